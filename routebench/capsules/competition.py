@@ -1,0 +1,124 @@
+"""Which parents compete for a child: the axis over which its coupling sums to one."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+AXES = ("types", "types+positions", "positions", "children", "none")
+"""What coupling sums to one over, for each child:
+
+`types`: the parent types at one position; `types+positions`: every parent that sees the child, which is the literal
+reading of Hinton et al. 2018; `positions`: the positions that see it, for each type apart; `children`: the other way
+round, as in ordinary attention; `none`: all coefficients are 1. In a dense layer, where parents have no position, the
+first three are the same.
+"""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The children that each parent position of a convolutional layer sees (no padding).
+
+    Args:
+        height, width: of the grid of children.
+        kernel, stride: of the window.
+        types: child types at each grid cell.
+    """
+
+    height: int
+    width: int
+    kernel: int
+    stride: int
+    types: int
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Height and width of the grid of parents."""
+        return (self.height - self.kernel) // self.stride + 1, (self.width - self.kernel) // self.stride + 1
+
+    @property
+    def positions(self) -> int:
+        """Parent positions."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def cells(self) -> int:
+        """Children in the whole grid."""
+        return self.height * self.width * self.types
+
+    @cached_property
+    def index(self) -> Int[Tensor, "position child"]:
+        """For each parent position, the numbers of the children in its window, in the order row, column, type."""
+        rows, columns = self.grid
+        top = torch.arange(rows) * self.stride
+        left = torch.arange(columns) * self.stride
+        inside = torch.arange(self.kernel)
+        row = top[:, None, None, None, None] + inside[None, None, :, None, None]
+        column = left[None, :, None, None, None] + inside[None, None, None, :, None]
+        child = (row * self.width + column) * self.types + torch.arange(self.types)
+        return child.reshape(self.positions, -1)
+
+
+class Competition:
+    """Turns logits into coupling.
+
+    Args:
+        axis: one of `AXES`.
+        windows: how parent positions see children, in a convolutional layer; None in a dense one.
+        orphan: let a parent that is always there, with logit 0 and no output, compete too (leaky routing).
+    """
+
+    def __init__(self, axis: str = "types", *, windows: Windows | None = None, orphan: bool = False):
+        self.axis = axis
+        self.windows = windows
+        self.orphan = orphan
+
+    def couple(self, logits: Float[Tensor, "lane child parent"]) -> Float[Tensor, "lane child parent"]:
+        """Normalised exponentials of the logits over the competition axis."""
+        if self.axis == "none":
+            return torch.ones_like(logits)
+        if self.axis == "children":
+            return logits.softmax(dim=1)  # over the children of a window
+        if self.axis == "types" or self.windows is None:
+            return self._over_types(logits)
+        return self._over_positions(logits, self.windows)
+
+    def uniform(self, like: Float[Tensor, "lane child _"], parents: int) -> Float[Tensor, "lane child"]:
+        """The coupling that equal logits give, which is the same for every parent that sees a child."""
+        positions = self.windows.positions if self.windows else 1
+        start = self.couple(like.new_zeros(positions, like.shape[1], parents))[..., 0]
+        return start.repeat(like.shape[0] // positions, 1)
+
+    def _over_types(self, logits: Tensor) -> Tensor:
+        if not self.orphan:
+            return logits.softmax(dim=2)  # over parents
+        orphan = logits.new_zeros(*logits.shape[:2], 1)
+        return torch.cat([logits, orphan], dim=2).softmax(dim=2)[..., :-1]
+
+    def _over_positions(self, logits: Tensor, windows: Windows) -> Tensor:
+        index = windows.index.to(logits.device).flatten()
+        grouped = logits.unflatten(0, (-1, windows.positions))  # batch, position, child, parent
+        together = self.axis == "types+positions"
+        peak = _greatest(grouped.detach(), index, windows.cells, together)
+        if self.orphan:
+            peak = peak.clamp(min=0)
+        shares = (grouped - _at_windows(peak, index, grouped)).exp()
+        per_window = shares.sum(dim=-1, keepdim=True) if together else shares
+        total = peak.new_zeros(peak.shape).index_add(1, index, per_window.flatten(1, 2))  # batch, cell, parent or 1
+        if self.orphan:
+            total = total + (-peak).exp()
+        return (shares / _at_windows(total, index, grouped)).flatten(0, 1)
+
+
+def _greatest(grouped: Tensor, index: Tensor, cells: int, together: bool) -> Tensor:
+    """The greatest logit that each child meets, over all windows: (batch, cell, parent), or (batch, cell, 1)."""
+    values = (grouped.amax(dim=-1, keepdim=True) if together else grouped).flatten(1, 2)
+    peak = values.new_full((values.shape[0], cells, values.shape[2]), -torch.inf)
+    return peak.scatter_reduce(1, index[None, :, None].expand_as(values), values, "amax").clamp(min=-1e30)
+
+
+def _at_windows(of_cells: Tensor, index: Tensor, grouped: Tensor) -> Tensor:
+    """Values of children, repeated for every window that a child is in."""
+    return of_cells[:, index].unflatten(1, grouped.shape[1:3])

@@ -1,0 +1,230 @@
+"""Primary, dense and convolutional capsule layers. A layer owns the weights of its votes and a routing method."""
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from routebench.capsules.competition import Competition, Windows
+from routebench.capsules.population import Capsules, Sizes
+from routebench.capsules.votes import Votes
+from routebench.ops import length, squash
+
+
+class Routing(Protocol):
+    """What a layer asks of its routing method; `routebench.routing.RoutingMethod` is one."""
+
+    competition: str
+    orphan: bool
+    gives_activations: bool
+
+
+MakeRouting = Callable[[Sizes], nn.Module]
+"""Makes a layer's routing method from the sizes of its problem."""
+
+
+class PrimaryCapsules(nn.Module):
+    """The first capsules of a network, by a convolution from feature maps.
+
+    The pose of a capsule is made of channels at one position, not of positions of one channel: reshaping
+    (channel, row, column) straight to (capsule, pose) would mix them.
+
+    Args:
+        channels: feature maps that come in.
+        types: capsule types at each position.
+        pose: elements of a pose.
+        kernel, stride: of the convolution.
+        presence: how activations arise. `length`: poses are squashed and their length is the activation (Sabour et
+            al. 2017). `logistic`: one more channel per type goes through a sigmoid (Hinton et al. 2018). `none`: poses
+            are layer-normalised and activations are 1 (Tsai et al. 2020).
+        bias: of the convolution.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        types: int,
+        pose: int,
+        *,
+        kernel: int = 1,
+        stride: int = 1,
+        presence: str = "length",
+        bias: bool = True,
+    ):
+        super().__init__()
+        if presence not in ("length", "logistic", "none"):
+            raise ValueError(f"presence must be one of length, logistic, none, got {presence!r}")
+        self.types, self.pose, self.presence = types, pose, presence
+        width = types * (pose + 1) if presence == "logistic" else types * pose
+        self.convolution = nn.Conv2d(channels, width, kernel, stride, bias=bias)
+        self.norm = nn.LayerNorm(pose) if presence == "none" else nn.Identity()
+
+    def forward(self, features: Float[Tensor, "batch channel height width"]) -> Capsules:
+        """Capsules on the grid of the convolution's output."""
+        maps = self.convolution(features).permute(0, 2, 3, 1)  # channels last: they become types and poses
+        if self.presence == "logistic":
+            maps, logits = maps.split([self.types * self.pose, self.types], dim=-1)
+            return Capsules(maps.unflatten(-1, (self.types, self.pose)), logits.sigmoid())
+        poses = maps.unflatten(-1, (self.types, self.pose))
+        if self.presence == "none":
+            return Capsules(self.norm(poses), poses.new_ones(poses.shape[:-1]))
+        poses = squash(poses)
+        return Capsules(poses, length(poses))
+
+
+class CapsuleLayer(nn.Module):
+    """What dense and convolutional layers share: votes are made, routed, and become the capsules of the layer."""
+
+    routing: nn.Module
+
+    def votes(self, children: Capsules) -> tuple[Votes, Float[Tensor, "lane child"]]:
+        """The votes of the layer below, and its activations as each lane sees them."""
+        raise NotImplementedError
+
+    def capsules(self, poses: Tensor, activations: Tensor | None, batch: int) -> Capsules:
+        """What routing returned, as a layer of capsules; without activations every parent is present."""
+        raise NotImplementedError
+
+    def forward(self, children: Capsules) -> Capsules:
+        """One layer's routing, from beginning to end."""
+        votes, activations = self.votes(children)
+        routed = self.routing(votes, activations)
+        return self.capsules(routed.poses, routed.activations, children.poses.shape[0])
+
+
+class DenseCapsules(CapsuleLayer):
+    """Capsules that see every capsule below.
+
+    Args:
+        children: capsules below: a number, or (height, width, types) of a grid.
+        parents: capsules of this layer.
+        pose_in, pose: elements of a child's and of a parent's pose.
+        routing: makes the routing method.
+        matrix: poses are square matrices, and weights act on them from the right.
+        share: positions of one type share weights; needs `children` as a grid.
+        coordinates: scale by which the centre of a child's cell, measured from the centre of the grid in cells, is
+            added to two elements of its votes (row to element P - 1, column to 2P - 1 of a P x P pose; Hinton et al.
+            2018, section 3.1); None for none.
+        weight_std: of the initial weights; None for sqrt(parents / (fan x children)) with fan = P for matrices and
+            the child's pose for vectors, as in the code of Tsai et al. 2020.
+    """
+
+    def __init__(
+        self,
+        children: int | tuple[int, int, int],
+        parents: int,
+        pose_in: int,
+        pose: int,
+        routing: MakeRouting,
+        *,
+        matrix: bool = False,
+        share: bool = False,
+        coordinates: float | None = None,
+        weight_std: float | None = None,
+    ):
+        super().__init__()
+        if (share or coordinates is not None) and isinstance(children, int):
+            raise ValueError("share and coordinates need children as (height, width, types), got a number")
+        self.grid = (1, 1, children) if isinstance(children, int) else children
+        self.parents, self.pose, self.share = parents, pose, share
+        self.children = math.prod(self.grid)
+        block, fan = _block(pose_in, pose, matrix)
+        std = math.sqrt(parents / (fan * self.children)) if weight_std is None else weight_std
+        owners = self.grid[2] if share else self.children
+        self.weight = nn.Parameter(std * torch.randn(owners, parents, *block))
+        self.routing = routing(Sizes(self.children, parents, pose))
+        centres = None if coordinates is None else _coordinates(self.grid, pose, coordinates)
+        self.register_buffer("offset", centres, persistent=False)
+
+    def votes(self, children: Capsules) -> tuple[Votes, Tensor]:
+        """Lanes are images."""
+        flat = children.flat()
+        cells = self.grid[0] * self.grid[1]
+        weight = self.weight.repeat(cells, 1, 1, 1) if self.share else self.weight  # types run fastest
+        competition = Competition(self.routing.competition, orphan=self.routing.orphan)
+        return Votes(flat.poses, weight, competition, offset=self.offset), flat.activations
+
+    def capsules(self, poses: Tensor, activations: Tensor | None, batch: int) -> Capsules:
+        """(batch, parent, pose)."""
+        return Capsules(poses, poses.new_ones(poses.shape[:-1]) if activations is None else activations)
+
+
+class ConvCapsules(CapsuleLayer):
+    """Capsules on a grid, each of which sees the capsules in a window below; weights are shared over positions.
+
+    Args:
+        grid: (height, width, types) below.
+        types: capsule types of this layer.
+        pose_in, pose: elements of a child's and of a parent's pose.
+        routing: makes the routing method.
+        kernel, stride: of the windows; no padding.
+        matrix: poses are square matrices.
+        weight_std: as in `DenseCapsules`, where the children of one window count.
+    """
+
+    def __init__(
+        self,
+        grid: tuple[int, int, int],
+        types: int,
+        pose_in: int,
+        pose: int,
+        routing: MakeRouting,
+        *,
+        kernel: int = 3,
+        stride: int = 1,
+        matrix: bool = False,
+        weight_std: float | None = None,
+    ):
+        super().__init__()
+        if min(grid[:2]) < kernel:
+            raise ValueError(f"expected a grid of at least {kernel} x {kernel} children, got {grid[0]} x {grid[1]}")
+        self.windows = Windows(grid[0], grid[1], kernel, stride, grid[2])
+        self.types, self.pose = types, pose
+        self.children = kernel * kernel * grid[2]
+        block, fan = _block(pose_in, pose, matrix)
+        std = math.sqrt(types / (fan * self.children)) if weight_std is None else weight_std
+        self.weight = nn.Parameter(std * torch.randn(self.children, types, *block))
+        self.routing = routing(Sizes(self.children, types, pose))
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Height, width and types of this layer."""
+        return (*self.windows.grid, self.types)
+
+    def votes(self, children: Capsules) -> tuple[Votes, Tensor]:
+        """Lanes are images x positions, positions fastest; children of a window run by row, column, type."""
+        flat = children.flat()
+        index = self.windows.index.to(flat.poses.device)
+        poses = flat.poses[:, index].flatten(0, 1)
+        competition = Competition(self.routing.competition, windows=self.windows, orphan=self.routing.orphan)
+        return Votes(poses, self.weight, competition), flat.activations[:, index].flatten(0, 1)
+
+    def capsules(self, poses: Tensor, activations: Tensor | None, batch: int) -> Capsules:
+        """(batch, height, width, type, pose)."""
+        present = poses.new_ones(poses.shape[:-1]) if activations is None else activations
+        shape = (batch, *self.windows.grid, self.types)
+        return Capsules(poses.reshape(*shape, self.pose), present.reshape(shape))
+
+
+def _block(pose_in: int, pose: int, matrix: bool) -> tuple[tuple[int, int], int]:
+    """Shape of one child-parent weight, and its fan: how many products add up to one element of a vote."""
+    if not matrix:
+        return (pose_in, pose), pose_in
+    side = math.isqrt(pose)
+    if side * side != pose or pose_in != pose:
+        raise ValueError(f"matrix poses need one square number of elements below and above, got {pose_in} and {pose}")
+    return (side, side), side
+
+
+def _coordinates(grid: tuple[int, int, int], pose: int, scale: float) -> Float[Tensor, "child pose"]:
+    height, width, types = grid
+    side = math.isqrt(pose)
+    rows = scale * (torch.arange(height) - (height - 1) / 2)
+    columns = scale * (torch.arange(width) - (width - 1) / 2)
+    offset = torch.zeros(height, width, types, pose)
+    offset[..., side - 1] = rows[:, None, None]  # last column of the matrix, first and second row
+    offset[..., 2 * side - 1] = columns[None, :, None]
+    return offset.reshape(-1, pose)

@@ -1,0 +1,37 @@
+"""What goes wrong in a user's hands, said in one line."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Bad input: one line that says what was expected, what came and what to do. The command line exits with 2."""
+
+
+class Diverged(Exception):
+    """Training produced a loss that is not finite.
+
+    Args:
+        step: the optimiser step, counted from 0, at which it happened.
+    """
+
+    def __init__(self, step: int):
+        super().__init__(f"the loss was not finite at step {step}")
+        self.step = step
+
+    def __reduce__(self) -> tuple[type["Diverged"], tuple[int]]:
+        return Diverged, (self.step,)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` or, where nothing is near, `; known: a, b, c`."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if close:
+        return f"; did you mean {' or '.join(repr(near) for near in close)}?"
+    return f"; known: {', '.join(known)}" if known else "; none are known"
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
+    """The error for a name that nothing answers to, with the nearest known names."""
+    return UserError(f"unknown {kind} {name!r}{nearest(name, known)}")

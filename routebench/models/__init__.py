@@ -1,0 +1,7 @@
+"""Networks, one file per network of a paper."""
+
+from routebench.models.build import build
+from routebench.models.facts import Facts, facts
+from routebench.models.network import CapsuleNetwork, Output, set_iterations, set_progress
+
+__all__ = ["CapsuleNetwork", "Facts", "Output", "build", "facts", "set_iterations", "set_progress"]

@@ -1,0 +1,84 @@
+"""CapsNet, the network of dynamic routing, at its published size and at one that two cores can train."""
+
+import torch
+from torch import nn
+
+from routebench.capsules.layers import DenseCapsules, MakeRouting, PrimaryCapsules
+from routebench.models.facts import facts
+from routebench.models.network import CapsuleNetwork
+from routebench.registry import models
+
+SABOUR = "Sabour, Frosst and Hinton, NeurIPS 2017, section 4 (arXiv:1710.09829)"
+
+
+@models.register("capsnet")
+@facts(source=SABOUR, stated_parameters=6_800_000)
+def capsnet(routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, decoder: bool = False) -> CapsuleNetwork:
+    """Conv 9x9, 256 channels; 32 types of primary capsules of 8, conv 9x9 stride 2; class capsules of 16.
+
+    1,152 primary capsules on 28 x 28 images. The paper does not say how transformation matrices start; here they are
+    normal with standard deviation 0.1.
+
+    Args:
+        routing: makes the routing method of the class capsules.
+        shape: (channels, height, width) of the images; at least 25 x 25.
+        classes: number of classes.
+        decoder: add the reconstruction network, 512 - 1024 - pixels.
+    """
+    return _capsnet(routing, shape, classes, decoder=decoder, channels=256, types=32, kernel=9, stride=1)
+
+
+@models.register("capsnet-reconstruction")
+@facts(source=SABOUR, stated_parameters=8_200_000)
+def capsnet_reconstruction(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
+    """`capsnet` with the decoder, as published."""
+    return capsnet(routing, shape, classes, decoder=True)
+
+
+@models.register("capsnet-small")
+@facts(source="capsnet with fewer and smaller convolutions, sized to train in seconds on two cores")
+def capsnet_small(
+    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, decoder: bool = False
+) -> CapsuleNetwork:
+    """Conv 5x5 stride 2, 32 channels; 8 types of primary capsules of 8, conv 5x5 stride 2; class capsules of 16.
+
+    128 primary capsules on 28 x 28 images. Arguments as for `capsnet`.
+    """
+    return _capsnet(routing, shape, classes, decoder=decoder, channels=32, types=8, kernel=5, stride=2)
+
+
+def _capsnet(
+    routing: MakeRouting,
+    shape: tuple[int, int, int],
+    classes: int,
+    *,
+    decoder: bool,
+    channels: int,
+    types: int,
+    kernel: int,
+    stride: int,
+) -> CapsuleNetwork:
+    grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]
+    if min(grid) < 1:
+        raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
+    features = nn.Sequential(nn.Conv2d(shape[0], channels, kernel, stride), nn.ReLU())
+    primary = PrimaryCapsules(channels, types, 8, kernel=kernel, stride=2, presence="length")
+    digits = DenseCapsules((grid[0], grid[1], types), classes, 8, 16, routing, weight_std=0.1)
+    return CapsuleNetwork(features, primary, [digits], decoder=Decoder(classes * 16, shape) if decoder else None)
+
+
+class Decoder(nn.Module):
+    """Three fully connected layers from masked class poses to pixels in [0, 1]: 512 ReLU, 1024 ReLU, sigmoid."""
+
+    def __init__(self, width: int, shape: tuple[int, int, int]):
+        super().__init__()
+        self.shape = shape
+        pixels = shape[0] * shape[1] * shape[2]
+        self.layers = nn.Sequential(
+            nn.Linear(width, 512), nn.ReLU(), nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, pixels), nn.Sigmoid()
+        )
+
+    def forward(self, poses: torch.Tensor) -> torch.Tensor:
+        """(batch, classes x pose) to (batch, channel, height, width)."""
+        images: torch.Tensor = self.layers(poses).unflatten(1, self.shape)
+        return images

@@ -1,0 +1,58 @@
+"""Convolutional networks without capsules, of the size of the capsule networks that they control for."""
+
+import torch
+from torch import nn
+
+from routebench.models.facts import facts
+from routebench.models.network import Output
+from routebench.registry import models
+
+
+class ControlCNN(nn.Module):
+    """The convolutions of a capsule network, then a hidden layer instead of capsules, then a linear classifier.
+
+    Args:
+        shape: (channels, height, width) of the images.
+        classes: number of classes.
+        channels: of both convolutions.
+        kernel, stride: of the first; the second has stride 2.
+        hidden: units of the hidden layer, which makes the sizes match.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int, int], classes: int, *, channels: tuple[int, int], kernel: int, stride: int, hidden: int
+    ):
+        super().__init__()
+        grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]
+        if min(grid) < 1:
+            raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
+        first, second = channels
+        self.layers = nn.Sequential(
+            nn.Conv2d(shape[0], first, kernel, stride),
+            nn.ReLU(),
+            nn.Conv2d(first, second, kernel, 2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(second * grid[0] * grid[1], hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, classes),
+        )
+
+    def forward(self, images: torch.Tensor) -> Output:
+        """Images with values in [0, 1]; scores are sigmoids of the logits."""
+        logits = self.layers(images)
+        return Output(logits, logits.sigmoid())
+
+
+@models.register("cnn")
+@facts(source="control: the convolutions of `capsnet`, its size, no capsules", routed=False)
+def cnn(shape: tuple[int, int, int], classes: int) -> ControlCNN:
+    """Matches `capsnet` in convolutions and, on 28 x 28 images of 10 classes, in size."""
+    return ControlCNN(shape, classes, channels=(256, 256), kernel=9, stride=1, hidden=159)
+
+
+@models.register("cnn-small")
+@facts(source="control: the convolutions of `capsnet-small`, its size, no capsules", routed=False)
+def cnn_small(shape: tuple[int, int, int], classes: int) -> ControlCNN:
+    """Matches `capsnet-small` in convolutions and, on 28 x 28 images of 10 classes, in size."""
+    return ControlCNN(shape, classes, channels=(32, 64), kernel=5, stride=2, hidden=159)

@@ -1,0 +1,36 @@
+"""What is known of a network before it is built."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Builder = TypeVar("Builder", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Where a network comes from, and what its paper says of its size.
+
+    Args:
+        source: the publication, or what the network is for.
+        shape: (channels, height, width) of the images that its parameter count is given for.
+        classes: likewise.
+        stated_parameters: the count that the publication states; None where it states none.
+        routed: whether it has capsule layers, and so takes a routing method.
+    """
+
+    source: str
+    shape: tuple[int, int, int] = (1, 28, 28)
+    classes: int = 10
+    stated_parameters: int | None = None
+    routed: bool = True
+
+
+def facts(**known: Any) -> Callable[[Builder], Builder]:
+    """A decorator that attaches `Facts` to the function that builds a network, as its attribute `facts`."""
+
+    def attach(builder: Builder) -> Builder:
+        builder.facts = Facts(**known)  # type: ignore[attr-defined]  # functions carry attributes, Callable has none
+        return builder
+
+    return attach

@@ -1,0 +1,99 @@
+"""The shape that all capsule networks share: features, primary capsules, capsule layers, class scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from routebench.capsules import Capsules
+from routebench.capsules.layers import CapsuleLayer
+from routebench.capsules.schedules import SCHEDULES
+from routebench.ops import length_logit
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a network says of a batch of images.
+
+    Args:
+        logits: of the classes, unbounded: for cross entropies.
+        scores: of the classes, in [0, 1]: lengths or activations of class capsules, or sigmoids of the logits.
+        layers: the capsules of every layer, primary first; empty for a network without capsules.
+    """
+
+    logits: Float[Tensor, "batch classes"]
+    scores: Float[Tensor, "batch classes"]
+    layers: list[Capsules] = field(default_factory=list)
+
+
+class CapsuleNetwork(nn.Module):
+    """A capsule classifier: the capsules of the last layer are the classes.
+
+    Where the routing method gives no activations, class logits are read off the poses of the class capsules by one
+    linear unit that all classes share (Tsai et al. 2020, section 3).
+
+    Args:
+        features: images to feature maps.
+        primary: feature maps to capsules.
+        layers: capsule layers, the last of which has one capsule per class.
+        schedule: `sequential` or `concurrent`.
+        decoder: reconstructs images from the poses of class capsules, all but one of which are zero; None for none.
+    """
+
+    def __init__(
+        self,
+        features: nn.Module,
+        primary: nn.Module,
+        layers: Sequence[CapsuleLayer],
+        *,
+        schedule: str = "sequential",
+        decoder: nn.Module | None = None,
+    ):
+        super().__init__()
+        self.features = features
+        self.primary = primary
+        self.layers = nn.ModuleList(layers)
+        self.run_layers = SCHEDULES[schedule]
+        last = layers[-1]
+        self.readout = None if last.routing.gives_activations else nn.Linear(last.routing.sizes.pose, 1)
+        self.decoder = decoder
+
+    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Output:
+        """Images with values in [0, 1]."""
+        found = self.run_layers(list(self.layers), self.primary(self.features(images)))  # type: ignore[arg-type]
+        classes = found[-1]
+        if self.readout is None:
+            return Output(length_logit(classes.activations), classes.activations, found)
+        logits = self.readout(classes.poses)[..., 0]
+        return Output(logits, logits.sigmoid(), found)
+
+    def reconstruct(self, output: Output, labels: Int[Tensor, " batch"]) -> Float[Tensor, "batch channel height width"]:
+        """Images decoded from the capsules of the given classes; all other capsules are set to zero."""
+        if self.decoder is None:
+            raise ValueError("this network has no decoder; build it with decoder=True")
+        poses = output.layers[-1].poses
+        chosen = nn.functional.one_hot(labels, poses.shape[1]).to(poses.dtype)
+        decoded: Tensor = self.decoder((poses * chosen[..., None]).flatten(1))
+        return decoded
+
+
+def set_iterations(network: nn.Module, iterations: int) -> None:
+    """Makes every iterative routing method in the network iterate so many times."""
+    for module in network.modules():
+        if hasattr(module, "sizes") and hasattr(module, "iterations"):
+            module.iterations = iterations
+
+
+def set_progress(network: nn.Module, progress: float) -> None:
+    """Tells every routing method how much of the training run has passed, 0 to 1."""
+    for module in network.modules():
+        if hasattr(module, "sizes") and hasattr(module, "progress"):
+            module.progress = progress
+
+
+@torch.no_grad()
+def count_parameters(network: nn.Module) -> int:
+    """Learned numbers in the network."""
+    return sum(parameter.numel() for parameter in network.parameters())

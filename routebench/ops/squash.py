@@ -1,0 +1,33 @@
+"""The squashing non-linearity, which turns the length of a pose into a probability."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+EPSILON = 1e-8
+"""Added to a squared length before its root is taken, so that the gradient at the zero vector is finite."""
+
+
+def squash(vectors: Float[Tensor, "*axes pose"]) -> Float[Tensor, "*axes pose"]:
+    """Keeps the direction of a vector and maps its length n to n^2 / (1 + n^2), which lies in [0, 1).
+
+    Source: Sabour, Frosst and Hinton, NeurIPS 2017, equation 1 (arXiv:1710.09829).
+    Departures: the length is computed as sqrt(n^2 + 1e-8), because the printed form has no gradient at zero.
+    """
+    squared = vectors.square().sum(dim=-1, keepdim=True)
+    return squared / (1 + squared) * torch.rsqrt(squared + EPSILON) * vectors
+
+
+def length(poses: Float[Tensor, "*axes pose"]) -> Float[Tensor, "*axes"]:
+    """The Euclidean length of each pose; its gradient at the zero vector is zero."""
+    return torch.linalg.vector_norm(poses, dim=-1)
+
+
+def length_logit(lengths: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    """log(p / (1 - p)) of probabilities p in [0, 1), clamped to finite values.
+
+    Softmax over lengths themselves can never put more than e / (e + J - 1) on one of J classes, so that a cross entropy
+    on them cannot become small; on these logits it can.
+    """
+    tiny = 1e-6
+    return torch.logit(lengths, eps=tiny)

@@ -1,0 +1,174 @@
+"""What every routing method is: votes and child activations in, parents out."""
+
+import inspect
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from routebench.capsules import AXES, Activations, Poses, Sizes, Votes
+from routebench.claims import Claim
+
+
+class RoutingError(ValueError):
+    """A routing method was called with, or returned, something that is not what the contract says."""
+
+
+@dataclass(frozen=True)
+class Routed:
+    """Parents, as one routing pass or one iteration leaves them.
+
+    Args:
+        poses: of the parents.
+        activations: presence probability of each parent; None where the method has none.
+        coupling: for analyses, where the method made it itself.
+        iteration: how many iterations led here.
+        memory: whatever else the next iteration needs.
+    """
+
+    poses: Poses
+    activations: Float[Tensor, "lane parent"] | None = None
+    coupling: Float[Tensor, "lane child parent"] | None = None
+    iteration: int = 1
+    memory: tuple[Tensor, ...] = field(default=(), repr=False)
+
+
+class RoutingMethod(nn.Module, ABC):
+    """Decides how much each child capsule contributes to each parent capsule.
+
+    A method defines `route`, and takes its hyperparameters as keyword-only arguments of `__init__`, with the paper's
+    values as defaults. One called `iterations` makes it iterative: suites then run it over their grid of iterations.
+
+    Args:
+        sizes: of the routing problem, given by the network.
+    """
+
+    source: ClassVar[str] = ""
+    """The publication that defines the method, with its procedure or equation."""
+    claims: ClassVar[tuple[Claim, ...]] = ()
+    """What the tests of the project, and `tests/test_claims.py`, measure."""
+
+    competition: str = "types"
+    """Axis over which the votes' own coupling sums to one; see `routebench.capsules.AXES`."""
+    orphan: bool = False
+    """Whether a parent with logit 0 and no output competes as well."""
+    gives_activations: bool = True
+    """Whether `Routed.activations` is set. If not, networks read class scores off poses by one shared linear unit."""
+    progress: float = 1.0
+    """How much of the training run has passed, 0 to 1; the trainer sets it. 1 outside training."""
+
+    def __init__(self, sizes: Sizes):
+        super().__init__()
+        self.sizes = sizes
+        self._trusted = False
+
+    @abstractmethod
+    def route(self, votes: Votes, activations: Activations) -> Routed:
+        """Parents from votes and child activations."""
+
+    @final
+    def forward(self, votes: Votes, activations: Activations) -> Routed:
+        """Calls `route` and checks what goes in and what comes out; finiteness is checked on the first call only.
+
+        Raises:
+            RoutingError: a shape is wrong, or the first output is not finite.
+        """
+        expected = (self.sizes.children, self.sizes.parents, self.sizes.pose)
+        found = (votes.children, votes.parents, votes.pose)
+        if expected != found:
+            raise RoutingError(f"{self.name}: expected votes of {expected} (child, parent, pose), got {found}")
+        expect_shape(self.name, "activations", activations, (votes.lanes, self.sizes.children))
+        routed = self.route(votes, activations)
+        self._check(routed, votes.lanes)
+        return routed
+
+    @property
+    def name(self) -> str:
+        """The class name, for messages."""
+        return type(self).__name__
+
+    def _check(self, routed: Routed, lanes: int) -> None:
+        if not isinstance(routed, Routed):
+            raise RoutingError(f"{self.name}: route must return a Routed, got {type(routed).__name__}")
+        expect_shape(self.name, "poses", routed.poses, (lanes, self.sizes.parents, self.sizes.pose))
+        if (routed.activations is not None) != self.gives_activations:
+            found = "none" if routed.activations is None else "some"
+            raise RoutingError(
+                f"{self.name}: gives_activations is {self.gives_activations}, but route returned {found}; "
+                "return activations, or set gives_activations = False"
+            )
+        if routed.activations is not None:
+            expect_shape(self.name, "activations", routed.activations, (lanes, self.sizes.parents))
+        if not self._trusted:
+            for what in ("poses", "activations"):
+                value = getattr(routed, what)
+                if value is not None and not bool(torch.isfinite(value).all()):
+                    raise RoutingError(f"{self.name}: returned {what} that are not finite")
+            self._trusted = True
+
+    def extra_repr(self) -> str:
+        """Sizes and hyperparameters, for `repr`."""
+        return ", ".join([str(self.sizes), *(f"{key}={getattr(self, key, '?')!r}" for key in hyperparameters(type(self)))])
+
+
+class IterativeRouting(RoutingMethod):
+    """A method that repeats one update. Schedules can interleave the updates of several layers."""
+
+    iterations: int
+
+    def __init__(self, sizes: Sizes, *, iterations: int):
+        super().__init__(sizes)
+        self.iterations = at_least(1, iterations=iterations)
+
+    @abstractmethod
+    def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
+        """One iteration, from what the last one left; `previous` is None in the first."""
+
+    @final
+    def route(self, votes: Votes, activations: Activations) -> Routed:
+        """`iterations` updates in a row."""
+        routed = self.iterate(votes, activations, None)
+        for _ in range(self.iterations - 1):
+            routed = self.iterate(votes, activations, routed)
+        return routed
+
+
+def hyperparameters(method: type[RoutingMethod]) -> dict[str, Any]:
+    """The hyperparameters of a method with their defaults: the keyword-only arguments of its `__init__`."""
+    arguments = inspect.signature(method.__init__).parameters.values()
+    return {argument.name: argument.default for argument in arguments if argument.kind is argument.KEYWORD_ONLY}
+
+
+def expect_shape(owner: str, what: str, value: Tensor, shape: tuple[int, ...]) -> None:
+    """Raises RoutingError unless `value` is a tensor of this shape."""
+    if not isinstance(value, Tensor):
+        raise RoutingError(f"{owner}: expected {what} to be a tensor, got {type(value).__name__}")
+    if tuple(value.shape) != shape:
+        raise RoutingError(f"{owner}: expected {what} of shape {shape}, got {tuple(value.shape)}")
+
+
+def at_least(least: float, **given: Any) -> Any:
+    """The one keyword argument's value, checked: `at_least(1, iterations=iterations)`. An int stays whole."""
+    ((name, value),) = given.items()
+    whole = isinstance(least, int)
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or value < least:
+        raise ValueError(f"{name} must be {'an integer' if whole else 'a number'} of at least {least}, got {value!r}")
+    return value
+
+
+def one_of(known: tuple[str, ...], **given: Any) -> Any:
+    """The one keyword argument's value, checked to be among `known`."""
+    ((name, value),) = given.items()
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+    return value
+
+
+def competition_axis(axis: str) -> str:
+    """`axis`, checked to be one of `AXES` in which parents compete."""
+    parents = tuple(name for name in AXES if name != "none")
+    return str(one_of(parents, competition=axis))

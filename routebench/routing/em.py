@@ -1,0 +1,108 @@
+"""EM routing of matrix capsules."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from routebench.capsules import Activations, Sizes, Votes
+from routebench.claims import Claim
+from routebench.ops import description_length_logit, log_normaliser
+from routebench.registry import routing
+from routebench.routing.base import IterativeRouting, Routed, at_least, competition_axis, one_of
+
+MASS_FLOOR = 1e-8
+"""Added to a parent's mass before dividing by it."""
+
+
+@routing.register("em")
+class EMRouting(IterativeRouting):
+    """Fits a Gaussian to the votes for each parent; children go to the parents that explain their votes.
+
+    Source: Hinton, Sabour and Frosst, ICLR 2018, Procedure 1.
+    Departures: a floor is added to the variance, without which one child per parent makes the density infinite.
+    The paper counts beta_u once in equation 2 and once per pose element in Procedure 1; this follows the procedure.
+    It gives one beta_a for all capsules or one per capsule, depending on the section; here there is a pair per type.
+
+    Args:
+        iterations: t in the paper, which uses 3.
+        final_lambda: the inverse temperature that lambda grows to.
+        lambda_schedule: `iteration`, lambda (1 - 0.95^k) in iteration k, as in the authors' code; `training`, the same
+            times the share of the training run that has passed, which is how others read the paper; `constant`.
+        competition: which parents share a child, in convolutional layers; `types+positions` is the literal reading.
+        mass_normalisation: `none`, or `ratio`, which multiplies a parent's mass by 100 x parents / children in its cost
+            so that one lambda suits layers with few and with many children (the factor of a public TensorFlow code).
+        variance_floor: added to every variance; 5e-4 in the authors' code.
+        activation: `description-length`, the logistic of the paper, or `mixing`, S_j / sum_k S_k (its section 5).
+    """
+
+    source = "Hinton, Sabour and Frosst, ICLR 2018, Procedure 1"
+    claims = (
+        Claim.CHILD_ORDER,
+        Claim.PARENT_ORDER,
+        Claim.BATCH_INDEPENDENCE,
+        Claim.MASS_CONSERVATION,
+        Claim.POSE_TRANSLATION,
+        Claim.POSE_SIGNED_PERMUTATION,
+        Claim.UNIFORM_FIRST,
+    )
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        *,
+        iterations: int = 3,
+        final_lambda: float = 0.01,
+        lambda_schedule: str = "iteration",
+        competition: str = "types+positions",
+        mass_normalisation: str = "none",
+        variance_floor: float = 5e-4,
+        activation: str = "description-length",
+    ):
+        super().__init__(sizes, iterations=iterations)
+        self.final_lambda = at_least(0.0, final_lambda=final_lambda)
+        self.lambda_schedule = one_of(("iteration", "training", "constant"), lambda_schedule=lambda_schedule)
+        self.competition = competition_axis(competition)
+        self.mass_normalisation = one_of(("none", "ratio"), mass_normalisation=mass_normalisation)
+        self.variance_floor = at_least(0.0, variance_floor=variance_floor)
+        self.activation = one_of(("description-length", "mixing"), activation=activation)
+        self.beta_u = nn.Parameter(torch.zeros(sizes.parents))
+        self.beta_a = nn.Parameter(torch.zeros(sizes.parents))
+
+    def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
+        """One E-step (in the first iteration, equal shares) and one M-step."""
+        if previous is None:
+            mass, first, _ = votes.sweep(weights=activations)
+            centre = first / (mass + MASS_FLOOR)[..., None]
+            mass, first, second = votes.sweep(centre=centre, weights=activations, moments=2)
+        else:
+            centre, variance, log_activation = previous.memory
+            bias = log_activation + log_normaliser(variance)
+            mass, first, second = votes.sweep(
+                curvature=1 / variance, bias=bias, centre=centre, weights=activations, moments=2
+            )
+        assert second is not None  # two moments were asked for
+        shift = first / (mass + MASS_FLOOR)[..., None]  # of the mean, from the last one
+        mean = centre + shift
+        spread = second / (mass + MASS_FLOOR)[..., None] - shift.square()
+        variance = spread.clamp(min=0) + self.variance_floor
+        iteration = 1 if previous is None else previous.iteration + 1
+        log_activation = self._log_activation(mass, variance, iteration)
+        return Routed(mean, log_activation.exp(), iteration=iteration, memory=(mean, variance, log_activation))
+
+    def inverse_temperature(self, iteration: int) -> float:
+        """lambda in iteration 1, 2, ..."""
+        if self.lambda_schedule == "constant":
+            return self.final_lambda
+        grown = self.final_lambda * (1 - 0.95**iteration)
+        return grown * self.progress if self.lambda_schedule == "training" else grown
+
+    def _log_activation(
+        self, mass: Float[Tensor, "lane parent"], variance: Float[Tensor, "lane parent pose"], iteration: int
+    ) -> Float[Tensor, "lane parent"]:
+        if self.activation == "mixing":
+            return torch.log(mass + MASS_FLOOR) - torch.log((mass + MASS_FLOOR).sum(dim=-1, keepdim=True))
+        if self.mass_normalisation == "ratio":
+            mass = mass * (100 * self.sizes.parents / self.sizes.children)
+        logit = description_length_logit(mass, variance, self.beta_u, self.beta_a)
+        return logsigmoid(self.inverse_temperature(iteration) * logit)

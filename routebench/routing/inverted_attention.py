@@ -1,0 +1,81 @@
+"""Inverted dot-product attention routing."""
+
+import math
+
+import torch
+from torch import nn
+
+from routebench.capsules import Activations, Sizes, Votes
+from routebench.claims import Claim
+from routebench.ops import description_length_logit
+from routebench.registry import routing
+from routebench.routing.base import IterativeRouting, Routed, competition_axis
+
+VARIANCE_FLOOR = 5e-4
+"""Added to variances under `activations`, as in EM routing."""
+
+
+@routing.register("inverted-attention")
+class InvertedAttention(IterativeRouting):
+    """Parents attend to children, but compete for them: coupling is a softmax over parents of pose-vote agreements.
+
+    Source: Tsai, Srivastava, Goh and Salakhutdinov, ICLR 2020, Procedure 1.
+    Departures: agreements are divided by sqrt(pose), which the paper leaves out and both of the authors' code bases,
+    hence the published numbers, have; `scale=False` is the printed equation. A method for poses alone: activations of
+    children are not used, and networks read class scores off poses by one shared linear unit.
+
+    Args:
+        iterations: of the update, the first of which is uniform because parents start at zero.
+        scale: divide agreements by sqrt(pose).
+        layer_norm: normalise each parent's pose, with a gain and a bias shared by all parents; ablation A without.
+        activations: ablation C, with activations "as in Hinton et al.". The paper does not say how they enter; here
+            they weight children, and parents get theirs from the M-step of EM routing with lambda = 1 / children.
+        competition: which parents share a child, in convolutional layers; the authors' code has `types`.
+    """
+
+    source = "Tsai, Srivastava, Goh and Salakhutdinov, ICLR 2020, Procedure 1"
+    claims = (
+        Claim.CHILD_ORDER,
+        Claim.PARENT_ORDER,
+        Claim.BATCH_INDEPENDENCE,
+        Claim.MASS_CONSERVATION,
+        Claim.UNIFORM_FIRST,
+    )
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        *,
+        iterations: int = 2,
+        scale: bool = True,
+        layer_norm: bool = True,
+        activations: bool = False,
+        competition: str = "types",
+    ):
+        super().__init__(sizes, iterations=iterations)
+        self.scale = scale
+        self.layer_norm = layer_norm
+        self.activations = self.gives_activations = activations
+        self.competition = competition_axis(competition)
+        self.norm = nn.LayerNorm(sizes.pose) if layer_norm else nn.Identity()
+        if activations:
+            self.beta_u = nn.Parameter(torch.zeros(sizes.parents))
+            self.beta_a = nn.Parameter(torch.zeros(sizes.parents))
+
+    def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
+        """Agreements, softmax over parents, weighted sum, layer normalisation."""
+        query = None if previous is None else previous.poses
+        if query is not None and self.scale:
+            query = query / math.sqrt(self.sizes.pose)
+        sums = votes.sweep(
+            query, weights=activations if self.activations else None, moments=2 if self.activations else 1
+        )
+        parent_activations = None
+        if self.activations:
+            assert sums.second is not None  # two moments were asked for
+            mass = sums.mass[..., None] + torch.finfo(sums.mass.dtype).tiny
+            variance = (sums.second / mass - (sums.first / mass).square()).clamp(min=0) + VARIANCE_FLOOR
+            cost = description_length_logit(sums.mass, variance, self.beta_u, self.beta_a)
+            parent_activations = torch.sigmoid(cost / self.sizes.children)
+        iteration = 1 if previous is None else previous.iteration + 1
+        return Routed(self.norm(sums.first), parent_activations, iteration=iteration)
