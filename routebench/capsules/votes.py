@@ -51,7 +51,7 @@ class Votes:
         self.is_matrix = weight.shape[2] != children.shape[2]
         self.watch: Callable[[Tensor], None] | None = None
         """Called with the coupling (lane, child, parent) of every sweep, for analyses and tests."""
-        self._dense: Tensor | None = None
+        self._stored: Tensor | None = None
 
     @property
     def lanes(self) -> int:
@@ -75,9 +75,7 @@ class Votes:
 
     def dense(self) -> Float[Tensor, "lane child parent pose"]:
         """Every vote, stored. A method that uses it pays lanes x children x parents x pose elements of memory."""
-        if self._dense is None:
-            self._dense = self._multiply()
-        return self._dense
+        return self._by_parent().transpose(1, 2)
 
     def sweep(
         self,
@@ -104,24 +102,32 @@ class Votes:
         """
         if query is None and curvature is None and bias is None:
             return self._uniform_sweep(centre, weights, moments)
-        votes = self.dense() if centre is None else self.dense() - centre[:, None]
-        coupling = self.competition.couple(_logits(votes, query, curvature, bias))
+        votes = self._about(centre)
+        squares = votes.square() if curvature is not None or moments == 2 else None
+        logits = votes.new_zeros(votes.shape[:3]) if query is None else _dot(votes, query)
+        if curvature is not None and squares is not None:
+            logits = logits - 0.5 * _dot(squares, curvature)
+        if bias is not None:
+            logits = logits + bias[:, :, None]
+        coupling = self.competition.couple(logits.transpose(1, 2))
         if constant_coupling:
             coupling = coupling.detach()
         if self.watch is not None:
             self.watch(coupling)
-        return _moments(votes, coupling if weights is None else coupling * weights[..., None], moments)
+        weighted = coupling if weights is None else coupling * weights[..., None]
+        second = _weigh(weighted, squares) if moments == 2 and squares is not None else None
+        return Sums(weighted.sum(dim=1), _weigh(weighted, votes), second)
 
     def aggregate(self, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
         """sum_i R_ij V_ij for a coupling that the method made itself."""
         coupling = coupling.expand(self.lanes, -1, -1)
         if self.watch is not None:
             self.watch(coupling)
-        return einsum(coupling, self.dense(), "lane child parent, lane child parent pose -> lane parent pose")
+        return _weigh(coupling, self._by_parent())
 
     def agreement(self, poses: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:
         """The dot product of each vote with its parent's pose."""
-        return einsum(self.dense(), poses, "lane child parent pose, lane parent pose -> lane child parent")
+        return _dot(self._by_parent(), poses).transpose(1, 2)
 
     def _uniform_sweep(self, centre: Tensor | None, weights: Tensor | None, moments: int) -> Sums:
         """Equal coupling makes the first moment one matrix product, without any votes."""
@@ -129,12 +135,12 @@ class Votes:
         if self.watch is not None:
             self.watch(share[..., None].expand(-1, -1, self.parents))
         weighted = share if weights is None else share * weights
-        if moments == 2:
-            votes = self.dense() if centre is None else self.dense() - centre[:, None]
-            return _moments(votes, weighted[..., None].expand(-1, -1, self.parents), 2)
         mass = weighted.sum(dim=1, keepdim=True).expand(-1, self.parents)
         first = self._weighted_sum(weighted)
-        return Sums(mass, first if centre is None else first - mass[..., None] * centre, None)
+        if centre is not None:
+            first = first - mass[..., None] * centre
+        shares = weighted[..., None].expand(-1, -1, self.parents)
+        return Sums(mass, first, _weigh(shares, self._about(centre).square()) if moments == 2 else None)
 
     def _weighted_sum(self, weighted: Float[Tensor, "lane child"]) -> Float[Tensor, "lane parent pose"]:
         children = self.poses_in * weighted[..., None]
@@ -147,29 +153,34 @@ class Votes:
             total = einsum(children, self.weight, "lane child d, child parent d pose -> lane parent pose")
         return total if self.offset is None else total + (weighted @ self.offset)[:, None]
 
-    def _multiply(self) -> Tensor:
+    def _about(self, centre: Tensor | None) -> Float[Tensor, "lane parent child pose"]:
+        votes = self._by_parent()
+        return votes if centre is None else votes - centre[:, :, None]
+
+    def _by_parent(self) -> Float[Tensor, "lane parent child pose"]:
+        """Every vote, laid out so that all sums over children or pose elements are matrix products."""
+        if self._stored is None:
+            votes = self._multiply()
+            self._stored = (votes if self.offset is None else votes + self.offset).contiguous()
+        return self._stored
+
+    def _multiply(self) -> Float[Tensor, "lane parent child pose"]:
         lanes, children, parents = self.lanes, self.children, self.parents
         by_child = self.poses_in.transpose(0, 1)  # child first: one matrix product per child
         if self.is_matrix:
             side = self.weight.shape[2]
             matrices = by_child.reshape(children, lanes * side, side)
             products = torch.bmm(matrices, self.weight.transpose(1, 2).reshape(children, side, parents * side))
-            votes = products.view(children, lanes, side, parents, side).permute(1, 0, 3, 2, 4).flatten(3)
-        else:
-            rows = self.weight.transpose(1, 2).flatten(2)  # child, pose in, parent x pose out
-            votes = torch.bmm(by_child, rows).view(children, lanes, parents, self.pose).transpose(0, 1)
-        return votes if self.offset is None else votes + self.offset[:, None]
+            return products.view(children, lanes, side, parents, side).permute(1, 3, 0, 2, 4).flatten(3)
+        rows = self.weight.transpose(1, 2).flatten(2)  # child, pose in, parent x pose out
+        return torch.bmm(by_child, rows).view(children, lanes, parents, self.pose).permute(1, 2, 0, 3)
 
 
-def _logits(votes: Tensor, query: Tensor | None, curvature: Tensor | None, bias: Tensor | None) -> Tensor:
-    axes = "lane child parent pose, lane parent pose -> lane child parent"
-    logits = votes.new_zeros(votes.shape[:3]) if query is None else einsum(votes, query, axes)
-    if curvature is not None:
-        logits = logits - 0.5 * einsum(votes.square(), curvature, axes)
-    return logits if bias is None else logits + bias[:, None]
+def _dot(votes: Tensor, poses: Tensor) -> Float[Tensor, "lane parent child"]:
+    """The dot product of every vote (lane, parent, child, pose) with its parent's vector (lane, parent, pose)."""
+    return torch.matmul(votes, poses[..., None])[..., 0]
 
 
-def _moments(votes: Tensor, weighted: Tensor, moments: int) -> Sums:
-    axes = "lane child parent, lane child parent pose -> lane parent pose"
-    second = einsum(weighted, votes.square(), axes) if moments == 2 else None
-    return Sums(weighted.sum(dim=1), einsum(weighted, votes, axes), second)
+def _weigh(weighted: Tensor, votes: Tensor) -> Float[Tensor, "lane parent pose"]:
+    """The sum over children of votes (lane, parent, child, pose) times coupling (lane, child, parent)."""
+    return torch.matmul(weighted.permute(0, 2, 1)[:, :, None], votes)[:, :, 0]

@@ -1,0 +1,53 @@
+"""A training run on disk: tensors in safetensors, which cannot execute code when they are read."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run needs to go on.
+
+    Args:
+        weights: of the network.
+        optimiser: the optimiser's tensors.
+        best: the weights selected so far; empty when the last ones are kept.
+        notes: text, as key and value.
+    """
+
+    weights: dict[str, Tensor]
+    optimiser: dict[str, Tensor]
+    best: dict[str, Tensor]
+    notes: dict[str, str]
+
+    def write(self, file: Path) -> None:
+        """Writes the file in one step: a reader, or a crash, finds the old one or the new one."""
+        parts = {"weights": self.weights, "optimiser": self.optimiser, "best": self.best}
+        tensors = {
+            f"{part}/{name}": value.detach().cpu().contiguous().clone()
+            for part, values in parts.items()
+            for name, value in values.items()
+        }
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+        try:
+            save_file(tensors, unfinished, metadata=self.notes)
+            os.replace(unfinished, file)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    @staticmethod
+    def read(file: Path) -> "Checkpoint":
+        """Reads a file that `write` has written."""
+        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimiser": {}, "best": {}}
+        with safe_open(file, framework="pt") as opened:
+            notes = dict(opened.metadata() or {})
+            for key in opened.keys():  # noqa: SIM118  # not a dict
+                part, name = key.split("/", 1)
+                parts[part][name] = opened.get_tensor(key)
+        return Checkpoint(parts["weights"], parts["optimiser"], parts["best"], notes)

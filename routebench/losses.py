@@ -1,0 +1,88 @@
+"""Training objectives of the source papers. Each takes a network's output and the labels, and returns a mean over images."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from routebench.models.network import Output
+
+Loss = Callable[[Output, Int[Tensor, " batch"], "Moment"], Float[Tensor, ""]]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When in training a loss is evaluated.
+
+    Args:
+        step: optimiser steps taken.
+        progress: share of the training run that has passed, 0 to 1.
+    """
+
+    step: int = 0
+    progress: float = 1.0
+
+
+def margin(output: Output, labels: Int[Tensor, " batch"], _: Moment) -> Float[Tensor, ""]:
+    """Sum over classes of T max(0, 0.9 - p)^2 + 0.5 (1 - T) max(0, p - 0.1)^2 for scores p and one-hot labels T.
+
+    Source: Sabour, Frosst and Hinton, NeurIPS 2017, equation 4, with the constants given there.
+    """
+    target = functional.one_hot(labels, output.scores.shape[1]).to(output.scores.dtype)
+    present = target * (0.9 - output.scores).clamp(min=0).square()
+    absent = (1 - target) * (output.scores - 0.1).clamp(min=0).square()
+    return (present + 0.5 * absent).sum(dim=1).mean()
+
+
+def spread_with(margin_at: Callable[[Moment], float]) -> Loss:
+    """Sum over wrong classes i of max(0, m - (a_t - a_i))^2, with a margin m that grows.
+
+    Source: Hinton, Sabour and Frosst, ICLR 2018, equation 3.
+    """
+
+    def spread(output: Output, labels: Int[Tensor, " batch"], moment: Moment) -> Float[Tensor, ""]:
+        right = output.scores.gather(1, labels[:, None])
+        wrong = 1 - functional.one_hot(labels, output.scores.shape[1]).to(output.scores.dtype)
+        gaps = (margin_at(moment) - (right - output.scores)).clamp(min=0)
+        return (wrong * gaps.square()).sum(dim=1).mean()
+
+    return spread
+
+
+def linear_margin(moment: Moment) -> float:
+    """0.2 at the start of training to 0.9 at its end: the paper's, which does not say how long that takes."""
+    return 0.2 + 0.7 * moment.progress
+
+
+def sigmoid_margin(moment: Moment) -> float:
+    """0.2 + 0.79 sigmoid(min(10, step / 50000 - 4)): the authors' code, whose batches have 64 images."""
+    grown = torch.sigmoid(torch.tensor(min(10.0, moment.step / 50_000 - 4)))
+    return 0.2 + 0.79 * float(grown)
+
+
+def cross_entropy(output: Output, labels: Int[Tensor, " batch"], _: Moment) -> Float[Tensor, ""]:
+    """Softmax cross entropy on the logits, which for capsules are the log odds of lengths or activations."""
+    return functional.cross_entropy(output.logits, labels)
+
+
+def binary_cross_entropy(output: Output, labels: Int[Tensor, " batch"], _: Moment) -> Float[Tensor, ""]:
+    """A sigmoid per class on the logits, mean over classes (Tsai et al. 2020, appendix B.2, for several digits)."""
+    target = functional.one_hot(labels, output.logits.shape[1]).to(output.logits.dtype)
+    return functional.binary_cross_entropy_with_logits(output.logits, target)
+
+
+LOSSES: dict[str, Loss] = {
+    "margin": margin,
+    "spread": spread_with(linear_margin),
+    "spread-sigmoid": spread_with(sigmoid_margin),
+    "cross-entropy": cross_entropy,
+    "binary-cross-entropy": binary_cross_entropy,
+}
+
+
+def reconstruction(images: Float[Tensor, "batch *image"], decoded: Float[Tensor, "batch *image"]) -> Float[Tensor, ""]:
+    """The sum of squared pixel errors of an image, mean over the batch; Sabour et al. 2017 weight it by 0.0005."""
+    return (decoded - images).square().flatten(1).sum(dim=1).mean()

@@ -1,0 +1,110 @@
+"""What a protocol is: a cell's identity in, measurements out."""
+
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from routebench.recipe import Recipe
+from routebench.training import Epoch
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number.
+
+    Args:
+        metric: what it is, such as `accuracy`.
+        split: of the data set: train, held-out or test; empty where none applies.
+        unit: `%`, `s`, `count`; empty for a pure number.
+        higher_is_better: its direction; None where neither is better.
+        test_iterations: how many iterations routing had when it was measured, if that can differ from training.
+        epoch: counted from 1, for a point of a curve.
+    """
+
+    metric: str
+    split: str
+    value: float
+    unit: str = ""
+    higher_is_better: bool | None = None
+    test_iterations: int | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a protocol found: numbers, and raw outputs by name, per test image where that makes sense."""
+
+    metrics: list[Metric]
+    arrays: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """A trained model that a protocol asks for. Equal requests give the same fit, which is trained once.
+
+    Args:
+        model, model_params: the network.
+        method, method_params: its routing; None for a network without capsules.
+        iterations: that it is trained with; None where the method has none.
+        data: name of the data set.
+        recipe: of the training.
+        seed: of the initial weights, the order of batches and the augmentation.
+    """
+
+    model: str
+    data: str
+    recipe: Recipe
+    seed: int
+    method: str | None = None
+    method_params: Mapping[str, Any] = field(default_factory=dict)
+    iterations: int | None = None
+    model_params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A trained model.
+
+    Args:
+        network: on the context's device, in evaluation mode.
+        epochs: its training curves.
+        seconds: that training took, in all.
+    """
+
+    network: nn.Module
+    epochs: list[Epoch]
+    seconds: float
+
+
+class Context(typing.Protocol):
+    """What the engine lends a protocol while it measures."""
+
+    device: torch.device
+
+    def fit(self, request: FitRequest) -> Fit:
+        """The trained model, from the store if it is there."""
+
+    def progress(self, share: float) -> None:
+        """Tells how much of the cell is done, 0 to 1."""
+
+
+class Protocol(ABC):
+    """One kind of measurement. `request` says which fit a cell stands on, `measure` does the work."""
+
+    options: typing.ClassVar[dict[str, type]] = {}
+    """Keys that a suite's preset may set for this protocol, with their types."""
+
+    @abstractmethod
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
+        """Everything that is to be known of one cell.
+
+        Args:
+            request: the cell's fit.
+            options: the suite's settings for this protocol, keys as in `options`.
+            context: gives fits, and is told of progress.
+        """

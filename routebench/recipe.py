@@ -1,0 +1,76 @@
+"""Everything that fixes how a network is trained. A suite's `[training]` table has these keys."""
+
+from dataclasses import dataclass
+
+from routebench.errors import UserError
+
+CHOICES = {
+    "optimiser": ("adam", "sgd"),
+    "schedule": ("constant", "exponential", "milestones"),
+    "loss": ("margin", "spread", "spread-sigmoid", "cross-entropy", "binary-cross-entropy"),
+    "augmentation": ("none", "shift2", "pad-crop-flip"),
+    "selection": ("last", "held-out"),
+    "precision": ("float32", "bfloat16"),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained.
+
+    Args:
+        epochs: passes over the training part.
+        batch_size: images per step; an incomplete last batch is used too.
+        optimiser: `adam` or `sgd`.
+        learning_rate, momentum, weight_decay: of the optimiser; momentum is SGD's.
+        schedule: of the learning rate. `exponential`: times `decay` every `decay_steps` steps, continuously (Sabour et
+            al. 2017: 0.96 every 2,000). `milestones`: times `decay` at each of `milestones`, in epochs (Tsai et al.
+            2020: 0.1 at 150 and 250 of 350).
+        loss: see `routebench.losses`.
+        reconstruction: weight of the reconstruction loss; above 0 it needs a network with a decoder.
+        augmentation: of training images; see `routebench.data.augment`.
+        selection: which weights are kept: those of the `last` epoch, or of the best one on the held-out part.
+        precision: `bfloat16` runs the network under autocast; losses stay in float32.
+        channels_last: memory layout of convolutions.
+
+    Raises:
+        UserError: a value is not allowed.
+    """
+
+    epochs: int = 10
+    batch_size: int = 128
+    optimiser: str = "adam"
+    learning_rate: float = 1e-3
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    decay: float = 0.96
+    decay_steps: int = 2000
+    milestones: tuple[int, ...] = ()
+    loss: str = "margin"
+    reconstruction: float = 0.0
+    augmentation: str = "none"
+    selection: str = "last"
+    precision: str = "float32"
+    channels_last: bool = False
+
+    def __post_init__(self) -> None:
+        for key, allowed in CHOICES.items():
+            if getattr(self, key) not in allowed:
+                raise UserError(f"training: {key} must be one of {', '.join(allowed)}, got {getattr(self, key)!r}")
+        for key in ("epochs", "batch_size", "decay_steps"):
+            if getattr(self, key) < 1:
+                raise UserError(f"training: {key} must be at least 1, got {getattr(self, key)!r}")
+        if not self.learning_rate > 0:
+            raise UserError(f"training: learning_rate must be above 0, got {self.learning_rate!r}")
+        for key in ("momentum", "weight_decay", "reconstruction"):
+            if getattr(self, key) < 0:
+                raise UserError(f"training: {key} must not be negative, got {getattr(self, key)!r}")
+
+    def rate_at(self, step: int, epoch: int) -> float:
+        """The learning rate at a step and an epoch, both counted from 0."""
+        if self.schedule == "exponential":
+            return float(self.learning_rate * self.decay ** (step / self.decay_steps))
+        if self.schedule == "milestones":
+            return float(self.learning_rate * self.decay ** sum(epoch >= milestone for milestone in self.milestones))
+        return self.learning_rate

@@ -1,0 +1,265 @@
+"""Training one network: the loop, its checkpoints, and predictions."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from routebench.checkpoint import Checkpoint
+from routebench.data.augment import augmentations
+from routebench.data.dataset import Images, TrainingData
+from routebench.errors import Diverged, UserError
+from routebench.losses import LOSSES, Moment, reconstruction
+from routebench.models.network import Output, set_progress
+from routebench.recipe import Recipe
+
+EVALUATION_BATCH = 250
+"""Images per forward pass outside training."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch left. Losses are means over images, accuracies are in per cent."""
+
+    epoch: int
+    train_loss: float
+    train_accuracy: float
+    held_out_loss: float
+    held_out_accuracy: float
+    learning_rate: float
+    seconds: float
+
+
+def fit(
+    network: nn.Module,
+    data: TrainingData,
+    recipe: Recipe,
+    *,
+    seed: int,
+    device: torch.device,
+    checkpoint: Path | None = None,
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> list[Epoch]:
+    """Trains a network in place and leaves it on the device, in evaluation mode.
+
+    Batches and augmentation are drawn from generators seeded by (seed, epoch), so that a run which is interrupted and
+    goes on gives the same weights as one that is not.
+
+    Args:
+        network: with freshly drawn weights.
+        checkpoint: a file that is written after every epoch, and read first if it is there.
+        on_progress: called with the share of the run that is done.
+
+    Returns:
+        the epochs, in order.
+
+    Raises:
+        Diverged: the loss was not finite; the step is named.
+    """
+    if recipe.reconstruction > 0 and getattr(network, "decoder", None) is None:
+        raise UserError("training: reconstruction above 0 needs a model with a decoder, such as capsnet-reconstruction")
+    loop = _Loop(network, data, recipe, seed, device)
+    epochs = loop.resume(checkpoint)
+    for epoch in range(len(epochs), recipe.epochs):
+        epochs.append(loop.run_epoch(epoch, on_progress))
+        loop.keep_best(epochs)
+        if checkpoint is not None:
+            loop.save(checkpoint, epochs)
+    loop.finish()
+    return epochs
+
+
+class _Loop:
+    """The state of a training run."""
+
+    def __init__(self, network: nn.Module, data: TrainingData, recipe: Recipe, seed: int, device: torch.device):
+        self.device, self.recipe, self.seed, self.data = device, recipe, seed, data
+        layout = torch.channels_last if recipe.channels_last else torch.contiguous_format
+        self.network = network.to(device).to(memory_format=layout)  # type: ignore[call-overload]
+        self.layout = layout
+        self.optimiser = _optimiser(network, recipe)
+        self.pixels = data.train.pixels.to(device)
+        self.labels = data.train.labels.to(device)
+        self.steps = math.ceil(len(self.labels) / recipe.batch_size)
+        self.best: dict[str, Tensor] = {}
+
+    def run_epoch(self, epoch: int, on_progress: Callable[[float], None]) -> Epoch:
+        """One pass over the training part, and a look at the held-out part."""
+        started = time.perf_counter()
+        recipe, augment = self.recipe, augmentations[self.recipe.augmentation]
+        order = torch.randperm(len(self.labels), generator=_generator("cpu", self.seed, epoch, 0)).to(self.device)
+        noise = _generator(self.device, self.seed, epoch, 1)
+        totals = torch.zeros(2, device=self.device)
+        watch = _DivergenceWatch(self.device)
+        self.network.train()
+        for batch, chosen in enumerate(order.split(recipe.batch_size)):
+            step = epoch * self.steps + batch
+            moment = Moment(step, step / (recipe.epochs * self.steps))
+            set_progress(self.network, moment.progress)
+            for group in self.optimiser.param_groups:
+                group["lr"] = recipe.rate_at(step, epoch)
+            images = augment(_scaled(self.pixels[chosen], self.layout), noise)
+            loss, right = self._loss(images, self.labels[chosen], moment)
+            self.optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            self.optimiser.step()
+            totals += torch.stack([loss.detach() * len(chosen), right])
+            watch.see(loss.detach(), step)
+            on_progress((step + 1) / (recipe.epochs * self.steps))
+        watch.raise_if_bad()
+        set_progress(self.network, (epoch + 1) / recipe.epochs)
+        mean_loss, accuracy = (totals / len(self.labels)).tolist()
+        held_out = evaluate(self.network, self.data.held_out, recipe, self.device)
+        return Epoch(
+            epoch=epoch + 1,
+            train_loss=mean_loss,
+            train_accuracy=100 * accuracy,
+            held_out_loss=held_out.loss,
+            held_out_accuracy=held_out.accuracy,
+            learning_rate=self.optimiser.param_groups[0]["lr"],
+            seconds=time.perf_counter() - started,
+        )
+
+    def _loss(self, images: Tensor, labels: Tensor, moment: Moment) -> tuple[Tensor, Tensor]:
+        with _precision(self.recipe, self.device):
+            output = self.network(images)
+            decoded = self.network.reconstruct(output, labels) if self.recipe.reconstruction > 0 else None  # type: ignore[operator]
+        output = Output(output.logits.float(), output.scores.float(), output.layers)
+        loss = LOSSES[self.recipe.loss](output, labels, moment)
+        if decoded is not None:
+            loss = loss + self.recipe.reconstruction * reconstruction(images, decoded.float())
+        return loss, (output.scores.detach().argmax(dim=1) == labels).sum()
+
+    def keep_best(self, epochs: list[Epoch]) -> None:
+        """Under selection by the held-out part, remembers the weights of the best epoch; ties go to the earlier one."""
+        best = max(epochs, key=lambda epoch: epoch.held_out_accuracy)
+        if self.recipe.selection == "held-out" and best is epochs[-1]:
+            self.best = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+
+    def finish(self) -> None:
+        """Puts the selected weights in place."""
+        if self.best:
+            self.network.load_state_dict(self.best)
+        set_progress(self.network, 1.0)
+        self.network.eval()
+
+    def save(self, file: Path, epochs: list[Epoch]) -> None:
+        """Writes everything that the next epoch needs."""
+        notes = {"epochs": json.dumps([asdict(epoch) for epoch in epochs])}
+        Checkpoint(self.network.state_dict(), _moments(self.optimiser), self.best, notes).write(file)
+
+    def resume(self, file: Path | None) -> list[Epoch]:
+        """Goes on from a checkpoint, if there is one."""
+        if file is None or not file.exists():
+            return []
+        found = Checkpoint.read(file)
+        self.network.load_state_dict(found.weights)
+        _restore_moments(self.optimiser, found.optimiser)
+        self.best = {name: value.to(self.device) for name, value in found.best.items()}
+        return [Epoch(**epoch) for epoch in json.loads(found.notes["epochs"])]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A network's answers to a set of images.
+
+    Args:
+        predicted: the class with the highest score.
+        correct: whether it is the right one.
+        loss: mean over images.
+        accuracy: per cent.
+    """
+
+    predicted: Int[Tensor, " image"]
+    correct: Tensor
+    loss: float
+    accuracy: float
+
+
+@torch.no_grad()
+def evaluate(network: nn.Module, images: Images, recipe: Recipe, device: torch.device) -> Evaluation:
+    """The answers of a network, in evaluation mode, and the loss that it was trained with."""
+    was_training = network.training
+    network.eval()
+    predicted, losses = [], []
+    for start in range(0, len(images.labels), EVALUATION_BATCH):
+        labels = images.labels[start : start + EVALUATION_BATCH].to(device)
+        pixels = _scaled(images.pixels[start : start + EVALUATION_BATCH].to(device), torch.contiguous_format)
+        with _precision(recipe, device):
+            output = network(pixels)
+        output = Output(output.logits.float(), output.scores.float())
+        predicted.append(output.scores.argmax(dim=1))
+        losses.append(LOSSES[recipe.loss](output, labels, Moment()) * len(labels))
+    network.train(was_training)
+    answers = torch.cat(predicted).cpu()
+    correct = answers == images.labels
+    total = float(torch.stack(losses).sum())
+    return Evaluation(answers, correct, total / len(correct), 100 * float(correct.double().mean()))
+
+
+class _DivergenceWatch:
+    """Remembers the first step whose loss was not finite, without waiting for the device at every step."""
+
+    def __init__(self, device: torch.device):
+        self.first_bad = torch.full((), -1, dtype=torch.long, device=device)
+        self.every = 1 if device.type == "cpu" else 50  # reading the tensor makes a GPU wait
+
+    def see(self, loss: Float[Tensor, ""], step: int) -> None:
+        new = (self.first_bad < 0) & ~torch.isfinite(loss)
+        self.first_bad = torch.where(new, step, self.first_bad)
+        if step % self.every == 0:
+            self.raise_if_bad()
+
+    def raise_if_bad(self) -> None:
+        if (step := int(self.first_bad)) >= 0:
+            raise Diverged(step)
+
+
+def _scaled(pixels: Tensor, layout: torch.memory_format) -> Float[Tensor, "batch channel height width"]:
+    return pixels.to(torch.float32).div_(255).contiguous(memory_format=layout)
+
+
+def _generator(device: torch.device | str, seed: int, epoch: int, stream: int) -> torch.Generator:
+    mixed = (seed * 1_000_003 + epoch) * 7 + stream  # distinct for all seeds and epochs below 1,000,003
+    return torch.Generator(device).manual_seed(mixed)
+
+
+@contextmanager
+def _precision(recipe: Recipe, device: torch.device) -> Iterator[None]:
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=recipe.precision == "bfloat16"):
+        yield
+
+
+def _optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    if recipe.optimiser == "adam":
+        return torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    return torch.optim.SGD(
+        network.parameters(), lr=recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay
+    )
+
+
+def _moments(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The tensors of the optimiser's state, by parameter number and name."""
+    state = optimiser.state_dict()["state"]
+    return {
+        f"{number}.{name}": value
+        for number, entries in state.items()
+        for name, value in entries.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def _restore_moments(optimiser: torch.optim.Optimizer, moments: dict[str, Tensor]) -> None:
+    state = optimiser.state_dict()
+    state["state"] = {}
+    for key, value in moments.items():
+        number, name = key.split(".", 1)
+        state["state"].setdefault(int(number), {})[name] = value
+    optimiser.load_state_dict(state)
