@@ -1,0 +1,48 @@
+# `make bench` and `make test` set everything up themselves. They need python3 (3.11 or newer, with venv) and nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+INSTALLED := $(VENV)/.installed
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup bench test check microbench catalogue clean
+
+help: ## Lists the commands.
+	@echo "make COMMAND, with COMMAND one of"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: $(INSTALLED) ## Creates .venv with everything in it; again only when pyproject.toml or constraints.txt changed.
+
+bench: $(INSTALLED) ## Compares the routing methods on 5,000 MNIST images and writes the report.
+	@$(RUN) routebench suite accuracy $(ARGS)
+
+test: $(INSTALLED) ## Runs the tests. ARGS="-k NAME" goes on to pytest.
+	@$(RUN) pytest $(ARGS)
+
+check: $(INSTALLED) ## Format, lint and types.
+	@echo "check: format" && $(RUN) ruff format --check --quiet || { echo "run: $(RUN) ruff format"; exit 1; }
+	@echo "check: lint" && $(RUN) ruff check --quiet
+	@echo "check: types" && $(RUN) mypy
+
+microbench: $(INSTALLED) ## Times single operations with pytest-benchmark.
+	@$(RUN) pytest tests/benchmarks --benchmark-enable --benchmark-only --benchmark-group-by=func $(ARGS)
+
+catalogue: $(INSTALLED) ## Writes routebench/catalogue.json anew, from what is registered.
+	@$(RUN) routebench.catalogue
+
+clean: ## Removes .venv, caches and builds. Results stay.
+	rm -rf $(VENV) .asv/env .mypy_cache .pytest_cache .ruff_cache .benchmarks build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "expected Python 3.11 or newer, got %d.%d; call make with PYTHON=python3.X" % v[:2])'
+	@$(PYTHON) -c 'import venv, ensurepip' 2> /dev/null || { echo "expected a Python with venv, got one without; install it (Debian and Ubuntu: python3-venv)" >&2; exit 1; }
+	@echo "setup: creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "setup: installing routebench and its dependencies, which takes some minutes on a fresh machine"
+	@$(RUN) pip install --quiet --editable '.[dev]' --constraint constraints.txt
+	@touch $@
+	@echo "setup: done"

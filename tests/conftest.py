@@ -1,0 +1,27 @@
+"""What every test gets: fixed seeds, deterministic operations, no window, and threads for two cores."""
+
+import os
+import random
+
+os.environ.setdefault("MPLBACKEND", "Agg")  # before matplotlib is imported
+os.environ.setdefault("OMP_NUM_THREADS", "2")  # also for the programs that tests start
+
+import numpy as np
+import pytest
+import torch
+
+
+@pytest.fixture(scope="session", autouse=True)
+def deterministic_operations():
+    """On the CPU, the same input gives the same bits; and memory that nobody has written to is NaN."""
+    torch.set_num_threads(min(2, os.cpu_count() or 1))
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+
+
+@pytest.fixture(autouse=True)
+def fixed_seeds():
+    """A test draws the same numbers alone and among others."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
