@@ -99,7 +99,7 @@ class _Loop:
         totals = torch.zeros(2, device=self.device)
         watch = _DivergenceWatch(self.device)
         self.network.train()
-        for batch, chosen in enumerate(order.split(recipe.batch_size)):
+        for batch, chosen in enumerate(torch.split(order, recipe.batch_size)):
             step = epoch * self.steps + batch
             moment = Moment(step, step / (recipe.epochs * self.steps))
             set_progress(self.network, moment.progress)
@@ -108,7 +108,7 @@ class _Loop:
             images = augment(_scaled(self.pixels[chosen], self.layout), noise)
             loss, right = self._loss(images, self.labels[chosen], moment)
             self.optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            torch.autograd.backward(loss)
             self.optimiser.step()
             totals += torch.stack([loss.detach() * len(chosen), right])
             watch.see(loss.detach(), step)
@@ -130,7 +130,7 @@ class _Loop:
     def _loss(self, images: Tensor, labels: Tensor, moment: Moment) -> tuple[Tensor, Tensor]:
         with _precision(self.recipe, self.device):
             output = self.network(images)
-            decoded = self.network.reconstruct(output, labels) if self.recipe.reconstruction > 0 else None  # type: ignore[operator]
+            decoded = self.network.reconstruct(output, labels) if self.recipe.reconstruction > 0 else None
         output = Output(output.logits.float(), output.scores.float(), output.layers)
         loss = LOSSES[self.recipe.loss](output, labels, moment)
         if decoded is not None:

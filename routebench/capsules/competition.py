@@ -99,7 +99,7 @@ class Competition:
 
     def _over_positions(self, logits: Tensor, windows: Windows) -> Tensor:
         index = windows.index.to(logits.device).flatten()
-        grouped = logits.unflatten(0, (-1, windows.positions))  # batch, position, child, parent
+        grouped = logits.reshape(-1, windows.positions, *logits.shape[1:])  # batch, position, child, parent
         together = self.axis == "types+positions"
         peak = _greatest(grouped.detach(), index, windows.cells, together)
         if self.orphan:
@@ -121,4 +121,4 @@ def _greatest(grouped: Tensor, index: Tensor, cells: int, together: bool) -> Ten
 
 def _at_windows(of_cells: Tensor, index: Tensor, grouped: Tensor) -> Tensor:
     """Values of children, repeated for every window that a child is in."""
-    return of_cells[:, index].unflatten(1, grouped.shape[1:3])
+    return of_cells[:, index].reshape(*grouped.shape[:3], of_cells.shape[2])

@@ -14,15 +14,27 @@ from routebench.capsules.votes import Votes
 from routebench.ops import length, squash
 
 
+class RoutedCapsules(Protocol):
+    """What a layer reads of routing's answer; `routebench.routing.Routed` is one."""
+
+    @property
+    def poses(self) -> Tensor: ...
+    @property
+    def activations(self) -> Tensor | None: ...
+
+
 class Routing(Protocol):
     """What a layer asks of its routing method; `routebench.routing.RoutingMethod` is one."""
 
+    sizes: Sizes
     competition: str
     orphan: bool
     gives_activations: bool
 
+    def __call__(self, votes: Votes, activations: Tensor) -> RoutedCapsules: ...
 
-MakeRouting = Callable[[Sizes], nn.Module]
+
+MakeRouting = Callable[[Sizes], Routing]
 """Makes a layer's routing method from the sizes of its problem."""
 
 
@@ -78,7 +90,7 @@ class PrimaryCapsules(nn.Module):
 class CapsuleLayer(nn.Module):
     """What dense and convolutional layers share: votes are made, routed, and become the capsules of the layer."""
 
-    routing: nn.Module
+    routing: Routing
 
     def votes(self, children: Capsules) -> tuple[Votes, Float[Tensor, "lane child"]]:
         """The votes of the layer below, and its activations as each lane sees them."""
@@ -130,14 +142,15 @@ class DenseCapsules(CapsuleLayer):
             raise ValueError("share and coordinates need children as (height, width, types), got a number")
         self.grid = (1, 1, children) if isinstance(children, int) else children
         self.parents, self.pose, self.share = parents, pose, share
-        self.children = math.prod(self.grid)
+        seen = math.prod(self.grid)
         block, fan = _block(pose_in, pose, matrix)
-        std = math.sqrt(parents / (fan * self.children)) if weight_std is None else weight_std
-        owners = self.grid[2] if share else self.children
+        std = math.sqrt(parents / (fan * seen)) if weight_std is None else weight_std
+        owners = self.grid[2] if share else seen
         self.weight = nn.Parameter(std * torch.randn(owners, parents, *block))
-        self.routing = routing(Sizes(self.children, parents, pose))
+        self.routing = routing(Sizes(seen, parents, pose))
         centres = None if coordinates is None else _coordinates(self.grid, pose, coordinates)
         self.register_buffer("offset", centres, persistent=False)
+        self.offset: Tensor | None
 
     def votes(self, children: Capsules) -> tuple[Votes, Tensor]:
         """Lanes are images."""
@@ -183,11 +196,11 @@ class ConvCapsules(CapsuleLayer):
             raise ValueError(f"expected a grid of at least {kernel} x {kernel} children, got {grid[0]} x {grid[1]}")
         self.windows = Windows(grid[0], grid[1], kernel, stride, grid[2])
         self.types, self.pose = types, pose
-        self.children = kernel * kernel * grid[2]
+        seen = kernel * kernel * grid[2]
         block, fan = _block(pose_in, pose, matrix)
-        std = math.sqrt(types / (fan * self.children)) if weight_std is None else weight_std
-        self.weight = nn.Parameter(std * torch.randn(self.children, types, *block))
-        self.routing = routing(Sizes(self.children, types, pose))
+        std = math.sqrt(types / (fan * seen)) if weight_std is None else weight_std
+        self.weight = nn.Parameter(std * torch.randn(seen, types, *block))
+        self.routing = routing(Sizes(seen, types, pose))
 
     @property
     def grid(self) -> tuple[int, int, int]:

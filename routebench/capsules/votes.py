@@ -146,9 +146,8 @@ class Votes:
         children = self.poses_in * weighted[..., None]
         if self.is_matrix:
             side = self.weight.shape[2]
-            total = einsum(
-                children.unflatten(2, (side, side)), self.weight, "lane child p q, child parent q r -> lane parent p r"
-            ).flatten(2)
+            matrices = children.reshape(*children.shape[:2], side, side)
+            total: Tensor = einsum(matrices, self.weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)
         else:
             total = einsum(children, self.weight, "lane child d, child parent d pose -> lane parent pose")
         return total if self.offset is None else total + (weighted @ self.offset)[:, None]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -56,8 +57,8 @@ class CapsuleNetwork(nn.Module):
         self.primary = primary
         self.layers = nn.ModuleList(layers)
         self.run_layers = SCHEDULES[schedule]
-        last = layers[-1]
-        self.readout = None if last.routing.gives_activations else nn.Linear(last.routing.sizes.pose, 1)
+        last = layers[-1].routing
+        self.readout = None if last.gives_activations else nn.Linear(last.sizes.pose, 1)
         self.decoder = decoder
 
     def forward(self, images: Float[Tensor, "batch channel height width"]) -> Output:
@@ -81,16 +82,20 @@ class CapsuleNetwork(nn.Module):
 
 def set_iterations(network: nn.Module, iterations: int) -> None:
     """Makes every iterative routing method in the network iterate so many times."""
-    for module in network.modules():
-        if hasattr(module, "sizes") and hasattr(module, "iterations"):
+    for module in routing_methods(network):
+        if hasattr(module, "iterations"):
             module.iterations = iterations
 
 
 def set_progress(network: nn.Module, progress: float) -> None:
     """Tells every routing method how much of the training run has passed, 0 to 1."""
-    for module in network.modules():
-        if hasattr(module, "sizes") and hasattr(module, "progress"):
-            module.progress = progress
+    for module in routing_methods(network):
+        module.progress = progress
+
+
+def routing_methods(network: nn.Module) -> list[Any]:
+    """The routing methods of all capsule layers, from the first layer to the last."""
+    return [module.routing for module in network.modules() if isinstance(module, CapsuleLayer)]
 
 
 @torch.no_grad()

@@ -20,7 +20,8 @@ def squash(vectors: Float[Tensor, "*axes pose"]) -> Float[Tensor, "*axes pose"]:
 
 def length(poses: Float[Tensor, "*axes pose"]) -> Float[Tensor, "*axes"]:
     """The Euclidean length of each pose; its gradient at the zero vector is zero."""
-    return torch.linalg.vector_norm(poses, dim=-1)
+    norm: Tensor = torch.linalg.vector_norm(poses, dim=-1)
+    return norm
 
 
 def length_logit(lengths: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:

@@ -45,7 +45,7 @@ class Accuracy(Protocol):
 
 def _grid(trained_with: int | None, wanted: list[int]) -> list[int | None]:
     """Numbers of iterations to test with; `[None]` for a method without iterations."""
-    return [None] if trained_with is None else sorted({trained_with, *wanted})
+    return [None] if trained_with is None else [*sorted({trained_with, *wanted})]
 
 
 def _test_metrics(tested: Mapping[int | None, Evaluation]) -> list[Metric]:

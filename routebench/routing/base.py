@@ -69,7 +69,7 @@ class RoutingMethod(nn.Module, ABC):
     def route(self, votes: Votes, activations: Activations) -> Routed:
         """Parents from votes and child activations."""
 
-    @final
+    @final  # type: ignore[misc]  # torch declares forward as an attribute
     def forward(self, votes: Votes, activations: Activations) -> Routed:
         """Calls `route` and checks what goes in and what comes out; finiteness is checked on the first call only.
 

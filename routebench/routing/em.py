@@ -60,7 +60,7 @@ class EMRouting(IterativeRouting):
         activation: str = "description-length",
     ):
         super().__init__(sizes, iterations=iterations)
-        self.final_lambda = at_least(0.0, final_lambda=final_lambda)
+        self.final_lambda: float = at_least(0.0, final_lambda=final_lambda)
         self.lambda_schedule = one_of(("iteration", "training", "constant"), lambda_schedule=lambda_schedule)
         self.competition = competition_axis(competition)
         self.mass_normalisation = one_of(("none", "ratio"), mass_normalisation=mass_normalisation)
@@ -94,7 +94,7 @@ class EMRouting(IterativeRouting):
         """lambda in iteration 1, 2, ..."""
         if self.lambda_schedule == "constant":
             return self.final_lambda
-        grown = self.final_lambda * (1 - 0.95**iteration)
+        grown: float = self.final_lambda * (1 - 0.95**iteration)
         return grown * self.progress if self.lambda_schedule == "training" else grown
 
     def _log_activation(
