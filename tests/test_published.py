@@ -1,0 +1,67 @@
+import pytest
+
+from routebench import published
+
+
+def test_every_published_number_is_there_once_with_its_source() -> None:
+    table = published.load_published()
+    assert tuple(table.columns) == published.COLUMNS
+    assert len(table) == 124
+    assert table["id"].is_unique
+    assert table["value"].notna().all()
+    assert (table[["source", "citation", "where", "metric", "unit"]] != "").all().all()
+
+
+def test_identifiers_look_like_identifiers() -> None:
+    table = published.load_published()
+    for column in ("data", "method", "model"):
+        assert table[column].str.fullmatch(r"[a-z0-9-]*").all(), column
+
+
+def test_iterations_are_only_filled_where_the_paper_prints_one_number() -> None:
+    table = published.load_published()
+    stated = table[table["iterations"].notna()]
+    assert (stated["iterations"].astype(str) == stated["printed_iterations"]).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "iterations", "accuracy"),
+    [
+        ("capsnet", "dynamic", 3, 99.32),
+        ("capsnet-reconstruction", "dynamic", 3, 99.23),
+        ("capsnet", "none", None, 99.29),
+        ("capsnet-reconstruction", "none", None, 99.34),
+    ],
+)
+def test_the_same_network_is_found(model: str, method: str, iterations: int | None, accuracy: float) -> None:
+    found = published.find("mnist", model, method, iterations)
+    assert found is not None
+    assert found.accuracy == pytest.approx(accuracy)
+    assert found.source == "Kiefer, Appendix A"
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "method", "iterations"),
+    [
+        ("mnist5k", "capsnet", "dynamic", 3),  # a part of MNIST is not MNIST
+        ("mnist", "capsnet-small", "dynamic", 3),
+        ("mnist", "capsnet", "dynamic", 2),
+        ("mnist", "capsnet", "em", 3),  # printed without iterations, for another network
+        ("cifar10", "", "em", 2),  # a network that routebench has no name for
+        ("", "", "", None),
+    ],
+)
+def test_what_only_resembles_is_no_match(data: str, model: str, method: str, iterations: int | None) -> None:
+    assert published.find(data, model, method, iterations) is None
+
+
+def test_same_task_keeps_accuracies_and_errors_apart_from_other_metrics() -> None:
+    rows = published.same_task("smallnorb", "em")
+    assert len(rows) > 5
+    assert set(rows["metric"]) == {"test error"}
+
+
+def test_the_table_cannot_be_changed_by_its_reader() -> None:
+    mine = published.load_published()
+    mine["value"] = 0.0
+    assert (published.load_published()["value"] != 0).any()
