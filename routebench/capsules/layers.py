@@ -21,6 +21,8 @@ class RoutedCapsules(Protocol):
     def poses(self) -> Tensor: ...
     @property
     def activations(self) -> Tensor | None: ...
+    @property
+    def logits(self) -> Tensor | None: ...
 
 
 class Routing(Protocol):
@@ -96,7 +98,7 @@ class CapsuleLayer(nn.Module):
         """The votes of the layer below, and its activations as each lane sees them."""
         raise NotImplementedError
 
-    def capsules(self, poses: Tensor, activations: Tensor | None, batch: int) -> Capsules:
+    def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
         """What routing returned, as a layer of capsules; without activations every parent is present."""
         raise NotImplementedError
 
@@ -104,7 +106,7 @@ class CapsuleLayer(nn.Module):
         """One layer's routing, from beginning to end."""
         votes, activations = self.votes(children)
         routed = self.routing(votes, activations)
-        return self.capsules(routed.poses, routed.activations, children.poses.shape[0])
+        return self.capsules(routed, children.poses.shape[0])
 
 
 class DenseCapsules(CapsuleLayer):
@@ -160,9 +162,9 @@ class DenseCapsules(CapsuleLayer):
         competition = Competition(self.routing.competition, orphan=self.routing.orphan)
         return Votes(flat.poses, weight, competition, offset=self.offset), flat.activations
 
-    def capsules(self, poses: Tensor, activations: Tensor | None, batch: int) -> Capsules:
+    def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
         """(batch, parent, pose)."""
-        return Capsules(poses, poses.new_ones(poses.shape[:-1]) if activations is None else activations)
+        return Capsules(routed.poses, _present(routed), routed.logits)
 
 
 class ConvCapsules(CapsuleLayer):
@@ -215,11 +217,15 @@ class ConvCapsules(CapsuleLayer):
         competition = Competition(self.routing.competition, windows=self.windows, orphan=self.routing.orphan)
         return Votes(poses, self.weight, competition), flat.activations[:, index].flatten(0, 1)
 
-    def capsules(self, poses: Tensor, activations: Tensor | None, batch: int) -> Capsules:
+    def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
         """(batch, height, width, type, pose)."""
-        present = poses.new_ones(poses.shape[:-1]) if activations is None else activations
         shape = (batch, *self.windows.grid, self.types)
-        return Capsules(poses.reshape(*shape, self.pose), present.reshape(shape))
+        logits = None if routed.logits is None else routed.logits.reshape(shape)
+        return Capsules(routed.poses.reshape(*shape, self.pose), _present(routed).reshape(shape), logits)
+
+
+def _present(routed: RoutedCapsules) -> Tensor:
+    return routed.poses.new_ones(routed.poses.shape[:-1]) if routed.activations is None else routed.activations
 
 
 def _block(pose_in: int, pose: int, matrix: bool) -> tuple[tuple[int, int], int]:

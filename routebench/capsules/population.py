@@ -36,10 +36,12 @@ class Capsules:
         poses: (batch, height, width, type, pose) on a grid, or (batch, capsule, pose) without one. Matrix poses are
             flattened by rows.
         activations: presence probability of each capsule, the shape of `poses` without the last axis.
+        logits: their log odds, where routing computed them first.
     """
 
     poses: Tensor
     activations: Tensor
+    logits: Tensor | None = None
 
     @property
     def on_grid(self) -> bool:

@@ -1,10 +1,7 @@
 """The order in which several capsule layers iterate."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
-
-from torch import Tensor
 
 from routebench.capsules.layers import CapsuleLayer
 from routebench.capsules.population import Capsules
@@ -34,7 +31,8 @@ def concurrent(layers: Sequence[CapsuleLayer], primary: Capsules) -> list[Capsul
         states.append(state)
         found.append(capsules)
     for _ in range(iterations - 1):
-        updated = [_update(layer, below, state) for layer, (below, _), state in zip(layers, pairwise(found), states, strict=True)]
+        below = found[:-1]
+        updated = [_update(*problem) for problem in zip(layers, below, states, strict=True)]
         states = [state for state, _ in updated]
         found = [primary, *(capsules for _, capsules in updated)]
     return found
@@ -47,8 +45,7 @@ def _update(layer: CapsuleLayer, below: Capsules, state: Any) -> tuple[Any, Caps
     votes, activations = layer.votes(below)
     routing: Any = layer.routing
     state = routing.iterate(votes, activations, state)
-    activation: Tensor | None = state.activations
-    return state, layer.capsules(state.poses, activation, below.poses.shape[0])
+    return state, layer.capsules(state, below.poses.shape[0])
 
 
 def _common_iterations(layers: Sequence[CapsuleLayer]) -> int:

@@ -66,7 +66,8 @@ class CapsuleNetwork(nn.Module):
         found = self.run_layers(list(self.layers), self.primary(self.features(images)))  # type: ignore[arg-type]
         classes = found[-1]
         if self.readout is None:
-            return Output(length_logit(classes.activations), classes.activations, found)
+            logits = length_logit(classes.activations) if classes.logits is None else classes.logits
+            return Output(logits, classes.activations, found)
         logits = self.readout(classes.poses)[..., 0]
         return Output(logits, logits.sigmoid(), found)
 

@@ -24,6 +24,7 @@ class Routed:
     Args:
         poses: of the parents.
         activations: presence probability of each parent; None where the method has none.
+        logits: log odds of the activations, for a method that computes them first; saves a loss from saturation.
         coupling: for analyses, where the method made it itself.
         iteration: how many iterations led here.
         memory: whatever else the next iteration needs.
@@ -31,6 +32,7 @@ class Routed:
 
     poses: Poses
     activations: Float[Tensor, "lane parent"] | None = None
+    logits: Float[Tensor, "lane parent"] | None = None
     coupling: Float[Tensor, "lane child parent"] | None = None
     iteration: int = 1
     memory: tuple[Tensor, ...] = field(default=(), repr=False)
@@ -100,10 +102,11 @@ class RoutingMethod(nn.Module, ABC):
                 f"{self.name}: gives_activations is {self.gives_activations}, but route returned {found}; "
                 "return activations, or set gives_activations = False"
             )
-        if routed.activations is not None:
-            expect_shape(self.name, "activations", routed.activations, (lanes, self.sizes.parents))
+        for what in ("activations", "logits"):
+            if getattr(routed, what) is not None:
+                expect_shape(self.name, what, getattr(routed, what), (lanes, self.sizes.parents))
         if not self._trusted:
-            for what in ("poses", "activations"):
+            for what in ("poses", "activations", "logits"):
                 value = getattr(routed, what)
                 if value is not None and not bool(torch.isfinite(value).all()):
                     raise RoutingError(f"{self.name}: returned {what} that are not finite")

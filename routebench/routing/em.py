@@ -87,8 +87,9 @@ class EMRouting(IterativeRouting):
         spread = second / (mass + MASS_FLOOR)[..., None] - shift.square()
         variance = spread.clamp(min=0) + self.variance_floor
         iteration = 1 if previous is None else previous.iteration + 1
-        log_activation = self._log_activation(mass, variance, iteration)
-        return Routed(mean, log_activation.exp(), iteration=iteration, memory=(mean, variance, log_activation))
+        log_activation, logit = self._activate(mass, variance, iteration)
+        memory = (mean, variance, log_activation)
+        return Routed(mean, log_activation.exp(), logit, iteration=iteration, memory=memory)
 
     def inverse_temperature(self, iteration: int) -> float:
         """lambda in iteration 1, 2, ..."""
@@ -97,12 +98,15 @@ class EMRouting(IterativeRouting):
         grown: float = self.final_lambda * (1 - 0.95**iteration)
         return grown * self.progress if self.lambda_schedule == "training" else grown
 
-    def _log_activation(
+    def _activate(
         self, mass: Float[Tensor, "lane parent"], variance: Float[Tensor, "lane parent pose"], iteration: int
-    ) -> Float[Tensor, "lane parent"]:
+    ) -> tuple[Float[Tensor, "lane parent"], Float[Tensor, "lane parent"] | None]:
+        """The logarithm of the parents' activations and, for the logistic, its argument."""
         if self.activation == "mixing":
-            return torch.log(mass + MASS_FLOOR) - torch.log((mass + MASS_FLOOR).sum(dim=-1, keepdim=True))
+            mass = mass + MASS_FLOOR
+            return torch.log(mass) - torch.log(mass.sum(dim=-1, keepdim=True)), None
         if self.mass_normalisation == "ratio":
             mass = mass * (100 * self.sizes.parents / self.sizes.children)
         logit = description_length_logit(mass, variance, self.beta_u, self.beta_a)
-        return logsigmoid(self.inverse_temperature(iteration) * logit)
+        logit = self.inverse_temperature(iteration) * logit
+        return logsigmoid(logit), logit
