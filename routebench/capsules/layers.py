@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from routebench.capsules.votes import Votes
 from routebench.ops import length, squash
 
 
+@runtime_checkable
 class RoutedCapsules(Protocol):
     """What a layer reads of routing's answer; `routebench.routing.Routed` is one."""
 
@@ -25,6 +26,7 @@ class RoutedCapsules(Protocol):
     def logits(self) -> Tensor | None: ...
 
 
+@runtime_checkable
 class Routing(Protocol):
     """What a layer asks of its routing method; `routebench.routing.RoutingMethod` is one."""
 

@@ -25,7 +25,7 @@ def capsnet(routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, 
         classes: number of classes.
         decoder: add the reconstruction network, 512 - 1024 - pixels.
     """
-    return _capsnet(routing, shape, classes, decoder=decoder, channels=256, types=32, kernel=9, stride=1)
+    return _capsnet(routing, shape, classes, decoder=decoder, channels=256, types=32, kernel=9, stride=1, weight_std=0.1)
 
 
 @models.register("capsnet-reconstruction")
@@ -42,9 +42,10 @@ def capsnet_small(
 ) -> CapsuleNetwork:
     """Conv 5x5 stride 2, 32 channels; 8 types of primary capsules of 8, conv 5x5 stride 2; class capsules of 16.
 
-    128 primary capsules on 28 x 28 images. Arguments as for `capsnet`.
+    128 primary capsules on 28 x 28 images. Transformation matrices start with standard deviation 0.3, which makes up for
+    the ninth part of children that add up to a parent. Arguments as for `capsnet`.
     """
-    return _capsnet(routing, shape, classes, decoder=decoder, channels=32, types=8, kernel=5, stride=2)
+    return _capsnet(routing, shape, classes, decoder=decoder, channels=32, types=8, kernel=5, stride=2, weight_std=0.3)
 
 
 def _capsnet(
@@ -57,13 +58,14 @@ def _capsnet(
     types: int,
     kernel: int,
     stride: int,
+    weight_std: float,
 ) -> CapsuleNetwork:
     grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]
     if min(grid) < 1:
         raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
     features = nn.Sequential(nn.Conv2d(shape[0], channels, kernel, stride), nn.ReLU())
     primary = PrimaryCapsules(channels, types, 8, kernel=kernel, stride=2, presence="length")
-    digits = DenseCapsules((grid[0], grid[1], types), classes, 8, 16, routing, weight_std=0.1)
+    digits = DenseCapsules((grid[0], grid[1], types), classes, 8, 16, routing, weight_std=weight_std)
     return CapsuleNetwork(features, primary, [digits], decoder=Decoder(classes * 16, shape) if decoder else None)
 
 
