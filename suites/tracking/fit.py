@@ -1,0 +1,32 @@
+"""What a small fixed training run leaves: a change that makes a method learn worse shows here."""
+
+from dataclasses import replace
+
+import torch
+
+from routebench.data import load
+from routebench.models import build
+from routebench.recipe import Recipe
+from routebench.registry import routing
+from routebench.training import evaluate, fit
+
+
+class SmallFit:
+    """`capsnet-small` on the first 1,000 training images of `mnist5k`, three epochs, seed 0."""
+
+    params = sorted(routing)
+    param_names = ("method",)
+    unit = "%"
+
+    def track_test_error(self, method: str) -> float:
+        """100 - accuracy on the 1,000 test images, because asv takes a rise for a regression."""
+        if method not in routing:
+            raise NotImplementedError  # see `layer.Layer.setup`
+        torch.set_num_threads(2)
+        torch.manual_seed(0)
+        data = load("mnist5k")
+        first = replace(data.for_training(), train=data.train.at(torch.arange(1000)))
+        network = build("capsnet-small", method=method, shape=data.train.shape, classes=len(data.classes))
+        recipe = Recipe(epochs=3, batch_size=32)
+        fit(network, first, recipe, seed=0, device=torch.device("cpu"))
+        return 100 - evaluate(network, data.test, recipe, torch.device("cpu")).accuracy

@@ -1,0 +1,57 @@
+"""Micro-benchmarks: `make microbench` times them, `make test` runs each once and looks at what it returns."""
+
+import pytest
+import torch
+
+from routebench.capsules import Capsules, Competition, Votes
+from routebench.capsules.layers import ConvCapsules, PrimaryCapsules
+from routebench.ops import length, squash
+from routebench.registry import routing
+from routebench.routing import factory
+
+LANES, CHILDREN, PARENTS = 8, 288, 10  # a quarter of CapsNet's children: milliseconds
+
+
+@pytest.fixture
+def votes():
+    """Poses of 8 below, of 16 above."""
+    return Votes(squash(torch.randn(LANES, CHILDREN, 8)), 0.1 * torch.randn(CHILDREN, PARENTS, 8, 16), Competition())
+
+
+def test_squash(benchmark):
+    squashed = benchmark(squash, torch.randn(LANES, CHILDREN, 16))
+    assert length(squashed).max() < 1
+
+
+def test_dense_votes(benchmark, votes):
+    def anew():
+        return Votes(votes.poses_in, votes.weight, votes.competition).dense()
+
+    assert benchmark(anew).shape == (LANES, CHILDREN, PARENTS, 16)
+
+
+@pytest.mark.parametrize("moments", [1, 2])
+def test_sweep(benchmark, votes, moments):
+    votes.dense()  # made once, so that the sweep alone is timed
+    sums = benchmark(votes.sweep, torch.randn(LANES, PARENTS, 16), moments=moments)
+    torch.testing.assert_close(sums.mass.sum(dim=1), torch.full((LANES,), float(CHILDREN)))
+
+
+def test_uniform_sweep(benchmark, votes):
+    sums = benchmark(votes.sweep)
+    torch.testing.assert_close(sums.mass, torch.full((LANES, PARENTS), CHILDREN / PARENTS))
+
+
+def test_primary_capsules(benchmark):
+    layer = PrimaryCapsules(32, 8, 8, kernel=5, stride=2).eval()
+    capsules = benchmark(layer, torch.randn(LANES, 32, 12, 12))
+    assert capsules.poses.shape == (LANES, 4, 4, 8, 8)
+
+
+@pytest.mark.parametrize("method", sorted(routing))
+def test_convolutional_capsules(benchmark, method):
+    layer = ConvCapsules((6, 6, 4), 8, 16, 16, factory(method), matrix=True).eval()
+    poses = torch.randn(LANES, 6, 6, 4, 16)
+    with torch.no_grad():
+        capsules = benchmark(layer, Capsules(poses, torch.rand(poses.shape[:-1])))
+    assert capsules.poses.shape == (LANES, 4, 4, 8, 16)

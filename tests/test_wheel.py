@@ -1,0 +1,79 @@
+"""`pip install .` gives a working routebench outside the checkout: suites, analyses, templates and facts travel along."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT, cwd=out)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """The interpreter of a clean environment that holds the wheel.
+
+    What routebench depends on is not installed again: the environment reads it from the one that the tests run in.
+    `site.addsitedir` is not used for that, so that the editable routebench, which a .pth file there adds, stays out.
+    """
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=False)
+    python = home / "bin" / "python"
+    target = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home).strip()
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
+    run(*pip, cwd=home)
+    Path(target, "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return python
+
+
+def run(*command, cwd):
+    """Standard output of a command that must succeed; what it said on failure is shown."""
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_wheel_holds_what_the_checkout_has(wheel):
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    suites = {f"routebench/{file.relative_to(ROOT)}" for file in ROOT.glob("suites/*.toml")}
+    analyses = {f"routebench/{file.relative_to(ROOT)}" for file in ROOT.glob("analyses/*.py")}
+    package = {
+        str(file.relative_to(ROOT))
+        for file in ROOT.glob("routebench/**/*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert suites
+    assert analyses
+    assert {"routebench/py.typed", "routebench/catalogue.json", "routebench/published.csv"} <= package
+    assert suites | analyses | package == {name for name in packed if name.startswith("routebench/")}
+
+
+def test_wheel_runs_outside_the_checkout(python, tmp_path):
+    where = run(python, "-c", "import routebench; print(routebench.__file__)", cwd=tmp_path)
+    assert Path(where.strip()).is_relative_to(python.parents[1])
+
+    methods = json.loads(run(python, "-m", "routebench", "list", "methods", "--json", cwd=tmp_path))
+    assert {"dynamic", "em", "uniform"} <= {method["name"] for method in methods}
+    assert "accuracy" in run(python, "-m", "routebench", "list", "suites", cwd=tmp_path)
+
+
+def test_wheel_measures_and_reports(python, tmp_path):
+    suite = [python, "-m", "routebench", "suite", "accuracy", "--preset", "smoke", "--method", "uniform"]
+    run(*suite, cwd=tmp_path)
+    records = list(tmp_path.glob("results/records/*.json"))
+    assert records
+    assert all(json.loads(record.read_text())["status"] == "ok" for record in records)
+    (page,) = tmp_path.glob("results/**/*.html")
+    assert "<svg" in page.read_text()  # the analyses that travelled along drew something
