@@ -1,0 +1,186 @@
+"""What a data set is, and how parts are held out of it."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from routebench.errors import UserError
+
+HELD_OUT_FRACTION = 0.1
+SPLIT_SEED = 0  # of the data, not of a run: every run seed trains and selects on the same images
+
+Loader = TypeVar("Loader", bound=Callable[..., "Dataset"])
+
+
+@dataclass(frozen=True)
+class Images:
+    """Labelled images.
+
+    Args:
+        pixels: uint8, (n, channels, height, width); a trainer scales them to [0, 1] on its device.
+        labels: int64, (n,), numbers of classes.
+
+    Raises:
+        UserError: a shape or type is another, or there are no images.
+    """
+
+    pixels: Tensor
+    labels: Tensor
+
+    def __post_init__(self) -> None:
+        if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
+            raise UserError(
+                f"expected pixels as uint8 (n, channels, height, width), got {_described(self.pixels)}; "
+                "scale them to 0..255 and add the missing axes"
+            )
+        if self.labels.dtype != torch.int64 or self.labels.shape != self.pixels.shape[:1]:
+            raise UserError(
+                f"expected labels as int64 ({len(self.pixels)},), one per image, got {_described(self.labels)}"
+            )
+        if not self.pixels.numel():
+            raise UserError(f"expected at least one image of at least one pixel, got {_described(self.pixels)}")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The (channels, height, width) of every image."""
+        channels, height, width = self.pixels.shape[1:]
+        return channels, height, width
+
+    def at(self, indices: Tensor) -> "Images":
+        """The images at `indices`, in that order."""
+        return Images(self.pixels[indices], self.labels[indices])
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """All that training code ever sees of a data set: it cannot look at a test image."""
+
+    name: str
+    classes: tuple[str, ...]
+    train: Images
+    held_out: Images
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set in three parts that share no image.
+
+    Args:
+        name: as the user calls it; only official bytes carry an official name.
+        classes: what each label means.
+        train: what is trained on.
+        held_out: the rest of the official training part, for selection.
+        test: what is measured on, once.
+        fingerprint: see `fingerprint`.
+        source: one line that says where the images come from.
+
+    Raises:
+        UserError: the parts differ in image shape, or a label has no class.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    train: Images
+    held_out: Images
+    test: Images
+    fingerprint: str
+    source: str
+
+    def __post_init__(self) -> None:
+        for part, images in (("train", self.train), ("held-out", self.held_out), ("test", self.test)):
+            if images.shape != self.train.shape:
+                raise UserError(
+                    f"data set {self.name!r}: expected {part} images of shape {self.train.shape} as in the training "
+                    f"part, got {images.shape}; resize them"
+                )
+            lowest, highest = int(images.labels.min()), int(images.labels.max())
+            if lowest < 0 or highest >= len(self.classes):
+                raise UserError(
+                    f"data set {self.name!r}: expected {part} labels from 0 to {len(self.classes) - 1}, one per class, "
+                    f"got {lowest} to {highest}"
+                )
+
+    @classmethod
+    def of(cls, name: str, classes: tuple[str, ...], train: Images, test: Images, source: str) -> "Dataset":
+        """A data set from its two official parts: holds out a stratified tenth of `train`, the same in every run."""
+        kept, selection = stratified_split(train.labels, HELD_OUT_FRACTION, SPLIT_SEED)
+        parts = (train.at(kept), train.at(selection), test)
+        return cls(name, classes, *parts, fingerprint=fingerprint(*parts), source=source)
+
+    def for_training(self) -> TrainingData:
+        """The same without the test part."""
+        return TrainingData(self.name, self.classes, self.train, self.held_out, self.fingerprint)
+
+
+def fingerprint(*parts: Images) -> str:
+    """Sixteen hexadecimal digits of the SHA-256 over the shape, pixels and labels of every part, in order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(str(tuple(part.pixels.shape)).encode())
+        for tensor in (part.pixels, part.labels):
+            digest.update(np.ascontiguousarray(tensor.numpy()).data)
+    return digest.hexdigest()[:16]
+
+
+def stratified_split(labels: Tensor, part: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Takes a part out of the data so that every class gives its share, to the nearest image.
+
+    Where shares are not whole, the classes with the largest remainders give one image more, so that the sizes are
+    exact. Every class keeps at least one image.
+
+    Args:
+        labels: (n,), integers.
+        part: how much to take: an `int` counts images, a `float` is a fraction of all.
+        seed: fixes which images; the same seed gives the same images on every machine and version.
+
+    Returns:
+        sorted indices of what is kept and of what was taken, (n - count,) and (count,).
+
+    Raises:
+        UserError: the part is empty, is everything, or a class would be left without an image.
+    """
+    n = len(labels)
+    count = part if isinstance(part, int) else round(part * n)
+    if not 0 < count < n:
+        raise UserError(f"expected to take at least 1 and at most {n - 1} of {n} images, got {part}")
+    classes, sizes = np.unique(labels.numpy(), return_counts=True)
+    share, remainder = np.divmod(count * sizes, n)
+    order = np.lexsort((classes, -remainder))  # largest remainder first, ties by class
+    can_give = [index for index in order if share[index] + 1 < sizes[index]]
+    missing = count - int(share.sum())
+    if missing > len(can_give):
+        raise UserError(f"cannot take {count} of {n} images and leave one of each class; take fewer or add images")
+    share[can_give[:missing]] += 1
+    # The legacy generator: NumPy promises that its stream never changes (NEP 19), which `default_rng` does not.
+    random = np.random.RandomState(seed)
+    shuffled = [random.permutation(np.flatnonzero(labels.numpy() == label)) for label in classes]
+    taken = np.sort(np.concatenate([indices[:size] for indices, size in zip(shuffled, share, strict=True)]))
+    kept = np.setdiff1d(np.arange(n), taken)
+    return torch.from_numpy(kept), torch.from_numpy(taken)
+
+
+def facts(
+    train: int, held_out: int, test: int, shape: tuple[int, int, int], classes: int
+) -> Callable[[Loader], Loader]:
+    """A decorator that lets `list data` state a data set's size without loading it: sets `loader.facts`, a dict."""
+
+    def state(loader: Loader) -> Loader:
+        stated: dict[str, Any] = {"train": train, "held_out": held_out, "test": test}
+        stated |= {"shape": list(shape), "classes": classes}
+        vars(loader)["facts"] = stated
+        return loader
+
+    return state
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"

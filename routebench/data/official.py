@@ -1,0 +1,145 @@
+"""Finding, downloading and verifying the files of a data set as its authors published them."""
+
+import gzip
+import hashlib
+import os
+import shutil
+import socket
+import sys
+import tarfile
+import textwrap
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from filelock import FileLock
+
+from routebench.data.torchvision_import import import_torchvision
+from routebench.errors import UserError
+
+PATIENCE = 30  # seconds without an answer from a server
+DOWNLOAD_FAILURES = (OSError, RuntimeError, ImportError, HTTPException, EOFError, tarfile.TarError, zlib.error)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published data set and where it lies, in torchvision's layout.
+
+    Args:
+        name: as users call it.
+        torchvision_name: the class of `torchvision.datasets` that downloads it.
+        folder: of its files, below the root.
+        files: the MD5 of each file, unpacked. A file may also lie there packed, as `<file>.gz`.
+        downloads: the arguments with which torchvision's class fetches everything.
+        archive: in the root, what torchvision would download and unpack.
+        also_in: a folder where an operating system's package puts the files.
+        package: how to install that package.
+    """
+
+    name: str
+    torchvision_name: str
+    folder: str
+    files: Mapping[str, str]
+    downloads: tuple[Mapping[str, Any], ...] = field(default=({},))
+    archive: str = ""
+    also_in: Path | None = None
+    package: str = ""
+
+
+def data_root() -> Path:
+    """The folder of published data sets: `ROUTEBENCH_DATA`, else `~/.cache/routebench/data`.
+
+    Raises:
+        UserError: `ROUTEBENCH_DATA` names no folder.
+    """
+    chosen = os.environ.get("ROUTEBENCH_DATA")
+    if not chosen:
+        return Path.home() / ".cache" / "routebench" / "data"
+    root = Path(chosen).expanduser()
+    if not root.is_dir():
+        raise UserError(f"ROUTEBENCH_DATA: expected a folder, got {chosen!r}, which is none; create or correct it")
+    return root
+
+
+def official_files(published: Published) -> dict[str, bytes]:
+    """The verified contents of every file, downloaded first where one is missing.
+
+    Raises:
+        UserError: a file is missing and cannot be downloaded, cannot be read, or is not the official one.
+    """
+    root = data_root()
+    if _missing(published, root):
+        _download(published, root)
+    return {file: _verified(published, file, root) for file in published.files}
+
+
+def _found(published: Published, file: str, root: Path) -> Path | None:
+    folders = [root / published.folder] + ([published.also_in] if published.also_in else [])
+    places = [place for folder in folders for place in (folder / file, folder / f"{file}.gz")]
+    return next((place for place in places if place.is_file()), None)
+
+
+def _missing(published: Published, root: Path) -> list[str]:
+    return [file for file in published.files if _found(published, file, root) is None]
+
+
+def _verified(published: Published, file: str, root: Path) -> bytes:
+    place = _found(published, file, root)
+    if place is None:
+        raise UserError(f"{published.name}: {file} vanished from {root / published.folder} while it was being read")
+    expected = published.files[file]
+    try:
+        content = gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{published.name}: {place} is damaged ({error}); delete it to have it downloaded") from error
+    except OSError as error:
+        raise UserError(f"{published.name}: cannot read {place} ({error.strerror}); make it readable") from error
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != expected:
+        raise UserError(
+            f"{published.name}: {place} is not the official file: expected md5 {expected}, got {found} "
+            f"({len(content):,} bytes); delete it to have it downloaded"
+        )
+    return content
+
+
+def _download(published: Published, root: Path) -> None:
+    """Puts what is missing in place, file by file, each complete: a kill leaves no half file under a real name."""
+    folder = root / published.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(root / f".{published.name}.lock"), TemporaryDirectory(dir=root, prefix=".download-") as fresh:
+            if not _missing(published, root):  # another process was faster
+                return
+            if published.archive and (root / published.archive).is_file():
+                shutil.copy(root / published.archive, fresh)
+            with _patience(), redirect_stdout(sys.stderr):
+                fetch = getattr(import_torchvision().datasets, published.torchvision_name)
+                for arguments in published.downloads:
+                    fetch(fresh, download=True, **arguments)
+            for file in _missing(published, root):
+                (Path(fresh) / published.folder / file).replace(folder / file)
+    except DOWNLOAD_FAILURES as error:
+        reason = textwrap.shorten(" ".join(str(error).split()) or type(error).__name__, 200)
+        missing = ", ".join(_missing(published, root))
+        raise UserError(
+            f"{published.name}: {missing} not found in {folder}, and downloading failed ({reason}); "
+            f"set ROUTEBENCH_DATA to a folder that holds {Path(published.folder) / next(iter(published.files))} "
+            f"and the other official files{published.package and f', or {published.package}'}"
+        ) from error
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Makes a silent server a failure: torchvision itself would wait for ever."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(PATIENCE)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
