@@ -1,10 +1,10 @@
-"""What every test gets: fixed seeds, deterministic operations, no window, and threads for two cores."""
+"""What every test gets: fixed seeds, deterministic operations, no window, and one thread."""
 
 import os
 import random
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before matplotlib is imported
-os.environ.setdefault("OMP_NUM_THREADS", "2")  # also for the programs that tests start
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the programs that tests start, too: threads that share a core wait
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ import torch
 @pytest.fixture(scope="session", autouse=True)
 def deterministic_operations():
     """On the CPU, the same input gives the same bits; and memory that nobody has written to is NaN."""
-    torch.set_num_threads(min(2, os.cpu_count() or 1))
+    torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = True
 

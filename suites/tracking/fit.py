@@ -10,9 +10,11 @@ from routebench.recipe import Recipe
 from routebench.registry import routing
 from routebench.training import evaluate, fit
 
+RECIPE = Recipe(epochs=3, batch_size=16, loss="cross-entropy")  # a recipe under which every method learns in seconds
+
 
 class SmallFit:
-    """`capsnet-small` on the first 1,000 training images of `mnist5k`, three epochs, seed 0."""
+    """`capsnet-small` on every third training image of `mnist5k` (they are sorted by class), seed 0."""
 
     params = sorted(routing)
     param_names = ("method",)
@@ -22,11 +24,10 @@ class SmallFit:
         """100 - accuracy on the 1,000 test images, because asv takes a rise for a regression."""
         if method not in routing:
             raise NotImplementedError  # see `layer.Layer.setup`
-        torch.set_num_threads(2)
+        torch.set_num_threads(1)  # the order of sums, and so the result, can depend on it
         torch.manual_seed(0)
         data = load("mnist5k")
-        first = replace(data.for_training(), train=data.train.at(torch.arange(1000)))
+        third = replace(data.for_training(), train=data.train.at(torch.arange(0, len(data.train), 3)))
         network = build("capsnet-small", method=method, shape=data.train.shape, classes=len(data.classes))
-        recipe = Recipe(epochs=3, batch_size=32)
-        fit(network, first, recipe, seed=0, device=torch.device("cpu"))
-        return 100 - evaluate(network, data.test, recipe, torch.device("cpu")).accuracy
+        fit(network, third, RECIPE, seed=0, device=torch.device("cpu"))
+        return 100 - evaluate(network, data.test, RECIPE, torch.device("cpu")).accuracy

@@ -1,0 +1,28 @@
+"""jaxtyping really checks: without the option in pyproject.toml, every annotated shape would be a comment."""
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+
+from routebench.capsules import Competition, Votes
+from routebench.routing import factory
+
+
+def test_a_wrong_number_of_axes_is_refused():
+    with pytest.raises(TypeCheckError, match="logits"):
+        Competition().couple(torch.zeros(2, 3))
+
+
+def test_axes_of_one_name_must_be_as_long():
+    with pytest.raises(TypeCheckError, match="weight"):
+        Votes(torch.zeros(2, 3, 4), torch.zeros(5, 2, 4, 4), Competition())
+
+
+def test_a_wrong_kind_of_number_is_refused():
+    with pytest.raises(TypeCheckError, match="children"):
+        Votes(torch.zeros(2, 3, 4, dtype=torch.int64), torch.zeros(3, 2, 4, 4), Competition())
+
+
+def test_a_wrong_plain_type_is_refused():
+    with pytest.raises(TypeCheckError, match="name"):
+        factory(3)
