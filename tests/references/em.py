@@ -1,0 +1,55 @@
+"""EM routing, from Procedure 1 of Hinton, Sabour and Frosst 2018."""
+
+import math
+
+import torch
+
+from tests.references.competition import softmax_over_parents
+
+
+def em(
+    V,
+    a,
+    learned,
+    *,
+    iterations=3,
+    final_lambda=0.01,
+    lambda_schedule="iteration",
+    mass_normalisation="none",
+    variance_floor=5e-4,
+    activation="description-length",
+    progress=1.0,
+    couple=softmax_over_parents,
+):
+    """Means and activations of the parents, from votes V (lane, child, parent, pose) and a (lane, child)."""
+    R = couple(V.new_zeros(V.shape[:3]))
+    for k in range(1, iterations + 1):
+        w = R * a[:, :, None]
+        S = w.sum(dim=1)
+        mu = (w[..., None] * V).sum(dim=1) / S[..., None]
+        var = (w[..., None] * (V - mu[:, None]) ** 2).sum(dim=1) / S[..., None] + variance_floor
+        if activation == "mixing":
+            a_j = S / S.sum(dim=-1, keepdim=True)
+        else:
+            charged = S * 100 * V.shape[2] / V.shape[1] if mass_normalisation == "ratio" else S
+            cost = (learned["beta_u"][:, None] + torch.log(torch.sqrt(var))) * charged[..., None]
+            lam = inverse_temperature(k, final_lambda, lambda_schedule, progress)
+            a_j = 1 / (1 + torch.exp(-lam * (learned["beta_a"] - cost.sum(dim=-1))))
+        if k < iterations:
+            R = couple(torch.log(a_j)[:, None] + log_density(V, mu, var))
+    return mu, a_j
+
+
+def inverse_temperature(k, final, schedule, progress):
+    """lambda in iteration k."""
+    return {
+        "constant": final,
+        "iteration": final * (1 - 0.95**k),
+        "training": final * (1 - 0.95**k) * progress,
+    }[schedule]
+
+
+def log_density(V, mu, var):
+    """log N(V_ij; mu_j, var_j): (lane, child, parent)."""
+    mu, var = mu[:, None], var[:, None]
+    return -((V - mu) ** 2 / (2 * var) + 0.5 * torch.log(2 * math.pi * var)).sum(dim=-1)

@@ -1,0 +1,125 @@
+"""Every shipped method against a transcription of its paper's equations: outputs and all gradients, in float64."""
+
+import pytest
+import torch
+
+from routebench.registry import routing
+from routebench.routing import em as em_module
+from routebench.routing import hyperparameters_of, make
+from tests.references import dynamic, em, inverted_attention
+from tests.references.competition import on_a_grid
+from tests.references.problem import assert_close, dense, dense_matrices, disturb, gradients, on_grid
+from tests.references.votes import seen_by
+
+REFERENCES = {
+    "uniform": dynamic.uniform,
+    "none": dynamic.none,
+    "random": dynamic.random,
+    "dynamic": dynamic.dynamic,
+    "em": em.em,
+    "inverted-attention": inverted_attention.inverted_attention,
+}
+
+PROBLEMS = {
+    "vectors": dense,
+    "matrices": dense_matrices,
+    "one image": lambda: dense(images=1),
+    "one child": lambda: dense(children=1),
+    "one parent": lambda: dense(parents=1),
+    "one of each": lambda: dense_matrices(images=1, children=1, parents=1),
+}
+
+OPTIONS = {
+    "random": [{"spread": 3.0}, {"draw": 5}],
+    "dynamic": [{"detach": True}, {"bias": True}, {"leaky": True}, {"detach": True, "bias": True, "leaky": True}],
+    "em": [
+        {"final_lambda": 1.0},
+        {"final_lambda": 1.0, "lambda_schedule": "training"},
+        {"final_lambda": 1.0, "lambda_schedule": "constant"},
+        {"mass_normalisation": "ratio"},
+        {"variance_floor": 0.5},
+        {"activation": "mixing"},
+    ],
+    "inverted-attention": [
+        {"scale": False},
+        {"layer_norm": False},
+        {"activations": True},
+        {"scale": False, "layer_norm": False, "activations": True},
+    ],
+}
+
+ITERATIVE = [name for name in routing if "iterations" in hyperparameters_of(name)]
+AXES = ("types", "types+positions", "positions", "children")
+
+
+@pytest.fixture(autouse=True)
+def exact_division_by_mass(monkeypatch):
+    monkeypatch.setattr(em_module, "MASS_FLOOR", 0.0)  # the equations have none
+
+
+def assert_same(name, problem, params, **more):
+    """`more` goes to the transcription alone."""
+    method = disturb(make(name, problem.sizes, **params).double())
+    method.progress = more.get("progress", 1.0)
+    learned = dict(method.named_parameters())
+    leaves = [*problem.leaves(), *learned.values()]
+    routed = method(*problem.given_to(method))
+    expected = REFERENCES[name](*problem.written_out(), learned, **params, **more)
+    assert_close(routed.poses, expected[0])
+    assert_close(routed.activations, expected[1])
+    assert_close(gradients([routed.poses, routed.activations], leaves), gradients(expected, leaves))
+
+
+def test_every_shipped_method_has_a_transcription():
+    assert set(REFERENCES) == {name for name in routing if routing[name].__module__.startswith("routebench.")}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("name", [name for name in REFERENCES if name not in ITERATIVE])
+def test_method_without_iterations_equals_its_transcription(name, problem):
+    assert_same(name, PROBLEMS[problem](), {})
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3, 4])
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("name", ITERATIVE)
+def test_method_equals_its_transcription_at_every_number_of_iterations(name, problem, iterations):
+    assert_same(name, PROBLEMS[problem](), {"iterations": iterations})
+
+
+@pytest.mark.parametrize("problem", ["vectors", "one child"])
+@pytest.mark.parametrize(("name", "params"), [(name, params) for name in OPTIONS for params in OPTIONS[name]], ids=str)
+def test_method_equals_its_transcription_with_each_option(name, params, problem):
+    more = {"progress": 0.4} if name == "em" else {}
+    params = {**params, "iterations": 3} if name in ITERATIVE else params
+    assert_same(name, PROBLEMS[problem](), params, **more)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("name", ITERATIVE)
+def test_method_equals_its_transcription_on_a_grid_for_each_competition(name, axis, stride):
+    problem = on_grid(stride=stride)
+    couple = on_a_grid(seen_by((4, 5, 2), 3, stride), axis)
+    method = disturb(make(name, problem.sizes, iterations=3, competition=axis).double())
+    learned = dict(method.named_parameters())
+    leaves = [*problem.leaves(), *learned.values()]
+    routed = method(*problem.given_to(method))
+    expected = REFERENCES[name](*problem.written_out(), learned, iterations=3, couple=couple)
+    assert_close(routed.poses, expected[0])
+    assert_close(gradients([routed.poses], leaves), gradients(expected[:1], leaves))
+
+
+@pytest.mark.parametrize("zero", [False, True], ids=["random poses", "zero poses"])
+@pytest.mark.parametrize("name", REFERENCES)
+def test_gradients_are_those_of_finite_differences(name, zero):
+    problem = dense(images=1, children=3, parents=2, pose_in=2, pose=3)
+    if zero:
+        problem.children.data.zero_()
+    method = disturb(make(name, problem.sizes, **({"iterations": 3} if name in ITERATIVE else {})).double())
+
+    def outputs(*_):
+        routed = method(*problem.given_to(method))
+        return routed.poses if routed.activations is None else (routed.poses, routed.activations)
+
+    assert torch.autograd.gradcheck(outputs, (*problem.leaves(), *method.parameters()), fast_mode=True)

@@ -1,0 +1,141 @@
+"""Every hyperparameter of every method does something, and wrong ones are refused in one line."""
+
+import pytest
+import torch
+
+from routebench.capsules import Sizes
+from routebench.errors import UserError
+from routebench.registry import routing
+from routebench.routing import hyperparameters_of, make
+from tests.references.problem import disturb, gradients, on_grid
+
+OTHER_VALUES = {
+    "random": {"spread": 2.0, "draw": 1},
+    "dynamic": {"iterations": 2, "detach": True, "bias": True, "leaky": True, "competition": "types+positions"},
+    "em": {
+        "iterations": 2,
+        "final_lambda": 0.5,
+        "lambda_schedule": "training",
+        "competition": "types",
+        "mass_normalisation": "ratio",
+        "variance_floor": 0.1,
+        "activation": "mixing",
+    },
+    "inverted-attention": {
+        "iterations": 3,
+        "scale": False,
+        "layer_norm": False,
+        "activations": True,
+        "competition": "types+positions",
+    },
+}
+"""For each hyperparameter a value that is not its default."""
+
+CHOICES = {
+    "competition": ("types", "types+positions", "positions", "children"),
+    "lambda_schedule": ("iteration", "training", "constant"),
+}
+HYPERPARAMETERS = [(name, key) for name in routing for key in hyperparameters_of(name)]
+SHIPPED = [name for name in routing if routing[name].__module__.startswith("routebench.")]
+
+
+def traces(name, **params):
+    """Outputs and input gradients of a method on a fixed grid problem, half way through training."""
+    torch.manual_seed(3)
+    problem = on_grid()
+    method = disturb(make(name, problem.sizes, **params).double())
+    method.progress = 0.5
+    routed = method(*problem.given_to(method))
+    outputs = [routed.poses, routed.activations]
+    return [*(output for output in outputs if output is not None), *gradients(outputs, problem.leaves())]
+
+
+def equal(one, other):
+    return len(one) == len(other) and all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize(("name", "key"), HYPERPARAMETERS)
+def test_hyperparameter_changes_outputs_or_gradients(name, key):
+    assert key in OTHER_VALUES.get(name, {}), f"give {name}'s hyperparameter {key} a value in OTHER_VALUES"
+    assert OTHER_VALUES[name][key] != hyperparameters_of(name)[key]
+    assert not equal(traces(name), traces(name, **{key: OTHER_VALUES[name][key]}))
+
+
+@pytest.mark.parametrize("name", routing)
+def test_same_hyperparameters_give_the_same_bits(name):
+    assert equal(traces(name), traces(name))
+
+
+@pytest.mark.parametrize(("name", "key"), [pair for pair in HYPERPARAMETERS if pair[1] in CHOICES])
+def test_no_two_choices_are_the_same(name, key):
+    found = [traces(name, **{key: value}) for value in CHOICES[key]]
+    assert not any(equal(found[a], found[b]) for a in range(len(found)) for b in range(a))
+
+
+@pytest.mark.parametrize("name", [name for name in routing if "iterations" in hyperparameters_of(name)])
+def test_iterations_are_really_run(name):
+    problem = on_grid()
+    sweeps = []
+    for iterations in (1, 2, 5):
+        method = make(name, problem.sizes, iterations=iterations).double()
+        votes, activations = problem.given_to(method)
+        couplings = []
+        votes.watch = couplings.append
+        method(votes, activations)
+        sweeps.append(len(couplings))
+    assert sweeps[1] - sweeps[0] == 1
+    assert sweeps[2] - sweeps[0] == 4
+
+
+def test_leaky_routing_hands_out_less_than_everything():
+    problem = on_grid()
+    method = make("dynamic", problem.sizes, leaky=True).double()
+    votes, activations = problem.given_to(method)
+    couplings = []
+    votes.watch = couplings.append
+    method(votes, activations)
+    assert len(couplings) == 3
+    assert all(bool((coupling.sum(dim=2) < 1).all()) for coupling in couplings)
+
+
+def test_an_orphan_that_nothing_would_compete_with_is_refused():
+    with pytest.raises(UserError, match="leaky"):
+        make("dynamic", Sizes(2, 2, 4), leaky=True, competition="children")
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("dynamic", {"iterations": 0}),
+        ("dynamic", {"iterations": 1.5}),
+        ("dynamic", {"iterations": True}),
+        ("dynamic", {"competition": "none"}),
+        ("em", {"final_lambda": -1.0}),
+        ("em", {"final_lambda": float("nan")}),
+        ("em", {"variance_floor": -1e-3}),
+        ("em", {"lambda_schedule": "epoch"}),
+        ("em", {"mass_normalisation": "IBM"}),
+        ("em", {"activation": "sigmoid"}),
+        ("random", {"spread": -1.0}),
+        ("random", {"draw": 0.5}),
+    ],
+    ids=str,
+)
+def test_value_that_makes_no_sense_is_refused(name, params):
+    with pytest.raises(UserError, match=next(iter(params))):
+        make(name, Sizes(2, 2, 4), **params)
+
+
+def test_unknown_hyperparameter_suggests_the_right_one():
+    with pytest.raises(UserError, match="did you mean 'iterations'"):
+        make("dynamic", Sizes(2, 2, 4), iteratons=3)
+
+
+def test_unknown_method_suggests_the_right_one():
+    with pytest.raises(UserError, match="did you mean 'dynamic'"):
+        make("dynamik", Sizes(2, 2, 4))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_method_names_its_source(name):
+    assert routing[name].source
