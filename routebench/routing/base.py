@@ -1,6 +1,7 @@
 """What every routing method is: votes and child activations in, parents out."""
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
@@ -158,7 +159,7 @@ def at_least(least: float, **given: Any) -> Any:
     ((name, value),) = given.items()
     whole = isinstance(least, int)
     kinds = (int,) if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or value < least:
+    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < math.inf:  # nan fails too
         raise ValueError(f"{name} must be {'an integer' if whole else 'a number'} of at least {least}, got {value!r}")
     return value
 

@@ -47,6 +47,8 @@ class DynamicRouting(IterativeRouting):
         competition: str = "types",
     ):
         super().__init__(sizes, iterations=iterations)
+        if leaky and competition == "children":
+            raise ValueError("leaky needs parents that compete; choose another competition than 'children'")
         self.detach = detach
         self.leaky = self.orphan = leaky
         self.competition = competition_axis(competition)
