@@ -1,0 +1,54 @@
+"""What did not finish, and why: a failed run is a row, never a hole."""
+
+from routebench.analysis import script, wording
+from routebench.analysis.result import Analysis, Column, Runs, belongs_to
+from routebench.registry import analyses
+
+MEANING = {
+    "failed": "raised an error",
+    "diverged": "the loss was not finite",
+    "oom": "ran out of memory",
+    "timeout": "took longer than its limit",
+    "skipped": "was left out for the reason given",
+    "not run": "was planned and has no record yet",
+}
+
+
+@analyses.register("failures")
+@belongs_to("", place=900)
+def failures(runs: Runs) -> Analysis | None:
+    """Every planned cell without a result: method, T, seed, status and reason."""
+    planned = runs.planned
+    if planned.empty:
+        return None
+    table = planned.loc[planned["status"] != "ok", ["label", "iterations", "seed", "status", "reason", "cell"]]
+    table = table.sort_values(["status", "label", "iterations", "seed"]).reset_index(drop=True)
+    missing, total = len(table), len(planned)
+    if missing:
+        kinds = [f"{count} {status}" for status, count in table["status"].value_counts().items()]
+        reading = (
+            f"{missing} of {wording.plural(total, 'planned run')} gave no result ({wording.listed(kinds, 6)}); means "
+            f"are over the runs that did, and say how many. Failed runs are tried again by the next run of the suite."
+        )
+    else:
+        reading = f"All {wording.plural(total, 'planned run')} finished."
+    return Analysis(
+        title="What failed",
+        reading=reading,
+        table=table,
+        columns=(
+            Column("Method", "label", lambda row: str(row["label"]), numeric=False),
+            Column("T", "iterations", lambda row: str(row["iterations"]).replace("<NA>", wording.NOTHING)),
+            Column("Seed", "seed", lambda row: str(row["seed"])),
+            Column("Status", "status", lambda row: str(row["status"]), numeric=False),
+            Column("Reason", "reason", lambda row: str(row["reason"] or MEANING.get(row["status"], "")), numeric=False),
+            Column("Cell", "cell", lambda row: str(row["cell"]), "its record is records/CELL.json", numeric=False),
+        ),
+        notes=tuple(
+            f"{status}: {MEANING[status]}." for status in sorted(set(table["status"]) & set(MEANING)) if missing
+        ),
+    )
+
+
+if __name__ == "__main__":
+    script.run(failures, "failures")

@@ -1,0 +1,105 @@
+"""Trained with T iterations, tested with T': what happens to a network when its routing runs for longer or shorter."""
+
+import numpy as np
+import seaborn as sns
+from matplotlib.axes import Axes
+from pandas import DataFrame
+
+from routebench.analysis import script, wording
+from routebench.analysis.figures import look, new_figure
+from routebench.analysis.palette import INK
+from routebench.analysis.result import Analysis, Column, Runs, belongs_to
+from routebench.registry import analyses
+
+ACROSS = 2  # heat maps in a row; more are too small on a phone
+
+
+@analyses.register("iteration-matrix")
+@belongs_to("accuracy", place=30)
+def iteration_matrix(runs: Runs) -> Analysis | None:
+    """Mean test accuracy (%) over seeds, per method, trained-with T and tested-with T'."""
+    tested = runs.results[(runs.results["metric"] == "accuracy") & (runs.results["split"] == "test")]
+    tested = tested[tested["iterations"].notna() & tested["test_iterations"].notna() & tested["value"].notna()]
+    points = tested.astype({"iterations": int, "test_iterations": int})
+    accuracies = points.groupby(["label", "iterations", "test_iterations"])["value"]
+    table = DataFrame(accuracies.agg(accuracy="mean", seeds="count")).reset_index()
+    if table.empty or (table["iterations"] == table["test_iterations"]).all():
+        return None
+    labels = sorted(set(table["label"]))
+    with look():
+        rows = -(-len(labels) // ACROSS)
+        figure, grid = new_figure(0.3 + 2.3 * rows, min(ACROSS, len(labels)), rows)
+        limits = float(table["accuracy"].quantile(0.05)), float(table["accuracy"].max())
+        for axes, label in zip(grid, labels, strict=False):
+            _draw(axes, table[table["label"] == label], str(label), limits)
+        for empty in grid[len(labels) :]:
+            empty.set_axis_off()
+    reading = _reading(table)
+    return Analysis(
+        title="Trained with T, tested with T′",
+        reading=reading,
+        table=table,
+        figure=figure,
+        columns=(
+            Column("Method", "label", lambda row: str(row["label"]), numeric=False),
+            Column("Trained with T", "iterations", lambda row: str(row["iterations"])),
+            Column("Tested with T′", "test_iterations", lambda row: str(row["test_iterations"])),
+            Column("Accuracy, %", "accuracy", lambda row: wording.percent(row["accuracy"])),
+            Column("Seeds", "seeds", lambda row: str(row["seeds"])),
+        ),
+        notes=("Test accuracy in %, mean over seeds; outlined where T′ = T. Darker is better, on one scale for all.",),
+        alternative=f"Heat maps of test accuracy for {wording.listed([str(label) for label in labels], 8)}. {reading}",
+    )
+
+
+def _draw(axes: Axes, table: DataFrame, label: str, limits: tuple[float, float]) -> None:
+    matrix = table.pivot_table(index="iterations", columns="test_iterations", values="accuracy")
+    best = float(np.nanmax(matrix.to_numpy()))
+    digits = 0 if len(matrix.columns) > 4 and best > 99.95 else 1
+    sns.heatmap(
+        matrix,
+        ax=axes,
+        annot=True,
+        fmt=f".{digits}f",
+        annot_kws={"fontsize": 9},
+        cmap=sns.color_palette("ch:start=2.8,rot=-.25,light=.93,dark=.28", as_cmap=True),
+        vmin=min(limits[0], limits[1] - 0.5),
+        vmax=limits[1],
+        cbar=False,
+        linewidths=1.5,
+        linecolor=(1, 1, 1, 0),
+        square=True,
+    )
+    for row, trained in enumerate(matrix.index):
+        if trained in matrix.columns:
+            column = list(matrix.columns).index(trained)
+            axes.plot(*_box(column, row), color=INK, linewidth=1.6, clip_on=False)
+    axes.set(xlabel="tested with T′", ylabel="trained with T", title=label)
+    axes.tick_params(length=0, rotation=0)
+
+
+def _box(x: float, y: float) -> tuple[list[float], list[float]]:
+    left, right, top, bottom = x + 0.03, x + 0.97, y + 0.03, y + 0.97
+    return [left, right, right, left, left], [top, top, bottom, bottom, top]
+
+
+def _reading(table: DataFrame) -> str:
+    sentences = []
+    for label, part in table.groupby("label"):
+        own = part[part["iterations"] == part["test_iterations"]].set_index("iterations")["accuracy"]
+        change = part["accuracy"] - part["iterations"].map(own)
+        if change.notna().sum() == 0 or part["test_iterations"].min() == part["test_iterations"].max():
+            continue
+        worst = part.iloc[int(change.argmin())]
+        if change.min() > -0.5:
+            sentences.append(f"{label} changes by less than half a point whatever T′ is")
+        else:
+            sentences.append(
+                f"{label} loses up to {-change.min():.1f} points (trained with T={worst['iterations']}, "
+                f"tested with T′={worst['test_iterations']})"
+            )
+    return f"With other iteration counts than in training, {'; '.join(sentences)}." if sentences else ""
+
+
+if __name__ == "__main__":
+    script.run(iteration_matrix, "iteration-matrix")

@@ -1,0 +1,107 @@
+"""How training went: loss on the training part and accuracy on the held-out part, per epoch."""
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from pandas import DataFrame
+
+from routebench.analysis import script, wording
+from routebench.analysis.comparison import compare
+from routebench.analysis.figures import accuracy_axis, label_ends, look, new_figure
+from routebench.analysis.palette import MUTED
+from routebench.analysis.result import Analysis, Column, Runs, belongs_to
+from routebench.registry import analyses
+
+CURVES = {"held_out_accuracy": "Held-out accuracy, %", "train_loss": "Training loss (log scale)"}
+
+
+@analyses.register("training-curves")
+@belongs_to("accuracy", place=40)
+def training_curves(runs: Runs) -> Analysis | None:
+    """Mean over seeds of held-out accuracy and training loss per epoch; each method at its best T."""
+    points = runs.results[runs.results["metric"].isin(list(CURVES)) & runs.results["epoch"].notna()]
+    points = points[points["value"].notna()].astype({"epoch": int})
+    if points.empty:
+        return None
+    points = points.assign(iterations=points["iterations"].fillna(0).astype(int))
+    curves = points.groupby(["label", "iterations", "metric", "epoch"])["value"]
+    table = DataFrame(curves.agg(mean="mean", low="min", high="max", seeds="count")).reset_index()
+    drawn = _at_best(table, runs)
+    with look():
+        figure, grid = new_figure(5.6, rows=2, sharex=True)
+        for axes, metric in zip(grid, CURVES, strict=True):
+            _draw(axes, drawn[drawn["metric"] == metric], metric, runs)
+        grid[-1].set_xlabel("epoch")
+    reading = _reading(drawn)
+    return Analysis(
+        title="Training curves",
+        reading=reading,
+        table=table,
+        figure=figure,
+        columns=(
+            Column("Method", "label", lambda row: str(row["label"]), numeric=False),
+            Column("T", "iterations", lambda row: str(row["iterations"] or wording.NOTHING)),
+            Column("Curve", "metric", lambda row: str(row["metric"]).replace("_", " "), numeric=False),
+            Column("Epoch", "epoch", lambda row: str(row["epoch"])),
+            Column("Mean", "mean", lambda row: f"{row['mean']:.4g}"),
+            Column("Seeds", "seeds", lambda row: str(row["seeds"])),
+        ),
+        notes=(
+            "Each method at its T with the highest mean test accuracy; the table has all. Bands: all seeds.",
+            "Held-out images are part of the training data and were not trained on; no test image is in these curves.",
+        ),
+        alternative=f"Curves of held-out accuracy and training loss over epochs. {reading}",
+    )
+
+
+def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
+    """The rows of each label's best T; of its smallest where no test accuracy is known."""
+    order = compare(runs).measured
+    ranked = [*zip(order["label"], order["iterations"].fillna(0).astype(int), strict=True)]
+    rows = []
+    for label, part in table.groupby("label"):
+        best = next((steps for name, steps in ranked if name == label), int(part["iterations"].min()))
+        rows.append(part[part["iterations"] == best])
+    return pd.concat(rows)
+
+
+def _draw(axes: Axes, curves: DataFrame, metric: str, runs: Runs) -> None:
+    if metric == "held_out_accuracy":
+        accuracy_axis(axes, [*curves["low"], *curves["high"]])
+    else:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    ends = {}
+    for label, line in curves.groupby("label"):
+        colour = runs.colours.get(str(label), MUTED)
+        marker = "o" if len(line) < 3 else None
+        sns.lineplot(data=line, x="epoch", y="mean", ax=axes, color=colour, marker=marker)
+        axes.fill_between(line["epoch"], line["low"], line["high"], color=colour, alpha=0.12, linewidth=0)
+        ends[str(label)] = float(line["mean"].iloc[-1])
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title(CURVES[metric])
+    axes.set_ylabel("")
+    if ends:
+        label_ends(axes, float(curves["epoch"].max()), ends, runs.colours, gap=0.11)
+
+
+def _reading(curves: DataFrame) -> str:
+    held = curves[curves["metric"] == "held_out_accuracy"]
+    rising: list[str] = []
+    done: list[str] = []
+    for label, line in held.groupby("label"):
+        if len(line) < 2:
+            continue
+        step = line["mean"].iloc[-1] - line["mean"].iloc[-2]
+        (rising if step > 0.5 else done).append(str(label))
+    if rising:
+        names = wording.listed(rising, 8)
+        return f"Still gaining over half a point in the last epoch, so cut short by the budget: {names}."
+    return "In the last epoch no method gained more than half a point on held-out images." if done else ""
+
+
+if __name__ == "__main__":
+    script.run(training_curves, "training-curves")

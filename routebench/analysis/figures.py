@@ -1,0 +1,180 @@
+"""How figures look, and how they become SVG: for a page that may be dark, and for a file of their own."""
+
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, cast
+
+import matplotlib as mpl
+import numpy as np
+import seaborn as sns
+from markupsafe import Markup, escape
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from routebench.analysis.palette import GRID, INK, MUTED, ON_DARK, PAPER
+
+WIDTH = 4.8  # inches: with 10 pt text, legible when a phone shows it 340 pixels wide
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
+
+LEADER = {"arrowstyle": "-", "lw": 0.7, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
+
+STYLE: Mapping[str, Any] = {
+    "axes.edgecolor": MUTED,
+    "axes.facecolor": "none",
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titleweight": "bold",
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 10,
+    "figure.facecolor": "none",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 2,
+    "svg.fonttype": "none",  # text stays text: it can be searched, read aloud, and takes the page's font
+    "svg.hashsalt": "routebench",  # the same figure gives the same bytes
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+}
+
+
+def look() -> AbstractContextManager[None]:
+    """A context in which figures are drawn in routebench's style. It changes no global setting afterwards."""
+    grid = {**sns.axes_style("whitegrid"), **STYLE}
+    return cast(AbstractContextManager[None], mpl.rc_context({key: grid[key] for key in grid if key in mpl.rcParams}))
+
+
+def new_figure(height: float, columns: int = 1, rows: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
+    """A figure `WIDTH` inches wide outside pyplot's global list, and its axes, row by row.
+
+    Args:
+        height: in inches.
+        columns, rows: of axes.
+        options: for `Figure.subplots`.
+    """
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, [cast(Axes, axes) for axes in np.ravel(grid)]
+
+
+def label_ends(axes: Axes, x: float, ends: Mapping[str, float], colours: Mapping[str, str], gap: float = 0.065) -> None:
+    """Writes names at the right of their lines, pushed apart vertically so that none covers another.
+
+    Args:
+        axes: with its final y limits and scale.
+        x: where the lines end, in data units.
+        ends: name to the y that its line ends at, in data units.
+        colours: of the names.
+        gap: the smallest distance, as a share of the height of the axes.
+    """
+    to_share = axes.transData + axes.transAxes.inverted()
+    wanted = {name: float(to_share.transform((x, y))[1]) for name, y in ends.items() if math.isfinite(y)}
+    right = float(to_share.transform((x, axes.get_ylim()[0]))[0])
+    for name, share in spread(wanted, gap).items():
+        axes.annotate(
+            name,
+            xy=(right, wanted[name]),
+            xytext=(1.03, share),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            color=colours.get(name, INK),
+            fontsize=9.5,
+            arrowprops={**LEADER, "color": colours.get(name, INK)},
+            annotation_clip=False,
+        )
+
+
+def spread(wanted: Mapping[str, float], gap: float) -> dict[str, float]:
+    """Positions at least `gap` apart, in the given order from low to high, close to those wanted and within [0, 1]."""
+    names = sorted(wanted, key=lambda name: wanted[name])
+    gap = min(gap, 1 / max(len(names) - 1, 1))
+    placed: list[float] = []
+    for name in names:
+        placed.append(max(wanted[name], placed[-1] + gap) if placed else max(wanted[name], 0.0))
+    ceiling = 1.0
+    for place in range(len(placed) - 1, -1, -1):
+        placed[place] = min(placed[place], ceiling)
+        ceiling = placed[place] - gap
+    return dict(zip(names, placed, strict=True))
+
+
+def accuracy_axis(axes: Axes, values: Sequence[float]) -> None:
+    """Limits and scale of a y axis in %; far-apart accuracies are spaced by the logarithm of the error.
+
+    Args:
+        axes: to set.
+        values: everything that must be visible, limits of intervals included.
+    """
+    seen = [value for value in values if math.isfinite(value)]
+    low, high = min(seen, default=0.0), min(max(seen, default=100.0), 100.0)
+    if high - low <= 12:
+        margin = max(0.08 * (high - low), 0.2)
+        axes.set_ylim(low - margin, min(high + margin, 100.3))
+        return
+    floor = max(0.05, (100 - high) * 0.7)  # log of a zero error does not exist
+
+    def squeezed(accuracy: np.ndarray) -> np.ndarray:
+        return np.asarray(-np.log10(np.maximum(100 - np.asarray(accuracy, dtype=float), floor)))
+
+    def stretched(height: np.ndarray) -> np.ndarray:
+        return np.asarray(100 - np.power(10.0, -np.asarray(height, dtype=float)))
+
+    axes.set_yscale("function", functions=(squeezed, stretched))
+    bottom = max(0.0, low - 0.15 * (100 - low))
+    axes.set_ylim(bottom, 100 - floor)
+    ticks = [tick for tick in (0, 20, 50, 80, 90, 95, 98, 99, 99.5, 99.9) if bottom <= tick <= 100 - floor]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.yaxis.set_minor_locator(mpl.ticker.NullLocator())
+
+
+def to_svg(figure: Figure) -> str:
+    """The figure as an SVG document that stands alone."""
+    page = io.StringIO()
+    with mpl.rc_context({key: STYLE[key] for key in ("svg.fonttype", "svg.hashsalt")}):
+        figure.savefig(page, format="svg", metadata={"Date": None, "Creator": "routebench"})
+    return page.getvalue()
+
+
+def save_svg(svg: str, path: Path) -> Path:
+    """Writes a figure to a file, on white, because nobody knows what it will be put on."""
+    document = re.sub(r"(<svg [^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', svg, count=1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(document, encoding="utf-8")
+    return path
+
+
+def inline_svg(svg: str, name: str, alternative: str) -> Markup:
+    """A figure as an element for a page: colours are the page's variables, ids carry `name`, text is the page's.
+
+    Args:
+        svg: from `to_svg`.
+        name: unique on the page.
+        alternative: says what is to be seen, for readers who cannot.
+    """
+    svg = svg[svg.index("<svg ") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    for colour in ON_DARK:
+        svg = svg.replace(colour, f"var(--{variable(colour)})")
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = svg.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'xlink:href="#{name}-')
+    svg = re.sub(r'(<svg [^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alternative)}" ', 1))  # noqa: S704  # ours
+
+
+def variable(colour: str) -> str:
+    """The name of the page's variable for a colour of the palette."""
+    names = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper"}
+    return names.get(colour, f"hue-{colour[1:]}")

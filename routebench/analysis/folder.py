@@ -1,0 +1,97 @@
+"""A results folder as a report reads it: its parts, and what their records say about how they were made."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pandas import DataFrame
+from routebench.engine.store import Store, load_results
+from safetensors.numpy import load_file
+
+from routebench.analysis.palette import colours_of
+from routebench.analysis.result import Runs
+from routebench.errors import UserError
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a results folder holds.
+
+    Args:
+        path: of the folder.
+        parts: one per suite, preset, data set and model, the newest plan first.
+        plans: for each part, by its name, the plan file's content.
+    """
+
+    path: Path
+    parts: tuple[Runs, ...]
+    plans: Mapping[str, Mapping[str, Any]]
+
+    def records(self, runs: Runs) -> list[dict[str, Any]]:
+        """The records of a part's finished and failed cells, with `identity` and `provenance`."""
+        files = (self.path / "records" / f"{cell}.json" for cell in runs.planned["cell"])
+        return [json.loads(file.read_text(encoding="utf-8")) for file in files if file.is_file()]
+
+
+def open_folder(path: Path) -> Folder:
+    """Reads a results folder.
+
+    Raises:
+        UserError: it does not exist, or no suite was ever planned in it.
+    """
+    if not path.is_dir():
+        raise UserError(f"expected a results folder, got {str(path)!r}; run `python -m routebench suite NAME` first")
+    planned = Store(path).planned()
+    if planned.empty:
+        raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first")
+    results = load_results(path)
+    colours, correct = colours_of(planned["label"]), _correct_in(path)
+    parts, plans = [], {}
+    for plan, cells, model in _split(planned):
+        facts = _plan(path, plan)
+        own = results[results["cell"].isin(cells["cell"])]
+        first = cells.iloc[0]
+        names = {key: str(first[key]) for key in ("suite", "preset", "data")}
+        protocol = str(facts.get("protocol") or next(iter(own["protocol"].dropna()), ""))
+        part = Runs(
+            **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours
+        )
+        parts.append(part)
+        plans[part.name] = facts
+    return Folder(path, tuple(parts), plans)
+
+
+def _split(planned: DataFrame) -> list[tuple[str, DataFrame, str]]:
+    """Newest plan, cells and model of each part; a control with a network of its own goes with every model."""
+    parts = []
+    for _, cells in planned.groupby(["suite", "preset", "data"], sort=False):
+        models = list(dict.fromkeys(cells.loc[cells["role"] != "control", "model"])) or [cells["model"].iloc[0]]
+        for model in models:
+            own = cells["model"] == model
+            shared = (cells["role"] == "control") & ~cells["model"].isin(models)
+            parts.append((str(cells.loc[own, "plan"].max()), cells[own | shared].reset_index(drop=True), str(model)))
+    return sorted(parts, key=lambda part: _time_of(part[0]), reverse=True)
+
+
+def _time_of(plan: str) -> str:
+    return plan.rsplit(".", 2)[-2] if plan.count(".") > 1 else plan  # SUITE.PRESET.DATA.TIME.HASH
+
+
+def _plan(path: Path, plan: str) -> dict[str, Any]:
+    file = path / "plans" / f"{plan}.json"
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+
+def _correct_in(path: Path) -> Callable[[str], NDArray[np.bool_] | None]:
+    @cache
+    def correct(cell: str) -> NDArray[np.bool_] | None:
+        file = path / "arrays" / f"{cell}.safetensors"
+        found = load_file(file).get("correct") if file.is_file() else None
+        return None if found is None else found.astype(bool)
+
+    return correct

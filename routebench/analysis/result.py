@@ -1,0 +1,141 @@
+"""What an analysis is: a pure function from the runs of one suite to a table, a figure and a sentence.
+
+A file in `analyses/` holds one, registered by name:
+
+    @analyses.register("accuracy-by-iterations")
+    @belongs_to("accuracy", place=20)
+    def accuracy_by_iterations(runs: Runs) -> Analysis | None: ...
+
+None says that these runs hold nothing for it. Without `belongs_to` an analysis is asked about every suite.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from pandas import DataFrame
+
+Analyse = TypeVar("Analyse", bound=Callable[..., Any])
+Row = Mapping[Any, Any]  # of a table: column to value
+LAST = 1000
+
+
+def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the signature is the interface
+    """Knows of no per-sample outputs."""
+    return None
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Everything that one suite measured with one preset, one data set and one model.
+
+    Args:
+        suite, preset, data, model, protocol: names.
+        results: rows of `routebench.load_results` for the planned cells only.
+        planned: one row per planned cell, with `cell, label, role, iterations, model, data, seed, status, reason`.
+        correct: cell key to (n_test,) right or wrong per test image; None where it was not kept.
+        colours: label to hex colour, the same in every figure of a report.
+    """
+
+    suite: str
+    preset: str
+    data: str
+    model: str
+    protocol: str
+    results: DataFrame
+    planned: DataFrame
+    correct: Callable[[str], NDArray[np.bool_] | None] = no_samples
+    colours: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Names these runs among others, usable in a file name."""
+        return "-".join((self.suite, self.preset, self.data, self.model)).replace(":", "-").replace("/", "-")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as shown.
+
+    Args:
+        title: its heading.
+        key: the column of the table that it sorts by.
+        text: a row of the table, as a dictionary, to what the cell says.
+        explained: one sentence for the reader who does not know what it is.
+        numeric: aligned by its right edge.
+    """
+
+    title: str
+    key: str
+    text: Callable[[Row], str]
+    explained: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What an analysis found.
+
+    Args:
+        title: a heading.
+        reading: one sentence in plain English, made from the numbers.
+        table: the numbers, tidy and unrounded; it is what is saved as CSV.
+        figure: what the table looks like, or None.
+        columns: how the table is shown; empty for every column as it is.
+        notes: what the reader has to know before believing it.
+        alternative: what the figure shows, for who cannot see it; empty for the reading.
+    """
+
+    title: str
+    reading: str
+    table: DataFrame
+    figure: Figure | None = None
+    columns: tuple[Column, ...] = ()
+    notes: tuple[str, ...] = ()
+    alternative: str = ""
+
+    def shown(self) -> DataFrame:
+        """The table as text, one column per `Column`, for a terminal."""
+        rows = self.table.to_dict("records")
+        columns = self.columns or plain_columns(self.table)
+        return DataFrame({column.title: [column.text(row) for row in rows] for column in columns})
+
+
+def plain_columns(table: DataFrame) -> tuple[Column, ...]:
+    """Every column of a table under its own name, with numbers as they are."""
+
+    def text_of(key: str) -> Callable[[Row], str]:
+        return lambda row: str(row[key])
+
+    return tuple(
+        Column(str(key).replace("_", " "), str(key), text_of(str(key)), numeric=table[key].dtype.kind in "iuf")
+        for key in table
+    )
+
+
+def belongs_to(protocol: str, place: int = LAST) -> Callable[[Analyse], Analyse]:
+    """A decorator that says which protocol's results an analysis reads, and where it stands in a report.
+
+    Args:
+        protocol: its name; empty for every protocol.
+        place: smaller comes first.
+    """
+
+    def mark(analysis: Analyse) -> Analyse:
+        analysis.protocol, analysis.place = protocol, place  # type: ignore[attr-defined]  # functions carry attributes
+        return analysis
+
+    return mark
+
+
+def place_of(analysis: Callable[..., Any]) -> int:
+    """Where an analysis stands in a report."""
+    return int(getattr(analysis, "place", LAST))
+
+
+def reads(analysis: Callable[..., Any], protocol: str) -> bool:
+    """Whether an analysis is to be asked about results of a protocol."""
+    return getattr(analysis, "protocol", "") in ("", protocol)

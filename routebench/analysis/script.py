@@ -1,0 +1,52 @@
+"""Runs one analysis from the command line: `python analyses/accuracy_by_iterations.py RESULTS`."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from routebench.analysis.figures import save_svg, to_svg
+from routebench.analysis.result import Analysis, Runs
+from routebench.errors import UserError
+
+
+def run(analysis: Callable[[Runs], Analysis | None], name: str) -> None:
+    """Prints the table of an analysis for every part of a results folder, and writes its figures.
+
+    Args:
+        analysis: the function.
+        name: that it is registered under; names the files.
+
+    Raises:
+        SystemExit: the folder cannot be read (2), or holds nothing for this analysis (4).
+    """
+    from routebench.analysis.folder import open_folder  # only here: an analysis itself needs no results folder
+
+    parser = argparse.ArgumentParser(description=f"The analysis {name!r} of a results folder.")
+    parser.add_argument("results", type=Path, help="folder that `python -m routebench suite` filled")
+    parser.add_argument("--figures", type=Path, help="folder for the SVG files; default: RESULTS/report-figures")
+    options = parser.parse_args()
+    try:
+        parts = open_folder(options.results).parts
+    except UserError as error:
+        click.echo(f"error: {error}", err=True)
+        raise SystemExit(2) from None
+    shown = [_show(analysis, part, name, options.figures or options.results / "report-figures") for part in parts]
+    if not any(shown):
+        click.echo(f"error: {options.results} holds nothing for {name!r}", err=True)
+        raise SystemExit(4)
+
+
+def _show(analysis: Callable[[Runs], Analysis | None], runs: Runs, name: str, figures: Path) -> bool:
+    found = analysis(runs)
+    if found is None:
+        return False
+    click.echo(f"{runs.suite}, {runs.preset}, {runs.data}, {runs.model}: {found.title}\n{found.reading}\n")
+    click.echo(found.shown().to_string(index=False))
+    for note in found.notes:
+        click.echo(f"  {note}")
+    if found.figure is not None:
+        click.echo(f"figure: {save_svg(to_svg(found.figure), figures / f'{runs.name}-{name}.svg')}")
+    click.echo()
+    return True

@@ -1,0 +1,77 @@
+"""Numbers as text: the same rounding in tables, figures and sentences."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from routebench.statistics import OVER_SAMPLES, OVER_SEEDS
+
+NOTHING = "–"
+
+
+def percent(value: float) -> str:
+    """`97.12`, or a dash."""
+    return NOTHING if math.isnan(value) else f"{value:.2f}"
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """`+0.42`, `−0.10` with a real minus sign, or a dash."""
+    if math.isnan(value):
+        return NOTHING
+    rounded = round(value, digits)
+    return f"{'−' if rounded < 0 else '+'}{abs(rounded):.{digits}f}"
+
+
+def mean_with_interval(mean: float, low: float, high: float, kind: str) -> str:
+    """`97.12 ± 0.40` over seeds, `97.10 [95.90, 98.00]` where the interval is not symmetric, or the mean alone."""
+    if math.isnan(mean):
+        return NOTHING
+    if math.isnan(low):
+        return percent(mean)
+    if kind == OVER_SAMPLES:
+        return f"{percent(mean)} [{percent(low)}, {percent(high)}]"
+    return f"{percent(mean)} ± {(high - low) / 2:.2f}"
+
+
+def gain_with_interval(row: Mapping[Any, Any]) -> str:
+    """`+0.42 [−0.10, +0.94]` from a row with `gain, gain_low, gain_high`."""
+    if math.isnan(row["gain"]) or math.isnan(row["gain_low"]):
+        return signed(row["gain"])
+    return f"{signed(row['gain'])} [{signed(row['gain_low'])}, {signed(row['gain_high'])}]"
+
+
+def probability(value: float) -> str:
+    """`0.031`, `< 0.001`, or a dash where no test could be made."""
+    if math.isnan(value):
+        return NOTHING
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def count(value: float) -> str:
+    """`6,804,224`, or a dash."""
+    return NOTHING if math.isnan(value) else f"{value:,.0f}"
+
+
+def seconds(value: float) -> str:
+    """`8.3`, `132`, or a dash; in seconds."""
+    if math.isnan(value):
+        return NOTHING
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 seed`, `3 seeds`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: list[str], most: int = 4) -> str:
+    """`a, b and c`; beyond `most` names, `a, b, c and 5 more`."""
+    if len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def interval_in_words(kind: str) -> str:
+    """What the ± beside a mean stands for."""
+    words = {OVER_SEEDS: "95 % t interval over seeds", OVER_SAMPLES: "95 % Wilson interval over test images, one seed"}
+    return words.get(kind, kind)

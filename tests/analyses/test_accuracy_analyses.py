@@ -1,0 +1,145 @@
+"""Each shipped analysis on runs with known effects, on runs with holes, and on nothing."""
+
+import math
+
+import pytest
+
+from routebench.analysis.figures import to_svg
+from routebench.analysis.result import Analysis, place_of, reads
+from routebench.registry import analyses
+from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
+
+FOR_ACCURACY = [
+    "accuracy-table",
+    "gain-over-uniform",
+    "accuracy-by-iterations",
+    "iteration-matrix",
+    "training-curves",
+    "failures",
+]
+
+
+def test_the_analyses_of_the_accuracy_suite_stand_in_this_order() -> None:
+    names = sorted((name for name in analyses if reads(analyses[name], "accuracy")), key=lambda n: place_of(analyses[n]))
+    assert names == FOR_ACCURACY
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Analysis]:
+    runs = made_up_runs()
+    return {name: analyses[name](runs) for name in FOR_ACCURACY}
+
+
+@pytest.mark.parametrize("name", FOR_ACCURACY)
+def test_it_says_what_it_found_and_changes_nothing(name: str) -> None:
+    runs = made_up_runs()
+    results, planned = runs.results.copy(), runs.planned.copy()
+    one, two = analyses[name](runs), analyses[name](runs)
+    assert one.title
+    assert one.reading.endswith(".")
+    assert one.table.equals(two.table)
+    assert one.shown().equals(two.shown())
+    assert (one.figure is None) == (two.figure is None)
+    if one.figure is not None:
+        assert to_svg(one.figure) == to_svg(two.figure)
+        assert one.reading in one.alternative
+    assert runs.results.equals(results)
+    assert runs.planned.equals(planned)
+
+
+@pytest.mark.parametrize("name", FOR_ACCURACY)
+@pytest.mark.parametrize("holes", ["one seed", "all failed", "only controls", "one iteration", "constant", "collapsed"])
+def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
+    records = made_up_records(seeds=1 if holes == "one seed" else 2, failures=False, spread=0.0 if holes == "constant" else 0.2)
+    if holes == "all failed":
+        for record in records:
+            record |= {"status": "oom", "reason": "out of memory", "metrics": []}
+    if holes == "only controls":
+        records = [record for record in records if record["identity"]["role"] == "control"]
+    if holes == "one iteration":
+        records = [record for record in records if record["identity"]["iterations"] in (None, 1)]
+    if holes == "collapsed":
+        for record in records:
+            if record["label"] == "em":
+                for metric in record["metrics"]:
+                    metric["value"] = 10.0 if metric["unit"] == "%" else metric["value"]
+    analysis = analyses[name](made_up_runs(records))
+    if analysis is None:
+        assert name != "failures"
+    else:
+        assert len(analysis.shown()) == len(analysis.table)
+        assert analysis.figure is None or "<svg" in to_svg(analysis.figure)
+
+
+def test_the_table_marks_controls_and_shows_how_many_finished(found: dict[str, Analysis]) -> None:
+    shown = found["accuracy-table"].shown().set_index("Method")
+    assert shown.loc["uniform (control)", "Seeds"] == "3 / 3"
+    assert shown.loc["uniform (control)", "Gain over uniform"] == "–"
+    assert shown.loc["em T=3", "Seeds"] == "1 / 3"
+    assert shown.loc["dynamic T=2", "Parameters"] == "231,456"
+    assert "Published, %" not in shown
+    assert any("Smallest detectable difference: with 3 seeds" in note for note in found["accuracy-table"].notes)
+
+
+def test_published_numbers_stand_in_a_column_of_their_own_with_their_conditions() -> None:
+    records = made_up_records(failures=False)
+    for record in records:
+        record["identity"] |= {"data": "mnist", "model": "capsnet"}
+    runs = made_up_runs(records)
+    runs = type(runs)(**{**vars(runs), "data": "mnist", "model": "capsnet"})
+    analysis = analyses["accuracy-table"](runs)
+    shown = analysis.shown().set_index("Method")
+    assert shown.loc["dynamic T=3", "Published, %"] == "99.32 (KIE-003)"
+    assert shown.loc["dynamic T=2", "Published, %"] == "–"
+    assert any(note.startswith("KIE-003: Kiefer") for note in analysis.notes)
+    assert any("not comparable" in note for note in analysis.notes)
+
+
+def test_gains_are_over_uniform_itself_left_out(found: dict[str, Analysis]) -> None:
+    table = found["gain-over-uniform"].table.set_index("name")
+    assert "uniform" not in table.index
+    assert table.loc["inverted-attention T=2", "gain"] > 0.5
+    assert "Significantly better than uniform: inverted-attention T=2" in found["gain-over-uniform"].reading
+
+
+def test_accuracy_by_iterations_has_each_method_at_each_count_and_bands_for_the_rest(found: dict[str, Analysis]) -> None:
+    analysis = found["accuracy-by-iterations"]
+    assert list(analysis.table[analysis.table["label"] == "dynamic"]["iterations"]) == [1, 2, 3]
+    assert "dynamic is best with T=2" in analysis.reading
+    drawn = to_svg(analysis.figure)
+    assert all(f">{label}</text>" in drawn for label in METHODS)
+
+
+def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> None:
+    table = found["iteration-matrix"].table.set_index(["label", "iterations", "test_iterations"])
+    records = [r for r in made_up_records() if r["label"] == "dynamic" and r["identity"]["iterations"] == 1]
+    values = [m["value"] for r in records for m in r["metrics"] if m["metric"] == "accuracy" and m["test_iterations"] == 5]
+    assert table.loc[("dynamic", 1, 5), "accuracy"] == pytest.approx(sum(values) / 3)
+    assert table.loc[("em", 3, 3), "seeds"] == 1
+    assert "trained with T=1, tested with T′=5" in found["iteration-matrix"].reading
+
+
+def test_training_curves_never_hold_test_data(found: dict[str, Analysis]) -> None:
+    assert set(found["training-curves"].table["metric"]) == {"held_out_accuracy", "train_loss"}
+    assert "Still gaining over half a point" in found["training-curves"].reading
+
+
+def test_failures_name_each_cell_and_its_reason(found: dict[str, Analysis]) -> None:
+    shown = found["failures"].shown()
+    assert list(shown["Status"]) == ["diverged", "not run"]
+    assert "the loss was not finite at step 41" in set(shown["Reason"])
+    assert found["failures"].reading.startswith("2 of 39 planned runs gave no result")
+    complete = analyses["failures"](made_up_runs(failures=False))
+    assert complete.table.empty
+    assert complete.reading == "All 39 planned runs finished."
+
+
+def test_a_heat_map_value_that_is_missing_stays_missing() -> None:
+    records = made_up_records(failures=False)
+    for record in records:
+        if record["label"] == "dynamic" and record["identity"]["iterations"] == 2:
+            record["metrics"] = [metric for metric in record["metrics"] if metric["test_iterations"] != 5]
+    table = analyses["iteration-matrix"](made_up_runs(records)).table
+    dynamic = table[table["label"] == "dynamic"].set_index(["iterations", "test_iterations"])["accuracy"]
+    assert (2, 5) not in dynamic.index
+    assert not any(math.isnan(value) for value in dynamic)

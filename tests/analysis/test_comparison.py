@@ -1,0 +1,125 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from routebench import statistics
+from routebench.analysis.comparison import compare, compare_samples, headline_accuracies
+from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs
+
+
+def row(found, name):
+    return found.table.set_index("name").loc[name]
+
+
+def test_every_method_and_iteration_count_has_a_row_best_first() -> None:
+    found = compare(made_up_runs())
+    assert len(found.table) == sum(len(grid) for grid, *_ in METHODS.values())
+    assert found.table["mean"].is_monotonic_decreasing
+    assert found.table["name"].is_unique
+    assert row(found, "dynamic T=2")["iterations"] == 2
+    assert found.table.set_index("name")["iterations"].isna()["uniform"]
+
+
+def test_means_and_gains_are_scipys() -> None:
+    records = made_up_records(failures=False)
+    accuracy = {(r["label"], r["identity"]["iterations"], r["identity"]["seed"]): 100 * r["correct"].mean() for r in records}
+    ours = np.array([accuracy["dynamic", 2, seed] for seed in range(3)])
+    uniform = np.array([accuracy["uniform", None, seed] for seed in range(3)])
+    found = row(compare(made_up_runs(records)), "dynamic T=2")
+    limits = stats.ttest_rel(ours, uniform).confidence_interval()
+    assert found["mean"] == pytest.approx(ours.mean())
+    assert (found["gain"], found["gain_low"]) == (pytest.approx((ours - uniform).mean()), pytest.approx(limits.low))
+    assert found["p"] == pytest.approx(stats.ttest_rel(ours, uniform).pvalue)
+
+
+def test_p_values_are_corrected_for_the_whole_table() -> None:
+    table = compare(made_up_runs()).table
+    assert table["p_holm"].to_numpy() == pytest.approx(statistics.holm(table["p"].to_numpy()), nan_ok=True)
+    assert (table["p_holm"].dropna() >= table["p"].dropna()).all()
+    assert math.isnan(table.set_index("name").loc["uniform", "p_holm"])
+
+
+def test_only_the_accuracy_at_the_trained_iterations_is_a_headline() -> None:
+    rows = headline_accuracies(made_up_runs().results)
+    assert rows["cell"].is_unique
+    iterative = rows[rows["iterations"].notna()]
+    assert (iterative["test_iterations"] == iterative["iterations"]).all()
+
+
+def test_failures_are_counted_and_never_averaged_in() -> None:
+    found = row(compare(made_up_runs()), "em T=3")
+    assert (found["n_ok"], found["n_planned"]) == (1, 3)
+    assert found["interval"] == statistics.OVER_SAMPLES
+
+
+def test_a_method_without_any_result_keeps_its_row_at_the_end() -> None:
+    records = made_up_records(failures=False)
+    for record in records:
+        if record["label"] == "none":
+            record |= {"status": "failed", "reason": "RuntimeError: no", "metrics": []}
+    found = compare(made_up_runs(records))
+    last = found.table.iloc[-1]
+    assert (last["name"], last["n_ok"], last["n_planned"]) == ("none", 0, 3)
+    assert math.isnan(last["mean"])
+    assert "none" not in set(found.measured["name"])
+
+
+def test_one_seed_is_compared_by_test_image() -> None:
+    found = compare(made_up_runs(seeds=1, failures=False))
+    best = found.table.iloc[0]
+    assert found.test_samples == N_TEST
+    assert best["interval"] == best["gain_interval"] == statistics.OVER_SAMPLES
+    assert math.isfinite(best["p"])
+    assert math.isnan(found.detectable)
+
+
+def test_one_seed_without_kept_outputs_gives_means_alone() -> None:
+    records = made_up_records(seeds=1, failures=False)
+    runs = made_up_runs(records)
+    found = compare(type(runs)(**{**vars(runs), "correct": lambda cell: None}))
+    assert found.table["low"].isna().all()
+    assert found.table["p"].isna().all()
+    assert set(found.table["group"]) == {1}
+
+
+def test_without_uniform_there_is_no_gain() -> None:
+    methods = {name: what for name, what in METHODS.items() if name != "uniform"}
+    found = compare(made_up_runs(methods=methods))
+    assert found.baseline is None
+    assert found.table["gain"].isna().all()
+
+
+def test_the_smallest_detectable_difference_shrinks_with_seeds() -> None:
+    three = compare(made_up_runs(seeds=3, failures=False))
+    ten = compare(made_up_runs(seeds=10, failures=False))
+    assert 0 < ten.detectable < three.detectable
+    assert (three.seeds, ten.seeds) == (3, 10)
+
+
+def test_a_large_difference_leaves_the_best_group_and_noise_does_not() -> None:
+    methods = {
+        "good": ([None], "method", "capsnet-small", [97.0]),
+        "same": ([None], "method", "capsnet-small", [97.0]),
+        "uniform": ([None], "control", "capsnet-small", [90.0]),
+    }
+    groups = compare(made_up_runs(seeds=6, methods=methods)).table.set_index("name")["group"].to_dict()
+    assert groups == {"good": 1, "same": 1, "uniform": 2}
+
+
+def test_two_networks_under_one_label_are_told_apart_by_name() -> None:
+    methods = {**METHODS}
+    records = made_up_records(methods=methods, failures=False)
+    for record in records:
+        if record["label"] == "cnn" and record["identity"]["seed"] == 0:
+            record["identity"]["model"] = "cnn-wide"
+    names = set(compare(made_up_runs(records)).table["name"])
+    assert {"cnn (cnn-small)", "cnn (cnn-wide)"} <= names
+
+
+def test_any_two_rows_can_be_compared() -> None:
+    runs = made_up_runs(failures=False)
+    found = compare_samples(runs, "dynamic T=2", "dynamic T=1")
+    assert found.n == 3
+    assert found.mean == pytest.approx(-compare_samples(runs, "dynamic T=1", "dynamic T=2").mean)

@@ -1,0 +1,99 @@
+import re
+import xml.etree.ElementTree as ET
+
+import matplotlib as mpl
+import pytest
+
+from routebench.analysis.figures import accuracy_axis, inline_svg, label_ends, look, new_figure, save_svg, spread, to_svg
+from routebench.analysis.palette import FIXED, HUES, INK, ON_DARK, PAPER, colours_of
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, after WCAG 2.1."""
+
+    def luminance(colour: str) -> float:
+        shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("colour", [INK, *HUES])
+def test_text_in_every_colour_can_be_read_on_paper_and_on_a_dark_page(colour: str) -> None:
+    assert contrast(colour, PAPER) >= 4.5
+    assert contrast(ON_DARK[colour], ON_DARK[PAPER]) >= 4.5
+
+
+def test_a_method_keeps_its_colour_whatever_it_is_compared_with() -> None:
+    few, many = colours_of(["dynamic", "mine"]), colours_of(["em", "dynamic", "other", "mine", "uniform"])
+    assert few["dynamic"] == many["dynamic"] == FIXED["dynamic"]
+    assert len(set(many.values())) == 5
+
+
+def test_more_labels_than_colours_still_have_one_each() -> None:
+    labels = [f"method-{number}" for number in range(40)]
+    assert set(colours_of(labels)) == set(labels)
+
+
+def test_labels_are_pushed_apart_but_keep_their_order() -> None:
+    found = spread({"a": 0.50, "b": 0.51, "c": 0.52, "d": 0.99, "e": 1.0}, gap=0.06)
+    places = [found[name] for name in "abcde"]
+    assert places == sorted(places)
+    assert min(after - before for before, after in zip(places, places[1:], strict=False)) >= 0.06 - 1e-9
+    assert max(places) <= 1
+
+
+def test_more_labels_than_fit_share_the_height_evenly() -> None:
+    found = sorted(spread({str(name): 0.5 for name in range(50)}, gap=0.06).values())
+    assert (found[0], found[-1]) == (pytest.approx(0, abs=1e-9), pytest.approx(1))
+
+
+@pytest.mark.parametrize("values", [[96.0, 97.5], [10.0, 97.0, 99.9], [100.0, 100.0], [100.0, 40.0], [float("nan")], []])
+def test_the_accuracy_axis_shows_every_value(values: list[float]) -> None:
+    with look():
+        figure, (axes,) = new_figure(3)
+        accuracy_axis(axes, values)
+        bottom, top = axes.get_ylim()
+        assert all(bottom <= value <= top for value in values if value == value and value < 99.9)
+        to_svg(figure)
+
+
+@pytest.fixture
+def svg() -> str:
+    with look():
+        figure, (axes,) = new_figure(3)
+        axes.plot([1, 2], [1, 2], color=HUES[0])
+        axes.set_ylim(0, 3)
+        label_ends(axes, 2, {"dynamic": 2.0, "<b>": 1.9}, {"dynamic": HUES[0]})
+        return to_svg(figure)
+
+
+def test_the_same_figure_gives_the_same_bytes(svg: str, tmp_path) -> None:
+    assert save_svg(svg, tmp_path / "deep" / "one.svg").read_bytes() == save_svg(svg, tmp_path / "two.svg").read_bytes()
+    ET.parse(tmp_path / "two.svg")  # noqa: S314  # ours
+    assert "20" not in re.findall(r"<dc:date>", svg)
+
+
+def test_an_inline_figure_takes_the_pages_colours_and_has_ids_of_its_own(svg: str) -> None:
+    found = str(inline_svg(svg, "quick-a", 'two lines, "one" & <two>'))
+    ET.fromstring(found)  # noqa: S314  # ours
+    assert not [colour for colour in ON_DARK if colour in found]
+    assert "var(--ink)" in found
+    assert all(name.startswith("quick-a-") for name in re.findall(r'\bid="([^"]*)"', found))
+    assert all(name.startswith("quick-a-") for name in re.findall(r"url\(#([^)]*)\)", found))
+    assert all(name.startswith("#quick-a-") for name in re.findall(r'xlink:href="([^"]*)"', found))
+    assert 'aria-label="two lines, &#34;one&#34; &amp; &lt;two&gt;"' in found
+    assert "<b>" not in found
+
+
+def test_text_stays_text(svg: str) -> None:
+    assert ">dynamic</text>" in svg
+
+
+def test_drawing_changes_no_global_setting() -> None:
+    before = dict(mpl.rcParams)
+    with look():
+        assert mpl.rcParams["text.color"] == INK
+    assert dict(mpl.rcParams) == before

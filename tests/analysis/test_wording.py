@@ -1,0 +1,36 @@
+import math
+
+import pytest
+
+from routebench import statistics
+from routebench.analysis import wording
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (wording.percent(97.123), "97.12"),
+        (wording.percent(math.nan), "–"),
+        (wording.signed(0.424), "+0.42"),
+        (wording.signed(-0.1), "−0.10"),
+        (wording.signed(-0.001), "+0.00"),  # not minus nothing
+        (wording.mean_with_interval(97.0, 96.6, 97.4, statistics.OVER_SEEDS), "97.00 ± 0.40"),
+        (wording.mean_with_interval(97.0, 95.9, 97.8, statistics.OVER_SAMPLES), "97.00 [95.90, 97.80]"),
+        (wording.mean_with_interval(97.0, math.nan, math.nan, statistics.ONE_VALUE), "97.00"),
+        (wording.gain_with_interval({"gain": 0.4, "gain_low": -0.1, "gain_high": 0.9}), "+0.40 [−0.10, +0.90]"),
+        (wording.gain_with_interval({"gain": 0.4, "gain_low": math.nan, "gain_high": math.nan}), "+0.40"),
+        (wording.probability(0.0004), "< 0.001"),
+        (wording.probability(0.031), "0.031"),
+        (wording.probability(math.nan), "–"),
+        (wording.count(6804224.0), "6,804,224"),
+        (wording.seconds(8.26), "8.3"),
+        (wording.seconds(1320.0), "1,320"),
+        (wording.plural(1, "seed"), "1 seed"),
+        (wording.plural(3, "seed"), "3 seeds"),
+        (wording.listed(["a"]), "a"),
+        (wording.listed(["a", "b", "c"]), "a, b and c"),
+        (wording.listed(list("abcdefgh")), "a, b, c and 5 more"),
+    ],
+)
+def test_numbers_read_as_expected(text: str, expected: str) -> None:
+    assert text == expected
