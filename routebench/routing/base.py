@@ -172,6 +172,14 @@ def one_of(known: tuple[str, ...], **given: Any) -> Any:
     return value
 
 
+def true_or_false(**given: Any) -> bool:
+    """The one keyword argument's value, checked to be a bool: a word such as `no` would count as true."""
+    ((name, value),) = given.items()
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be true or false, got {value!r}")
+    return value
+
+
 def competition_axis(axis: str) -> str:
     """`axis`, checked to be one of `AXES` in which parents compete."""
     parents = tuple(name for name in AXES if name != "none")

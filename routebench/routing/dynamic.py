@@ -7,7 +7,7 @@ from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.ops import length, squash
 from routebench.registry import routing
-from routebench.routing.base import IterativeRouting, Routed, competition_axis
+from routebench.routing.base import IterativeRouting, Routed, competition_axis, true_or_false
 
 
 @routing.register("dynamic")
@@ -47,12 +47,12 @@ class DynamicRouting(IterativeRouting):
         competition: str = "types",
     ):
         super().__init__(sizes, iterations=iterations)
+        self.detach = true_or_false(detach=detach)
+        self.leaky = self.orphan = true_or_false(leaky=leaky)
         if leaky and competition == "children":
             raise ValueError("leaky needs parents that compete; choose another competition than 'children'")
-        self.detach = detach
-        self.leaky = self.orphan = leaky
         self.competition = competition_axis(competition)
-        self.bias = nn.Parameter(torch.zeros(sizes.parents, sizes.pose)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(sizes.parents, sizes.pose)) if true_or_false(bias=bias) else None
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
         """Lines 4 to 7. An absent child casts a short vote, so its activation is not used again here."""

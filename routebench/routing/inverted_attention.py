@@ -9,7 +9,7 @@ from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.ops import description_length_logit
 from routebench.registry import routing
-from routebench.routing.base import IterativeRouting, Routed, competition_axis
+from routebench.routing.base import IterativeRouting, Routed, competition_axis, true_or_false
 
 VARIANCE_FLOOR = 5e-4
 """Added to variances under `activations`, as in EM routing."""
@@ -53,9 +53,9 @@ class InvertedAttention(IterativeRouting):
         competition: str = "types",
     ):
         super().__init__(sizes, iterations=iterations)
-        self.scale = scale
-        self.layer_norm = layer_norm
-        self.activations = self.gives_activations = activations
+        self.scale = true_or_false(scale=scale)
+        self.layer_norm = true_or_false(layer_norm=layer_norm)
+        self.activations = self.gives_activations = true_or_false(activations=activations)
         self.competition = competition_axis(competition)
         self.norm = nn.LayerNorm(sizes.pose) if layer_norm else nn.Identity()
         if activations:
@@ -70,12 +70,13 @@ class InvertedAttention(IterativeRouting):
         sums = votes.sweep(
             query, weights=activations if self.activations else None, moments=2 if self.activations else 1
         )
-        parent_activations = None
+        logits = None
         if self.activations:
             assert sums.second is not None  # two moments were asked for
             mass = sums.mass[..., None] + torch.finfo(sums.mass.dtype).tiny
             variance = (sums.second / mass - (sums.first / mass).square()).clamp(min=0) + VARIANCE_FLOOR
             cost = description_length_logit(sums.mass, variance, self.beta_u, self.beta_a)
-            parent_activations = torch.sigmoid(cost / self.sizes.children)
+            logits = cost / self.sizes.children
         iteration = 1 if previous is None else previous.iteration + 1
-        return Routed(self.norm(sums.first), parent_activations, iteration=iteration)
+        parent_activations = None if logits is None else logits.sigmoid()
+        return Routed(self.norm(sums.first), parent_activations, logits, iteration=iteration)
