@@ -1,4 +1,4 @@
-"""`pip install .` gives a working routebench outside the checkout: suites, analyses, templates and facts travel along."""
+"""`pip install .` gives a working routebench outside the checkout: suites, analyses, templates and facts travel too."""
 
 import json
 import subprocess
