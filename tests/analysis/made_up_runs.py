@@ -21,6 +21,11 @@ METHODS: dict[str, tuple[list[int | None], str, str, list[float]]] = {
     "random": ([None], "control", "capsnet-small", [95.6]),
     "cnn": ([None], "control", "cnn-small", [97.1]),
 }
+COLUMNS = [
+    *("suite", "suite_version", "protocol", "cell", "status", "reason", "method", "method_params", "label", "role"),
+    *("iterations", "test_iterations", "epoch", "model", "data", "seed", "metric", "split", "value", "unit"),
+    *("higher_is_better", "device", "commit", "dirty", "seconds"),
+]
 EPOCHS = 5
 N_TEST = 1000
 RECIPE = {"epochs": EPOCHS, "batch_size": 128, "optimiser": "adam", "learning_rate": 0.001, "loss": "margin"}
@@ -166,7 +171,7 @@ def results_of(records: list[dict[str, Any]]) -> DataFrame:
         nothing = {"metric": pd.NA, "split": pd.NA, "value": np.nan, "unit": pd.NA, "higher_is_better": pd.NA}
         nothing |= {"test_iterations": None, "epoch": None}
         rows += [{**cell, **metric} for metric in record["metrics"] or [nothing]]
-    return DataFrame(rows).astype(dict.fromkeys(("iterations", "test_iterations", "epoch"), "Int64"))
+    return DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(("iterations", "test_iterations", "epoch"), "Int64"))
 
 
 def planned_of(records: list[dict[str, Any]], preset: str = "quick") -> DataFrame:

@@ -24,7 +24,9 @@ def test_every_method_and_iteration_count_has_a_row_best_first() -> None:
 
 def test_means_and_gains_are_scipys() -> None:
     records = made_up_records(failures=False)
-    accuracy = {(r["label"], r["identity"]["iterations"], r["identity"]["seed"]): 100 * r["correct"].mean() for r in records}
+    accuracy = {
+        (r["label"], r["identity"]["iterations"], r["identity"]["seed"]): 100 * r["correct"].mean() for r in records
+    }
     ours = np.array([accuracy["dynamic", 2, seed] for seed in range(3)])
     uniform = np.array([accuracy["uniform", None, seed] for seed in range(3)])
     found = row(compare(made_up_runs(records)), "dynamic T=2")

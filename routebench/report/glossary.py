@@ -1,0 +1,38 @@
+"""The words of a report, for a reader who does not work with capsules or with statistics every day."""
+
+GLOSSARY: tuple[tuple[str, str], ...] = (
+    ("capsule", "A group of neurons whose vector says whether something is there and how it is posed."),
+    ("routing", "The rule that decides how much each lower capsule (child) contributes to each higher one (parent)."),
+    ("T", "How many times routing refines its decision: its iterations. T′ is the number used when testing."),
+    ("coupling", "How much of one child goes to one parent."),
+    ("uniform", "A control: every child is split evenly over all parents, so nothing is routed."),
+    ("random", "A control: coupling is drawn once at random and stays fixed."),
+    ("none", "Votes are summed with coefficient 1 instead of being shared out."),
+    ("cnn", "A control: a plain convolutional network of matched size, without capsules."),
+    ("control", "A method that every suite runs unasked, because without it a gain cannot be told from no gain."),
+    ("seed", "The number that fixes initial weights, order of batches and augmentation. Another seed is another run."),
+    (
+        "95 % interval",
+        (
+            "Made so that 95 of 100 such intervals contain the true mean. Over seeds it is Student's t; with one "
+            "seed it is Wilson's over test images, and then says nothing about other seeds."
+        ),
+    ),
+    ("points", "Percentage points of accuracy."),
+    ("paired", "Compared seed by seed (or image by image), so that what both share cancels."),
+    (
+        "p, Holm",
+        (
+            "The chance of a difference this large if there were none. Holm's correction keeps the chance of any false "
+            "alarm among all comparisons of a table below 5 %."
+        ),
+    ),
+    ("group", "Methods of one rank group cannot be told apart from its best by these runs."),
+    (
+        "smallest detectable difference",
+        "The true difference that these seeds would show 8 times in 10. Smaller ones usually go unnoticed.",
+    ),
+    ("held-out", "A tenth of the training images, never trained on, for looking at training and for selection."),
+    ("fingerprint", "A hash over every pixel and label of a data set: the same fingerprint is the same data."),
+    ("cell", "One method with one T and one seed: the unit that is run, kept, or failed."),
+)

@@ -1,0 +1,164 @@
+"""The answer in a few sentences: which routing is best here, and does routing matter."""
+
+import math
+from dataclasses import dataclass
+
+from pandas import DataFrame
+
+from routebench.analysis import wording
+from routebench.analysis.comparison import Comparison, compare, compare_samples
+from routebench.analysis.result import Row, Runs
+from routebench.statistics import OVER_SAMPLES
+
+ALPHA = 0.05
+PRESETS = {
+    "smoke": "The smoke preset only shows that everything runs: do not read anything into its numbers.",
+    "quick": "The quick preset trains small networks briefly: a first look, not a finding.",
+}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What a report says first.
+
+    Args:
+        title: one sentence.
+        which: sentences on which routing is best.
+        matters: sentences on whether routing, and iterating it, gains anything.
+        caveats: what keeps the answer from being more than it is.
+        figures: a large number, its unit and what it is, in words.
+    """
+
+    title: str
+    which: tuple[str, ...]
+    matters: tuple[str, ...]
+    caveats: tuple[str, ...]
+    figures: tuple[tuple[str, str, str], ...]
+
+    def __str__(self) -> str:
+        return "\n".join((self.title, *self.which, *self.matters, *self.caveats))
+
+
+def headline_of(runs: Runs) -> Headline | None:
+    """The headline of a suite that measured test accuracy; None for any other."""
+    if runs.protocol not in ("accuracy", ""):
+        return None
+    found = compare(runs)
+    measured = found.measured if not found.table.empty else found.table
+    if measured.empty:
+        return Headline("Nothing was measured yet.", (), (), (_finished(found.table),), ())
+    candidates = measured[measured["role"] != "control"]
+    best = (candidates if len(candidates) else measured).iloc[0].to_dict()
+    peers = [str(name) for name in candidates.loc[candidates["group"] == best["group"], "name"]]
+    peers = [name for name in peers if name != best["name"]]
+    return Headline(
+        title=f"{_lead(best, peers)}; {_verdict(best, found)}.",
+        which=_which(best, peers, measured),
+        matters=_matters(runs, best, found),
+        caveats=_caveats(runs, found),
+        figures=_figures(best, found),
+    )
+
+
+def _lead(best: Row, peers: list[str]) -> str:
+    if peers:
+        return f"{best['name']} has the highest mean accuracy, but no lead that these runs can confirm"
+    return f"{best['name']} is best here"
+
+
+def _verdict(best: Row, found: Comparison) -> str:
+    if found.baseline is None or math.isnan(best["gain"]):
+        return "whether routing matters was not measured"
+    if best["p_holm"] < ALPHA:
+        better = best["gain"] > 0
+        return f"routing {'gains' if better else 'loses'} {abs(best['gain']):.2f} points against uniform coupling"
+    return "a gain over uniform coupling is not shown"
+
+
+def _which(best: Row, peers: list[str], measured: DataFrame) -> tuple[str, ...]:
+    accuracy = wording.mean_with_interval(best["mean"], best["low"], best["high"], best["interval"])
+    sentences = [
+        f"{best['name']} reaches {accuracy} % on test images ({wording.plural(int(best['n_ok']), 'seed')}).",
+    ]
+    if peers:
+        sentences.append(f"It cannot be told apart from {wording.listed(peers, 5)}.")
+    for network in measured[measured["label"] == "cnn"].to_dict("records"):
+        gap = best["mean"] - network["mean"]
+        sentences.append(
+            f"A plain CNN of matched size, the control without capsules, reaches {network['mean']:.2f} %: "
+            f"{abs(gap):.2f} points {'less' if gap >= 0 else 'more'}."
+        )
+    return tuple(sentences)
+
+
+def _matters(runs: Runs, best: Row, found: Comparison) -> tuple[str, ...]:
+    if found.baseline is None or math.isnan(best["gain"]):
+        return (
+            "The control `uniform`, every child split evenly over the parents, has no finished run to compare with.",
+        )
+    over = "test images, one seed" if best["gain_interval"] == OVER_SAMPLES else wording.plural(found.seeds, "seed")
+    against = f"Against uniform coupling, which does not route at all, {best['name']} differs by"
+    limits = f"(95 % interval over {over}; corrected p {_equals(best['p_holm'])})"
+    sentences = [f"{against} {wording.gain_with_interval(best)} points {limits}."]
+    others = found.measured[found.measured["role"] != "control"]
+    ahead = int(((others["p_holm"] < ALPHA) & (others["gain"] > 0)).sum())
+    behind = int(((others["p_holm"] < ALPHA) & (others["gain"] < 0)).sum())
+    sentences.append(
+        f"Of {wording.plural(len(others), 'routing configuration')}, {ahead} {_be(ahead)} significantly better than "
+        f"uniform and {behind} {_be(behind)} significantly worse."
+    )
+    if not math.isnan(found.detectable):
+        sentences.append(f"Differences below about {found.detectable:.2f} points would likely go unnoticed here.")
+    return (*sentences, *_iterating(runs, best, found))
+
+
+def _iterating(runs: Runs, best: Row, found: Comparison) -> tuple[str, ...]:
+    """Whether the best method needs more than one iteration: one paired test, not corrected."""
+    same = found.measured[(found.measured["label"] == best["label"]) & (found.measured["model"] == best["model"])]
+    single = same[same["iterations"].fillna(0).astype(int) == 1]
+    if single.empty or str(single["name"].iloc[0]) == best["name"]:
+        return ()
+    gain = compare_samples(runs, str(best["name"]), str(single["name"].iloc[0]))
+    row = {"gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high}
+    verdict = "a difference" if gain.p_value < ALPHA else "no difference that is shown"
+    return (f"Against a single iteration of the same method: {wording.gain_with_interval(row)} points, {verdict}.",)
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _equals(p_value: float) -> str:
+    text = wording.probability(p_value)
+    return text if text.startswith("<") else f"= {text}" if text != wording.NOTHING else "not computable"
+
+
+def _finished(table: DataFrame) -> str:
+    if table.empty:
+        return "No run is planned."
+    done, planned = int(table["n_ok"].sum()), int(table["n_planned"].sum())
+    return f"{done} of {wording.plural(planned, 'planned run')} finished."
+
+
+def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
+    caveats = [PRESETS[runs.preset]] if runs.preset in PRESETS else []
+    if int(found.measured["n_ok"].max()) < 3:
+        caveats.append("Fewer than three seeds: how much another seed would change is hardly known.")
+    if found.test_samples and found.test_samples < 5000:
+        caveats.append(f"{found.test_samples:,} test images: one image is {100 / found.test_samples:.2g} points.")
+    if int(found.table["n_ok"].sum()) < int(found.table["n_planned"].sum()):
+        caveats.append(_finished(found.table))
+    return tuple(caveats)
+
+
+def _figures(best: Row, found: Comparison) -> tuple[tuple[str, str, str], ...]:
+    done, planned = int(found.table["n_ok"].sum()), int(found.table["n_planned"].sum())
+    figures = [(wording.percent(best["mean"]), "%", f"highest mean accuracy, {best['name']}")]
+    if not math.isnan(best["gain"]):
+        limits = f"95 %: {wording.signed(best['gain_low'])} to {wording.signed(best['gain_high'])}"
+        known = "" if math.isnan(best["gain_low"]) else f"; {limits}"
+        figures.append((wording.signed(best["gain"]), "points", f"its gain over uniform coupling{known}"))
+    if not math.isnan(found.detectable):
+        figures.append((f"{found.detectable:.2f}", "points", "smallest gain these seeds would likely show"))
+    figures.append((f"{done} / {planned}", "runs", "finished, of those planned"))
+    return tuple(figures)

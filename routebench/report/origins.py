@@ -1,0 +1,140 @@
+"""How the numbers of a report were made: recipe, data, seeds, machine and the command to make them again."""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from routebench.analysis import wording
+from routebench.analysis.result import Runs
+
+SELECTION = {
+    "last": "the weights of the last epoch; nothing was selected",
+    "held-out": "the epoch that was best on the held-out part of the training data",
+}
+NAMES = {
+    "tf32": "TF32",
+    "gpu": "GPU",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "dirty": "uncommitted changes",
+    "dirty_hash": "hash of uncommitted changes",
+    "threads": "CPU threads",
+    "deterministic": "deterministic algorithms",
+}
+HIDDEN = {"command", "seconds", "finished", "started", "data_fingerprint", "hostname", "argv"}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that is the same for all runs, or the distinct values where it is not (`mixed`)."""
+
+    name: str
+    value: str
+    mixed: bool = False
+
+
+@dataclass(frozen=True)
+class Origins:
+    """How one part was made.
+
+    Args:
+        made: data, seeds, selection, budget, in words.
+        recipe: the training settings, as a suite file would have them.
+        provenance: commit, versions, machine.
+        command: makes the same numbers again.
+        warnings: what was mixed that should not be.
+    """
+
+    made: tuple[Fact, ...]
+    recipe: tuple[Fact, ...]
+    provenance: tuple[Fact, ...]
+    command: str
+    warnings: tuple[str, ...]
+
+
+def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]], test_samples: int | None) -> Origins:
+    """Collects what the records of a part say about themselves; failed runs count too."""
+    identities = [dict(record.get("identity", {})) for record in records]
+    provenance = _facts(_flat(record.get("provenance", {})) for record in records)
+    recipe = _facts(dict(identity.get("training", {})) for identity in identities)
+    return Origins(
+        made=_made(runs, identities, records, test_samples),
+        recipe=recipe,
+        provenance=provenance,
+        command=_command(runs, plan, records),
+        warnings=_warnings(identities, provenance),
+    )
+
+
+def _made(
+    runs: Runs, identities: list[dict[str, Any]], records: list[dict[str, Any]], test_samples: int | None
+) -> tuple[Fact, ...]:
+    fingerprints = sorted(
+        {str(identity["data_fingerprint"]) for identity in identities if "data_fingerprint" in identity}
+    )
+    selections = sorted({str(identity["training"]["selection"]) for identity in identities if "training" in identity})
+    seeds = sorted({int(seed) for seed in runs.planned["seed"]})
+    seconds = sum(float(record.get("provenance", {}).get("seconds") or 0) for record in records)
+    finished = sorted(str(record["provenance"]["finished"]) for record in records if _finished(record))
+    facts = [
+        Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1),
+        Fact("test images", f"{test_samples:,}, looked at once per run" if test_samples else "unknown"),
+        Fact("weights tested", "; ".join(SELECTION.get(rule, rule) for rule in selections) or "unknown"),
+        Fact("seeds", f"{', '.join(map(str, seeds))}: each fixes initial weights, batch order and augmentation"),
+        Fact("network", f"{runs.model}; controls may have their own, see the table"),
+        Fact("compute", f"{seconds / 60:.1f} minutes in all" if seconds else "unknown"),
+    ]
+    if finished:
+        facts.append(Fact("measured", f"{finished[0]} to {finished[-1]}"))
+    return tuple(facts)
+
+
+def _finished(record: Mapping[str, Any]) -> bool:
+    return bool(record.get("provenance", {}).get("finished"))
+
+
+def _flat(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in provenance.items():
+        flat.update(value if isinstance(value, Mapping) else {key: value})
+    return flat
+
+
+def _facts(dictionaries: Iterable[Mapping[str, Any]]) -> tuple[Fact, ...]:
+    """One fact per key, with its distinct values, in the order of first appearance."""
+    values: dict[str, dict[str, None]] = {}
+    for dictionary in dictionaries:
+        for key, value in dictionary.items():
+            if key not in HIDDEN and value not in (None, "", [], ()):
+                values.setdefault(str(key), {})[_text(value)] = None
+    return tuple(
+        Fact(NAMES.get(key, key.replace("_", " ")), "; ".join(seen), len(seen) > 1) for key, seen in values.items()
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _command(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]]) -> str:
+    """The recorded command line; a newer plan's own first, then what the records say, then the plainest equivalent."""
+    known = [plan.get("command"), *(record.get("provenance", {}).get("command") for record in records)]
+    command = next((entry for entry in known if entry), None)
+    if command is None:
+        parts = ("python", "-m", "routebench", "suite", runs.suite, "--preset", runs.preset, "--data", runs.data)
+        return shlex.join(parts)
+    return command if isinstance(command, str) else shlex.join(map(str, command))
+
+
+def _warnings(identities: list[dict[str, Any]], provenance: Iterable[Fact]) -> tuple[str, ...]:
+    versions = sorted({str(identity["suite_version"]) for identity in identities if "suite_version" in identity})
+    warnings = [f"Versions {wording.listed(versions)} of the suite are mixed here."] if len(versions) > 1 else []
+    for fact in provenance:
+        if fact.mixed:
+            warnings.append(f"The runs differ in {fact.name}: {fact.value}.")
+        if fact.name == NAMES["dirty"] and "yes" in fact.value:
+            warnings.append("The code had uncommitted changes, so the commit alone does not give these numbers.")
+    return tuple(warnings)

@@ -1,0 +1,89 @@
+import pytest
+
+from routebench.report.headline import headline_of
+from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
+
+
+def answer(preset: str = "full", seeds: int = 6, failures: bool = False, **methods: float) -> str:
+    """The headline for methods without iterations and their true accuracies; names may not hold dashes."""
+    grid = {
+        name: ([None], "control" if name in ("uniform", "cnn") else "method", "capsnet-small", [value])
+        for name, value in methods.items()
+    }
+    return str(headline_of(made_up_runs(seeds=seeds, failures=failures, methods=grid, preset=preset)))
+
+
+def test_a_clear_winner_that_beats_uniform_is_said_to() -> None:
+    said = answer(dynamic=97.5, em=92.0, uniform=90.0)
+    assert said.startswith("dynamic is best here; routing gains 7.")
+    assert "cannot be told apart" not in said
+    assert "2 are significantly better than uniform and 0 are significantly worse" in said
+
+
+def test_a_lead_within_noise_is_not_called_one() -> None:
+    said = answer(dynamic=97.5, em=97.5, uniform=97.5)
+    assert "no lead that these runs can confirm" in said
+    assert "a gain over uniform coupling is not shown" in said
+    assert "It cannot be told apart from" in said
+    assert "would likely go unnoticed here" in said
+
+
+def test_routing_that_harms_is_said_to() -> None:
+    said = answer(dynamic=90.0, uniform=97.0)
+    assert "routing loses" in said
+    assert "points against uniform coupling" in said
+
+
+def test_without_uniform_the_question_stays_open() -> None:
+    said = answer(dynamic=97.0, em=96.0)
+    assert "whether routing matters was not measured" in said
+    assert "has no finished run to compare with" in said
+
+
+def test_the_plain_network_is_named_with_its_gap() -> None:
+    assert "less." in answer(dynamic=97.5, cnn=95.0, uniform=97.0)
+    assert "more." in answer(dynamic=95.0, cnn=99.0, uniform=94.0)
+
+
+def test_controls_are_never_the_answer() -> None:
+    assert answer(dynamic=95.0, cnn=99.0, uniform=99.0).startswith("dynamic ")
+
+
+@pytest.mark.parametrize(
+    ("preset", "warning"), [("smoke", "only shows that everything runs"), ("quick", "a first look, not a finding")]
+)
+def test_small_presets_say_what_they_are_worth(preset: str, warning: str) -> None:
+    assert warning in answer(preset=preset, dynamic=97.0, uniform=96.0)
+    assert warning not in answer(preset="full", dynamic=97.0, uniform=96.0)
+
+
+def test_few_seeds_few_images_and_failures_are_caveats() -> None:
+    found = headline_of(made_up_runs())
+    assert "37 of 39 planned runs finished." in found.caveats
+    assert "1,000 test images: one image is 0.1 points." in found.caveats
+    assert any("Fewer than three seeds" in caveat for caveat in headline_of(made_up_runs(seeds=2)).caveats)
+    assert not any("Fewer than three seeds" in caveat for caveat in found.caveats)
+
+
+def test_one_seed_is_said_to_compare_test_images() -> None:
+    assert "95 % interval over test images, one seed" in str(headline_of(made_up_runs(seeds=1, failures=False)))
+
+
+def test_iterating_is_compared_with_one_iteration_of_the_same_method() -> None:
+    said = str(headline_of(made_up_runs(seeds=6, failures=False)))
+    assert "Against a single iteration of the same method: +1." in said
+    assert "points, a difference." in said
+
+
+def test_nothing_measured_is_no_answer() -> None:
+    records = made_up_records(methods={"dynamic": METHODS["dynamic"]})
+    for record in records:
+        record |= {"status": "failed", "reason": "RuntimeError: no", "metrics": []}
+    found = headline_of(made_up_runs(records))
+    assert found.title == "Nothing was measured yet."
+    assert found.caveats == ("0 of 9 planned runs finished.",)
+
+
+def test_another_protocol_has_no_headline_of_accuracy() -> None:
+    runs = made_up_runs()
+    assert headline_of(type(runs)(**{**vars(runs), "protocol": "sparsity"})) is None

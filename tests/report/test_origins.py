@@ -1,0 +1,53 @@
+import copy
+
+from routebench.report.origins import origins_of
+from tests.analysis.made_up_runs import N_TEST, made_up_records, made_up_runs
+
+
+def found_for(records, plan=None):
+    return origins_of(made_up_runs(records), plan or {}, records, N_TEST)
+
+
+def value(facts, name):
+    return next(fact for fact in facts if fact.name == name)
+
+
+def test_it_says_how_the_numbers_were_made() -> None:
+    found = found_for(made_up_records())
+    assert value(found.made, "data set").value == "mnist5k, fingerprint 0123456789abcdef"
+    assert value(found.made, "seeds").value.startswith("0, 1, 2:")
+    assert "last epoch" in value(found.made, "weights tested").value
+    assert value(found.recipe, "batch size").value == "128"
+    assert value(found.provenance, "torch").value == "2.13.0"
+    assert value(found.provenance, "TF32").value == "no"
+    assert found.command == "python -m routebench suite accuracy --preset quick"
+    assert found.warnings == ()
+
+
+def test_names_of_machines_and_empty_entries_are_left_out() -> None:
+    names = {fact.name for fact in found_for(made_up_records()).provenance}
+    assert names.isdisjoint({"hostname", "GPU", "finished", "seconds", "command"})
+
+
+def test_what_is_mixed_is_said_so() -> None:
+    records = copy.deepcopy(made_up_records())
+    records[0]["provenance"]["versions"]["torch"] = "2.11.0"
+    records[1]["provenance"]["dirty"] = True
+    records[2]["identity"]["suite_version"] = 2
+    found = found_for(records)
+    assert value(found.provenance, "torch").mixed
+    assert any("differ in torch: 2.11.0; 2.13.0" in warning for warning in found.warnings)
+    assert any("uncommitted changes, so the commit alone" in warning for warning in found.warnings)
+    assert any("Versions 1 and 2 of the suite are mixed" in warning for warning in found.warnings)
+
+
+def test_the_plans_command_is_the_newest() -> None:
+    plan = {"command": ["python", "-m", "routebench", "suite", "accuracy", "--plugin", "my routing.py"]}
+    assert found_for(made_up_records(), plan).command.endswith("--plugin 'my routing.py'")
+
+
+def test_without_records_a_command_is_still_given() -> None:
+    records = made_up_records(seeds=1)
+    found = origins_of(made_up_runs(records), {}, [], None)
+    assert found.command == "python -m routebench suite accuracy --preset quick --data mnist5k"
+    assert value(found.made, "data set").value == "mnist5k, fingerprint unknown"
