@@ -73,7 +73,8 @@ def _limits(table: DataFrame) -> tuple[float, float]:
     reach = max(1.0, float(table["gain"].max()), float(table["gain"].abs().median()) * 1.5)
     low = float(table.loc[table["gain"] > -FAR * reach, "gain"].min())
     high = max(float(table["gain"].max()), 0.0)
-    margin = max(0.35 * (high - min(low, 0.0)), 0.5)
+    arm = float(((table["gain_high"] - table["gain_low"]) / 2).median())
+    margin = max(0.35 * (high - min(low, 0.0)), 0.5, 1.2 * arm if arm < FAR * reach else 0.0)
     return min(low, 0.0) - margin, high + margin
 
 

@@ -28,8 +28,10 @@ ARROWS = {
     "training": "checkpoint data losses models recipe",
     "protocols": "data models recipe routing training",
     "engine": "checkpoint data models protocols recipe routing training",
-    "analyses": "analysis statistics",
-    "report": "analyses analysis engine statistics",
+    "published": "",
+    "analysis": "engine published statistics",
+    "analyses": "analysis published statistics",
+    "report": "analysis statistics",
     "cli": "catalogue engine report",
     "__main__": "cli",
 }

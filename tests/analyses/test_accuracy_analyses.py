@@ -20,7 +20,9 @@ FOR_ACCURACY = [
 
 
 def test_the_analyses_of_the_accuracy_suite_stand_in_this_order() -> None:
-    names = sorted((name for name in analyses if reads(analyses[name], "accuracy")), key=lambda n: place_of(analyses[n]))
+    names = sorted(
+        (name for name in analyses if reads(analyses[name], "accuracy")), key=lambda n: place_of(analyses[n])
+    )
     assert names == FOR_ACCURACY
 
 
@@ -50,7 +52,9 @@ def test_it_says_what_it_found_and_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", FOR_ACCURACY)
 @pytest.mark.parametrize("holes", ["one seed", "all failed", "only controls", "one iteration", "constant", "collapsed"])
 def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
-    records = made_up_records(seeds=1 if holes == "one seed" else 2, failures=False, spread=0.0 if holes == "constant" else 0.2)
+    methods = {name: METHODS[name] for name in ("dynamic", "em", "uniform", "cnn")}
+    options = {"one seed": {"seeds": 1}, "constant": {"spread": 0.0}}.get(holes, {})
+    records = made_up_records(**{"seeds": 2, "failures": False, "methods": methods, **options})
     if holes == "all failed":
         for record in records:
             record |= {"status": "oom", "reason": "out of memory", "metrics": []}
@@ -102,7 +106,9 @@ def test_gains_are_over_uniform_itself_left_out(found: dict[str, Analysis]) -> N
     assert "Significantly better than uniform: inverted-attention T=2" in found["gain-over-uniform"].reading
 
 
-def test_accuracy_by_iterations_has_each_method_at_each_count_and_bands_for_the_rest(found: dict[str, Analysis]) -> None:
+def test_accuracy_by_iterations_has_each_method_at_each_count_and_bands_for_the_rest(
+    found: dict[str, Analysis],
+) -> None:
     analysis = found["accuracy-by-iterations"]
     assert list(analysis.table[analysis.table["label"] == "dynamic"]["iterations"]) == [1, 2, 3]
     assert "dynamic is best with T=2" in analysis.reading
@@ -113,7 +119,9 @@ def test_accuracy_by_iterations_has_each_method_at_each_count_and_bands_for_the_
 def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> None:
     table = found["iteration-matrix"].table.set_index(["label", "iterations", "test_iterations"])
     records = [r for r in made_up_records() if r["label"] == "dynamic" and r["identity"]["iterations"] == 1]
-    values = [m["value"] for r in records for m in r["metrics"] if m["metric"] == "accuracy" and m["test_iterations"] == 5]
+    values = [
+        m["value"] for r in records for m in r["metrics"] if m["metric"] == "accuracy" and m["test_iterations"] == 5
+    ]
     assert table.loc[("dynamic", 1, 5), "accuracy"] == pytest.approx(sum(values) / 3)
     assert table.loc[("em", 3, 3), "seeds"] == 1
     assert "trained with T=1, tested with T′=5" in found["iteration-matrix"].reading
