@@ -1,0 +1,1 @@
+"""Plans, runs and keeps: from a suite to a folder of records."""

@@ -1,0 +1,71 @@
+"""One cell, run to its end: whatever happens becomes a record."""
+
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+
+from routebench.engine.fits import StoreContext
+from routebench.engine.plan import Cell, set_params
+from routebench.engine.store import Store
+from routebench.errors import Diverged, UserError
+from routebench.protocols.base import Measurement
+from routebench.registry import protocols
+from routebench.spec import params_text
+
+
+def run_cell(
+    cell: Cell, store: Store, device: torch.device, origin: Mapping[str, Any], on_progress: Callable[[float], None]
+) -> dict[str, Any]:
+    """Measures a cell and writes its record, whatever the outcome.
+
+    Returns:
+        the record. Its status is `ok`, `diverged`, `oom` or `failed`; the reason is one line.
+    """
+    started = time.perf_counter()
+    found, status, reason = Measurement([]), "ok", ""
+    try:
+        protocol = protocols[cell.identity["protocol"]]()
+        found = protocol.measure(cell.request(), cell.identity["options"], StoreContext(store, device, on_progress))
+    except Diverged as error:
+        status, reason = "diverged", f"{error} of training"
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        status, reason = "oom", one_line(error)
+    except Exception as error:  # whatever a method does must not end the suite
+        status, reason = "failed", one_line(error)
+    record = make_record(cell, status, reason, found, {**origin, "seconds": time.perf_counter() - started})
+    store.write_record(record, found.arrays)
+    return record
+
+
+def make_record(
+    cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A record as it is stored."""
+    params = set_params(cell.identity["method"], cell.identity["method_params"])
+    return {
+        "schema": 1,
+        "cell": cell.key,
+        "label": cell.label,
+        "params": params_text(params),
+        "status": status,
+        "reason": reason,
+        "identity": dict(cell.identity),
+        "metrics": [asdict(metric) for metric in found.metrics],
+        "arrays": f"arrays/{cell.key}.safetensors" if found.arrays else None,
+        "provenance": {**origin, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
+    }
+
+
+def one_line(error: BaseException) -> str:
+    """The error's type and message, and the last line of code outside torch that it passed through."""
+    text = " ".join(str(error).split()) or "no message"
+    if isinstance(error, UserError):
+        return text
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
+    where = f" ({frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {text}{where}"

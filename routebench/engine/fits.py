@@ -1,0 +1,99 @@
+"""Trained models on disk: trained once, used by every cell that asks for them."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from routebench.data import load
+from routebench.engine.plan import digest
+from routebench.engine.source import source_hash
+from routebench.engine.store import Store, write_tensors, write_text
+from routebench.models import build
+from routebench.protocols.base import Fit, FitRequest
+from routebench.registry import models, routing
+from routebench.training import Epoch, fit
+
+
+class StoreContext:
+    """What the engine lends a protocol: fits from the store, trained if they are not there yet.
+
+    Args:
+        store: where fits are kept.
+        device: that networks run on.
+        on_progress: is told which share of a cell is done, 0 to 1.
+    """
+
+    def __init__(self, store: Store, device: torch.device, on_progress: Callable[[float], None] = lambda _: None):
+        self.store = store
+        self.device = device
+        self.on_progress = on_progress
+
+    def progress(self, share: float) -> None:
+        """Passes on how much of the cell is done."""
+        self.on_progress(share)
+
+    def fit(self, request: FitRequest) -> Fit:
+        """The trained model. Another process that trains the same one is waited for."""
+        key = fit_key(request)
+        folder = self.store.path / "fits" / key
+        with self.store.lock("fit", key):
+            if not (folder / "fit.json").exists():
+                self._train(request, key)
+            return self._load(request, key)
+
+    def _train(self, request: FitRequest, key: str) -> None:
+        folder = self.store.path / "fits" / key
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint = folder / "checkpoint.safetensors"
+        network, data = self._network(request), load(request.data).for_training()
+        epochs = fit(
+            network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
+            on_progress=self.progress,
+        )  # fmt: skip
+        write_tensors(folder / "weights.safetensors", network.state_dict())
+        notes = {"request": _plain(request), "epochs": [asdict(epoch) for epoch in epochs], "finished": time.time()}
+        write_text(folder / "fit.json", json.dumps(notes, indent=1))
+        checkpoint.unlink(missing_ok=True)
+
+    def _load(self, request: FitRequest, key: str) -> Fit:
+        folder = self.store.path / "fits" / key
+        notes = json.loads((folder / "fit.json").read_text(encoding="utf-8"))
+        network = self._network(request)
+        network.load_state_dict(load_file(folder / "weights.safetensors"))
+        epochs = [Epoch(**epoch) for epoch in notes["epochs"]]
+        return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs))
+
+    def _network(self, request: FitRequest) -> nn.Module:
+        """With the initial weights that the seed gives."""
+        data = load(request.data)
+        torch.manual_seed(request.seed)
+        return build(
+            request.model,
+            shape=data.train.shape,
+            classes=len(data.classes),
+            method=request.method,
+            method_params=dict(request.method_params),
+            **request.model_params,
+        )
+
+
+def fit_key(request: FitRequest) -> str:
+    """16 hex digits of everything that can change the trained weights, the code that trains included."""
+    code = [models[request.model], "routebench.training"]
+    if request.method is not None:
+        code.append(routing[request.method])
+    return digest(
+        {**_plain(request), "fingerprint": load(request.data).fingerprint, "source": source_hash(*code)}
+    )
+
+
+def _plain(request: FitRequest) -> dict[str, Any]:
+    known = asdict(request)
+    known["method_params"], known["model_params"] = dict(request.method_params), dict(request.model_params)
+    return dict(json.loads(json.dumps(known)))

@@ -1,0 +1,216 @@
+"""From a suite, a preset and the user's choices to the list of cells that will be run."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from routebench.data import load
+from routebench.engine.source import source_hash
+from routebench.engine.suite import Entry, Preset, Suite
+from routebench.errors import UserError, nearest, unknown
+from routebench.models.facts import Facts
+from routebench.protocols.base import FitRequest
+from routebench.recipe import Recipe
+from routebench.registry import models, protocols, routing
+from routebench.routing import hyperparameters_of
+from routebench.routing.make import factory
+from routebench.spec import MethodSpec, label
+
+CONTROLS = ("uniform", "random")
+"""Routing methods that every suite runs unasked, beside one iteration of each iterative method."""
+CNN = "cnn"
+"""The name, among a suite's controls, of the preset's network without capsules."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a suite's grid with one seed. `identity` is everything that can change its result."""
+
+    identity: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """16 hex digits that no other identity has."""
+        return digest(self.identity)
+
+    @property
+    def label(self) -> str:
+        """How the method is named in tables."""
+        return label(self.identity["method"], set_params(self.identity["method"], self.identity["method_params"]))
+
+    def __str__(self) -> str:
+        iterations = self.identity["iterations"]
+        steps = "" if iterations is None else f" T={iterations}"
+        return f"{self.label}{steps} seed {self.identity['seed']}"
+
+    def request(self) -> FitRequest:
+        """The trained model that the cell stands on."""
+        known = self.identity
+        routed = known["method"] != CNN
+        recipe = {key: tuple(value) if isinstance(value, list) else value for key, value in known["training"].items()}
+        params = dict(known["method_params"])
+        if known["iterations"] is not None:
+            params["iterations"] = known["iterations"]
+        return FitRequest(
+            model=known["model"],
+            model_params=known["model_params"],
+            method=known["method"] if routed else None,
+            method_params=params if routed else {},
+            iterations=known["iterations"],
+            data=known["data"],
+            recipe=Recipe(**recipe),
+            seed=known["seed"],
+        )
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user asked for beside suite and preset.
+
+    Args:
+        methods: run these instead of the suite's; empty for the suite's.
+        added: methods to run beside the suite's.
+        data: instead of the preset's.
+        seeds: instead of the preset's.
+    """
+
+    methods: tuple[MethodSpec, ...] = ()
+    added: tuple[str, ...] = ()
+    data: str | None = None
+    seeds: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be run."""
+
+    suite: Suite
+    preset: Preset
+    cells: tuple[Cell, ...] = field(repr=False)
+
+
+def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
+    """All cells, ordered so that every method is run once before any is run with a second seed.
+
+    Raises:
+        UserError: a name, a hyperparameter or an option is unknown, or a value is not allowed.
+    """
+    preset = _chosen(suite.preset(preset_name), choices)
+    if suite.protocol not in protocols:
+        raise UserError(f"{suite.file.name}: unknown protocol {suite.protocol!r}{nearest(suite.protocol, protocols)}")
+    _check_options(suite, preset)
+    entries = _entries(suite, preset, choices)
+    for entry, _ in entries:
+        _check_entry(suite, entry)
+    fingerprint = load(preset.data).fingerprint
+    points = [_identity(suite, preset, entry, role, fingerprint) for entry, role in entries]
+    cells = {}
+    for seed in range(preset.seeds):
+        for point, grid in points:
+            for iterations in grid:
+                cell = Cell({**point, "iterations": iterations, "seed": seed})
+                cells.setdefault(cell.key, cell)
+    return Plan(suite, preset, tuple(cells.values()))
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """The first 16 hex digits of the SHA-256 of the content's canonical JSON."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def set_params(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Those hyperparameters that differ from the method's defaults; all of them if the method is not at hand."""
+    if method == CNN or method not in routing:
+        return dict(params)
+    defaults = hyperparameters_of(method)
+    return {key: value for key, value in params.items() if key not in defaults or defaults[key] != value}
+
+
+def _chosen(preset: Preset, choices: Choices) -> Preset:
+    if choices.seeds is not None:
+        preset = replace(preset, seeds=choices.seeds)
+    return preset if choices.data is None else replace(preset, data=choices.data)
+
+
+def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry, str]]:
+    """Methods first, then controls that are not among them, each with its role."""
+    own = {entry.name: entry for entry in suite.methods}
+    if choices.methods:
+        methods = [_from_spec(spec, own.get(spec.name)) for spec in choices.methods]
+    else:
+        methods = [*suite.methods, *(Entry(name) for name in choices.added if name not in own)]
+    controls = [*(Entry(name) for name in CONTROLS), *suite.controls]
+    taken = {(entry.name, json.dumps(dict(entry.params), sort_keys=True)) for entry in methods}
+    kept = [entry for entry in controls if (entry.name, json.dumps(dict(entry.params), sort_keys=True)) not in taken]
+    if preset.cnn is None:
+        kept = [entry for entry in kept if entry.name != CNN]
+    known = {entry.name for entry in suite.controls} | set(CONTROLS)
+    return [
+        *((entry, "control" if entry.name in known else "method") for entry in methods),
+        *((entry, "control") for entry in kept),
+    ]
+
+
+def _from_spec(spec: MethodSpec, own: Entry | None) -> Entry:
+    """A method from the command line: what is not set there is as the suite has it."""
+    params = dict(spec.params)
+    fixed = params.pop("iterations", None)
+    if fixed is not None and (not isinstance(fixed, int) or isinstance(fixed, bool) or fixed < 1):
+        raise UserError(f"routing method {spec.name!r}: iterations must be an integer of at least 1, got {fixed!r}")
+    entry = own if own is not None else Entry(spec.name)
+    grid = entry.iterations if fixed is None else tuple(sorted({1, fixed}))
+    return replace(entry, params={**entry.params, **params}, iterations=grid)
+
+
+def _check_entry(suite: Suite, entry: Entry) -> None:
+    if entry.name == CNN:
+        return
+    if entry.name not in routing:
+        raise unknown("routing method", entry.name, routing)
+    factory(entry.name, **entry.params)
+
+
+def _check_options(suite: Suite, preset: Preset) -> None:
+    known: dict[str, type] = getattr(protocols[suite.protocol], "options", {})
+    where = f"{suite.file.name}: key 'presets.{preset.name}.options"
+    for key, value in preset.options.items():
+        if key not in known:
+            raise UserError(f"{where}' has no option {key!r} in protocol {suite.protocol!r}{nearest(key, known)}")
+        if not isinstance(value, known[key]):
+            raise UserError(f"{where}.{key}': expected a value of type {known[key].__name__}, got {value!r}")
+
+
+def _identity(
+    suite: Suite, preset: Preset, entry: Entry, role: str, fingerprint: str
+) -> tuple[dict[str, Any], Sequence[int | None]]:
+    """A cell's identity but for iterations and seed, and the grid of iterations."""
+    routed = entry.name != CNN
+    model = preset.model if routed else str(preset.cnn)
+    facts: Facts = models[model].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
+    if facts.routed != routed:
+        raise UserError(f"{suite.file.name}: preset {preset.name}: model {model!r} does not suit method {entry.name!r}")
+    recipe = suite.recipe(preset, entry)
+    if not routed:
+        recipe = replace(recipe, reconstruction=0.0)  # there are no class poses to decode
+    defaults = hyperparameters_of(entry.name) if routed else {}
+    iterative = defaults.pop("iterations", None) is not None
+    grid: Sequence[int | None] = sorted({1, *(entry.iterations or preset.iterations)}) if iterative else [None]
+    code = [protocols[suite.protocol], models[model], "routebench.training", *([routing[entry.name]] if routed else [])]
+    identity = {
+        "suite": suite.name,
+        "suite_version": suite.version,
+        "protocol": suite.protocol,
+        "options": dict(preset.options),
+        "method": entry.name,
+        "method_params": {**defaults, **entry.params},
+        "role": role,
+        "model": model,
+        "model_params": dict(preset.model_params) if routed else {},
+        "data": preset.data,
+        "data_fingerprint": fingerprint,
+        "training": asdict(recipe),
+        "source": source_hash(*code),
+    }
+    return json.loads(json.dumps(identity)), grid

@@ -1,0 +1,86 @@
+"""A fingerprint of the code that a result runs through, so that a change of the code never serves old results."""
+
+import ast
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def source_hash(*entries: Callable[..., Any] | str) -> str:
+    """16 hex digits over the given objects' files (or modules, by name) and all of routebench that they import.
+
+    Comments, blank lines and docstrings do not count.
+    """
+    files = {file for entry in entries for file in _reachable(_file_of(entry))}
+    digest = hashlib.sha256()
+    for name, file in sorted((_name(file), file) for file in files):
+        digest.update(f"{name}\n{_code(file)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _file_of(entry: Callable[..., Any] | str) -> Path:
+    module = entry if isinstance(entry, str) else entry.__module__
+    file = sys.modules[module].__file__ if module in sys.modules else None
+    if file is None:
+        file = inspect.getfile(entry) if not isinstance(entry, str) else str(_module_file(entry))
+    return Path(file).resolve()
+
+
+@cache
+def _reachable(start: Path) -> frozenset[Path]:
+    """The file and every file of the package that it imports, directly or not."""
+    found, waiting = {start}, [start]
+    while waiting:
+        for file in _imported(waiting.pop()) - found:
+            found.add(file)
+            waiting.append(file)
+    return frozenset(found)
+
+
+@cache
+def _imported(file: Path) -> frozenset[Path]:
+    """The files of this package that one file imports. A package's `__init__` stands for the names it passes on."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(_files(name for name in names if name.split(".")[0] == PACKAGE.name))
+
+
+def _files(names: Iterable[str]) -> Iterable[Path]:
+    for name in names:
+        file = _module_file(name)
+        # The top-level package and the registry know every method by name; following them would reach all of them.
+        if file is not None and file not in (PACKAGE / "__init__.py", PACKAGE / "registry.py"):
+            yield file
+
+
+def _module_file(name: str) -> Path | None:
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.is_file():
+            return file
+    return None
+
+
+def _name(file: Path) -> str:
+    return file.relative_to(PACKAGE).as_posix() if file.is_relative_to(PACKAGE) else file.name
+
+
+@cache
+def _code(file: Path) -> str:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                node.body = node.body[1:]
+    return ast.dump(tree)
