@@ -30,4 +30,4 @@ class SmallFit:
         third = replace(data.for_training(), train=data.train.at(torch.arange(0, len(data.train), 3)))
         network = build("capsnet-small", method=method, shape=data.train.shape, classes=len(data.classes))
         fit(network, third, RECIPE, seed=0, device=torch.device("cpu"))
-        return 100 - evaluate(network, data.test, RECIPE, torch.device("cpu")).accuracy
+        return round(100 - evaluate(network, data.test, RECIPE, torch.device("cpu")).accuracy, 2)
