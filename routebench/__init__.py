@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from routebench.capsules import Sizes as Sizes
     from routebench.capsules import Votes as Votes
     from routebench.engine.store import load_results as load_results
-    from routebench.registry import analyses as analyses
-    from routebench.registry import datasets as datasets
-    from routebench.registry import models as model_registry
-    from routebench.registry import protocols as protocol_registry
     from routebench.routing import IterativeRouting as IterativeRouting
     from routebench.routing import Routed as Routed
     from routebench.routing import RoutingMethod as RoutingMethod

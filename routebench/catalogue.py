@@ -1,7 +1,7 @@
 """What there is to list, in a file, so that listing needs no torch.
 
-`python -m routebench.catalogue` writes `catalogue.json` from the registries. The file carries a hash of the code that it
-was made from; where that no longer fits, or plug-ins or other packages add something, the registries are asked instead.
+`python -m routebench.catalogue` writes `catalogue.json` from the registries. The file carries a hash of the code that
+it was made from; where that no longer fits, or plug-ins or other packages add something, the registries are asked.
 """
 
 import hashlib

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from routebench.engine.store import Store
 
 SOME_FAILED, NOTHING_MEASURED, INTERRUPTED = 3, 4, 130
+PIPE_WIDTH = 150
+"""Characters in a line of a table that is not printed to a terminal."""
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
 
 
@@ -44,18 +46,53 @@ def cli() -> None:
 @cli.command()
 @click.argument("name", metavar="NAME|FILE.toml")
 @click.option("--preset", default="quick", show_default=True, help="Size of the run: smoke, quick or full.")
-@click.option("--method", "methods", multiple=True, metavar="NAME[k=v,...]", help="Run this method instead of the suite's (repeatable). Controls run all the same.")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    metavar="NAME[k=v,...]",
+    help="Run this method instead of the suite's (repeatable). Controls run all the same.",
+)
 @click.option("--data", metavar="NAME", help="Data set, instead of the preset's; folder:PATH for images of your own.")
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, instead of the preset's.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at a time [default: one per core; 1 on a GPU].")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where networks run.")
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, metavar="DIR", help="Folder that keeps results; a run goes on where that folder stands.")
-@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py[:Name]", help="File with a routing method of your own, which runs beside the suite's (repeatable).")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at a time [default: one per core; 1 on a GPU]."
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Where networks run.",
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder that keeps results; a run goes on where that folder stands.",
+)
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="FILE.py[:Name]",
+    help="File with a routing method of your own, which runs beside the suite's (repeatable).",
+)
 @click.option("--dry-run", is_flag=True, help="List the cells and what is known of them; run nothing.")
-def suite(
-    name: str, preset: str, methods: tuple[str, ...], data: str | None, seeds: int | None, jobs: int | None, device: str,
-    results: Path, plugins: tuple[str, ...], dry_run: bool,
-) -> None:  # fmt: skip
+def suite(  # noqa: PLR0917  # click passes them by name
+    name: str,
+    preset: str,
+    methods: tuple[str, ...],
+    data: str | None,
+    seeds: int | None,
+    jobs: int | None,
+    device: str,
+    results: Path,
+    plugins: tuple[str, ...],
+    dry_run: bool,
+) -> None:
     """Run a suite: train what is not trained yet, measure, print the table, write the report."""
     from rich.console import Console
 
@@ -70,7 +107,7 @@ def suite(
     choices = planning.Choices(tuple(parse(text) for text in methods), tuple(added), data, seeds)
     made = planning.plan(load_suite(name), preset, choices)
     store, chosen = Store(results), choose_device(device)
-    console = Console(soft_wrap=True)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if dry_run:
         _print_standing(console, made, standing(made, store))
         return
@@ -84,7 +121,13 @@ def suite(
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("results"), metavar="[DIR]")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.html", help="Where to write the page [default: DIR/report.html].")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Where to write the page [default: DIR/report.html].",
+)
 def report(folder: Path, output: Path | None) -> None:
     """Write one HTML page, which opens offline, from a results folder."""
     from routebench.report import write_report
@@ -102,10 +145,11 @@ def status(folder: Path) -> None:
         raise UserError(f"expected a results folder, got {str(folder)!r}; run `python -m routebench suite NAME` first")
     store = Store(folder)
     planned = store.planned()
-    for (name, preset, data), cells in planned.groupby(["suite", "preset", "data"], sort=False):
+    for names, cells in planned.groupby(["suite", "preset", "data"], sort=False):
         counts = cells["status"].value_counts()
-        told = ", ".join(f"{count} {state}" for state, count in counts.items())
-        click.echo(f"{name}, preset {preset}, {data}: {told} of {len(cells)} cells")
+        told = ", ".join(f"{counts[state]} {state}" for state in counts.index.astype(str))
+        suite_name, preset, data = map(str, names)
+        click.echo(f"{suite_name}, preset {preset}, {data}: {told} of {len(cells)} cells")
         for row in cells[~cells["status"].isin(["ok", "not run"])].itertuples():
             steps = "" if row.iterations is None or str(row.iterations) == "<NA>" else f" T={row.iterations}"
             click.echo(f"  {row.label}{steps} seed {row.seed}: {row.status}: {row.reason}")
@@ -154,6 +198,11 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
+def say(console: Any, text: str) -> None:
+    """Prints text as it is, without wrapping."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def _fail(message: str) -> NoReturn:
     click.echo(f"Error: {' '.join(message.split())}", err=True)
     sys.exit(2)
@@ -163,8 +212,9 @@ def _print_standing(console: Any, made: "Plan", known: "Standing") -> None:
     states = {id(cell): state for state in ("cached", "failed", "missing") for cell in getattr(known, state)}
     for cell in made.cells:
         state = "to do" if states[id(cell)] == "missing" else states[id(cell)]
-        console.print(f"{state:>7}  {cell.key}  {cell}", markup=False, highlight=False)
-    console.print(f"{len(made.cells)} cells: {len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do")
+        say(console, f"{state:>7}  {cell.key}  {cell}")
+    counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
+    say(console, f"{len(made.cells)} cells: {counts}")
 
 
 def _run(console: Any, made: "Plan", known: "Standing", store: "Store", **how: Any) -> list[dict[str, Any]]:
@@ -173,10 +223,10 @@ def _run(console: Any, made: "Plan", known: "Standing", store: "Store", **how: A
 
     write_plan(made, store)
     where = f"{how['device']}, {how['jobs']} at a time" if known.to_do else "nothing to run"
-    console.print(
+    say(
+        console,
         f"{made.suite.name}, preset {made.preset.name}, {made.preset.data}: {len(made.cells)} cells, "
         f"{len(known.cached)} of them done before ({where})",
-        highlight=False,
     )
     with Display(console, known.to_do, known.seconds, how["jobs"]) as listener:
         return run(known.to_do, store, listener=listener, **how)
@@ -184,25 +234,26 @@ def _run(console: Any, made: "Plan", known: "Standing", store: "Store", **how: A
 
 def _show_results(console: Any, made: "Plan", store: "Store") -> None:
     from rich.table import Table
+    from rich.text import Text
 
     from routebench.report import comparison_table, headline, write_report
 
     rows = comparison_table(store.path, made.suite.name, made.preset.name)
     table = Table(*rows.columns, box=None, pad_edge=False, header_style="bold")
     for row in rows.itertuples(index=False):
-        table.add_row(*map(str, row))
+        table.add_row(*(Text(str(value)) for value in row))  # as it is: brackets are no markup
     console.print()
     console.print(table, soft_wrap=False)
     console.print()
-    console.print(headline(store.path, made.suite.name, made.preset.name), highlight=False)
+    say(console, headline(store.path, made.suite.name, made.preset.name))
     for warning in store.warnings:
-        console.print(f"warning: {warning}", highlight=False)
-    console.print(f"report: {write_report(store.path)}", highlight=False)
+        say(console, f"warning: {warning}")
+    say(console, f"report: {write_report(store.path)}")
 
 
 def _exit(console: Any, made: "Plan", known: "Standing", records: list[dict[str, Any]]) -> None:
     failed = [record for record in records if record["status"] != "ok"]
     if not failed:
         return
-    console.print(f"{len(failed)} of {len(made.cells)} cells have no result; the same command tries them again", highlight=False)
+    say(console, f"{len(failed)} of {len(made.cells)} cells have no result; the same command tries them again")
     sys.exit(SOME_FAILED if len(failed) < len(records) or known.cached else NOTHING_MEASURED)

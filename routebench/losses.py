@@ -1,4 +1,4 @@
-"""Training objectives of the source papers. Each takes a network's output and the labels, and returns a mean over images."""
+"""Training objectives of the source papers: from a network's output and the labels to a mean over images."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

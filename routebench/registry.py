@@ -47,7 +47,7 @@ class Registry:
             taken = self._entries.get(name)
             if taken is not None and not _same_definition(taken, entry):
                 raise UserError(
-                    f"{self.kind} {name!r} of {entry.__module__} is already taken by {taken.__module__}; choose another name"
+                    f"{self.kind} {name!r} of {entry.__module__} is taken by {taken.__module__}; choose another name"
                 )
             self._entries[name] = entry
             return entry
@@ -128,7 +128,7 @@ def load_plugin(spec: str) -> dict[str, list[str]]:
         for kind, registry in EVERY.items()
     }
     if not any(owned.values()):
-        raise UserError(f"plug-in {file!r} registers nothing; decorate a class with @routebench.routing.register('name')")
+        raise UserError(f"plug-in {file!r} registers nothing; decorate a class with @routing.register('name')")
     return {kind: sorted({*added[kind], *owned[kind]}) for kind in EVERY}
 
 

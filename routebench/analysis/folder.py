@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pandas import DataFrame
-from routebench.engine.store import Store, load_results
 from safetensors.numpy import load_file
 
 from routebench.analysis.palette import colours_of
 from routebench.analysis.result import Runs
+from routebench.engine.store import Store, load_results
 from routebench.errors import UserError
 
 

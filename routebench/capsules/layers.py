@@ -19,11 +19,16 @@ class RoutedCapsules(Protocol):
     """What a layer reads of routing's answer; `routebench.routing.Routed` is one."""
 
     @property
-    def poses(self) -> Tensor: ...
+    def poses(self) -> Tensor:
+        """(lane, parent, pose)."""
+
     @property
-    def activations(self) -> Tensor | None: ...
+    def activations(self) -> Tensor | None:
+        """(lane, parent)."""
+
     @property
-    def logits(self) -> Tensor | None: ...
+    def logits(self) -> Tensor | None:
+        """(lane, parent)."""
 
 
 @runtime_checkable
@@ -35,7 +40,8 @@ class Routing(Protocol):
     orphan: bool
     gives_activations: bool
 
-    def __call__(self, votes: Votes, activations: Tensor) -> RoutedCapsules: ...
+    def __call__(self, votes: Votes, activations: Tensor) -> RoutedCapsules:
+        """Parents from votes and child activations."""
 
 
 MakeRouting = Callable[[Sizes], Routing]

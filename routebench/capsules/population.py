@@ -1,7 +1,7 @@
 """Capsules as tensors: poses, activations, and the sizes of one routing problem.
 
-Axes have the same names everywhere. A `lane` is one independent routing problem: an image, or, in a convolutional layer,
-an image and a parent position (position runs fastest).
+Axes have the same names everywhere. A `lane` is one independent routing problem: an image, or, in a convolutional
+layer, an image and a parent position (position runs fastest).
 """
 
 from dataclasses import dataclass

@@ -52,7 +52,9 @@ def _common_iterations(layers: Sequence[CapsuleLayer]) -> int:
     methods: list[Any] = [layer.routing for layer in layers]
     for method in methods:
         if not hasattr(method, "iterate"):
-            raise ValueError(f"the concurrent schedule needs methods with single iterations, got {type(method).__name__}")
+            raise ValueError(
+                f"the concurrent schedule needs methods with single iterations, got {type(method).__name__}"
+            )
     counts = {method.iterations for method in methods}
     if len(counts) != 1:
         raise ValueError(f"the concurrent schedule needs one number of iterations for all layers, got {sorted(counts)}")

@@ -90,8 +90,8 @@ class Votes:
     ) -> Sums:
         """One iteration's work: logits, coupling, and the weighted moments of the votes.
 
-        `logit_ij = <V_ij - c_j, query_j> - 1/2 <(V_ij - c_j)^2, curvature_j> + bias_j`, and coupling R from the competition.
-        Without query, curvature and bias the coupling is uniform.
+        `logit_ij = <V_ij - c_j, query_j> - 1/2 <(V_ij - c_j)^2, curvature_j> + bias_j`, from which the competition makes
+        the coupling R. Without query, curvature and bias it is uniform.
 
         Args:
             query, curvature, bias: of the logits; None means zero.
@@ -147,7 +147,9 @@ class Votes:
         if self.is_matrix:
             side = self.weight.shape[2]
             matrices = children.reshape(*children.shape[:2], side, side)
-            total: Tensor = einsum(matrices, self.weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)
+            total: Tensor = einsum(
+                matrices, self.weight, "lane child p q, child parent q r -> lane parent p r"
+            ).flatten(2)
         else:
             total = einsum(children, self.weight, "lane child d, child parent d pose -> lane parent pose")
         return total if self.offset is None else total + (weighted @ self.offset)[:, None]

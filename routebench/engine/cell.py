@@ -35,16 +35,14 @@ def run_cell(
         status, reason = "diverged", f"{error} of training"
     except (MemoryError, torch.OutOfMemoryError) as error:
         status, reason = "oom", one_line(error)
-    except Exception as error:  # whatever a method does must not end the suite
+    except Exception as error:  # noqa: BLE001  # whatever a method does must not end the suite
         status, reason = "failed", one_line(error)
     record = make_record(cell, status, reason, found, {**origin, "seconds": time.perf_counter() - started})
     store.write_record(record, found.arrays)
     return record
 
 
-def make_record(
-    cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]
-) -> dict[str, Any]:
+def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]) -> dict[str, Any]:
     """A record as it is stored."""
     params = set_params(cell.identity["method"], cell.identity["method_params"])
     return {

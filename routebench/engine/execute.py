@@ -84,7 +84,7 @@ def _run_here(cells: list[Cell], store: Store, setting: Setting, listener: Liste
         held = []
         for cell in waiting:
             listener.started(cell)
-            note = _ShareNote(store, cell, lambda share, key=cell.key: listener.advanced({key: share}))
+            note = _ShareNote(store, cell, listener)
             record = _run_unless_held(cell, store, setting, note)
             if record is None:
                 held.append(cell)
@@ -122,9 +122,7 @@ def _pool_pass(
 ) -> Iterator[tuple[Cell, Record | None]]:
     """Every cell once, with its record; None if another process holds it, status `died` if the pool broke."""
     pool = ProcessPoolExecutor(max_workers=workers, initializer=_start_worker, initargs=(setting, os.getpid()))
-    futures: dict[Future[Record | None], Cell] = {
-        pool.submit(_work, cell, store.path, setting): cell for cell in cells
-    }
+    futures: dict[Future[Record | None], Cell] = {pool.submit(_work, cell, store.path, setting): cell for cell in cells}
     try:
         waiting = set(futures)
         while waiting:
@@ -197,17 +195,18 @@ class _Held:
 class _ShareNote:
     """How much of a cell is done, told at most once a second: to a listener, or to other processes by a small file."""
 
-    def __init__(self, store: Store, cell: Cell, tell: Callable[[float], None] | None = None):
+    def __init__(self, store: Store, cell: Cell, listener: Listener | None = None):
         self.file = store.path / "locks" / f"cell-{cell.key}.share"
-        self.told = tell
+        self.key = cell.key
+        self.listener = listener
         self.last = float("-inf")
 
     def tell(self, share: float) -> None:
         if time.monotonic() - self.last < 1:
             return
         self.last = time.monotonic()
-        if self.told is not None:
-            self.told(share)
+        if self.listener is not None:
+            self.listener.advanced({self.key: share})
         else:
             write_text(self.file, str(share))
 

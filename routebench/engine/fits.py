@@ -85,12 +85,10 @@ class StoreContext:
 
 def fit_key(request: FitRequest) -> str:
     """16 hex digits of everything that can change the trained weights, the code that trains included."""
-    code = [models[request.model], "routebench.training"]
+    code: list[Callable[..., Any] | str] = [models[request.model], "routebench.training"]
     if request.method is not None:
         code.append(routing[request.method])
-    return digest(
-        {**_plain(request), "fingerprint": load(request.data).fingerprint, "source": source_hash(*code)}
-    )
+    return digest({**_plain(request), "fingerprint": load(request.data).fingerprint, "source": source_hash(*code)})
 
 
 def _plain(request: FitRequest) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -49,7 +49,9 @@ class Cell:
         """The trained model that the cell stands on."""
         known = self.identity
         routed = known["method"] != CNN
-        recipe = {key: tuple(value) if isinstance(value, list) else value for key, value in known["training"].items()}
+        recipe: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in known["training"].items()
+        }
         params = dict(known["method_params"])
         if known["iterations"] is not None:
             params["iterations"] = known["iterations"]
@@ -103,10 +105,10 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     _check_options(suite, preset)
     entries = _entries(suite, preset, choices)
     for entry, _ in entries:
-        _check_entry(suite, entry)
+        _check_entry(entry)
     fingerprint = load(preset.data).fingerprint
     points = [_identity(suite, preset, entry, role, fingerprint) for entry, role in entries]
-    cells = {}
+    cells: dict[str, Cell] = {}
     for seed in range(preset.seeds):
         for point, grid in points:
             for iterations in grid:
@@ -164,7 +166,7 @@ def _from_spec(spec: MethodSpec, own: Entry | None) -> Entry:
     return replace(entry, params={**entry.params, **params}, iterations=grid)
 
 
-def _check_entry(suite: Suite, entry: Entry) -> None:
+def _check_entry(entry: Entry) -> None:
     if entry.name == CNN:
         return
     if entry.name not in routing:
@@ -197,7 +199,9 @@ def _identity(
     defaults = hyperparameters_of(entry.name) if routed else {}
     iterative = defaults.pop("iterations", None) is not None
     grid: Sequence[int | None] = sorted({1, *(entry.iterations or preset.iterations)}) if iterative else [None]
-    code = [protocols[suite.protocol], models[model], "routebench.training", *([routing[entry.name]] if routed else [])]
+    code: list[Callable[..., Any] | str] = [protocols[suite.protocol], models[model], "routebench.training"]
+    if routed:
+        code.append(routing[entry.name])
     identity = {
         "suite": suite.name,
         "suite_version": suite.version,

@@ -75,7 +75,8 @@ class Display:
         remaining = self.time_left()
         ahead = f", {spoken(remaining)} left" if remaining is not None and self.left else ""
         number = f"[{self.total - len(self.left)}/{self.total}]"
-        self.console.print(f"{number} {cell}: {_outcome(record)} in {seconds:.0f} s{ahead}", markup=False, highlight=False)
+        told = f"{number} {cell}: {_outcome(record)} in {seconds:.0f} s{ahead}"
+        self.console.print(told, markup=False, highlight=False, soft_wrap=True)
         self._show()
 
     def _show(self) -> None:
@@ -87,7 +88,9 @@ class Display:
 
 def kind(identity: Mapping[str, Any]) -> str:
     """Cells of one kind take about the same time."""
-    return f"{identity['method']} {identity['iterations']} {identity['model']} {identity['data']} {identity['training']}"
+    return (
+        f"{identity['method']} {identity['iterations']} {identity['model']} {identity['data']} {identity['training']}"
+    )
 
 
 def spoken(seconds: float) -> str:

@@ -82,7 +82,7 @@ def _cuda(device: str) -> dict[str, Any]:
     return {
         "gpu": torch.cuda.get_device_name(),
         "cuda": torch.version.cuda or "",
-        "cudnn": str(torch.backends.cudnn.version()),
+        "cudnn": str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
         "driver": _driver(),
         "tf32": torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32,
     }

@@ -110,7 +110,14 @@ def write_plan(plan: Plan, store: Store) -> None:
 
 
 def run(
-    cells: Sequence[Cell], store: Store, *, device: str, jobs: int, threads: int, plugins: tuple[str, ...], listener: Listener
+    cells: Sequence[Cell],
+    store: Store,
+    *,
+    device: str,
+    jobs: int,
+    threads: int,
+    plugins: tuple[str, ...],
+    listener: Listener,
 ) -> list[dict[str, Any]]:
     """Runs cells with the provenance of this call, and returns their records."""
     torch.set_num_threads(threads)

@@ -17,8 +17,10 @@ from routebench.errors import UserError
 
 SCHEMA = 1
 """Raised when records of an earlier version can no longer be read."""
-COORDINATES = ("suite", "protocol", "options", "method", "method_params", "iterations", "role", "model", "model_params")
-COORDINATES = (*COORDINATES, "data", "seed")
+COORDINATES = (
+    "suite", "protocol", "options", "method", "method_params", "iterations", "role", "model", "model_params", "data",
+    "seed",
+)  # fmt: skip
 """What names a cell in the user's eyes; code and data fingerprints are not in it."""
 
 
@@ -67,8 +69,8 @@ class Store:
             return
         if found != SCHEMA:
             raise UserError(
-                f"results folder {str(self.path)!r} has schema version {found}, this routebench reads version {SCHEMA}; "
-                "use another folder with --results, or the routebench that wrote it"
+                f"results folder {str(self.path)!r} has schema version {found}, this routebench reads version "
+                f"{SCHEMA}; use another folder with --results, or the routebench that wrote it"
             )
 
     def write_plan(self, name: str, content: Mapping[str, Any]) -> Path:
@@ -198,7 +200,7 @@ def load_results(path: Path | str) -> pd.DataFrame:
         raise UserError(f"expected a results folder, got {str(path)!r}; run `python -m routebench suite NAME` first")
     rows = [row for record in Store(path).records() for row in _rows(record)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    whole = {name: "Int64" for name in ("iterations", "test_iterations", "epoch")}
+    whole = dict.fromkeys(("iterations", "test_iterations", "epoch"), "Int64")
     return table.astype({**whole, "value": "float64"})
 
 

@@ -11,6 +11,8 @@ from routebench.recipe import Recipe
 from routebench.registry import shipped
 
 RECIPE_KEYS = {entry.name: entry.type for entry in fields(Recipe)}
+KINDS: dict[Any, tuple[type, ...]] = {float: (float, int), int: (int,), str: (str,), bool: (bool,)}
+"""What TOML may have for a recipe's type; anything else is a list."""
 SUITE_KEYS = ("question", "version", "protocol", "training", "methods", "controls", "presets")
 ENTRY_KEYS = ("name", "params", "training", "iterations")
 PRESET_KEYS = ("data", "model", "model_params", "cnn", "iterations", "seeds", "options", "training")
@@ -199,7 +201,7 @@ class _Reader:
         self.known(found, tuple(RECIPE_KEYS), f"{where}training.")
         for key, value in found.items():
             expected = RECIPE_KEYS[key]
-            kinds = {float: (float, int), int: (int,), str: (str,), bool: (bool,)}.get(expected, (list,))  # type: ignore[call-overload]
+            kinds = KINDS.get(expected, (list,))
             if not isinstance(value, kinds) or (isinstance(value, bool) and expected is not bool):
                 name = getattr(expected, "__name__", str(expected))
                 raise self.wrong(f"{where}training.{key}", f"a value of type {name}", repr(value))
@@ -216,7 +218,9 @@ class _Reader:
 
     def need(self, table: dict[str, Any], key: str, kind: type, where: str) -> Any:
         if key not in table:
-            raise UserError(f"{self.file.name}: key '{where}{key}' is missing; expected a value of type {kind.__name__}")
+            raise UserError(
+                f"{self.file.name}: key '{where}{key}' is missing; expected a value of type {kind.__name__}"
+            )
         return self.take(table, key, kind, where, None)
 
     def take(self, table: dict[str, Any], key: str, kind: type, where: str, default: Any) -> Any:

@@ -13,7 +13,9 @@ SABOUR = "Sabour, Frosst and Hinton, NeurIPS 2017, section 4 (arXiv:1710.09829)"
 
 @models.register("capsnet")
 @facts(source=SABOUR, stated_parameters=6_800_000)
-def capsnet(routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, decoder: bool = False) -> CapsuleNetwork:
+def capsnet(
+    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, decoder: bool = False
+) -> CapsuleNetwork:
     """Conv 9x9, 256 channels; 32 types of primary capsules of 8, conv 9x9 stride 2; class capsules of 16.
 
     1,152 primary capsules on 28 x 28 images. The paper does not say how transformation matrices start; here they are
@@ -25,7 +27,9 @@ def capsnet(routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, 
         classes: number of classes.
         decoder: add the reconstruction network, 512 - 1024 - pixels.
     """
-    return _capsnet(routing, shape, classes, decoder=decoder, channels=256, types=32, kernel=9, stride=1, weight_std=0.1)
+    return _capsnet(
+        routing, shape, classes, decoder=decoder, channels=256, types=32, kernel=9, stride=1, weight_std=0.1
+    )
 
 
 @models.register("capsnet-reconstruction")
@@ -42,8 +46,8 @@ def capsnet_small(
 ) -> CapsuleNetwork:
     """Conv 5x5 stride 2, 32 channels; 8 types of primary capsules of 8, conv 5x5 stride 2; class capsules of 16.
 
-    128 primary capsules on 28 x 28 images. Transformation matrices start with standard deviation 0.3, which makes up for
-    the ninth part of children that add up to a parent. Arguments as for `capsnet`.
+    128 primary capsules on 28 x 28 images. Transformation matrices start with standard deviation 0.3, which makes up
+    for the ninth part of children that add up to a parent. Arguments as for `capsnet`.
     """
     return _capsnet(routing, shape, classes, decoder=decoder, channels=32, types=8, kernel=5, stride=2, weight_std=0.3)
 

@@ -20,7 +20,14 @@ class ControlCNN(nn.Module):
     """
 
     def __init__(
-        self, shape: tuple[int, int, int], classes: int, *, channels: tuple[int, int], kernel: int, stride: int, hidden: int
+        self,
+        shape: tuple[int, int, int],
+        classes: int,
+        *,
+        channels: tuple[int, int],
+        kernel: int,
+        stride: int,
+        hidden: int,
     ):
         super().__init__()
         grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]

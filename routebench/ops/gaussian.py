@@ -20,7 +20,7 @@ def description_length_logit(
 ) -> Float[Tensor, "*axes"]:
     """beta_a minus the cost of describing the votes by the parent: the logit of its activation, before lambda.
 
-    Source: Hinton, Sabour and Frosst, ICLR 2018, Procedure 1, M-step, lines 4 and 5: `cost_h = (beta_u + log sigma_h) S`.
+    Source: Hinton, Sabour and Frosst, ICLR 2018, Procedure 1, M-step: `cost_h = (beta_u + log sigma_h) S`.
 
     Args:
         mass: S, how much of the children is assigned to each parent.

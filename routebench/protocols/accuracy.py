@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -25,7 +25,7 @@ class Accuracy(Protocol):
         test_iterations: the numbers of iterations to test with, besides the one trained with.
     """
 
-    options = {"test_iterations": list}
+    options: ClassVar[dict[str, type]] = {"test_iterations": list}
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics on the test split, the training curves, and the arrays `predicted` and `correct`."""

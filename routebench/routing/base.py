@@ -115,7 +115,8 @@ class RoutingMethod(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """Sizes and hyperparameters, for `repr`."""
-        return ", ".join([str(self.sizes), *(f"{key}={getattr(self, key, '?')!r}" for key in hyperparameters(type(self)))])
+        set_to = (f"{key}={getattr(self, key, '?')!r}" for key in hyperparameters(type(self)))
+        return ", ".join([str(self.sizes), *set_to])
 
 
 class IterativeRouting(RoutingMethod):
