@@ -1,42 +1,57 @@
-"""routebench: capsule-network routing methods, compared on identical backbones, splits and budgets.
+"""Compares routing methods of capsule networks on identical networks, data and budgets.
 
 >>> import routebench
 >>> results = routebench.load_results("results")  # doctest: +SKIP
 
-The names below are imported when they are first used, so that the command line answers at once.
+Names are imported when they are first used, so that `import routebench` is immediate.
 """
 
-import importlib
-import importlib.metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from routebench import routing as routing
-    from routebench.capsules import Sizes as Sizes
-    from routebench.capsules import Votes as Votes
-    from routebench.engine.store import load_results as load_results
-    from routebench.routing import IterativeRouting as IterativeRouting
-    from routebench.routing import Routed as Routed
-    from routebench.routing import RoutingMethod as RoutingMethod
+    from routebench import models, protocols, routing
+    from routebench.capsules import Sizes, Votes
+    from routebench.engine.store import load_results
+    from routebench.registry import analyses, datasets
+    from routebench.routing import Routed, RoutingMethod
 
-_HOME = {
-    "IterativeRouting": "routebench.routing",
+_MODULE_OF = {
     "Routed": "routebench.routing",
     "RoutingMethod": "routebench.routing",
     "Sizes": "routebench.capsules",
     "Votes": "routebench.capsules",
+    "analyses": "routebench.registry",
+    "datasets": "routebench.registry",
     "load_results": "routebench.engine.store",
 }
-_MODULES = ("routing",)
+_PACKAGES = ("models", "protocols", "routing")
 
-__all__ = ["IterativeRouting", "Routed", "RoutingMethod", "Sizes", "Votes", "load_results", "routing"]
+__all__ = [
+    "Routed",
+    "RoutingMethod",
+    "Sizes",
+    "Votes",
+    "analyses",
+    "datasets",
+    "load_results",
+    "models",
+    "protocols",
+    "routing",
+]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    if name in _PACKAGES:
+        return import_module(f"routebench.{name}")
     if name == "__version__":
-        return importlib.metadata.version("routebench")
-    if name in _MODULES:
-        return importlib.import_module(f"routebench.{name}")
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
+        from importlib.metadata import version
+
+        return version("routebench")
     raise AttributeError(f"module 'routebench' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,6 +1,8 @@
 """`python -m routebench`."""
 
+import sys
+
 from routebench.cli import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

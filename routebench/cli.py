@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from routebench.engine.store import Store
 
 SOME_FAILED, NOTHING_MEASURED, INTERRUPTED = 3, 4, 130
-PIPE_WIDTH = 150
+PIPE_WIDTH = 200
 """Characters in a line of a table that is not printed to a terminal."""
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
 
@@ -150,9 +150,9 @@ def status(folder: Path) -> None:
         told = ", ".join(f"{counts[state]} {state}" for state in counts.index.astype(str))
         suite_name, preset, data = map(str, names)
         click.echo(f"{suite_name}, preset {preset}, {data}: {told} of {len(cells)} cells")
-        for row in cells[~cells["status"].isin(["ok", "not run"])].itertuples():
-            steps = "" if row.iterations is None or str(row.iterations) == "<NA>" else f" T={row.iterations}"
-            click.echo(f"  {row.label}{steps} seed {row.seed}: {row.status}: {row.reason}")
+        for row in cells[~cells["status"].isin(["ok", "not run"])].to_dict("records"):
+            steps = f" T={row['iterations']}" if isinstance(row["iterations"], int) else ""
+            click.echo(f"  {row['label']}{steps} seed {row['seed']}: {row['status']}: {row['reason']}")
     if planned.empty:
         click.echo("nothing was planned here yet")
     for warning in store.warnings:

@@ -1,6 +1,5 @@
 """A results folder as a report reads it: its parts, and what their records say about how they were made."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -34,8 +33,9 @@ class Folder:
 
     def records(self, runs: Runs) -> list[dict[str, Any]]:
         """The records of a part's finished and failed cells, with `identity` and `provenance`."""
-        files = (self.path / "records" / f"{cell}.json" for cell in runs.planned["cell"])
-        return [json.loads(file.read_text(encoding="utf-8")) for file in files if file.is_file()]
+        store = Store(self.path)
+        found = (store.record(str(cell)) for cell in runs.planned["cell"])
+        return [record for record in found if record is not None]
 
 
 def open_folder(path: Path) -> Folder:
@@ -46,14 +46,16 @@ def open_folder(path: Path) -> Folder:
     """
     if not path.is_dir():
         raise UserError(f"expected a results folder, got {str(path)!r}; run `python -m routebench suite NAME` first")
-    planned = Store(path).planned()
+    store = Store(path)
+    planned = store.planned()
     if planned.empty:
         raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first")
     results = load_results(path)
     colours, correct = colours_of(planned["label"]), _correct_in(path)
     parts, plans = [], {}
+    content = {plan["plan"]: plan for plan in store.plans()}
     for plan, cells, model in _split(planned):
-        facts = _plan(path, plan)
+        facts = content[plan]
         own = results[results["cell"].isin(cells["cell"])]
         first = cells.iloc[0]
         names = {key: str(first[key]) for key in ("suite", "preset", "data")}
@@ -80,11 +82,6 @@ def _split(planned: DataFrame) -> list[tuple[str, DataFrame, str]]:
 
 def _time_of(plan: str) -> str:
     return plan.rsplit(".", 2)[-2] if plan.count(".") > 1 else plan  # SUITE.PRESET.DATA.TIME.HASH
-
-
-def _plan(path: Path, plan: str) -> dict[str, Any]:
-    file = path / "plans" / f"{plan}.json"
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
 
 
 def _correct_in(path: Path) -> Callable[[str], NDArray[np.bool_] | None]:

@@ -42,8 +42,15 @@ FIXED = MappingProxyType({
 
 
 def colours_of(labels: Iterable[str]) -> dict[str, str]:
-    """One colour per label: the usual methods always have theirs, others take what is left, in alphabetical order."""
-    chosen = {label: FIXED[label] for label in set(labels) if label in FIXED}
+    """One colour per label: the usual methods always have theirs, others take what is left, in alphabetical order.
+
+    `em[bias=false]` has the colour of `em`, unless another label of the same method comes before it.
+    """
+    chosen: dict[str, str] = {}
+    for label in sorted(set(labels)):
+        usual = FIXED.get(label.partition("[")[0])
+        if usual is not None and usual not in chosen.values():
+            chosen[label] = usual
     others = sorted(set(labels) - set(chosen))
     free = [hue for hue in HUES if hue not in FIXED.values()] + [hue for hue in HUES if hue not in chosen.values()]
     return chosen | {label: free[place % len(free)] for place, label in enumerate(others)}

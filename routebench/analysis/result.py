@@ -66,6 +66,7 @@ class Column:
         text: a row of the table, as a dictionary, to what the cell says.
         explained: one sentence for the reader who does not know what it is.
         numeric: aligned by its right edge.
+        extra: left out where there is little room, as in a terminal.
     """
 
     title: str
@@ -73,6 +74,7 @@ class Column:
     text: Callable[[Row], str]
     explained: str = ""
     numeric: bool = True
+    extra: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,10 @@ class Analysis:
     notes: tuple[str, ...] = ()
     alternative: str = ""
 
-    def shown(self) -> DataFrame:
-        """The table as text, one column per `Column`, for a terminal."""
+    def shown(self, *, extra: bool = True) -> DataFrame:
+        """The table as text, one column per `Column`; without the extra ones if so asked."""
         rows = self.table.to_dict("records")
-        columns = self.columns or plain_columns(self.table)
+        columns = [column for column in self.columns or plain_columns(self.table) if extra or not column.extra]
         return DataFrame({column.title: [column.text(row) for row in rows] for column in columns})
 
 

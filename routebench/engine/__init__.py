@@ -1,1 +1,1 @@
-"""Plans, runs and keeps: from a suite to a folder of records."""
+"""From a suite file to records on disk: plan, execute, store. A kill at any moment loses at most the running cells."""

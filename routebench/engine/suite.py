@@ -1,76 +1,79 @@
-"""Suite files: a question, a protocol, and the grid that answers it, read and checked."""
+"""Suites: TOML files that state a question and the experiment that answers it.
+
+    question = "Does routing beat uniform coupling?"
+    version = 1                     # results of different versions are not mixed
+    protocol = "accuracy"
+    [training]                      # as `routebench.recipe.Recipe`; presets and methods may override
+    learning_rate = 1e-3
+    [[methods]]
+    name = "dynamic"                # also: params, iterations, training
+    [[controls]]                    # run whatever methods the user picks
+    name = "cnn"                    # without capsules: says which network stands beside which
+    models = { capsnet = "cnn" }
+    [presets.quick]
+    data = "mnist5k"
+    model = "capsnet-small"         # also: model_params, training, and the protocol's own options
+    iterations = [1, 2, 3]          # the grid of every method that iterates
+    seeds = 3
+"""
 
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
-from routebench.errors import UserError, nearest, unknown
+from routebench.engine.toml import Table, count, counts, table, text
+from routebench.errors import UserError, unknown
 from routebench.recipe import Recipe
-from routebench.registry import shipped
+from routebench.registry import protocols, shipped
 
-RECIPE_KEYS = {entry.name: entry.type for entry in fields(Recipe)}
-KINDS: dict[Any, tuple[type, ...]] = {float: (float, int), int: (int,), str: (str,), bool: (bool,)}
-"""What TOML may have for a recipe's type; anything else is a list."""
-SUITE_KEYS = ("question", "version", "protocol", "training", "methods", "controls", "presets")
-ENTRY_KEYS = ("name", "params", "training", "iterations")
-PRESET_KEYS = ("data", "model", "model_params", "cnn", "iterations", "seeds", "options", "training")
+_TOP = ("question", "version", "protocol", "training", "methods", "controls", "presets")
+_ENTRY = ("name", "params", "iterations", "training", "models")
+_PRESET = ("data", "model", "model_params", "iterations", "seeds", "training")
+_RECIPE = {known.name: known.default for known in fields(Recipe)}
+_ITERATIONS = "a list of different integers of at least 1"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method, or a control, of a suite.
+    """A method or a control of a suite.
 
     Args:
-        name: of a registered routing method, or `cnn` for the preset's network without capsules.
-        params: hyperparameters that differ from the method's defaults.
-        training: keys of the recipe that differ from the suite's.
-        iterations: the grid, where it is not the preset's.
+        name: of a routing method; of a control with a network of its own, what it is called.
+        params: hyperparameters that differ from the defaults.
+        iterations: a grid of its own, in place of the preset's.
+        training: overrides of the recipe.
+        models: for a control without capsules, the network that stands beside each capsule network.
     """
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
     iterations: tuple[int, ...] | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One size of a suite.
-
-    Args:
-        data, model, cnn: names; `cnn` is the network without capsules that controls for `model`.
-        iterations: that iterative methods are trained with.
-        seeds: how many, counted from 0.
-        options: of the protocol.
-        training: keys of the recipe that differ from the suite's.
-        model_params: arguments of the model.
-    """
+    """How much of a suite is run, and on what. `options` are the protocol's."""
 
     name: str
     data: str
     model: str
     iterations: tuple[int, ...]
     seeds: int
-    cnn: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
-    model_params: Mapping[str, Any] = field(default_factory=dict)
+    model_params: Mapping[str, Any]
+    training: Mapping[str, Any]
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite file.
-
-    Args:
-        name: the file's name without `.toml`.
-        file: where it was read from.
-        version: raised when results are no longer comparable with earlier ones.
-    """
+    """A suite file. `name` is the file's, without `.toml`."""
 
     name: str
-    file: Path
+    file: str
     question: str
     version: int
     protocol: str
@@ -83,151 +86,139 @@ class Suite:
         """A preset by name.
 
         Raises:
-            UserError: the suite has none of this name.
+            UserError: the suite has none of that name.
         """
         if name not in self.presets:
             raise unknown(f"preset of suite {self.name!r}", name, self.presets)
         return self.presets[name]
 
-    def recipe(self, preset: Preset, entry: Entry) -> Recipe:
-        """How an entry is trained under a preset: the suite's keys, the preset's, then its own."""
-        merged = {**self.training, **preset.training, **entry.training}
-        merged = {key: tuple(value) if isinstance(value, list) else value for key, value in merged.items()}
+    def recipe(self, *overrides: Mapping[str, Any]) -> Recipe:
+        """The suite's recipe with overrides, the last of which wins.
+
+        Raises:
+            UserError: a value is not allowed.
+        """
+        merged = dict(self.training)
+        for override in overrides:
+            merged |= override
         try:
             return Recipe(**merged)
         except UserError as error:
-            raise UserError(f"{self.file.name}: {entry.name}, preset {preset.name}: {error}") from error
+            raise UserError(f"{self.file}: {error}") from error
 
 
-def suite_names() -> list[str]:
-    """The suites that travel with the package."""
-    return sorted(file.stem for file in shipped("suites").glob("*.toml"))
+def find_suite(name: str) -> Path:
+    """The file of a suite: a shipped one by name, or a path that ends in `.toml`.
+
+    Raises:
+        UserError: there is no such suite.
+    """
+    if name.endswith(".toml"):
+        if not Path(name).is_file():
+            raise UserError(f"suite file {name!r}: no such file")
+        return Path(name)
+    known = {file.stem: file for file in shipped("suites").glob("*.toml")}
+    if name not in known:
+        raise unknown("suite", name, known)
+    return known[name]
 
 
 def load_suite(name: str) -> Suite:
-    """Reads a suite.
-
-    Args:
-        name: of a shipped suite, or the path of a `.toml` file.
+    """Reads and checks a suite, every preset of it.
 
     Raises:
-        UserError: there is no such suite or file, or the file is not a valid suite; the message names file and key.
+        UserError: the file is missing or not TOML, a key is unknown, a value has a wrong type, a grid is empty.
     """
-    if name.endswith(".toml"):
-        file = Path(name)
-        if not file.is_file():
-            raise UserError(f"suite file {name!r}: no such file")
-    elif name in suite_names():
-        file = shipped("suites") / f"{name}.toml"
-    else:
-        raise unknown("suite", name, suite_names())
+    path = find_suite(name)
+    file = path.name
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{file.name}: not a valid TOML file: {error}") from error
-    return _Reader(file).suite(content)
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise UserError(f"{file}: expected a TOML file, got one that cannot be read: {error}") from error
+    top = Table(file, "", content, _TOP)
+    protocol = top.need("protocol", "the name of a protocol", text)
+    options = getattr(protocols[protocol], "options", {})
+    presets = top.inner("presets", top.content.get("presets", {}))
+    suite = Suite(
+        name=path.stem,
+        file=file,
+        question=top.need("question", "a question", text),
+        version=top.need("version", "an integer of at least 1", count),
+        protocol=protocol,
+        training=_training(top),
+        methods=tuple(map(_entry, top.each("methods", _ENTRY))),
+        controls=tuple(map(_entry, top.each("controls", _ENTRY))),
+        presets={key: _preset(presets.inner(key, [*_PRESET, *options]), key, options) for key in presets.content},
+    )
+    _check(suite)
+    return suite
 
 
-class _Reader:
-    """Takes a parsed file apart; every complaint names the file, the key and what was expected."""
+def _check(suite: Suite) -> None:
+    for key, found in (("methods", suite.methods), ("presets", suite.presets)):
+        if not found:
+            raise UserError(f"{suite.file}: key {key!r}: expected at least one, got none")
+    for preset in suite.presets.values():
+        for entry in (*suite.methods, *suite.controls):
+            suite.recipe(preset.training, entry.training)
 
-    def __init__(self, file: Path):
-        self.file = file
 
-    def suite(self, content: dict[str, Any]) -> Suite:
-        self.known(content, SUITE_KEYS, "")
-        presets = self.need(content, "presets", dict, "")
-        if not presets:
-            raise self.wrong("presets", "at least one preset", "an empty table")
-        methods = self.need(content, "methods", list, "")
-        if not methods:
-            raise self.wrong("methods", "at least one method", "an empty list")
-        return Suite(
-            name=self.file.stem,
-            file=self.file,
-            question=self.need(content, "question", str, ""),
-            version=self.need(content, "version", int, ""),
-            protocol=self.need(content, "protocol", str, ""),
-            training=self.training(content, ""),
-            methods=tuple(self.entry(entry, f"methods[{number}].") for number, entry in enumerate(methods)),
-            controls=tuple(
-                self.entry(entry, f"controls[{number}].")
-                for number, entry in enumerate(self.take(content, "controls", list, "", []))
-            ),
-            presets={name: self.preset(name, table) for name, table in presets.items()},
-        )
+def _entry(found: Table) -> Entry:
+    grid = found.get("iterations", _ITERATIONS, counts)
+    return Entry(
+        name=found.need("name", "the name of a method", text),
+        params=found.get("params", "a table", table, {}),
+        iterations=None if grid is None else tuple(sorted(grid)),
+        training=_training(found),
+        models=found.get("models", "a table of names", lambda value: table(value) and all(map(text, value.values())), {}),
+    )
 
-    def entry(self, table: Any, where: str) -> Entry:
-        self.table(table, where)
-        self.known(table, ENTRY_KEYS, where)
-        grid = self.iterations(table, where) if "iterations" in table else None
-        return Entry(
-            self.need(table, "name", str, where),
-            self.take(table, "params", dict, where, {}),
-            self.training(table, where),
-            grid,
-        )
 
-    def preset(self, name: str, table: Any) -> Preset:
-        where = f"presets.{name}."
-        self.table(table, where)
-        self.known(table, PRESET_KEYS, where)
-        seeds = self.need(table, "seeds", int, where)
-        if seeds < 1:
-            raise self.wrong(f"{where}seeds", "at least 1", repr(seeds))
-        return Preset(
-            name=name,
-            data=self.need(table, "data", str, where),
-            model=self.need(table, "model", str, where),
-            iterations=self.iterations(table, where),
-            seeds=seeds,
-            cnn=self.take(table, "cnn", str, where, None),
-            options=self.take(table, "options", dict, where, {}),
-            training=self.training(table, where),
-            model_params=self.take(table, "model_params", dict, where, {}),
-        )
+def _preset(found: Table, name: str, options: Mapping[str, type]) -> Preset:
+    return Preset(
+        name=name,
+        data=found.need("data", "the name of a data set", text),
+        model=found.need("model", "the name of a model", text),
+        iterations=tuple(sorted(found.need("iterations", _ITERATIONS, counts))),
+        seeds=found.need("seeds", "an integer of at least 1", count),
+        model_params=found.get("model_params", "a table", table, {}),
+        training=_training(found),
+        options={key: _option(found, key, kind) for key, kind in options.items() if key in found.content},
+    )
 
-    def iterations(self, table: dict[str, Any], where: str) -> tuple[int, ...]:
-        grid = self.need(table, "iterations", list, where)
-        if not grid:
-            raise self.wrong(f"{where}iterations", "at least one number of iterations", "an empty list")
-        for value in grid:
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise self.wrong(f"{where}iterations", "whole numbers of at least 1", repr(value))
-        return tuple(sorted(set(grid)))
 
-    def training(self, table: dict[str, Any], where: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.take(table, "training", dict, where, {})
-        self.known(found, tuple(RECIPE_KEYS), f"{where}training.")
-        for key, value in found.items():
-            expected = RECIPE_KEYS[key]
-            kinds = KINDS.get(expected, (list,))
-            if not isinstance(value, kinds) or (isinstance(value, bool) and expected is not bool):
-                name = getattr(expected, "__name__", str(expected))
-                raise self.wrong(f"{where}training.{key}", f"a value of type {name}", repr(value))
-        return found
+def _option(found: Table, key: str, kind: type) -> Any:
+    """A protocol's own option; `list[int]` asks for integers, and a list must not be empty."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
 
-    def known(self, table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
-        for key in table:
-            if key not in keys:
-                raise UserError(f"{self.file.name}: unknown key '{where}{key}'{nearest(key, keys)}")
+    def fits(value: Any) -> bool:
+        if not isinstance(value, origin) or (isinstance(value, bool) and origin is not bool):
+            return False
+        return not isinstance(value, list) or (bool(value) and all(isinstance(one, inner or object) for one in value))
 
-    def table(self, value: Any, where: str) -> None:
-        if not isinstance(value, dict):
-            raise self.wrong(where.rstrip("."), "a table", repr(value))
+    elements = f" of {inner[0].__name__}" if inner else ""
+    return found.get(key, f"{'a non-empty list' if origin is list else origin.__name__}{elements}", fits)
 
-    def need(self, table: dict[str, Any], key: str, kind: type, where: str) -> Any:
-        if key not in table:
-            raise UserError(
-                f"{self.file.name}: key '{where}{key}' is missing; expected a value of type {kind.__name__}"
-            )
-        return self.take(table, key, kind, where, None)
 
-    def take(self, table: dict[str, Any], key: str, kind: type, where: str, default: Any) -> Any:
-        value = table.get(key, default)
-        if key in table and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
-            raise self.wrong(f"{where}{key}", f"a value of type {kind.__name__}", repr(value))
-        return value
+def _training(found: Table) -> dict[str, Any]:
+    """The settings of a recipe that a table gives, with the recipe's types."""
+    inner = found.inner("training", _RECIPE)
+    read: dict[str, Any] = {}
+    for key in inner.content:
+        default = _RECIPE[key]
+        if isinstance(default, bool):
+            read[key] = inner.get(key, "true or false", lambda value: isinstance(value, bool))
+        elif isinstance(default, int):
+            read[key] = inner.get(key, "an integer of at least 1", count)
+        elif isinstance(default, float):
+            number = inner.get(key, "a number", _number)
+            read[key] = float(number)
+        elif isinstance(default, tuple):
+            read[key] = tuple(inner.get(key, _ITERATIONS, counts))
+        else:
+            read[key] = inner.get(key, "a string", text)
+    return read
 
-    def wrong(self, key: str, expected: str, got: str) -> UserError:
-        return UserError(f"{self.file.name}: key '{key}': expected {expected}, got {got}")
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

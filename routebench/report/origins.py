@@ -44,6 +44,7 @@ class Origins:
         provenance: commit, versions, machine.
         command: makes the same numbers again.
         warnings: what was mixed that should not be.
+        caveats: what methods differ in besides routing.
     """
 
     made: tuple[Fact, ...]
@@ -51,6 +52,7 @@ class Origins:
     provenance: tuple[Fact, ...]
     command: str
     warnings: tuple[str, ...]
+    caveats: tuple[str, ...]
 
 
 def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]], test_samples: int | None) -> Origins:
@@ -64,6 +66,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]
         provenance=provenance,
         command=_command(runs, plan, records),
         warnings=_warnings(identities, provenance),
+        caveats=_differences(records),
     )
 
 
@@ -127,6 +130,20 @@ def _command(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]])
         parts = ("python", "-m", "routebench", "suite", runs.suite, "--preset", runs.preset, "--data", runs.data)
         return shlex.join(parts)
     return command if isinstance(command, str) else shlex.join(map(str, command))
+
+
+def _differences(records: list[dict[str, Any]]) -> tuple[str, ...]:
+    """One sentence per training setting that methods do not share: a gain is then not owed to routing alone."""
+    used: dict[str, dict[str, dict[str, None]]] = {}
+    for record in records:
+        for key, value in record.get("identity", {}).get("training", {}).items():
+            used.setdefault(key, {}).setdefault(_text(value), {})[str(record["label"])] = None
+    sentences = []
+    for key, values in used.items():
+        if len(values) > 1:
+            groups = "; ".join(f"{value} for {wording.listed([*labels], 8)}" for value, labels in values.items())
+            sentences.append(f"Methods differ in more than routing: {key.replace('_', ' ')} is {groups}.")
+    return tuple(sentences)
 
 
 def _warnings(identities: list[dict[str, Any]], provenance: Iterable[Fact]) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def comparison_table(results: Path, suite: str | None = None, preset: str | None
         UserError: nothing of that suite and preset was planned in the folder.
     """
     found = analyses["accuracy-table"](_newest(results, suite, preset))
-    return DataFrame() if found is None else found.shown()
+    return DataFrame() if found is None else found.shown(extra=False)
 
 
 def headline(results: Path, suite: str | None = None, preset: str | None = None) -> str:
