@@ -125,7 +125,7 @@ class TestEM:
             fitted = moments(R * a[..., None], V)
             energies.append(free_energy(R, a, V, *fitted))  # after an M-step
         assert len(energies) == 15
-        steps = torch.stack(energies).diff(dim=0)
+        steps = torch.stack(energies).detach().diff(dim=0)
         assert float(steps.max()) < 1e-6
         assert float(steps.sum(dim=0).max()) < -0.1
 
