@@ -1,0 +1,195 @@
+"""Layers make the votes that their definitions say, in the order that they say."""
+
+import pytest
+import torch
+
+from routebench.capsules import Capsules, Sizes
+from routebench.capsules.layers import ConvCapsules, DenseCapsules, PrimaryCapsules
+from routebench.ops import length, squash
+from routebench.routing import factory
+from tests.references.problem import assert_close
+from tests.references.votes import every_vote, seen_by
+
+METHODS = ["uniform", "dynamic", "em", "inverted-attention"]
+
+
+def grid_capsules(height, width, types, pose, images=2):
+    shape = (images, height, width, types)
+    return Capsules(torch.randn(*shape, pose, dtype=torch.float64), torch.rand(*shape, dtype=torch.float64))
+
+
+class TestPrimaryCapsules:
+    def test_a_pose_is_made_of_channels_at_one_position(self):
+        layer = PrimaryCapsules(2, types=3, pose=4, presence="none").double()
+        features = torch.randn(2, 2, 5, 6, dtype=torch.float64)
+        maps = layer.convolution(features)
+        found = layer(features).poses
+        for row, column, kind in [(0, 0, 0), (1, 4, 2), (4, 5, 1)]:
+            channels = maps[:, kind * 4 : kind * 4 + 4, row, column]
+            assert_close(found[:, row, column, kind], layer.norm(channels))
+
+    def test_a_pixel_reaches_only_the_capsules_at_its_position(self):
+        layer = PrimaryCapsules(1, types=3, pose=4)
+        features = torch.zeros(1, 1, 4, 5)
+        still = layer(features).poses
+        features[0, 0, 2, 3] = 1.0
+        changed = (layer(features).poses != still).any(dim=-1).any(dim=-1)[0]
+        assert changed.nonzero().tolist() == [[2, 3]]
+
+    @pytest.mark.parametrize(("presence", "channels"), [("length", 12), ("logistic", 15), ("none", 12)])
+    def test_channels_are_those_of_poses_and_of_activations(self, presence, channels):
+        assert PrimaryCapsules(2, types=3, pose=4, presence=presence).convolution.out_channels == channels
+
+    def test_length_squashes_poses_and_takes_their_lengths_as_activations(self):
+        layer = PrimaryCapsules(2, types=3, pose=4).double()
+        features = torch.randn(2, 2, 5, 6, dtype=torch.float64)
+        found = layer(features)
+        raw = layer.convolution(features).unflatten(1, (3, 4)).permute(0, 3, 4, 1, 2)
+        assert_close(found.poses, squash(raw))
+        assert_close(found.activations, length(found.poses))
+
+    def test_logistic_activations_come_from_the_last_channels(self):
+        layer = PrimaryCapsules(2, types=3, pose=4, presence="logistic").double()
+        features = torch.randn(2, 2, 5, 6, dtype=torch.float64)
+        maps, found = layer.convolution(features), layer(features)
+        assert_close(found.activations, maps[:, 12:].sigmoid().permute(0, 2, 3, 1))
+        assert_close(found.poses, maps[:, :12].unflatten(1, (3, 4)).permute(0, 3, 4, 1, 2))
+
+    def test_without_presence_poses_are_normalised_and_every_capsule_is_there(self):
+        found = PrimaryCapsules(2, types=3, pose=64, presence="none")(torch.randn(2, 2, 5, 6))
+        assert_close(found.poses.mean(dim=-1), torch.zeros(2, 5, 6, 3), atol=1e-5)
+        assert bool((found.activations == 1).all())
+
+    def test_stride_and_kernel_make_the_grid(self):
+        found = PrimaryCapsules(1, types=3, pose=4, kernel=3, stride=2)(torch.randn(2, 1, 9, 7))
+        assert tuple(found.poses.shape) == (2, 4, 3, 3, 4)
+
+    def test_bias_can_be_left_out(self):
+        assert PrimaryCapsules(1, types=3, pose=4, bias=False).convolution.bias is None
+
+    def test_unknown_presence_is_refused(self):
+        with pytest.raises(ValueError, match="presence must be one of"):
+            PrimaryCapsules(1, types=3, pose=4, presence="norm")
+
+
+class TestDenseCapsules:
+    @pytest.mark.parametrize("matrix", [False, True])
+    def test_shared_weights_are_weights_repeated_over_positions(self, matrix):
+        shared = DenseCapsules((2, 3, 4), 5, 9, 9, factory("dynamic"), matrix=matrix, share=True).double()
+        apart = DenseCapsules((2, 3, 4), 5, 9, 9, factory("dynamic"), matrix=matrix).double()
+        for row in range(2):
+            for column in range(3):
+                for kind in range(4):
+                    apart.weight.data[(row * 3 + column) * 4 + kind] = shared.weight.data[kind]
+        children = grid_capsules(2, 3, 4, 9)
+        assert_close(shared(children).poses, apart(children).poses)
+
+    def test_shared_weights_are_counted_once(self):
+        assert DenseCapsules((2, 3, 4), 5, 9, 9, factory("dynamic"), share=True).weight.shape == (4, 5, 9, 9)
+
+    def test_coordinates_go_to_the_last_column_of_the_first_two_rows(self):
+        layer = DenseCapsules((2, 3, 1), 2, 16, 16, factory("em"), matrix=True, share=True, coordinates=0.5).double()
+        children = grid_capsules(2, 3, 1, 16)
+        added = layer.votes(children)[0].dense() - every_vote(children.flat().poses, layer.weight.repeat(6, 1, 1, 1))
+        for image, child, parent in torch.cartesian_prod(torch.arange(2), torch.arange(6), torch.arange(2)).tolist():
+            row, column = divmod(child, 3)
+            matrix = torch.zeros(4, 4, dtype=torch.float64)
+            matrix[0, 3] = 0.5 * (row - 0.5)
+            matrix[1, 3] = 0.5 * (column - 1)
+            assert_close(added[image, child, parent].reshape(4, 4), matrix)
+
+    def test_coordinates_are_not_learned_and_not_saved(self):
+        layer = DenseCapsules((2, 3, 1), 2, 16, 16, factory("uniform"), coordinates=0.5)
+        assert set(layer.state_dict()) == {"weight"}
+
+    @pytest.mark.parametrize("given", [{"share": True}, {"coordinates": 0.1}], ids=str)
+    def test_positions_need_a_grid(self, given):
+        with pytest.raises(ValueError, match="share and coordinates need children as"):
+            DenseCapsules(6, 2, 16, 16, factory("uniform"), **given)
+
+    @pytest.mark.parametrize(("pose_in", "pose"), [(8, 8), (9, 16)])
+    def test_matrix_poses_need_one_square_number_of_elements(self, pose_in, pose):
+        with pytest.raises(ValueError, match="square number"):
+            DenseCapsules(6, 2, pose_in, pose, factory("uniform"), matrix=True)
+
+    @pytest.mark.parametrize(("matrix", "fan"), [(False, 16), (True, 4)])
+    def test_weights_start_with_the_stated_deviation(self, matrix, fan):
+        layer = DenseCapsules(200, 8, 16, 16, factory("uniform"), matrix=matrix)
+        assert float(layer.weight.std().detach()) == pytest.approx((8 / (fan * 200)) ** 0.5, rel=0.05)
+
+    def test_weight_deviation_can_be_given(self):
+        layer = DenseCapsules(200, 8, 4, 4, factory("uniform"), weight_std=0.1)
+        assert float(layer.weight.std().detach()) == pytest.approx(0.1, rel=0.05)
+
+    def test_routing_gets_the_sizes_of_the_layer(self):
+        assert DenseCapsules((2, 3, 4), 5, 8, 16, factory("uniform")).routing.sizes == Sizes(24, 5, 16)
+
+
+class TestConvCapsules:
+    @pytest.mark.parametrize(("height", "width", "stride"), [(4, 5, 1), (5, 7, 2), (6, 4, 2)])
+    @pytest.mark.parametrize("name", ["uniform", "dynamic", "em"])
+    def test_each_position_routes_the_children_of_its_window(self, name, height, width, stride):
+        method = factory(name, **({} if name == "uniform" else {"competition": "types"}))
+        layer = ConvCapsules((height, width, 2), 3, 4, 4, method, stride=stride).double()
+        children = grid_capsules(height, width, 2, 4)
+        found, flat = layer(children), children.flat()
+        alone = DenseCapsules(18, 3, 4, 4, method).double()
+        alone.weight.data[:] = layer.weight.data
+        for position, seen in enumerate(seen_by((height, width, 2), 3, stride)):
+            row, column = divmod(position, layer.grid[1])
+            expected = alone(Capsules(flat.poses[:, seen], flat.activations[:, seen]))
+            assert_close(found.poses[:, row, column], expected.poses)
+            assert_close(found.activations[:, row, column], expected.activations)
+
+    def test_a_window_over_the_whole_grid_is_a_dense_layer(self):
+        method = factory("em")
+        convolutional = ConvCapsules((3, 3, 2), 4, 9, 9, method, matrix=True).double()
+        dense = DenseCapsules((3, 3, 2), 4, 9, 9, method, matrix=True).double()
+        dense.weight.data[:] = convolutional.weight.data
+        children = grid_capsules(3, 3, 2, 9)
+        assert_close(convolutional(children).poses[:, 0, 0], dense(children).poses)
+
+    def test_shifted_children_give_shifted_parents(self):
+        layer = ConvCapsules((5, 6, 2), 3, 4, 4, factory("dynamic")).double()
+        children = grid_capsules(5, 6, 2, 4)
+        shifted = Capsules(children.poses.roll(1, dims=2), children.activations.roll(1, dims=2))
+        assert_close(layer(shifted).poses[:, :, 1:], layer(children).poses[:, :, :-1])
+
+    def test_a_change_in_one_cell_reaches_only_the_windows_that_see_it(self):
+        layer = ConvCapsules((5, 5, 1), 2, 4, 4, factory("dynamic")).double()
+        children = grid_capsules(5, 5, 1, 4, images=1)
+        before = layer(children).poses
+        children.poses[0, 0, 1] += 1.0
+        changed = (layer(children).poses != before).any(dim=-1).any(dim=-1)[0]
+        assert changed.nonzero().tolist() == [[0, 0], [0, 1]]
+
+    def test_grid_smaller_than_the_kernel_is_refused(self):
+        with pytest.raises(ValueError, match="at least 3 x 3"):
+            ConvCapsules((2, 5, 1), 2, 4, 4, factory("uniform"))
+
+    @pytest.mark.parametrize("name", METHODS)
+    def test_layers_stack(self, name):
+        method = factory(name)
+        first = ConvCapsules((5, 5, 2), 3, 4, 4, method, stride=2)
+        second = DenseCapsules(first.grid, 4, 4, 4, method)
+        shape = (2, 5, 5, 2)
+        found = second(first(Capsules(torch.randn(*shape, 4), torch.rand(*shape))))
+        assert tuple(found.poses.shape) == (2, 4, 4)
+        assert tuple(found.activations.shape) == (2, 4)
+
+    def test_log_odds_have_the_grid_of_the_activations(self):
+        layer = ConvCapsules((4, 4, 2), 3, 4, 4, factory("em"))
+        shape = (2, 4, 4, 2)
+        found = layer(Capsules(torch.randn(*shape, 4), torch.rand(*shape)))
+        assert_close(found.logits.sigmoid(), found.activations, rtol=1e-5, atol=1e-6)
+
+
+def test_flat_capsules_run_by_row_column_and_type():
+    capsules = grid_capsules(2, 3, 4, 5)
+    flat = capsules.flat()
+    assert flat.flat() is flat
+    for number in range(24):
+        cell, kind = divmod(number, 4)
+        row, column = divmod(cell, 3)
+        assert torch.equal(flat.poses[:, number], capsules.poses[:, row, column, kind])
+        assert torch.equal(flat.activations[:, number], capsules.activations[:, row, column, kind])
