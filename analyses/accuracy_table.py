@@ -64,8 +64,14 @@ def _columns(found: Comparison) -> tuple[Column, ...]:
         ]
     columns += [
         Column("Group", "group", lambda row: _group(row["group"]), GROUP),
-        Column("Parameters", "parameters", lambda row: wording.count(row["parameters"]), "trained numbers"),
-        Column("Training, s", "fit_seconds", lambda row: wording.seconds(row["fit_seconds"]), "mean time of one fit"),
+        Column("Parameters", "parameters", lambda row: wording.count(row["parameters"]), "trained numbers", extra=True),
+        Column(
+            "Training, s",
+            "fit_seconds",
+            lambda row: wording.seconds(row["fit_seconds"]),
+            "mean time of one fit",
+            extra=True,
+        ),
     ]
     if found.table["published"].notna().any():
         columns.append(Column("Published, %", "published", _published, PUBLISHED))

@@ -178,7 +178,7 @@ def test_mcnemar_without_discordant_samples_finds_nothing() -> None:
 
 
 def test_paired_samples_cover_and_keep_the_size(rng: np.random.Generator) -> None:
-    draws = rng.multinomial(400, [0.90, 0.03, 0.03, 0.04], size=2000)
+    draws = rng.multinomial(400, [0.90, 0.03, 0.03, 0.04], size=1000)
     found = [statistics.paired_samples(*table(*map(int, draw))) for draw in draws]
     covered = np.mean([difference.low <= 0 <= difference.high for difference in found])
     assert 0.94 <= covered <= 0.985  # conservative by design when few samples are discordant
@@ -259,11 +259,11 @@ def test_untestable_pairs_share_a_group_and_no_names_give_no_groups() -> None:
 
 def test_equal_methods_rarely_leave_the_best_group(rng: np.random.Generator) -> None:
     wrong = 0
-    for sample in rng.normal(size=(400, 5, 3)):
+    for sample in rng.normal(size=(300, 5, 3)):
         values = {str(name): row for name, row in enumerate(sample)}
         best_first = sorted(values, key=lambda name: -values[name].mean())
         wrong += max(statistics.rank_groups(best_first, paired_by_seed(values)).values()) > 1
-    assert wrong / 400 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+    assert wrong / 300 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)
 
 
 def test_a_clearly_worse_method_leaves_the_best_group(rng: np.random.Generator) -> None:

@@ -85,7 +85,7 @@ def _record(
         "model_params": {},
         "data": "mnist5k",
         "data_fingerprint": "0123456789abcdef",
-        "training": RECIPE,
+        "training": dict(RECIPE),
         "seed": seed,
         "source": "feedfacecafebeef",
     }

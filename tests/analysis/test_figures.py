@@ -42,6 +42,12 @@ def test_a_method_keeps_its_colour_whatever_it_is_compared_with() -> None:
     assert len(set(many.values())) == 5
 
 
+def test_a_variant_has_its_methods_colour_until_two_compete_for_it() -> None:
+    assert colours_of(["em[bias=false]"])["em[bias=false]"] == FIXED["em"]
+    both = colours_of(["em", "em[bias=false]"])
+    assert both["em"] == FIXED["em"] != both["em[bias=false]"]
+
+
 def test_more_labels_than_colours_still_have_one_each() -> None:
     labels = [f"method-{number}" for number in range(40)]
     assert set(colours_of(labels)) == set(labels)

@@ -51,3 +51,14 @@ def test_without_records_a_command_is_still_given() -> None:
     found = origins_of(made_up_runs(records), {}, [], None)
     assert found.command == "python -m routebench suite accuracy --preset quick --data mnist5k"
     assert value(found.made, "data set").value == "mnist5k, fingerprint unknown"
+
+
+def test_what_methods_differ_in_besides_routing_is_a_caveat() -> None:
+    records = copy.deepcopy(made_up_records())
+    assert found_for(records).caveats == ()
+    for record in records:
+        if record["label"] == "em":
+            record["identity"]["training"]["loss"] = "spread"
+    (caveat,) = found_for(records).caveats
+    assert caveat.startswith("Methods differ in more than routing: loss is margin for dynamic, inverted-attention")
+    assert caveat.endswith("; spread for em.")

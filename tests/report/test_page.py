@@ -4,15 +4,16 @@ import base64
 import csv
 import hashlib
 import io
-import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
-from routebench.analysis.folder import Folder
-from routebench.report.page import write_page
-from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
+from routebench.analysis.folder import open_folder
+from routebench.errors import UserError
+from routebench.report import comparison_table, headline, write_report
+from tests.analysis.made_up_folder import write_folder
+from tests.analysis.made_up_runs import METHODS, made_up_records
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -46,28 +47,15 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
 
-def folder_of(path, *parts) -> Folder:
-    """A folder whose records are on disk, as the engine leaves them; parts are (records, preset)."""
-    (path / "records").mkdir(parents=True)
-    runs = []
-    for records, preset in parts:
-        for record in records:
-            if record["status"] != "not run":
-                kept = {key: value for key, value in record.items() if key != "correct"}
-                (path / "records" / f"{record['cell']}.json").write_text(json.dumps(kept))
-        runs.append(made_up_runs(records, preset))
-    question = "Which routing is <best>?"
-    return Folder(path, tuple(runs), {part.name: {"question": question} for part in runs})
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("results")
     records = made_up_records()
     records[-1] |= {"status": "failed", "reason": "RuntimeError: <script>alert('x')</script> & more", "metrics": []}
     smoke = made_up_records(seeds=1, preset="smoke", failures=False)
-    folder = folder_of(path, (records, "quick"), (smoke, "smoke"))
-    return folder, write_page(folder, path / "report.html")
+    write_folder(path, smoke, "smoke", time=1)
+    write_folder(path, records, "quick", time=2)
+    return open_folder(path), write_report(path)
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +140,8 @@ def test_dark_pages_have_a_value_for_every_colour_used(text: str) -> None:
 
 def test_the_same_results_give_the_same_page(tmp_path) -> None:
     methods = {name: METHODS[name] for name in ("dynamic", "uniform")}
-    folder = folder_of(tmp_path, (made_up_records(methods=methods), "quick"))
-    one, two = (write_page(folder, tmp_path / name / "report.html") for name in ("one", "two"))
+    path = write_folder(tmp_path / "results", made_up_records(methods=methods))
+    one, two = (write_report(path, tmp_path / name / "page.html") for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
 
 
@@ -161,7 +149,27 @@ def test_a_plan_without_results_still_has_a_page(tmp_path) -> None:
     records = made_up_records(seeds=1)
     for record in records:
         record |= {"status": "not run", "metrics": []}
-    text = write_page(folder_of(tmp_path, (records, "quick")), tmp_path / "page.html").read_text(encoding="utf-8")
+    text = write_report(write_folder(tmp_path, records)).read_text(encoding="utf-8")
     Outline(text)
     assert "Nothing has been measured yet" in text
     assert "13 of 13 planned runs gave no result" in text
+
+
+def test_the_terminal_gets_the_same_answer_with_fewer_columns(written, text: str) -> None:
+    path = written[0].path
+    table = comparison_table(path, "accuracy", "quick")
+    assert list(table) == ["Method", "Accuracy, %", "Seeds", "Gain over uniform", "p (Holm)", "Group"]
+    assert len(table) == 13
+    assert set(comparison_table(path, preset="smoke")["Seeds"]) == {"1 / 1"}
+    assert headline(path, "accuracy", "quick").splitlines()[0] in text
+
+
+def test_the_terminal_is_told_what_is_not_there(written) -> None:
+    with pytest.raises(UserError, match="nothing of suite 'sparsity'"):
+        comparison_table(written[0].path, "sparsity")
+
+
+def test_a_place_that_cannot_be_written_is_said_plainly(written, tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_report(written[0].path, tmp_path / "file" / "report.html")

@@ -1,0 +1,26 @@
+"""A results folder with made-up records, written through the real store."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from routebench.engine.store import Store
+
+
+def write_folder(path: Path, records: list[dict[str, Any]], preset: str = "quick", time: int = 0) -> Path:
+    """Plans all records, and writes those whose status is not `not run`; `time` orders plans."""
+    store = Store(path)
+    store.prepare()
+    data = records[0]["identity"]["data"]
+    name = f"accuracy.{preset}.{data}.20251121T10{time:02d}00000000Z.{preset}"
+    cells = [{**{key: record[key] for key in ("cell", "label", "identity")}, "params": ""} for record in records]
+    facts = {"schema": 1, "plan": name, "created": f"2025-11-21T10:{time:02d}:00", "preset": preset, "cells": cells}
+    facts |= {"protocol": "accuracy", "question": "Which routing is <best>?", "suite": "accuracy", "suite_version": 1}
+    store.write_plan(name, {**facts, "command": f"python -m routebench suite accuracy --preset {preset}"})
+    for record in records:
+        if record["status"] != "not run":
+            kept = {key: value for key, value in record.items() if key != "correct"}
+            arrays = {"correct": torch.tensor(record["correct"], dtype=torch.uint8)} if record["metrics"] else {}
+            store.write_record({**kept, "params": "", "arrays": None}, arrays)
+    return path

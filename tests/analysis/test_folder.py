@@ -1,0 +1,78 @@
+import sys
+
+import pytest
+
+from routebench.analysis import script
+from routebench.analysis.folder import open_folder
+from routebench.errors import UserError
+from routebench.registry import analyses
+from tests.analysis.made_up_folder import write_folder
+from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs, results_of
+
+FEW = {name: METHODS[name] for name in ("dynamic", "em", "uniform", "cnn")}
+
+
+def test_what_was_written_is_what_analyses_read(tmp_path) -> None:
+    records = made_up_records(methods=FEW)
+    (part,) = open_folder(write_folder(tmp_path / "results", records)).parts
+    expected = made_up_runs(records)
+    assert (part.suite, part.preset, part.data) == ("accuracy", "quick", "mnist5k")
+    assert (part.model, part.protocol) == ("capsnet-small", "accuracy")
+    assert list(part.planned["status"]) == list(expected.planned["status"])
+    assert sorted(part.results["value"].dropna()) == sorted(results_of(records)["value"].dropna())
+    assert part.correct(records[0]["cell"]).tolist() == records[0]["correct"].tolist()
+    assert part.correct("0" * 16) is None
+    for name in ("accuracy-table", "failures"):
+        assert analyses[name](part).shown().equals(analyses[name](expected).shown())
+
+
+def test_every_preset_is_a_part_the_newest_first(tmp_path) -> None:
+    path = tmp_path / "results"
+    write_folder(path, made_up_records(methods=FEW, seeds=1, preset="quick"), "quick", time=1)
+    write_folder(path, made_up_records(methods=FEW, seeds=1, preset="smoke"), "smoke", time=2)
+    folder = open_folder(path)
+    assert [part.preset for part in folder.parts] == ["smoke", "quick"]
+    for part in folder.parts:
+        assert set(part.results["cell"]) <= set(part.planned["cell"])
+        assert folder.plans[part.name]["preset"] == part.preset
+        assert len(folder.records(part)) == (part.planned["status"] != "not run").sum()
+
+
+def test_a_control_with_its_own_network_stands_beside_each_model(tmp_path) -> None:
+    records = made_up_records(methods=FEW, seeds=1, failures=False)
+    for record in records:
+        if record["label"] == "em":
+            record["identity"] |= {"model": "capsnet"}
+    parts = open_folder(write_folder(tmp_path / "results", records)).parts
+    assert {part.model for part in parts} == {"capsnet-small", "capsnet"}
+    labels = {part.model: set(part.planned["label"]) for part in parts}
+    assert labels["capsnet"] == {"em", "cnn"}
+    assert labels["capsnet-small"] == {"dynamic", "uniform", "cnn"}
+
+
+def test_a_folder_that_is_missing_or_empty_says_what_to_do(tmp_path) -> None:
+    with pytest.raises(UserError, match="expected a results folder"):
+        open_folder(tmp_path / "nothing")
+    with pytest.raises(UserError, match=r"nothing was planned .* run `python -m routebench suite NAME` first"):
+        open_folder(tmp_path)
+
+
+def test_an_analysis_runs_as_a_script(tmp_path, monkeypatch, capsys) -> None:
+    path = write_folder(tmp_path / "results", made_up_records(methods=FEW, seeds=2, failures=False))
+    monkeypatch.setattr(sys, "argv", ["gain_over_uniform.py", str(path)])
+    script.run(analyses["gain-over-uniform"], "gain-over-uniform")
+    said = capsys.readouterr().out
+    assert "dynamic T=2" in said
+    drawn = path / "report-figures" / "accuracy-quick-mnist5k-capsnet-small-gain-over-uniform.svg"
+    assert f"figure: {drawn}" in said
+    assert drawn.read_text(encoding="utf-8").count("<svg ") == 1
+
+
+@pytest.mark.parametrize(("found", "code"), [(None, 4), ("no folder", 2)])
+def test_a_script_without_anything_to_show_ends_with_a_code(tmp_path, monkeypatch, capsys, found, code) -> None:
+    path = write_folder(tmp_path / "results", made_up_records(methods={"none": METHODS["none"]}, seeds=1))
+    monkeypatch.setattr(sys, "argv", ["x.py", str(path if found is None else tmp_path / "no")])
+    with pytest.raises(SystemExit) as ended:
+        script.run(analyses["gain-over-uniform"], "gain-over-uniform")
+    assert ended.value.code == code
+    assert capsys.readouterr().err.startswith("error: ")
