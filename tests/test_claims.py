@@ -1,0 +1,176 @@
+"""What a routing method claims is measured, for every method there is; and every measurement can fail."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from routebench.claims import Claim
+from routebench.ops import length, squash
+from routebench.registry import routing
+from routebench.routing import Routed, RoutingMethod, factory, hyperparameters_of, make
+from tests.claim_checks import CHECKS, SIZES, check
+
+CLAIMED = [(name, claim) for name in routing for claim in routing[name].claims]
+UNCLAIMED = [
+    ("none", Claim.MASS_CONSERVATION),
+    ("none", Claim.UNIFORM_FIRST),
+    ("random", Claim.CHILD_ORDER),
+    ("random", Claim.PARENT_ORDER),
+    ("random", Claim.UNIFORM_FIRST),
+    ("dynamic", Claim.POSE_TRANSLATION),
+    ("em", Claim.POSE_ROTATION),
+    ("inverted-attention", Claim.POSE_ROTATION),
+    ("inverted-attention", Claim.POSE_TRANSLATION),
+]
+AXES = ("types", "types+positions", "positions", "children")
+COMPETITIVE = [(name, axis) for name in routing if "competition" in hyperparameters_of(name) for axis in AXES]
+
+
+@pytest.mark.parametrize(("name", "claim"), CLAIMED, ids=[f"{name}-{claim.name}" for name, claim in CLAIMED])
+def test_method_keeps_its_claim(name, claim):
+    check(partial(make, name), claim)
+
+
+@pytest.mark.parametrize(("name", "claim"), UNCLAIMED, ids=[f"{name}-{claim.name}" for name, claim in UNCLAIMED])
+def test_method_does_not_have_a_property_that_it_cannot_have(name, claim):
+    with pytest.raises(AssertionError):
+        check(partial(make, name), claim)
+
+
+@pytest.mark.parametrize(("name", "axis"), COMPETITIVE)
+def test_mass_is_conserved_over_whichever_axis_is_chosen(name, axis):
+    check(factory(name, competition=axis), Claim.MASS_CONSERVATION)
+
+
+@pytest.mark.parametrize("name", [name for name in routing if "iterations" in hyperparameters_of(name)])
+@pytest.mark.parametrize("iterations", [1, 2, 5])
+def test_claims_do_not_hang_on_the_number_of_iterations(name, iterations):
+    for claim in routing[name].claims:
+        check(factory(name, iterations=iterations), claim)
+
+
+def test_every_claim_has_a_measurement():
+    assert set(CHECKS) == set(Claim)
+
+
+@pytest.mark.parametrize("name", routing)
+def test_method_names_no_claim_twice(name):
+    assert len(set(routing[name].claims)) == len(routing[name].claims)
+
+
+class Mean(RoutingMethod):
+    """Uniform routing without squashing: has every property but one, once a test has spoilt it."""
+
+    gives_activations = False
+
+    def route(self, votes, activations):
+        return Routed(self.spoilt(votes.sweep().first, votes))
+
+    def spoilt(self, poses, votes):
+        """What the parents are instead."""
+        return poses
+
+
+class LooksAtChildNumbers(Mean):
+    def spoilt(self, poses, votes):
+        return poses + votes.dense()[:, 0]
+
+
+class LooksAtParentNumbers(Mean):
+    def spoilt(self, poses, votes):
+        return poses * torch.arange(1, poses.shape[1] + 1)[:, None]
+
+
+class LooksAtTheBatch(Mean):
+    def spoilt(self, poses, votes):
+        return poses - poses.mean(dim=0)
+
+
+class LooksAtElements(Mean):
+    def spoilt(self, poses, votes):
+        return poses.tanh()
+
+
+class LooksAtElementNumbers(Mean):
+    def spoilt(self, poses, votes):
+        return poses.cumsum(dim=-1)
+
+
+class LooksAtLengths(Mean):
+    def spoilt(self, poses, votes):
+        return squash(poses)
+
+
+class GivesTooMuch(Mean):
+    def route(self, votes, activations):
+        coupling = torch.sigmoid(votes.agreement(votes.sweep().first))
+        return Routed(votes.aggregate(coupling))
+
+
+class CompetesOverTheWrongAxis(Mean):
+    def route(self, votes, activations):
+        return Routed(votes.aggregate(votes.agreement(votes.sweep().first).softmax(dim=1)))
+
+
+class LearnsABias(Mean):
+    def __init__(self, sizes):
+        super().__init__(sizes)
+        self.bias = nn.Parameter(torch.zeros(sizes.pose))
+
+    def spoilt(self, poses, votes):
+        return poses + self.bias
+
+
+class HidesItsCoupling(Mean):
+    def route(self, votes, activations):
+        return Routed(votes.dense().mean(dim=1))
+
+
+class ActivationsByNumber(Mean):
+    gives_activations = True
+
+    def route(self, votes, activations):
+        poses = votes.sweep().first
+        return Routed(poses, length(poses) * torch.arange(poses.shape[1]))
+
+
+BROKEN = [
+    (Claim.CHILD_ORDER, LooksAtChildNumbers),
+    (Claim.PARENT_ORDER, LooksAtParentNumbers),
+    (Claim.PARENT_ORDER, ActivationsByNumber),
+    (Claim.BATCH_INDEPENDENCE, LooksAtTheBatch),
+    (Claim.MASS_CONSERVATION, GivesTooMuch),
+    (Claim.MASS_CONSERVATION, CompetesOverTheWrongAxis),
+    (Claim.MASS_CONSERVATION, HidesItsCoupling),
+    (Claim.POSE_ROTATION, LooksAtElements),
+    (Claim.POSE_ROTATION, LearnsABias),
+    (Claim.POSE_TRANSLATION, LooksAtLengths),
+    (Claim.POSE_SIGNED_PERMUTATION, LooksAtElementNumbers),
+    (Claim.UNIFORM_FIRST, CompetesOverTheWrongAxis),
+    (Claim.UNIFORM_FIRST, HidesItsCoupling),
+]
+
+
+@pytest.mark.parametrize(("claim", "method"), BROKEN, ids=[f"{c.name}-{m.__name__}" for c, m in BROKEN])
+def test_measurement_catches_a_broken_method(claim, method):
+    with pytest.raises(AssertionError):
+        check(method, claim)
+
+
+def test_every_measurement_is_shown_to_fail():
+    assert {claim for claim, _ in BROKEN} == set(Claim)
+
+
+def test_unspoilt_method_passes_everything_that_linear_routing_can():
+    for claim in set(Claim) - {Claim.POSE_TRANSLATION}:  # 6 children of a quarter move a parent by 1.5 times the vector
+        check(Mean, claim)
+
+
+def test_broken_methods_break_nothing_else_that_they_should_have():
+    check(LooksAtLengths, Claim.POSE_ROTATION)
+    check(LooksAtElements, Claim.PARENT_ORDER)
+    check(LooksAtChildNumbers, Claim.MASS_CONSERVATION)
+    check(LearnsABias, Claim.PARENT_ORDER)
+    assert SIZES.parents == 4
