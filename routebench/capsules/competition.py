@@ -106,7 +106,9 @@ class Competition:
             peak = peak.clamp(min=0)
         shares = (grouped - _at_windows(peak, index, grouped)).exp()
         per_window = shares.sum(dim=-1, keepdim=True) if together else shares
-        total = peak.new_zeros(peak.shape).index_add(1, index, per_window.flatten(1, 2))  # batch, cell, parent or 1
+        total = per_window.new_zeros(peak.shape).index_add(
+            1, index, per_window.flatten(1, 2)
+        )  # batch, cell, parent or 1
         if self.orphan:
             total = total + (-peak).exp()
         return (shares / _at_windows(total, index, grouped)).flatten(0, 1)
