@@ -101,7 +101,7 @@ def suite(  # noqa: PLR0917  # click passes them by name
     from routebench.engine.store import Store
     from routebench.engine.suite import load_suite
     from routebench.registry import load_plugin
-    from routebench.spec import parse
+    from routebench.routing.spec import parse
 
     added = [method for spec in plugins for method in load_plugin(spec)["methods"]]
     choices = planning.Choices(tuple(parse(text) for text in methods), tuple(added), data, seeds)

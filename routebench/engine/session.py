@@ -15,7 +15,7 @@ from routebench.engine.progress import kind
 from routebench.engine.provenance import command_line, provenance
 from routebench.engine.store import Store
 from routebench.errors import UserError
-from routebench.spec import params_text
+from routebench.routing.spec import compact
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def write_plan(plan: Plan, store: Store) -> None:
         {
             "cell": cell.key,
             "label": cell.label,
-            "params": params_text(set_params(cell.identity["method"], cell.identity["method_params"])),
+            "params": compact(set_params(cell.identity)),
             "identity": dict(cell.identity),
         }
         for cell in plan.cells

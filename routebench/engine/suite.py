@@ -1,20 +1,20 @@
 """Suites: TOML files that state a question and the experiment that answers it.
 
-    question = "Does routing beat uniform coupling?"
-    version = 1                     # results of different versions are not mixed
-    protocol = "accuracy"
-    [training]                      # as `routebench.recipe.Recipe`; presets and methods may override
-    learning_rate = 1e-3
-    [[methods]]
-    name = "dynamic"                # also: params, iterations, training
-    [[controls]]                    # run whatever methods the user picks
-    name = "cnn"                    # without capsules: says which network stands beside which
-    models = { capsnet = "cnn" }
-    [presets.quick]
-    data = "mnist5k"
-    model = "capsnet-small"         # also: model_params, training, and the protocol's own options
-    iterations = [1, 2, 3]          # the grid of every method that iterates
-    seeds = 3
+question = "Does routing beat uniform coupling?"
+version = 1                     # results of different versions are not mixed
+protocol = "accuracy"
+[training]                      # as `routebench.recipe.Recipe`; presets and methods may override
+learning_rate = 1e-3
+[[methods]]
+name = "dynamic"                # also: params, iterations, training
+[[controls]]                    # run whatever methods the user picks
+name = "cnn"                    # without capsules: says which network stands beside which
+models = { capsnet = "cnn" }
+[presets.quick]
+data = "mnist5k"
+model = "capsnet-small"         # also: model_params, training, and the protocol's own options
+iterations = [1, 2, 3]          # the grid of every method that iterates
+seeds = 3
 """
 
 import tomllib
@@ -170,7 +170,9 @@ def _entry(found: Table) -> Entry:
         params=found.get("params", "a table", table, {}),
         iterations=None if grid is None else tuple(sorted(grid)),
         training=_training(found),
-        models=found.get("models", "a table of names", lambda value: table(value) and all(map(text, value.values())), {}),
+        models=found.get(
+            "models", "a table of names", lambda value: table(value) and all(map(text, value.values())), {}
+        ),
     )
 
 

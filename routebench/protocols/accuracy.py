@@ -25,7 +25,7 @@ class Accuracy(Protocol):
         test_iterations: the numbers of iterations to test with, besides the one trained with.
     """
 
-    options: ClassVar[dict[str, type]] = {"test_iterations": list}
+    options: ClassVar[dict[str, type]] = {"test_iterations": list[int]}
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics on the test split, the training curves, and the arrays `predicted` and `correct`."""

@@ -97,7 +97,7 @@ class Protocol(ABC):
     """One kind of measurement. `request` says which fit a cell stands on, `measure` does the work."""
 
     options: typing.ClassVar[dict[str, type]] = {}
-    """Keys that a suite's preset may set for this protocol, with their types."""
+    """Keys that a suite's preset may set for this protocol, with their types, such as `list[int]`."""
 
     @abstractmethod
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
