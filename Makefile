@@ -43,6 +43,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setup: creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "setup: installing routebench and its dependencies, which takes some minutes on a fresh machine"
-	@$(RUN) pip install --quiet --editable '.[dev]' --constraint constraints.txt
+	@$(RUN) pip install --quiet --quiet --editable '.[dev]' --constraint constraints.txt
 	@touch $@
 	@echo "setup: done"

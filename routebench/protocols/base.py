@@ -81,6 +81,7 @@ class Fit:
     seconds: float
 
 
+@typing.runtime_checkable
 class Context(typing.Protocol):
     """What the engine lends a protocol while it measures."""
 
