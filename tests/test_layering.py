@@ -27,12 +27,13 @@ ARROWS = {
     "losses": "models ops",
     "training": "checkpoint data losses models recipe",
     "protocols": "data models recipe routing training",
-    "engine": "checkpoint data models protocols recipe routing training",
+    "catalogue": "data models routing",  # facts about what is registered
+    "engine": "capsules checkpoint data models protocols recipe routing training",
     "published": "",
     "analysis": "engine published statistics",
     "analyses": "analysis published statistics",
     "report": "analysis statistics",
-    "cli": "catalogue engine report",
+    "cli": "__init__ catalogue engine report routing",  # `__init__`: the version
     "__main__": "cli",
 }
 """For each part of routebench, the parts that it may import besides those for everybody."""
