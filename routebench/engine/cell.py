@@ -1,70 +1,68 @@
-"""The unit of work, of caching and of failure: one point of a suite's grid with one seed."""
+"""One cell, run to its end: whatever happens becomes a record."""
 
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
-METHOD, CONTROL = "method", "control"
+import torch
+
+from routebench.engine.fits import StoreContext
+from routebench.engine.plan import Cell, set_params
+from routebench.engine.store import Store
+from routebench.errors import Diverged, UserError
+from routebench.protocols.base import Measurement
+from routebench.registry import protocols
+from routebench.routing.spec import compact
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Everything that can change a result, and a name for tables.
+def run_cell(
+    cell: Cell, store: Store, device: torch.device, origin: Mapping[str, Any], on_progress: Callable[[float], None]
+) -> dict[str, Any]:
+    """Measures a cell and writes its record, whatever the outcome.
 
-    Args:
-        method: a routing method; for a control without capsules, what it is called.
-        method_params: every hyperparameter but `iterations`, defaults too.
-        iterations: trained with; None where the method has none.
-        role: `method`, or `control` for what a suite runs unasked.
-        training: the recipe, as `dataclasses.asdict` gives it.
-        options: the suite's settings for the protocol.
-        source: a hash of the code that the cell runs through.
-        label: how tables call the method: with those hyperparameters that are not the defaults. No part of identity.
+    Returns:
+        the record. Its status is `ok`, `diverged`, `oom` or `failed`; the reason is one line.
     """
-
-    suite: str
-    suite_version: int
-    protocol: str
-    options: Mapping[str, Any]
-    method: str
-    method_params: Mapping[str, Any]
-    iterations: int | None
-    role: str
-    model: str
-    model_params: Mapping[str, Any]
-    data: str
-    data_fingerprint: str
-    training: Mapping[str, Any]
-    seed: int
-    source: str
-    label: str = field(compare=False)
-
-    @cached_property
-    def identity(self) -> dict[str, Any]:
-        """All fields but the label, as a record holds them."""
-        return {name: value for name, value in vars(self).items() if name in _IDENTITY}
-
-    @cached_property
-    def key(self) -> str:
-        """Names the cell's files."""
-        return digest(self.identity)
-
-    def __str__(self) -> str:
-        iterations = "" if self.iterations is None else f" T={self.iterations}"
-        return f"{self.label}{iterations} seed {self.seed}"
+    started = time.perf_counter()
+    found, status, reason = Measurement([]), "ok", ""
+    try:
+        protocol = protocols[cell.identity["protocol"]]()
+        found = protocol.measure(cell.request(), cell.identity["options"], StoreContext(store, device, on_progress))
+    except Diverged as error:
+        status, reason = "diverged", f"{error} of training"
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        status, reason = "oom", one_line(error)
+    except Exception as error:  # noqa: BLE001  # whatever a method does must not end the suite
+        status, reason = "failed", one_line(error)
+    record = make_record(cell, status, reason, found, {**origin, "seconds": time.perf_counter() - started})
+    store.write_record(record, found.arrays)
+    return record
 
 
-_IDENTITY = tuple(name for name in Cell.__dataclass_fields__ if name != "label")
+def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as it is stored."""
+    return {
+        "schema": 1,
+        "cell": cell.key,
+        "label": cell.label,
+        "params": compact(set_params(cell.identity)),
+        "status": status,
+        "reason": reason,
+        "identity": dict(cell.identity),
+        "metrics": [asdict(metric) for metric in found.metrics],
+        "arrays": f"arrays/{cell.key}.safetensors" if found.arrays else None,
+        "provenance": {**origin, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
+    }
 
 
-def digest(content: Any) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of canonical JSON."""
-    return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
-
-
-def canonical(content: Any) -> str:
-    """JSON that is the same for equal content; what JSON does not know is written as `repr` has it."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), default=repr)
+def one_line(error: BaseException) -> str:
+    """The error's type and message, and the last line of code outside torch that it passed through."""
+    text = " ".join(str(error).split()) or "no message"
+    if isinstance(error, UserError):
+        return text
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
+    where = f" ({frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {text}{where}"

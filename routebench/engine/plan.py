@@ -1,219 +1,209 @@
-"""What is to be run: a suite, a preset and the user's choices give an ordered list of cells."""
+"""From a suite, a preset and the user's choices to the list of cells that will be run."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from itertools import chain
-from pathlib import Path
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from routebench.capsules import Sizes
 from routebench.data import load
-from routebench.engine.cell import CONTROL, METHOD, Cell, digest
-from routebench.engine.source import defining_module, source_hash
+from routebench.engine.source import source_hash
 from routebench.engine.suite import Entry, Preset, Suite
 from routebench.errors import UserError, nearest, unknown
+from routebench.models.facts import Facts
+from routebench.protocols.base import FitRequest
+from routebench.recipe import Recipe
 from routebench.registry import models, protocols, routing
-from routebench.routing import hyperparameters_of, make
-from routebench.routing.spec import MethodSpec, parse
+from routebench.routing import hyperparameters_of
+from routebench.routing.make import factory
+from routebench.routing.spec import MethodSpec
 
-UNASKED = ("uniform", "random")
-"""Controls of every suite, besides one iteration of each iterative method and those that the suite names."""
+METHOD, CONTROL = "method", "control"
+CONTROLS = ("uniform", "random")
+"""Routing methods that every suite runs unasked, beside one iteration of each iterative method."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a suite's grid with one seed. `identity` is everything that can change its result."""
+
+    identity: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """16 hex digits that no other identity has."""
+        return digest(self.identity)
+
+    @property
+    def label(self) -> str:
+        """How the method is named in tables: with the hyperparameters that differ from its defaults."""
+        return str(MethodSpec(self.identity["method"], set_params(self.identity)))
+
+    def __str__(self) -> str:
+        iterations = self.identity["iterations"]
+        steps = "" if iterations is None else f" T={iterations}"
+        return f"{self.label}{steps} seed {self.identity['seed']}"
+
+    def request(self) -> FitRequest:
+        """The trained model that the cell stands on."""
+        known = self.identity
+        routed = known["routed"]
+        recipe: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in known["training"].items()
+        }
+        params = dict(known["method_params"])
+        if known["iterations"] is not None:
+            params["iterations"] = known["iterations"]
+        return FitRequest(
+            model=known["model"],
+            model_params=known["model_params"],
+            method=known["method"] if routed else None,
+            method_params=params if routed else {},
+            iterations=known["iterations"],
+            data=known["data"],
+            recipe=Recipe(**recipe),
+            seed=known["seed"],
+        )
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line says.
+    """What the user asked for beside suite and preset.
 
     Args:
-        methods: specs, `NAME[key=value]`; empty for those of the suite.
-        added: methods that plug-ins register; they run where no method is named.
-        broken: plug-in files that failed to import, with the reason.
-        data: in place of the preset's.
-        seeds: in place of the preset's.
+        methods: run these instead of the suite's; empty for the suite's.
+        added: methods to run beside the suite's.
+        data: instead of the preset's.
+        seeds: instead of the preset's.
     """
 
-    methods: tuple[str, ...] = ()
+    methods: tuple[MethodSpec, ...] = ()
     added: tuple[str, ...] = ()
-    broken: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
     seeds: int | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Cells in the order in which they run: every method once before any seed twice.
-
-    Args:
-        settings: a hash of what all cells share, which plans must share to be read as one.
-        broken: methods that cannot run because their plug-in failed to import, with the reason.
-    """
+    """What will be run."""
 
     suite: Suite
     preset: Preset
-    data: str
-    cells: tuple[Cell, ...]
-    settings: str
-    broken: Mapping[str, str]
+    cells: tuple[Cell, ...] = field(repr=False)
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A line of the grid before it is spread over seeds."""
-
-    method: str
-    params: Mapping[str, Any]
-    iterations: int | None
-    role: str
-    model: str
-    training: Mapping[str, Any]
-    source: str
-    label: str
-
-
-def make_plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
-    """The plan of one run. Nothing is written.
+def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
+    """All cells, ordered so that every method is run once before any is run with a second seed.
 
     Raises:
-        UserError: a name is unknown, a hyperparameter is not allowed, or the data cannot be read.
+        UserError: a name, a hyperparameter or an option is unknown, or a value is not allowed.
     """
-    preset = suite.preset(preset_name)
-    if preset.model not in models:
-        raise unknown("model", preset.model, models)
-    controls = _controls(suite)
-    methods, broken = _methods(suite, choices, {control.name for control in controls})
-    rows = list(
-        chain(
-            *(_rows(suite, preset, control, CONTROL) for control in controls),
-            *(_rows(suite, preset, method, METHOD) for method in methods),
-            (_broken_row(suite, preset, spec, file) for spec, file in broken),
-        )
-    )
-    data = choices.data or preset.data
-    fingerprint = load(data).fingerprint
-    shared = {
+    preset = _chosen(suite.preset(preset_name), choices)
+    if suite.protocol not in protocols:
+        raise UserError(f"{suite.file}: unknown protocol {suite.protocol!r}{nearest(suite.protocol, protocols)}")
+    entries = _entries(suite, preset, choices)
+    fingerprint = load(preset.data).fingerprint
+    points = [_identity(suite, preset, entry, role, fingerprint) for entry, role in entries]
+    cells: dict[str, Cell] = {}
+    for seed in range(preset.seeds):
+        for point, grid in points:
+            for iterations in grid:
+                cell = Cell({**point, "iterations": iterations, "seed": seed})
+                cells.setdefault(cell.key, cell)
+    return Plan(suite, preset, tuple(cells.values()))
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """The first 16 hex digits of the SHA-256 of the content's canonical JSON."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def set_params(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell's hyperparameters that differ from the method's defaults; all of them if the method is not at hand."""
+    method, params = identity["method"], identity["method_params"]
+    if not identity["routed"] or method not in routing:
+        return dict(params)
+    defaults = hyperparameters_of(method)
+    return {key: params[key] for key in sorted(params) if key not in defaults or defaults[key] != params[key]}
+
+
+def _chosen(preset: Preset, choices: Choices) -> Preset:
+    if choices.seeds is not None:
+        preset = replace(preset, seeds=choices.seeds)
+    return preset if choices.data is None else replace(preset, data=choices.data)
+
+
+def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry, str]]:
+    """Methods first, then controls that are not among them, each with its role."""
+    own = {entry.name: entry for entry in suite.methods}
+    controls = {name: Entry(name) for name in CONTROLS} | {entry.name: entry for entry in suite.controls}
+    if choices.methods:
+        methods = [_from_spec(spec, own.get(spec.name) or controls.get(spec.name)) for spec in choices.methods]
+    else:
+        methods = [*suite.methods, *(Entry(name) for name in choices.added if name not in own)]
+    kept = [
+        entry
+        for entry in controls.values()
+        if entry not in methods and (not entry.models or preset.model in entry.models)
+    ]
+    for entry in (*methods, *kept):
+        if not entry.models:
+            _check_method(entry)
+    roles = [*((entry, CONTROL if entry in controls.values() else METHOD) for entry in methods)]
+    return [*roles, *((entry, CONTROL) for entry in kept)]
+
+
+def _from_spec(spec: MethodSpec, own: Entry | None) -> Entry:
+    """A method from the command line: what is not set there is as the suite has it."""
+    params = dict(spec.params)
+    fixed = params.pop("iterations", None)
+    if fixed is not None and (not isinstance(fixed, int) or isinstance(fixed, bool) or fixed < 1):
+        raise UserError(f"routing method {spec.name!r}: iterations must be an integer of at least 1, got {fixed!r}")
+    entry = own if own is not None else Entry(spec.name)
+    if entry.models:
+        raise UserError(f"{spec.name!r} is a network without routing; it runs beside every method, unasked")
+    grid = entry.iterations if fixed is None else (fixed,)
+    return replace(entry, params={**entry.params, **params}, iterations=grid)
+
+
+def _check_method(entry: Entry) -> None:
+    if entry.name not in routing:
+        raise unknown("routing method", entry.name, routing)
+    factory(entry.name, **entry.params)
+
+
+def _identity(
+    suite: Suite, preset: Preset, entry: Entry, role: str, fingerprint: str
+) -> tuple[dict[str, Any], Sequence[int | None]]:
+    """A cell's identity but for iterations and seed, and the grid of iterations."""
+    routed = not entry.models
+    model = preset.model if routed else entry.models[preset.model]
+    facts: Facts = models[model].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
+    if facts.routed != routed:
+        wanted = "a capsule network" if routed else "a network without capsules"
+        raise UserError(f"{suite.file}: preset {preset.name}, {entry.name}: expected {wanted}, got model {model!r}")
+    defaults = hyperparameters_of(entry.name) if routed else {}
+    iterative = "iterations" in defaults
+    defaults.pop("iterations", None)
+    # One iteration is every iterative method's own control, whatever the grid.
+    grid: Sequence[int | None] = sorted({1, *(entry.iterations or preset.iterations)}) if iterative else [None]
+    code: list[Callable[..., Any] | str] = [protocols[suite.protocol], models[model], "routebench.training"]
+    if routed:
+        code.append(routing[entry.name])
+    identity = {
         "suite": suite.name,
         "suite_version": suite.version,
         "protocol": suite.protocol,
         "options": dict(preset.options),
-        "data": data,
+        "method": entry.name,
+        "method_params": {**defaults, **entry.params},
+        "routed": routed,
+        "role": role,
+        "model": model,
+        "model_params": dict(preset.model_params) if routed else {},
+        "data": preset.data,
         "data_fingerprint": fingerprint,
+        "training": asdict(suite.recipe(preset.training, entry.training)),
+        "source": source_hash(*code),
     }
-    seeds = range(preset.seeds if choices.seeds is None else choices.seeds)
-    cells = [_cell(row, preset, shared, seed) for seed in seeds for row in rows]
-    training = asdict(suite.recipe(preset.training))
-    return Plan(
-        suite=suite,
-        preset=preset,
-        data=data,
-        cells=tuple({cell.key: cell for cell in cells}.values()),
-        settings=digest({**shared, "training": training, "model_params": dict(preset.model_params)}),
-        broken={spec.name: choices.broken[file] for spec, file in broken},
-    )
-
-
-def _cell(row: _Row, preset: Preset, shared: Mapping[str, Any], seed: int) -> Cell:
-    return Cell(
-        **shared,
-        method=row.method,
-        method_params=row.params,
-        iterations=row.iterations,
-        role=row.role,
-        model=row.model,
-        model_params=dict(preset.model_params) if row.model == preset.model else {},
-        training=row.training,
-        seed=seed,
-        source=row.source,
-        label=row.label,
-    )
-
-
-def _controls(suite: Suite) -> list[Entry]:
-    named = {control.name for control in suite.controls}
-    return [*(Entry(name) for name in UNASKED if name not in named), *suite.controls]
-
-
-def _methods(
-    suite: Suite, choices: Choices, controls: set[str]
-) -> tuple[list[Entry], list[tuple[MethodSpec, str]]]:
-    """The methods to run, and those of broken plug-ins with their file. A control that is named runs as control."""
-    known = {entry.name: entry for entry in suite.methods}
-    if not choices.methods:
-        entries = [*suite.methods, *(Entry(name) for name in choices.added if name not in known)]
-        broken = [(MethodSpec(Path(file).stem), file) for file in choices.broken]
-        return [entry for entry in entries if entry.name not in controls], broken
-    entries, broken = [], []
-    for spec in map(parse, choices.methods):
-        if spec.name in controls and not spec.params:
-            continue
-        if spec.name not in routing and choices.broken:
-            broken.append((spec, next(iter(choices.broken))))
-            continue
-        if spec.name not in routing:
-            raise unknown("routing method", spec.name, {*routing, *controls})
-        base = known.get(spec.name, Entry(spec.name))
-        entries.append(Entry(spec.name, {**base.params, **spec.params}, base.iterations, base.training))
-    return entries, broken
-
-
-def _rows(suite: Suite, preset: Preset, entry: Entry, role: str) -> Iterator[_Row]:
-    training = asdict(suite.recipe(preset.training, entry.training))
-    if entry.models:
-        model = _stand_in(suite, preset, entry)
-        source = _source(suite, model, None)
-        yield _Row(entry.name, {}, None, role, model, training, source, entry.name)
-        return
-    params, label, iterative = _resolve(entry)
-    source = _source(suite, preset.model, entry.name)
-    for iterations in _grid(preset, entry) if iterative else [None]:
-        yield _Row(entry.name, params, iterations, role, preset.model, training, source, label)
-
-
-def _stand_in(suite: Suite, preset: Preset, entry: Entry) -> str:
-    if preset.model not in entry.models:
-        raise UserError(f"{suite.file}: control {entry.name!r}: expected a model beside {preset.model!r}, got none")
-    model = entry.models[preset.model]
-    if model not in models:
-        raise unknown("model", model, models)
-    return model
-
-
-def _resolve(entry: Entry) -> tuple[dict[str, Any], str, bool]:
-    """All hyperparameters but `iterations`, the label, and whether the method iterates."""
-    if not isinstance(routing[entry.name], type):
-        raise UserError(f"routing method {entry.name!r}: expected a class derived from RoutingMethod, got a function")
-    defaults = hyperparameters_of(entry.name)
-    for key in entry.params:
-        if key not in defaults:
-            raise UserError(f"method {entry.name!r} has no hyperparameter {key!r}{nearest(key, defaults)}")
-    if entry.params:
-        make(entry.name, Sizes(2, 2, 4), **entry.params)  # reports a value that is not allowed
-    iterative = "iterations" in defaults
-    params = {key: entry.params.get(key, default) for key, default in defaults.items() if key != "iterations"}
-    changed = {key: value for key, value in params.items() if value != defaults[key]}
-    return params, str(MethodSpec(entry.name, changed)), iterative
-
-
-def _grid(preset: Preset, entry: Entry) -> list[int]:
-    """Iterations to train with: pinned by the method's spec, its own grid, or the preset's; 1 is the control."""
-    if "iterations" in entry.params:
-        return sorted({1, entry.params["iterations"]})
-    return sorted({1, *(entry.iterations or preset.iterations)})
-
-
-def _source(suite: Suite, model: str, method: str | None) -> str:
-    """Of a measured cell: fit and protocol."""
-    return source_hash(*fit_modules(model, method), defining_module(protocols[suite.protocol]))
-
-
-def fit_modules(model: str, method: str | None) -> list[str]:
-    """The modules that a trained model comes from."""
-    entries = [models[model], *([] if method is None else [routing[method]])]
-    return ["routebench.training", *map(defining_module, entries)]
-
-
-def _broken_row(suite: Suite, preset: Preset, spec: MethodSpec, file: str) -> _Row:
-    """Of a method whose plug-in does not import: it is planned, so that its failure is a record."""
-    training = asdict(suite.recipe(preset.training))
-    source = digest(Path(file.partition(":")[0]).read_bytes())
-    return _Row(spec.name, dict(spec.params), None, METHOD, preset.model, training, source, str(spec))
-
+    return json.loads(json.dumps(identity)), grid

@@ -1,100 +1,90 @@
-"""A hash of the code that a result runs through, so that editing one method retrains that method and nothing else."""
+"""A fingerprint of the code that a result runs through, so that a change of the code never serves old results."""
 
 import ast
 import hashlib
-import importlib.util
+import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-UNCOUNTED = ("routebench", "routebench.errors", "routebench.registry", "routebench.claims")
-"""Modules that everything imports and that cannot change a number."""
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def source_hash(*modules: str) -> str:
-    """Sixteen hexadecimal digits over modules and all that they import from their own packages, however indirectly.
+def source_hash(*entries: Callable[..., Any] | str) -> str:
+    """16 hex digits over the given objects' files (or modules, by name) and all of routebench that they import.
 
-    Imports are read off the source. Comments, docstrings and layout do not count.
-
-    Args:
-        modules: names of imported modules; a plug-in file is one, and so are the files beside it that it imports.
+    Comments, blank lines and docstrings do not count.
     """
-    found = _closure(modules)
-    lines = (f"{name} {_meaning(file)}" for name, file in sorted(found.items()))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    files = {file for entry in entries for file in _reachable(_file_of(entry))}
+    digest = hashlib.sha256()
+    for name, file in sorted((_name(file), file) for file in files):
+        digest.update(f"{name}\n{_code(file)}\n".encode())
+    return digest.hexdigest()[:16]
 
 
-def defining_module(entry: Callable[..., Any]) -> str:
-    """The module whose source defines a registered class or function."""
-    return str(entry.__module__)
+def _file_of(entry: Callable[..., Any] | str) -> Path:
+    module = entry if isinstance(entry, str) else entry.__module__
+    file = sys.modules[module].__file__ if module in sys.modules else None
+    if file is None:
+        file = inspect.getfile(entry) if not isinstance(entry, str) else str(_module_file(entry))
+    return Path(file).resolve()
 
 
 @cache
-def _closure(modules: tuple[str, ...]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    waiting = [(name, file) for name in modules if (file := _file_of_loaded(name)) is not None]
+def _reachable(start: Path) -> frozenset[Path]:
+    """The file and every file of the package that it imports, directly or not."""
+    found, waiting = {start}, [start]
     while waiting:
-        name, file = waiting.pop()
-        if name not in found and name not in UNCOUNTED:
-            found[name] = file
-            waiting += _imports(name, file)
-    # A plug-in's module is named after the place of its file, which must not count.
-    return {file.name if name.startswith("routebench_plugin_") else name: file for name, file in found.items()}
+        for file in _imported(waiting.pop()) - found:
+            found.add(file)
+            waiting.append(file)
+    return frozenset(found)
 
 
-def _file_of_loaded(name: str) -> Path | None:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return None if file is None else Path(file)
-
-
-def _imports(name: str, file: Path) -> Iterator[tuple[str, Path]]:
-    """The modules that a file imports, where they belong to its package, to routebench or to its folder."""
-    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    for imported in _imported_names(ast.parse(file.read_bytes()), package):
-        found = _locate(imported, {"routebench", name.partition(".")[0]}, file.parent)
-        if found is not None:
-            yield imported, found
-
-
-def _imported_names(tree: ast.Module, package: str) -> Iterator[str]:
-    for node in ast.walk(tree):
+@cache
+def _imported(file: Path) -> frozenset[Path]:
+    """The files of this package that one file imports. A package's `__init__` stands for the names it passes on."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            module = ".".join([*above, *([node.module] if node.module else [])])
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(_files(name for name in names if name.split(".")[0] == PACKAGE.name))
+
+
+def _files(names: Iterable[str]) -> Iterable[Path]:
+    for name in names:
+        file = _module_file(name)
+        # The top-level package and the registry know every method by name; following them would reach all of them.
+        if file is not None and file not in (PACKAGE / "__init__.py", PACKAGE / "registry.py"):
+            yield file
+
+
+def _module_file(name: str) -> Path | None:
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.is_file():
+            return file
+    return None
+
+
+def _name(file: Path) -> str:
+    return file.relative_to(PACKAGE).as_posix() if file.is_relative_to(PACKAGE) else file.name
 
 
 @cache
-def _find(name: str) -> Path | None:
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None  # a name in a module, rather than a module
-    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
-
-
-def _locate(name: str, packages: set[str], folder: Path) -> Path | None:
-    if name.partition(".")[0] in packages:
-        found = _find(name)
-        return found if found is not None and found.suffix == ".py" else None
-    beside = folder / f"{name}.py"
-    return beside if beside.is_file() else None
-
-
-@cache
-def _meaning(file: Path) -> str:
-    """The hash of a file's code without docstrings, comments and layout."""
-    tree = ast.parse(file.read_bytes())
+def _code(file: Path) -> str:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [line for line in node.body if not _is_text(line)] or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
-
-
-def _is_text(line: ast.stmt) -> bool:
-    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and isinstance(line.value.value, str)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:]
+    return ast.dump(tree)
