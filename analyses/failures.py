@@ -33,7 +33,7 @@ def failures(runs: Runs) -> Analysis | None:
     else:
         reading = f"All {wording.plural(total, 'planned run')} finished."
     return Analysis(
-        title="What failed",
+        title="What failed" if missing else "Nothing failed",
         reading=reading,
         table=table,
         columns=(

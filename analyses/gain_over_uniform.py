@@ -65,7 +65,7 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel("points of test accuracy above uniform")
+    axes.set_xlabel("points above uniform")
 
 
 def _limits(table: DataFrame) -> tuple[float, float]:

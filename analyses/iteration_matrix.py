@@ -74,7 +74,7 @@ def _draw(axes: Axes, table: DataFrame, label: str, limits: tuple[float, float])
         if trained in matrix.columns:
             column = list(matrix.columns).index(trained)
             axes.plot(*_box(column, row), color=INK, linewidth=1.6, clip_on=False)
-    axes.set(xlabel="tested with T′", ylabel="trained with T", title=label)
+    axes.set(xlabel="tested with T′", ylabel="trained with T", title=label.replace("[", "\n[").replace(",", ",\n"))
     axes.tick_params(length=0, rotation=0)
 
 
@@ -92,7 +92,7 @@ def _reading(table: DataFrame) -> str:
             continue
         worst = part.iloc[int(change.argmin())]
         if change.min() > -0.5:
-            sentences.append(f"{label} changes by less than half a point whatever T′ is")
+            sentences.append(f"{label} loses less than half a point whatever T′ is")
         else:
             sentences.append(
                 f"{label} loses up to {-change.min():.1f} points (trained with T={worst['iterations']}, "

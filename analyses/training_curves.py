@@ -13,6 +13,7 @@ from routebench.analysis.palette import MUTED
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
 from routebench.registry import analyses
 
+ONE_EPOCH = "One epoch was trained, so there is no course to see yet."
 CURVES = {"held_out_accuracy": "Held-out accuracy, %", "train_loss": "Training loss (log scale)"}
 
 
@@ -49,6 +50,7 @@ def training_curves(runs: Runs) -> Analysis | None:
         ),
         notes=(
             "Each method at its T with the highest mean test accuracy; the table has all. Bands: all seeds.",
+            "Losses of different kinds (see the training recipe) cannot be compared with each other.",
             "Held-out images are part of the training data and were not trained on; no test image is in these curves.",
         ),
         alternative=f"Curves of held-out accuracy and training loss over epochs. {reading}",
@@ -81,11 +83,13 @@ def _draw(axes: Axes, curves: DataFrame, metric: str, runs: Runs) -> None:
         sns.lineplot(data=line, x="epoch", y="mean", ax=axes, color=colour, marker=marker)
         axes.fill_between(line["epoch"], line["low"], line["high"], color=colour, alpha=0.12, linewidth=0)
         ends[str(label)] = float(line["mean"].iloc[-1])
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    last = float(curves["epoch"].max())
+    axes.set_xlim(min(0.5, last - 1), last + 0.03 * last)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_title(CURVES[metric])
     axes.set_ylabel("")
     if ends:
-        label_ends(axes, float(curves["epoch"].max()), ends, runs.colours, gap=0.11)
+        label_ends(axes, last, ends, runs.colours, gap=0.11)
 
 
 def _reading(curves: DataFrame) -> str:
@@ -100,7 +104,7 @@ def _reading(curves: DataFrame) -> str:
     if rising:
         names = wording.listed(rising, 8)
         return f"Still gaining over half a point in the last epoch, so cut short by the budget: {names}."
-    return "In the last epoch no method gained more than half a point on held-out images." if done else ""
+    return "In the last epoch no method gained more than half a point on held-out images." if done else ONE_EPOCH
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +20,7 @@ from routebench.analysis.palette import GRID, INK, MUTED, ON_DARK, PAPER
 WIDTH = 4.8  # inches: with 10 pt text, legible when a phone shows it 340 pixels wide
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 
+TICKS = (0, 20, 40, 60, 70, 80, 85, 90, 95, 97, 98, 99, 99.5, 99.9)  # %
 LEADER = {"arrowstyle": "-", "lw": 0.7, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
 
 STYLE: Mapping[str, Any] = {
@@ -119,7 +120,7 @@ def accuracy_axis(axes: Axes, values: Sequence[float]) -> None:
     """
     seen = [value for value in values if math.isfinite(value)]
     low, high = min(seen, default=0.0), min(max(seen, default=100.0), 100.0)
-    if high - low <= 12:
+    if high - low <= 20:
         margin = max(0.08 * (high - low), 0.2)
         axes.set_ylim(low - margin, min(high + margin, 100.3))
         return
@@ -134,9 +135,21 @@ def accuracy_axis(axes: Axes, values: Sequence[float]) -> None:
     axes.set_yscale("function", functions=(squeezed, stretched))
     bottom = max(0.0, low - 0.15 * (100 - low))
     axes.set_ylim(bottom, 100 - floor)
-    ticks = [tick for tick in (0, 20, 50, 80, 90, 95, 98, 99, 99.5, 99.9) if bottom <= tick <= 100 - floor]
+    ticks = _apart([tick for tick in TICKS if bottom <= tick <= 100 - floor], squeezed)
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.yaxis.set_minor_locator(mpl.ticker.NullLocator())
+
+
+def _apart(ticks: list[float], scale: Callable[[np.ndarray], np.ndarray]) -> list[float]:
+    """The ticks, from the highest down, that are not too close to the one above for their numbers to be read."""
+    if not ticks:
+        return []
+    height = scale(np.array(ticks))
+    kept = [len(ticks) - 1]
+    for place in range(len(ticks) - 2, -1, -1):
+        if height[kept[-1]] - height[place] >= 0.08 * np.ptp(height):
+            kept.append(place)
+    return [ticks[place] for place in reversed(kept)]
 
 
 def to_svg(figure: Figure) -> str:

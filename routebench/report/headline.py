@@ -104,8 +104,8 @@ def _matters(runs: Runs, best: Row, found: Comparison) -> tuple[str, ...]:
     ahead = int(((others["p_holm"] < ALPHA) & (others["gain"] > 0)).sum())
     behind = int(((others["p_holm"] < ALPHA) & (others["gain"] < 0)).sum())
     sentences.append(
-        f"Of {wording.plural(len(others), 'routing configuration')}, {ahead} {_be(ahead)} significantly better than "
-        f"uniform and {behind} {_be(behind)} significantly worse."
+        f"Of {wording.plural(len(others), 'routing configuration')}, {_many(ahead)} significantly better than "
+        f"uniform and {_many(behind)} significantly worse."
     )
     if not math.isnan(found.detectable):
         sentences.append(f"Differences below about {found.detectable:.2f} points would likely go unnoticed here.")
@@ -124,8 +124,8 @@ def _iterating(runs: Runs, best: Row, found: Comparison) -> tuple[str, ...]:
     return (f"Against a single iteration of the same method: {wording.gain_with_interval(row)} points, {verdict}.",)
 
 
-def _be(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _many(number: int) -> str:
+    return {0: "none is", 1: "one is"}.get(number, f"{number} are")
 
 
 def _equals(p_value: float) -> str:

@@ -82,7 +82,9 @@ def _made(
     finished = sorted(str(record["provenance"]["finished"]) for record in records if _finished(record))
     facts = [
         Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1),
-        Fact("test images", f"{test_samples:,}, looked at once per run" if test_samples else "unknown"),
+        Fact(
+            "test images", f"{test_samples:,}, never trained on and never used to select" if test_samples else "unknown"
+        ),
         Fact("weights tested", "; ".join(SELECTION.get(rule, rule) for rule in selections) or "unknown"),
         Fact("seeds", f"{', '.join(map(str, seeds))}: each fixes initial weights, batch order and augmentation"),
         Fact("network", f"{runs.model}; controls may have their own, see the table"),

@@ -17,7 +17,7 @@ def test_a_clear_winner_that_beats_uniform_is_said_to() -> None:
     said = answer(dynamic=97.5, em=92.0, uniform=90.0)
     assert said.startswith("dynamic is best here; routing gains 7.")
     assert "cannot be told apart" not in said
-    assert "2 are significantly better than uniform and 0 are significantly worse" in said
+    assert "2 are significantly better than uniform and none is significantly worse" in said
 
 
 def test_a_lead_within_noise_is_not_called_one() -> None:
