@@ -3,5 +3,8 @@
 from routebench.models.build import build
 from routebench.models.facts import Facts, facts
 from routebench.models.network import CapsuleNetwork, Output, set_iterations, set_progress
+from routebench.registry import models as registry
 
-__all__ = ["CapsuleNetwork", "Facts", "Output", "build", "facts", "set_iterations", "set_progress"]
+register = registry.register
+
+__all__ = ["CapsuleNetwork", "Facts", "Output", "build", "facts", "register", "set_iterations", "set_progress"]

@@ -1,5 +1,8 @@
 """Protocols: one kind of measurement each."""
 
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
+from routebench.registry import protocols as registry
 
-__all__ = ["Context", "Fit", "FitRequest", "Measurement", "Metric", "Protocol"]
+register = registry.register
+
+__all__ = ["Context", "Fit", "FitRequest", "Measurement", "Metric", "Protocol", "register"]

@@ -1,0 +1,50 @@
+"""What `import routebench` promises. A name that goes or comes changes this file, and so the review."""
+
+import importlib.metadata
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import routebench
+
+
+def test_public_names_are_these():
+    assert sorted(routebench.__all__) == [
+        "Routed",
+        "RoutingMethod",
+        "Sizes",
+        "Votes",
+        "analyses",
+        "datasets",
+        "load_results",
+        "models",
+        "protocols",
+        "routing",
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(routebench.__all__))
+def test_public_name_is_there_and_explained(name):
+    assert inspect.getdoc(getattr(routebench, name))
+
+
+@pytest.mark.parametrize("kind", ["analyses", "datasets", "models", "protocols", "routing"])
+def test_every_kind_of_plugin_registers_in_one_way(kind):
+    assert callable(getattr(routebench, kind).register)
+
+
+def test_star_import_brings_the_public_names():
+    code = "from routebench import *; print(RoutingMethod.__name__, routing.register.__name__, load_results.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "RoutingMethod register load_results\n"
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'invented'"):
+        _ = routebench.invented
+
+
+def test_version_is_that_of_the_installation():
+    assert routebench.__version__ == importlib.metadata.version("routebench")
