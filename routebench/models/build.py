@@ -1,5 +1,6 @@
 """From a model's name to a network."""
 
+import inspect
 from typing import Any
 
 from torch import nn
@@ -45,6 +46,6 @@ def build(
 
 
 def _hint(builder: Any, params: dict[str, Any]) -> str:
-    known = [name for name in builder.__code__.co_varnames if name not in ("routing", "shape", "classes")]
+    known = [name for name in inspect.signature(builder).parameters if name not in ("routing", "shape", "classes")]
     wrong = [name for name in params if name not in known]
     return nearest(wrong[0], known) if wrong and known else ""

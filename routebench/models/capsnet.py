@@ -23,7 +23,7 @@ def capsnet(
 
     Args:
         routing: makes the routing method of the class capsules.
-        shape: (channels, height, width) of the images; at least 25 x 25.
+        shape: (channels, height, width) of the images; at least 17 x 17.
         classes: number of classes.
         decoder: add the reconstruction network, 512 - 1024 - pixels.
     """
