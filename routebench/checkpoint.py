@@ -4,9 +4,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+
+
+class DamagedCheckpoint(Exception):
+    """A file holds no checkpoint, or not one of this run."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,18 @@ class Checkpoint:
 
     @staticmethod
     def read(file: Path) -> "Checkpoint":
-        """Reads a file that `write` has written."""
+        """Reads a file that `write` has written.
+
+        Raises:
+            DamagedCheckpoint: the file is something else, or only a part of it.
+        """
         parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimiser": {}, "best": {}}
-        with safe_open(file, framework="pt") as opened:
-            notes = dict(opened.metadata() or {})
-            for key in opened.keys():  # noqa: SIM118  # not a dict
-                part, name = key.split("/", 1)
-                parts[part][name] = opened.get_tensor(key)
+        try:
+            with safe_open(file, framework="pt") as opened:
+                notes = dict(opened.metadata() or {})
+                for key in opened.keys():  # noqa: SIM118  # not a dict
+                    part, name = key.split("/", 1)
+                    parts[part][name] = opened.get_tensor(key)
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise DamagedCheckpoint(f"{file.name}: {error}") from error
         return Checkpoint(parts["weights"], parts["optimiser"], parts["best"], notes)

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from routebench.checkpoint import Checkpoint
+from routebench.checkpoint import Checkpoint, DamagedCheckpoint
 from routebench.data.augment import augmentations
 from routebench.data.dataset import Images, TrainingData
 from routebench.errors import Diverged, UserError
@@ -54,7 +56,8 @@ def fit(
 
     Args:
         network: with freshly drawn weights.
-        checkpoint: a file that is written after every epoch, and read first if it is there.
+        checkpoint: a file that is written after every epoch, and read first if it is there. One that cannot be read
+            is renamed to `.damaged`, with a warning, and the run starts anew.
         on_progress: called with the share of the run that is done.
 
     Returns:
@@ -156,14 +159,21 @@ class _Loop:
         Checkpoint(self.network.state_dict(), _moments(self.optimiser), self.best, notes).write(file)
 
     def resume(self, file: Path | None) -> list[Epoch]:
-        """Goes on from a checkpoint, if there is one."""
+        """Goes on from a checkpoint, if there is one. A damaged one is set aside, and the run starts anew."""
         if file is None or not file.exists():
             return []
-        found = Checkpoint.read(file)
+        try:
+            found = Checkpoint.read(file)
+            epochs = _epochs_of(found, self.network)
+        except DamagedCheckpoint as error:
+            aside = file.with_name(f"{file.name}.damaged")
+            os.replace(file, aside)
+            warnings.warn(f"training starts anew, because {error}; the file is now {aside.name}", stacklevel=3)
+            return []
         self.network.load_state_dict(found.weights)
         _restore_moments(self.optimiser, found.optimiser)
         self.best = {name: value.to(self.device) for name, value in found.best.items()}
-        return [Epoch(**epoch) for epoch in json.loads(found.notes["epochs"])]
+        return epochs
 
 
 @dataclass(frozen=True)
@@ -220,6 +230,17 @@ class _DivergenceWatch:
     def raise_if_bad(self) -> None:
         if (step := int(self.first_bad)) >= 0:
             raise Diverged(step)
+
+
+def _epochs_of(found: Checkpoint, network: nn.Module) -> list[Epoch]:
+    """The epochs that a checkpoint of this network has behind it."""
+    saved = {name: value.shape for name, value in found.weights.items()}
+    if saved != {name: value.shape for name, value in network.state_dict().items()}:
+        raise DamagedCheckpoint("the checkpoint is of another network")
+    try:
+        return [Epoch(**epoch) for epoch in json.loads(found.notes["epochs"])]
+    except (KeyError, ValueError, TypeError) as error:
+        raise DamagedCheckpoint(f"the checkpoint has no readable epochs: {error!r}") from error
 
 
 def _scaled(pixels: Tensor, layout: torch.memory_format) -> Float[Tensor, "batch channel height width"]:
