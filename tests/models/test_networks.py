@@ -1,0 +1,156 @@
+"""What holds of every network with every routing method."""
+
+import pytest
+import torch
+
+from routebench.errors import UserError
+from routebench.models import build, set_iterations, set_progress
+from routebench.models.network import count_parameters, routing_methods
+from routebench.registry import models, routing
+from routebench.routing import hyperparameters_of
+from tests.references.problem import assert_close
+
+SHAPE = (1, 28, 28)
+ROUTED = [name for name in models if models[name].facts.routed]
+PLAIN = [name for name in models if not models[name].facts.routed]
+SMALL = [("capsnet-small", method) for method in routing]
+ALL = [*SMALL, ("capsnet", "dynamic"), *((name, None) for name in PLAIN)]
+
+
+def network_of(model, method, shape=SHAPE, **params):
+    return build(model, shape=shape, classes=10, method=method, method_params=params)
+
+
+def ids(pairs):
+    return [f"{model}-{method}" for model, method in pairs]
+
+
+@pytest.mark.parametrize(("model", "method"), ALL, ids=ids(ALL))
+def test_an_image_is_judged_the_same_alone_and_in_a_batch(model, method):
+    network = network_of(model, method).double().eval()
+    images = torch.rand(3, *SHAPE, dtype=torch.float64)
+    with torch.no_grad():
+        together = network(images)
+        alone = [network(image[None]) for image in images]
+    assert_close(torch.cat([output.scores for output in alone]), together.scores)
+    assert_close(torch.cat([output.logits for output in alone]), together.logits)
+
+
+@pytest.mark.parametrize(("model", "method"), ALL, ids=ids(ALL))
+def test_scores_are_probabilities_of_every_class(model, method):
+    with torch.no_grad():
+        output = network_of(model, method)(torch.rand(2, *SHAPE))
+    assert tuple(output.scores.shape) == tuple(output.logits.shape) == (2, 10)
+    assert bool((output.scores >= 0).all()) and bool((output.scores <= 1).all())
+
+
+@pytest.mark.parametrize(("model", "method"), SMALL, ids=ids(SMALL))
+def test_logits_are_the_log_odds_of_the_scores(model, method):
+    with torch.no_grad():
+        output = network_of(model, method)(torch.rand(2, *SHAPE))
+    assert_close(output.logits.sigmoid(), output.scores, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("model", "method"), SMALL, ids=ids(SMALL))
+def test_gradient_reaches_every_parameter(model, method):
+    network = network_of(model, method)
+    output = network(torch.rand(2, *SHAPE))
+    (output.scores * torch.randn(2, 10)).sum().backward()
+    unreached = [name for name, value in network.named_parameters() if not bool(value.grad.abs().sum() > 0)]
+    assert unreached == []
+
+
+@pytest.mark.parametrize("method", routing)
+def test_network_without_images_worth_looking_at_stays_finite(method):
+    network = network_of("capsnet-small", method)
+    for parameter in network.primary.parameters():
+        parameter.data.zero_()
+    output = network(torch.zeros(2, *SHAPE))
+    output.scores.sum().backward()
+    assert bool(torch.isfinite(output.logits).all())
+    assert all(bool(torch.isfinite(value.grad).all()) for value in network.parameters() if value.grad is not None)
+
+
+@pytest.mark.parametrize("method", [name for name in routing if "iterations" in hyperparameters_of(name)])
+def test_number_of_iterations_can_be_set_afterwards(method):
+    few = network_of("capsnet-small", method, iterations=1).eval()
+    many = network_of("capsnet-small", method, iterations=4).eval()
+    many.load_state_dict(few.state_dict())
+    images = torch.rand(2, *SHAPE)
+    with torch.no_grad():
+        assert not torch.equal(few(images).scores, many(images).scores)
+        set_iterations(few, 4)
+        assert torch.equal(few(images).scores, many(images).scores)
+
+
+def test_setting_iterations_leaves_methods_without_iterations_alone():
+    network = network_of("capsnet-small", "uniform")
+    set_iterations(network, 4)
+    assert not hasattr(routing_methods(network)[0], "iterations")
+
+
+def test_progress_reaches_every_routing_method():
+    network = network_of("capsnet-small", "em")
+    set_progress(network, 0.25)
+    assert [method.progress for method in routing_methods(network)] == [0.25]
+
+
+@pytest.mark.parametrize("method", routing)
+def test_weights_survive_saving_and_loading(method):
+    one, other = network_of("capsnet-small", method).eval(), network_of("capsnet-small", method).eval()
+    images = torch.rand(2, *SHAPE)
+    other.load_state_dict(one.state_dict())
+    with torch.no_grad():
+        assert torch.equal(one(images).scores, other(images).scores)
+
+
+@pytest.mark.parametrize(("model", "method"), ALL, ids=ids(ALL))
+def test_the_seed_fixes_the_initial_weights(model, method):
+    states = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        states.append(torch.cat([value.flatten() for value in network_of(model, method).parameters()]).detach())
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+
+
+@pytest.mark.parametrize("model", models)
+def test_colour_images_of_another_size_are_taken(model):
+    network = network_of(model, None if model in PLAIN else "uniform", shape=(3, 20, 24))
+    with torch.no_grad():
+        assert tuple(network(torch.rand(2, 3, 20, 24)).scores.shape) == (2, 10)
+
+
+@pytest.mark.parametrize("model", models)
+def test_images_that_are_too_small_are_refused(model):
+    with pytest.raises(UserError, match="8 x 8 are too small"):
+        network_of(model, None if model in PLAIN else "uniform", shape=(1, 8, 8))
+
+
+@pytest.mark.parametrize("model", ROUTED)
+def test_capsule_network_needs_a_routing_method(model):
+    with pytest.raises(UserError, match="needs a routing method"):
+        network_of(model, None)
+
+
+@pytest.mark.parametrize("model", PLAIN)
+def test_network_without_capsules_takes_no_routing_method(model):
+    with pytest.raises(UserError, match="takes no routing method"):
+        network_of(model, "dynamic")
+
+
+def test_unknown_argument_of_a_model_suggests_the_right_one():
+    with pytest.raises(UserError, match="did you mean 'decoder'"):
+        build("capsnet", shape=SHAPE, classes=10, method="dynamic", decodr=True)
+
+
+@pytest.mark.parametrize("model", [name for name in models if models[name].facts.stated_parameters])
+def test_parameter_count_is_the_published_one_to_two_digits(model):
+    known = models[model].facts
+    network = build(model, shape=known.shape, classes=known.classes, method="dynamic")
+    assert count_parameters(network) == pytest.approx(known.stated_parameters, rel=0.005)
+
+
+@pytest.mark.parametrize("model", models)
+def test_model_names_its_source(model):
+    assert models[model].facts.source
