@@ -1,5 +1,6 @@
 """Everything that fixes how a network is trained. A suite's `[training]` table has these keys."""
 
+import math
 from dataclasses import dataclass
 
 from routebench.errors import UserError
@@ -61,11 +62,13 @@ class Recipe:
         for key in ("epochs", "batch_size", "decay_steps"):
             if getattr(self, key) < 1:
                 raise UserError(f"training: {key} must be at least 1, got {getattr(self, key)!r}")
-        if not self.learning_rate > 0:
+        if not 0 < self.learning_rate < math.inf:
             raise UserError(f"training: learning_rate must be above 0, got {self.learning_rate!r}")
-        for key in ("momentum", "weight_decay", "reconstruction"):
-            if getattr(self, key) < 0:
+        for key in ("momentum", "weight_decay", "decay", "reconstruction"):
+            if not 0 <= getattr(self, key) < math.inf:  # nan fails too
                 raise UserError(f"training: {key} must not be negative, got {getattr(self, key)!r}")
+        if any(milestone < 0 for milestone in self.milestones):
+            raise UserError(f"training: milestones must be epochs, counted from 0, got {self.milestones!r}")
 
     def rate_at(self, step: int, epoch: int) -> float:
         """The learning rate at a step and an epoch, both counted from 0."""

@@ -1,0 +1,73 @@
+"""Recipes refuse what makes no sense, and set learning rates."""
+
+import math
+
+import pytest
+
+from routebench.data import augmentations
+from routebench.errors import UserError
+from routebench.losses import LOSSES
+from routebench.recipe import CHOICES, Recipe
+
+
+@pytest.mark.parametrize("key", CHOICES)
+def test_unknown_choice_is_refused_with_the_known_ones(key):
+    with pytest.raises(UserError, match=f"training: {key} must be one of {CHOICES[key][0]}"):
+        Recipe(**{key: "nonsense"})
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key in CHOICES for value in CHOICES[key]])
+def test_every_choice_is_accepted(key, value):
+    assert getattr(Recipe(**{key: value}), key) == value
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"decay_steps": 0},
+        {"decay": -0.1},
+        {"learning_rate": 0.0},
+        {"learning_rate": math.nan},
+        {"learning_rate": math.inf},
+        {"momentum": -0.1},
+        {"momentum": math.nan},
+        {"weight_decay": -1e-4},
+        {"reconstruction": -1.0},
+        {"reconstruction": math.nan},
+        {"milestones": (-1,)},
+    ],
+    ids=str,
+)
+def test_value_that_makes_no_sense_is_refused(given):
+    with pytest.raises(UserError, match=f"training: {next(iter(given))} must"):
+        Recipe(**given)
+
+
+def test_every_augmentation_can_be_chosen():
+    assert set(CHOICES["augmentation"]) == set(augmentations)
+
+
+def test_every_loss_can_be_chosen():
+    assert set(CHOICES["loss"]) == set(LOSSES)
+
+
+def test_whole_numbers_will_do_for_rates():
+    assert Recipe(learning_rate=1, momentum=0, weight_decay=0).rate_at(0, 0) == 1
+
+
+class TestLearningRate:
+    def test_stays_where_it_is_unless_scheduled(self):
+        assert {Recipe(learning_rate=0.1).rate_at(step, epoch) for step in (0, 9999) for epoch in (0, 300)} == {0.1}
+
+    def test_exponential_decay_is_continuous_in_steps(self):
+        recipe = Recipe(learning_rate=0.1, schedule="exponential", decay=0.96, decay_steps=2000)
+        assert recipe.rate_at(0, 0) == pytest.approx(0.1)
+        assert recipe.rate_at(2000, 0) == pytest.approx(0.096)
+        assert recipe.rate_at(1000, 0) == pytest.approx(0.1 * math.sqrt(0.96))
+
+    def test_milestones_are_epochs_that_have_passed(self):
+        recipe = Recipe(learning_rate=0.1, schedule="milestones", decay=0.1, milestones=(150, 250))
+        rates = [recipe.rate_at(0, epoch) for epoch in (0, 149, 150, 249, 250, 349)]
+        assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
