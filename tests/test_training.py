@@ -1,0 +1,460 @@
+"""Short real fits on real digits: same bits from the same seed, exact resume, and no option without effect."""
+
+import json
+from dataclasses import asdict, fields, replace
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch.nn import functional
+
+from routebench.checkpoint import Checkpoint, DamagedCheckpoint
+from routebench.data import Images, TrainingData, load
+from routebench.errors import Diverged, UserError
+from routebench.losses import LOSSES, Moment
+from routebench.models import build
+from routebench.models.network import routing_methods
+from routebench.recipe import Recipe
+from routebench.registry import routing
+from routebench.training import Epoch, evaluate, fit
+
+CPU = torch.device("cpu")
+SHORT = Recipe(epochs=3, batch_size=24)
+RECIPES = {
+    "adam": SHORT,
+    "sgd": replace(SHORT, optimiser="sgd", learning_rate=0.5),
+    "sgd without momentum": replace(SHORT, optimiser="sgd", learning_rate=0.5, momentum=0.0),
+    "held-out": replace(SHORT, selection="held-out"),
+    "augmented and decaying": replace(SHORT, augmentation="shift2", schedule="exponential", decay=0.5, decay_steps=2),
+    "spread": replace(SHORT, loss="spread"),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    """60 digits to train with, three batches an incomplete one among them, and 20 held out; all classes, half size."""
+    digits = load("mnist5k").for_training()
+    train, held_out = digits.train.at(torch.arange(0, 3600, 60)), digits.held_out.at(torch.arange(0, 400, 20))
+    return TrainingData(digits.name, digits.classes, halved(train), halved(held_out), "")
+
+
+def halved(images):
+    return Images(functional.avg_pool2d(images.pixels.float(), 2).to(torch.uint8), images.labels)
+
+
+def network_of(method="dynamic", seed=0, model="capsnet-small", **params):
+    torch.manual_seed(seed)
+    return build(model, shape=(1, 14, 14), classes=10, method=method, method_params=params)
+
+
+def trained(data, recipe=SHORT, seed=0, network=None, **more):
+    network = network_of(seed=seed) if network is None else network
+    return network, fit(network, data, recipe, seed=seed, device=CPU, **more)
+
+
+def same_weights(one, other):
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def curves(epochs):
+    """Without the wall-clock time, which nobody promises."""
+    return [{**asdict(epoch), "seconds": 0} for epoch in epochs]
+
+
+class Interruption(Exception):
+    """What a machine that goes away looks like to the loop."""
+
+
+def interrupt_after(epochs, of):
+    """A progress callback that fails in the first step of the next epoch."""
+
+    def on_progress(share):
+        if share > epochs / of:
+            raise Interruption
+
+    return on_progress
+
+
+class TestSeeds:
+    @pytest.mark.parametrize("method", routing)
+    def test_same_seed_gives_the_same_bits(self, data, method):
+        recipe = replace(SHORT, epochs=1, augmentation="shift2")
+        one, other = (trained(data, recipe, network=network_of(method)) for _ in range(2))
+        assert same_weights(one[0], other[0])
+        assert curves(one[1]) == curves(other[1])
+
+    def test_another_seed_gives_other_weights(self, data):
+        assert not same_weights(trained(data, seed=0)[0], trained(data, seed=1)[0])
+
+    def test_the_seed_orders_the_images_even_for_equal_initial_weights(self, data):
+        one, other = (trained(data, seed=seed, network=network_of(seed=0))[0] for seed in (0, 1))
+        assert not same_weights(one, other)
+
+    def test_random_numbers_drawn_elsewhere_do_not_matter(self, data):
+        def disturbing(share):
+            torch.rand(7)
+
+        assert same_weights(trained(data, RECIPES["augmented and decaying"])[0],
+                            trained(data, RECIPES["augmented and decaying"], on_progress=disturbing)[0])  # fmt: skip
+
+
+class TestResume:
+    @pytest.mark.parametrize(("name", "done"), [("adam", 1), *((name, 2) for name in RECIPES)])
+    def test_interrupted_run_ends_with_the_same_bits(self, data, tmp_path, name, done):
+        recipe, file = RECIPES[name], tmp_path / "checkpoint.safetensors"
+        whole = trained(data, recipe)
+        with pytest.raises(Interruption):
+            trained(data, recipe, checkpoint=file, on_progress=interrupt_after(done, recipe.epochs))
+        resumed = trained(data, recipe, checkpoint=file)
+        assert same_weights(whole[0], resumed[0])
+        assert curves(whole[1]) == curves(resumed[1])
+
+    def test_resumed_run_does_not_repeat_epochs(self, data, tmp_path):
+        file, shares = tmp_path / "checkpoint.safetensors", []
+        with pytest.raises(Interruption):
+            trained(data, checkpoint=file, on_progress=interrupt_after(2, 3))
+        trained(data, checkpoint=file, on_progress=shares.append)
+        assert len(shares) == 3  # steps of one epoch
+        assert min(shares) > 2 / 3
+
+    def test_interruption_in_the_first_epoch_leaves_no_checkpoint(self, data, tmp_path):
+        file = tmp_path / "checkpoint.safetensors"
+        with pytest.raises(Interruption):
+            trained(data, checkpoint=file, on_progress=interrupt_after(0, 3))
+        assert not file.exists()
+
+    def test_finished_run_is_read_and_not_repeated(self, data, tmp_path):
+        file, shares = tmp_path / "checkpoint.safetensors", []
+        whole = trained(data, RECIPES["held-out"], checkpoint=file)
+        again = trained(data, RECIPES["held-out"], checkpoint=file, on_progress=shares.append)
+        assert shares == []
+        assert same_weights(whole[0], again[0])
+        assert whole[1] == again[1]
+
+    def test_writing_checkpoints_changes_nothing(self, data, tmp_path):
+        assert same_weights(trained(data)[0], trained(data, checkpoint=tmp_path / "deeper" / "file.safetensors")[0])
+
+    def test_checkpoints_leave_no_other_file(self, data, tmp_path):
+        trained(data, checkpoint=tmp_path / "checkpoint.safetensors")
+        assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.safetensors"]
+
+
+def empty(file):
+    file.write_bytes(b"")
+
+
+def text(file):
+    file.write_text("not a checkpoint")
+
+
+def half(file):
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+
+
+def foreign_tensors(file):
+    save_file({"weights": torch.zeros(2)}, file)
+
+
+def another_network(file):
+    Checkpoint(network_of(model="capsnet-small", method="em").state_dict(), {}, {}, {"epochs": "[]"}).write(file)
+
+
+def without_epochs(file):
+    replace(Checkpoint.read(file), notes={}).write(file)
+
+
+def epochs_of_another_version(file):
+    replace(Checkpoint.read(file), notes={"epochs": json.dumps([{"number": 1}])}).write(file)
+
+
+def broken_json(file):
+    replace(Checkpoint.read(file), notes={"epochs": "[{"}).write(file)
+
+
+DAMAGES = [empty, text, half, foreign_tensors, another_network, without_epochs, epochs_of_another_version, broken_json]
+
+
+class TestDamagedCheckpoint:
+    @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+    def test_is_set_aside_and_training_starts_anew(self, data, tmp_path, damage):
+        recipe, file = replace(SHORT, epochs=1), tmp_path / "checkpoint.safetensors"
+        whole = trained(data, recipe, checkpoint=file)
+        damage(file)
+        content = file.read_bytes()
+        with pytest.warns(UserWarning, match="training starts anew"):
+            again = trained(data, recipe, checkpoint=file)
+        assert same_weights(whole[0], again[0])
+        assert (tmp_path / "checkpoint.safetensors.damaged").read_bytes() == content
+        Checkpoint.read(file)  # a sound one took its place
+
+    def test_is_named_when_it_is_read(self, tmp_path):
+        (tmp_path / "some.safetensors").write_bytes(b"short")
+        with pytest.raises(DamagedCheckpoint, match=r"some\.safetensors"):
+            Checkpoint.read(tmp_path / "some.safetensors")
+
+    def test_failed_write_keeps_the_old_file(self, tmp_path):
+        file = tmp_path / "checkpoint.safetensors"
+        Checkpoint({"w": torch.ones(2)}, {}, {}, {"epochs": "[]"}).write(file)
+        with pytest.raises(TypeError):
+            Checkpoint({"w": torch.zeros(2)}, {}, {}, {"epochs": 3}).write(file)
+        assert Checkpoint.read(file).weights["w"].tolist() == [1, 1]
+        assert [found.name for found in tmp_path.iterdir()] == [file.name]
+
+
+class TestDivergence:
+    def test_step_is_named_when_weights_explode(self, data):
+        recipe = replace(SHORT, optimiser="sgd", learning_rate=1e30, loss="cross-entropy")
+        with pytest.raises(Diverged) as raised:
+            trained(data, recipe, network=network_of(None, model="cnn-small"))
+        assert raised.value.step in (1, 2)  # the first loss comes before the first update
+        assert f"step {raised.value.step}" in str(raised.value)
+
+    @pytest.mark.parametrize("bad_step", [0, 2, 4])
+    def test_step_is_the_first_whose_loss_is_not_finite(self, data, monkeypatch, bad_step):
+        def nan_once(output, labels, moment):
+            value = LOSSES["margin"](output, labels, moment)
+            return value * float("nan") if moment.step == bad_step else value
+
+        monkeypatch.setitem(LOSSES, "spread", nan_once)
+        with pytest.raises(Diverged) as raised:
+            trained(data, replace(SHORT, loss="spread"))
+        assert raised.value.step == bad_step
+
+    def test_checkpoint_is_of_the_last_sound_epoch(self, data, monkeypatch, tmp_path):
+        def nan_later(output, labels, moment):
+            return LOSSES["margin"](output, labels, moment) * (float("nan") if moment.step >= 4 else 1)
+
+        monkeypatch.setitem(LOSSES, "spread", nan_later)
+        file = tmp_path / "checkpoint.safetensors"
+        with pytest.raises(Diverged):
+            trained(data, replace(SHORT, loss="spread"), checkpoint=file)
+        found = Checkpoint.read(file)
+        assert len(json.loads(found.notes["epochs"])) == 1
+        assert all(bool(torch.isfinite(value).all()) for value in found.weights.values())
+
+
+OTHER_VALUES = {
+    "epochs": 2,
+    "batch_size": 30,
+    "optimiser": "sgd",
+    "learning_rate": 2e-3,
+    "momentum": 0.5,
+    "weight_decay": 0.1,
+    "schedule": "exponential",
+    "decay": 0.5,
+    "decay_steps": 3,
+    "milestones": (1,),
+    "loss": "cross-entropy",
+    "reconstruction": 0.5,
+    "augmentation": "shift2",
+    "selection": "held-out",
+    "precision": "bfloat16",
+    "channels_last": True,
+}
+"""For each field of a recipe a value that is not its default."""
+
+NEEDS = {
+    "momentum": {"optimiser": "sgd"},
+    "decay": {"schedule": "exponential", "decay_steps": 2},
+    "decay_steps": {"schedule": "exponential", "decay": 0.5},
+    "milestones": {"schedule": "milestones", "decay": 0.1},
+    "selection": {"optimiser": "sgd", "learning_rate": 3.0, "epochs": 4},  # accuracy goes up and down
+}
+"""What else must be set so that a field can have an effect."""
+
+
+class TestRecipe:
+    @pytest.mark.parametrize("key", [field.name for field in fields(Recipe)])
+    def test_every_field_changes_the_result(self, data, key):
+        assert key in OTHER_VALUES, f"give the recipe's field {key} a value in OTHER_VALUES"
+        base = replace(SHORT, **NEEDS.get(key, {}))
+        assert OTHER_VALUES[key] != getattr(base, key)
+        one, other = (
+            trained(data, recipe, network=_with_decoder() if key == "reconstruction" else network_of())[0]
+            for recipe in (base, replace(base, **{key: OTHER_VALUES[key]}))
+        )
+        if key == "channels_last":  # the same numbers, laid out otherwise
+            assert one.primary.convolution.weight.stride() != other.primary.convolution.weight.stride()
+        else:
+            assert not same_weights(one, other)
+
+    def test_reconstruction_needs_a_decoder(self, data):
+        with pytest.raises(UserError, match="needs a model with a decoder"):
+            trained(data, replace(SHORT, reconstruction=0.1))
+
+    def test_selection_keeps_the_best_epoch_and_the_earlier_of_equals(self, data):
+        recipe = replace(SHORT, **NEEDS["selection"])
+        network, epochs = trained(data, replace(recipe, selection="held-out"))
+        best = max(epoch.held_out_accuracy for epoch in epochs)
+        first_best = next(epoch.epoch for epoch in epochs if epoch.held_out_accuracy == best)
+        assert first_best < recipe.epochs
+        assert evaluate(network, data.held_out, recipe, CPU).accuracy == best
+        snapshots = {}
+        again = network_of()
+        fit(again, data, recipe, seed=0, device=CPU, on_progress=_remember(again, snapshots, recipe.epochs))
+        weights = snapshots[first_best]
+        assert all(torch.equal(value, weights[name]) for name, value in network.state_dict().items())
+
+    def test_learning_rates_are_those_of_the_schedule(self, data):
+        _, epochs = trained(data, replace(SHORT, schedule="milestones", decay=0.1, milestones=(1, 2)))
+        assert [epoch.learning_rate for epoch in epochs] == pytest.approx([1e-3, 1e-4, 1e-5])
+
+
+def _with_decoder():
+    torch.manual_seed(0)
+    return build("capsnet-small", shape=(1, 14, 14), classes=10, method="dynamic", decoder=True)
+
+
+def _remember(network, snapshots, epochs):
+    """Copies the weights after each epoch's last step; progress is reported after the update."""
+
+    def on_progress(share):
+        epoch = share * epochs
+        if epoch == pytest.approx(round(epoch)):
+            snapshots[round(epoch)] = {name: value.clone() for name, value in network.state_dict().items()}
+
+    return on_progress
+
+
+class TestPrecisionAndLayout:
+    @pytest.mark.parametrize("method", routing)
+    def test_bfloat16_trains_close_to_float32(self, data, method):
+        recipe = replace(SHORT, epochs=1)
+        losses = [
+            trained(data, replace(recipe, precision=precision), network=network_of(method))[1][0].train_loss
+            for precision in ("float32", "bfloat16")
+        ]
+        assert losses[0] != losses[1]
+        assert losses[1] == pytest.approx(losses[0], rel=0.1)
+
+    def test_weights_stay_in_single_precision(self, data):
+        network, _ = trained(data, replace(SHORT, epochs=1, precision="bfloat16"))
+        assert {value.dtype for value in network.parameters()} == {torch.float32}
+
+    def test_channels_last_is_a_layout_and_changes_results_by_rounding_only(self, data):
+        recipe = replace(SHORT, epochs=1)
+        plain, first = trained(data, recipe)
+        turned, second = trained(data, replace(recipe, channels_last=True))
+        convolution = turned.primary.convolution.weight
+        assert convolution.is_contiguous(memory_format=torch.channels_last)
+        assert plain.primary.convolution.weight.is_contiguous()
+        assert second[0].train_loss == pytest.approx(first[0].train_loss, rel=1e-4)
+
+    def test_channels_last_resumes_exactly(self, data, tmp_path):
+        recipe, file = replace(SHORT, channels_last=True), tmp_path / "checkpoint.safetensors"
+        whole = trained(data, recipe)
+        with pytest.raises(Interruption):
+            trained(data, recipe, checkpoint=file, on_progress=interrupt_after(1, 3))
+        assert same_weights(whole[0], trained(data, recipe, checkpoint=file)[0])
+
+
+class TestProgress:
+    def test_runs_up_to_one_a_step_at_a_time(self, data):
+        shares = []
+        trained(data, on_progress=shares.append)
+        assert shares == pytest.approx([step / 9 for step in range(1, 10)])
+        assert shares[-1] == 1.0
+
+    def test_routing_is_told_how_much_of_training_has_passed(self, data):
+        network, seen = network_of("em", lambda_schedule="training"), []
+        trained(data, network=network, on_progress=lambda _: seen.append(routing_methods(network)[0].progress))
+        assert seen == pytest.approx([step / 9 for step in range(9)])
+        assert routing_methods(network)[0].progress == 1.0
+
+    def test_losses_are_told_step_and_progress(self, data, monkeypatch):
+        moments = []
+
+        def listening(output, labels, moment):
+            if torch.is_grad_enabled():
+                moments.append(moment)
+            return LOSSES["margin"](output, labels, moment)
+
+        monkeypatch.setitem(LOSSES, "spread", listening)
+        trained(data, replace(SHORT, loss="spread"))
+        assert moments == [Moment(step, step / 9) for step in range(9)]
+
+
+class TestWhatTrainingSees:
+    def test_training_data_has_no_test_images(self):
+        assert {field.name for field in fields(TrainingData)} == {"name", "classes", "train", "held_out", "fingerprint"}
+        assert not hasattr(load("mnist5k").for_training(), "test")
+
+    def test_held_out_images_do_not_touch_the_weights(self, data):
+        others = replace(data, held_out=data.held_out.at(torch.arange(3)))
+        assert same_weights(trained(data)[0], trained(others)[0])
+
+    def test_every_image_is_seen_once_an_epoch(self, data):
+        network, seen = network_of(), []
+        network.register_forward_pre_hook(lambda module, given: seen.append(given[0]) if module.training else None)
+        trained(data, replace(SHORT, epochs=1), network=network)
+        assert [len(batch) for batch in seen] == [24, 24, 12]
+        shown = torch.cat(seen).mul(255).round().to(torch.uint8).flatten(1)
+        expected = data.train.pixels.flatten(1)
+        assert sorted(map(bytes, shown.numpy())) == sorted(map(bytes, expected.numpy()))
+
+    def test_images_come_in_another_order_every_epoch(self, data):
+        network, seen = network_of(), []
+        network.register_forward_pre_hook(lambda module, given: seen.append(given[0]) if module.training else None)
+        trained(data, replace(SHORT, epochs=2, batch_size=60), network=network)
+        assert not torch.equal(seen[0], seen[1])
+
+    def test_held_out_images_are_not_augmented(self, data):
+        network, seen = network_of(), []
+        network.register_forward_pre_hook(lambda module, given: None if module.training else seen.append(given[0]))
+        trained(data, replace(SHORT, epochs=1, augmentation="shift2"), network=network)
+        assert torch.equal(torch.cat(seen), data.held_out.pixels / 255)
+
+
+class TestCurves:
+    def test_loss_goes_down_and_digits_are_learned(self, data):
+        _, epochs = trained(data, replace(SHORT, epochs=12))
+        assert epochs[-1].train_loss < 0.6 * epochs[0].train_loss
+        assert epochs[-1].train_accuracy > 70
+        assert epochs[-1].held_out_accuracy > 40
+
+    def test_epochs_are_counted_from_one(self, data):
+        assert [epoch.epoch for epoch in trained(data)[1]] == [1, 2, 3]
+
+    def test_held_out_numbers_are_those_of_the_weights_that_the_epoch_left(self, data):
+        network, epochs = trained(data)
+        found = evaluate(network, data.held_out, SHORT, CPU)
+        assert found.accuracy == epochs[-1].held_out_accuracy
+        assert found.loss == epochs[-1].held_out_loss
+
+    def test_train_loss_is_a_mean_over_images_and_not_over_batches(self, data):
+        still = replace(SHORT, epochs=1, optimiser="sgd", learning_rate=1e-30, momentum=0.0)
+        network, epochs = trained(data, still)
+        assert epochs[0].train_loss == pytest.approx(evaluate(network, data.train, still, CPU).loss, rel=1e-5)
+        assert epochs[0].train_accuracy == pytest.approx(evaluate(network, data.train, still, CPU).accuracy)
+
+    def test_epoch_survives_json(self, data):
+        epochs = trained(data)[1]
+        assert [Epoch(**json.loads(json.dumps(asdict(epoch)))) for epoch in epochs] == epochs
+
+
+class TestEvaluate:
+    def test_predictions_do_not_hang_on_the_size_of_batches(self, data, monkeypatch):
+        network = network_of().eval()
+        whole = evaluate(network, data.train, SHORT, CPU)
+        monkeypatch.setattr("routebench.training.EVALUATION_BATCH", 7)
+        parts = evaluate(network, data.train, SHORT, CPU)
+        assert torch.equal(whole.predicted, parts.predicted)
+        assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
+
+    def test_accuracy_is_the_share_of_right_answers_in_per_cent(self, data):
+        found = evaluate(network_of(), data.train, SHORT, CPU)
+        right = [int(guess) == int(label) for guess, label in zip(found.predicted, data.train.labels, strict=True)]
+        assert found.correct.tolist() == right
+        assert found.accuracy == pytest.approx(100 * sum(right) / len(right))
+
+    @pytest.mark.parametrize("training", [True, False])
+    def test_leaves_the_network_in_the_mode_it_was_in(self, data, training):
+        network = network_of().train(training)
+        evaluate(network, data.held_out, SHORT, CPU)
+        assert network.training is training
+
+
+def test_network_is_left_in_evaluation_mode(data):
+    assert not trained(data)[0].training
