@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import threading
 import time
@@ -142,7 +143,9 @@ def _pool_pass(
 
 
 def _record_death(cell: Cell, store: Store, setting: Setting, listener: Listener, reason: str) -> Record:
-    record = make_record(cell, "failed", f"the worker process died: {reason}", Measurement([]), setting.origin)
+    codes = re.search(r"exit codes of the workers are \{(.*?)\}", reason)
+    told = f"the worker process died ({codes[1]})" if codes else f"the worker process died: {reason}"
+    record = make_record(cell, "failed", told, Measurement([]), setting.origin)
     store.write_record(record, {})
     listener.finished(cell, record)
     return record

@@ -89,7 +89,7 @@ class Suite:
             UserError: the suite has none of that name.
         """
         if name not in self.presets:
-            raise unknown(f"preset of suite {self.name!r}", name, self.presets)
+            raise unknown("preset", name, self.presets)
         return self.presets[name]
 
     def recipe(self, *overrides: Mapping[str, Any]) -> Recipe:
