@@ -69,11 +69,27 @@ def test_wheel_runs_outside_the_checkout(python, tmp_path):
     assert "accuracy" in run(python, "-m", "routebench", "list", "suites", cwd=tmp_path)
 
 
-def test_wheel_measures_and_reports(python, tmp_path):
-    suite = [python, "-m", "routebench", "suite", "accuracy", "--preset", "smoke", "--method", "uniform"]
-    run(*suite, cwd=tmp_path)
-    records = list(tmp_path.glob("results/records/*.json"))
-    assert records
-    assert all(json.loads(record.read_text())["status"] == "ok" for record in records)
-    (page,) = tmp_path.glob("results/**/*.html")
+@pytest.fixture(scope="module")
+def measured(python, tmp_path_factory):
+    """What the README's command for a plug-in prints and leaves, at the size of a smoke test."""
+    folder = tmp_path_factory.mktemp("measured")
+    suite = [python, "-m", "routebench", "suite", "accuracy", "--preset", "smoke"]
+    plugin = ["--plugin", ROOT / "examples" / "my_routing.py", "--method", "cosine[sharpness=2.0]"]
+    return run(*suite, *plugin, cwd=folder), folder / "results"
+
+
+def test_plugin_is_measured_over_its_iterations(measured):
+    _, results = measured
+    records = [json.loads(file.read_text()) for file in results.glob("records/*.json")]
+    assert {record["status"] for record in records} == {"ok"}
+    mine = [record["identity"] for record in records if record["identity"]["method"] == "cosine"]
+    assert {1, 3} <= {identity["iterations"] for identity in mine}
+    assert all(identity["method_params"]["sharpness"] == 2.0 for identity in mine)
+
+
+def test_plugin_stands_in_table_and_report(measured):
+    printed, results = measured
+    assert "cosine" in printed
+    (page,) = results.glob("**/*.html")
+    assert "cosine" in page.read_text()
     assert "<svg" in page.read_text()  # the analyses that travelled along drew something
