@@ -67,6 +67,8 @@ def test_wheel_runs_outside_the_checkout(python, tmp_path):
     methods = json.loads(run(python, "-m", "routebench", "list", "methods", "--json", cwd=tmp_path))
     assert {"dynamic", "em", "uniform"} <= {method["name"] for method in methods}
     assert "accuracy" in run(python, "-m", "routebench", "list", "suites", cwd=tmp_path)
+    without_torch = "import sys; from routebench.catalogue import catalogue; catalogue(); print('torch' in sys.modules)"
+    assert run(python, "-c", without_torch, cwd=tmp_path) == "False\n"
 
 
 @pytest.fixture(scope="module")
