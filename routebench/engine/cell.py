@@ -1,5 +1,6 @@
 """One cell, run to its end: whatever happens becomes a record."""
 
+import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -16,6 +17,9 @@ from routebench.errors import Diverged, UserError
 from routebench.protocols.base import Measurement
 from routebench.registry import protocols
 from routebench.routing.spec import compact
+
+LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
+"""Where errors pass through but are seldom made: the standard library, installed packages, code without a file."""
 
 
 def run_cell(
@@ -59,10 +63,10 @@ def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin
 
 
 def one_line(error: BaseException) -> str:
-    """The error's type and message, and the last line of code outside torch that it passed through."""
+    """The error's type and message, and the last line of code outside libraries that it passed through."""
     text = " ".join(str(error).split()) or "no message"
     if isinstance(error, UserError):
         return text
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(LIBRARIES)]
     where = f" ({frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {text}{where}"

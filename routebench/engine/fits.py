@@ -12,7 +12,7 @@ from torch import nn
 
 from routebench.data import load
 from routebench.engine.plan import digest
-from routebench.engine.source import source_hash
+from routebench.engine.source import fit_code, source_hash
 from routebench.engine.store import Store, write_tensors, write_text
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest
@@ -85,9 +85,7 @@ class StoreContext:
 
 def fit_key(request: FitRequest) -> str:
     """16 hex digits of everything that can change the trained weights, the code that trains included."""
-    code: list[Callable[..., Any] | str] = [models[request.model], "routebench.training"]
-    if request.method is not None:
-        code.append(routing[request.method])
+    code = fit_code(models[request.model], None if request.method is None else routing[request.method])
     return digest({**_plain(request), "fingerprint": load(request.data).fingerprint, "source": source_hash(*code)})
 
 

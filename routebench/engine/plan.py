@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from routebench.data import load
-from routebench.engine.source import source_hash
+from routebench.engine.source import fit_code, source_hash
 from routebench.engine.suite import Entry, Preset, Suite
 from routebench.errors import UserError, nearest, unknown
 from routebench.models.facts import Facts
@@ -51,7 +51,7 @@ class Cell:
         recipe: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in known["training"].items()
         }
-        params = dict(known["method_params"])
+        params = set_params(known)
         if known["iterations"] is not None:
             params["iterations"] = known["iterations"]
         return FitRequest(
@@ -115,7 +115,14 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
 
 def digest(content: Mapping[str, Any]) -> str:
     """The first 16 hex digits of the SHA-256 of the content's canonical JSON."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+    return hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":"), default=repr).encode()
+    ).hexdigest()[:16]
+
+
+def plain(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content as JSON keeps it: tuples are lists, and what JSON does not know is written as `repr` has it."""
+    return dict(json.loads(json.dumps(content, default=repr)))
 
 
 def set_params(identity: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +130,7 @@ def set_params(identity: Mapping[str, Any]) -> dict[str, Any]:
     method, params = identity["method"], identity["method_params"]
     if not identity["routed"] or method not in routing:
         return dict(params)
-    defaults = hyperparameters_of(method)
+    defaults = plain(hyperparameters_of(method))
     return {key: params[key] for key in sorted(params) if key not in defaults or defaults[key] != params[key]}
 
 
@@ -187,9 +194,7 @@ def _identity(
     defaults.pop("iterations", None)
     # One iteration is every iterative method's own control, whatever the grid.
     grid: Sequence[int | None] = sorted({1, *(entry.iterations or preset.iterations)}) if iterative else [None]
-    code: list[Callable[..., Any] | str] = [protocols[suite.protocol], models[model], "routebench.training"]
-    if routed:
-        code.append(routing[entry.name])
+    method = routing[entry.name] if routed else None
     identity = {
         "suite": suite.name,
         "suite_version": suite.version,
@@ -204,6 +209,6 @@ def _identity(
         "data": preset.data,
         "data_fingerprint": fingerprint,
         "training": asdict(suite.recipe(preset.training, entry.training)),
-        "source": source_hash(*code),
+        "source": source_hash(protocols[suite.protocol], *fit_code(models[model], method)),
     }
-    return json.loads(json.dumps(identity)), grid
+    return plain(identity), grid

@@ -3,13 +3,13 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import torch
 
-from routebench.engine.execute import Listener, Setting, execute
+from routebench.engine.execute import Listener, Setting, execute, prepare_torch
 from routebench.engine.plan import Cell, Plan, digest, set_params
 from routebench.engine.progress import kind
 from routebench.engine.provenance import command_line, provenance
@@ -72,8 +72,8 @@ def choose_jobs(wanted: int | None, device: str, cells: int) -> tuple[int, int]:
     """Processes at a time, and torch threads of each: one process on a GPU, else one per core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     jobs = wanted if wanted is not None else (1 if device == "cuda" else cores)
-    jobs = max(1, min(jobs, cells))
-    return jobs, max(1, cores // jobs)
+    # Threads do not depend on how many cells are left: another number of threads may give other last digits.
+    return max(1, min(jobs, cells)), max(1, cores // jobs)
 
 
 def write_plan(plan: Plan, store: Store) -> None:
@@ -120,7 +120,7 @@ def run(
     listener: Listener,
 ) -> list[dict[str, Any]]:
     """Runs cells with the provenance of this call, and returns their records."""
-    torch.set_num_threads(threads)
-    origin = {**provenance(device, command_line()), "threads": threads, "jobs": jobs}
-    setting = Setting(device=device, jobs=jobs, threads=threads, plugins=plugins, origin=origin)
+    setting = Setting(device=device, jobs=jobs, threads=threads, plugins=plugins)
+    prepare_torch(setting)  # before provenance tells of it
+    setting = replace(setting, origin={**provenance(device, command_line()), "threads": threads, "jobs": jobs})
     return execute(cells, store, setting, listener)

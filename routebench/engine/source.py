@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
+UNCOUNTED = {PACKAGE / name for name in ("__init__.py", "registry.py", "errors.py", "claims.py")}
+"""The first two know everything by name, so that following them would reach all; the others change no number."""
 
 
 def source_hash(*entries: Callable[..., Any] | str) -> str:
@@ -22,6 +24,12 @@ def source_hash(*entries: Callable[..., Any] | str) -> str:
     for name, file in sorted((_name(file), file) for file in files):
         digest.update(f"{name}\n{_code(file)}\n".encode())
     return digest.hexdigest()[:16]
+
+
+def fit_code(model: Callable[..., Any], method: Callable[..., Any] | None) -> list[Callable[..., Any] | str]:
+    """What a trained model comes from, for `source_hash`: the loop, the network and what builds it, the routing."""
+    code: list[Callable[..., Any] | str] = ["routebench.training", "routebench.models.build", model]
+    return code if method is None else [*code, method]
 
 
 def _file_of(entry: Callable[..., Any] | str) -> Path:
@@ -45,21 +53,26 @@ def _reachable(start: Path) -> frozenset[Path]:
 
 @cache
 def _imported(file: Path) -> frozenset[Path]:
-    """The files of this package that one file imports. A package's `__init__` stands for the names it passes on."""
+    """The files that one file imports, of this package or, for a plug-in, of its own folder.
+
+    A package's `__init__` stands for the names it passes on.
+    """
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return frozenset(_files(name for name in names if name.split(".")[0] == PACKAGE.name))
+    own = frozenset(_files(name for name in names if name.split(".")[0] == PACKAGE.name))
+    if file.is_relative_to(PACKAGE):
+        return own
+    return own | {beside for name in names if (beside := file.with_name(f"{name}.py")).is_file()}
 
 
 def _files(names: Iterable[str]) -> Iterable[Path]:
     for name in names:
         file = _module_file(name)
-        # The top-level package and the registry know every method by name; following them would reach all of them.
-        if file is not None and file not in (PACKAGE / "__init__.py", PACKAGE / "registry.py"):
+        if file is not None and file not in UNCOUNTED:
             yield file
 
 
@@ -86,5 +99,5 @@ def _code(file: Path) -> str:
                 and isinstance(first.value, ast.Constant)
                 and isinstance(first.value.value, str)
             ):
-                node.body = node.body[1:]
-    return ast.dump(tree)
+                node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)  # `ast.dump` differs between versions of Python

@@ -42,6 +42,7 @@ class Store:
         Raises:
             UserError: it cannot be written, or holds another schema version.
         """
+        self.check_schema()
         try:
             for part in ("plans", "records", "arrays", "fits", "locks"):
                 (self.path / part).mkdir(parents=True, exist_ok=True)
@@ -51,7 +52,6 @@ class Store:
             raise UserError(
                 f"results folder {str(self.path)!r} cannot be written ({error.strerror}); choose another with --results"
             ) from error
-        self.check_schema()
         schema = self.path / "schema.json"
         if not schema.exists():
             write_text(schema, json.dumps({"schema": SCHEMA}))
@@ -64,14 +64,16 @@ class Store:
         try:
             found = json.loads(schema.read_text(encoding="utf-8"))["schema"]
         except (ValueError, KeyError, TypeError):
-            self.set_aside(schema)
-            write_text(schema, json.dumps({"schema": SCHEMA}))
+            self.set_aside(schema)  # `prepare` writes it anew; every record says its version as well
             return
         if found != SCHEMA:
-            raise UserError(
-                f"results folder {str(self.path)!r} has schema version {found}, this routebench reads version "
-                f"{SCHEMA}; use another folder with --results, or the routebench that wrote it"
-            )
+            raise self._other_schema(found)
+
+    def _other_schema(self, found: Any) -> UserError:
+        return UserError(
+            f"results folder {str(self.path)!r} has schema version {found}, this routebench reads version "
+            f"{SCHEMA}; use another folder with --results, or the routebench that wrote it"
+        )
 
     def write_plan(self, name: str, content: Mapping[str, Any]) -> Path:
         """Writes a plan, unless it is the one that was written last."""
@@ -137,9 +139,16 @@ class Store:
     def set_aside(self, file: Path) -> None:
         """Moves a file that cannot be read to `damaged/`, and says so in `warnings`."""
         damaged = self.path / "damaged"
-        damaged.mkdir(exist_ok=True)
-        os.replace(file, damaged / f"{file.name}.{time.time_ns()}")
-        self.warnings.append(f"{file.relative_to(self.path)} could not be read; it was moved to damaged/")
+        name = file.relative_to(self.path)
+        try:
+            damaged.mkdir(exist_ok=True)
+            os.replace(file, damaged / f"{file.name}.{time.time_ns()}")
+        except FileNotFoundError:
+            return  # another process was quicker
+        except OSError:  # a folder that may only be read
+            self.warnings.append(f"{name} could not be read, nor moved to damaged/; it is left out")
+            return
+        self.warnings.append(f"{name} could not be read; it was moved to damaged/")
 
     def _read(self, file: Path) -> dict[str, Any] | None:
         try:
@@ -148,7 +157,13 @@ class Store:
             return None
         except (ValueError, UnicodeDecodeError):
             content = None
-        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        whole = RECORD if file.parent.name == "records" else PLAN
+        if not isinstance(content, dict) or not isinstance(found := content.get("schema"), int):
+            self.set_aside(file)
+            return None
+        if found != SCHEMA:
+            raise self._other_schema(found)
+        if not whole <= content.keys():
             self.set_aside(file)
             return None
         return content
@@ -173,6 +188,10 @@ class Store:
             "reason": record["reason"] if record else "",
         }
 
+
+RECORD = {"cell", "label", "params", "status", "reason", "identity", "metrics", "arrays", "provenance"}
+PLAN = {"plan", "created", "preset", "cells"}
+"""Keys without which a file is damaged."""
 
 PLANNED = (
     "plan", "suite", "preset", "cell", "label", "method", "method_params", "role", "iterations", "model", "data",

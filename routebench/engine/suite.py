@@ -176,7 +176,7 @@ def _entry(found: Table) -> Entry:
     )
 
 
-def _preset(found: Table, name: str, options: Mapping[str, type]) -> Preset:
+def _preset(found: Table, name: str, options: Mapping[str, Any]) -> Preset:
     return Preset(
         name=name,
         data=found.need("data", "the name of a data set", text),
@@ -189,7 +189,7 @@ def _preset(found: Table, name: str, options: Mapping[str, type]) -> Preset:
     )
 
 
-def _option(found: Table, key: str, kind: type) -> Any:
+def _option(found: Table, key: str, kind: Any) -> Any:
     """A protocol's own option; `list[int]` asks for integers, and a list must not be empty."""
     origin, inner = get_origin(kind) or kind, get_args(kind)
 

@@ -1,0 +1,117 @@
+"""Small suites, the command line in a process of its own, and the test plug-in taken out again after use."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from routebench.engine.execute import Listener
+from routebench.engine.plan import Choices, plan
+from routebench.engine.session import run, write_plan
+from routebench.engine.store import Store
+from routebench.engine.suite import load_suite
+from routebench.registry import EVERY, load_plugin
+
+PARTS = Path(__file__).with_name("small_parts.py")
+ROOT = Path(__file__).parents[2]
+
+SUITE = """
+question = "How bright are digits?"
+version = 1
+protocol = "{protocol}"
+[[methods]]
+name = "dynamic"
+[presets.quick]
+data = "digits200"
+model = "capsnet-small"
+iterations = [1, 2]
+seeds = {seeds}
+training = {{ epochs = 1 }}
+{more}
+"""
+
+
+@pytest.fixture
+def parts():
+    """The test plug-in, registered for one test."""
+    before = {kind: dict(registry._entries) for kind, registry in EVERY.items() if len(registry)}
+    modules = set(sys.modules)
+    load_plugin(str(PARTS))
+    yield PARTS
+    for kind, entries in before.items():
+        EVERY[kind]._entries = entries
+    for name in set(sys.modules) - modules:
+        if name.startswith("routebench_plugin_"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def suite_file(tmp_path):
+    """Writes a suite: 2 controls, and `dynamic` with T = 1 and 2, for each seed."""
+
+    def write(protocol="brightness", seeds=2, more="", name="small"):
+        file = tmp_path / f"{name}.toml"
+        file.write_text(SUITE.format(protocol=protocol, seeds=seeds, more=more))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def made(parts, suite_file):
+    """A plan of eight cells."""
+    return plan(load_suite(str(suite_file())), "quick", Choices())
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "results")
+    store.prepare()
+    return store
+
+
+@pytest.fixture
+def run_all(store):
+    """Runs cells in this process, and returns their records."""
+
+    def go(cells, listener=None):
+        how = {"device": "cpu", "jobs": 1, "threads": 1, "plugins": ()}
+        return run(list(cells), store, **how, listener=listener or Listener())
+
+    return go
+
+
+@pytest.fixture
+def planned(made, store):
+    """The same plan, written to the store."""
+    write_plan(made, store)
+    return made
+
+
+class Program:
+    """`python -m routebench` in a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+    def start(self, *arguments):
+        return subprocess.Popen(
+            self._command(arguments), cwd=self.folder, env=self.environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def __call__(self, *arguments):
+        return subprocess.run(
+            self._command(arguments), cwd=self.folder, env=self.environment, text=True, capture_output=True, check=False
+        )
+
+    def _command(self, arguments):
+        return [sys.executable, "-m", "routebench", *map(str, arguments)]
+
+
+@pytest.fixture
+def program(tmp_path):
+    return Program(tmp_path)

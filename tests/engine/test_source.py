@@ -1,0 +1,90 @@
+"""Which edits retrain what."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+PACKAGE = {
+    "routebench/__init__.py": "",
+    "routebench/registry.py": "",
+    "routebench/engine/__init__.py": "",
+    "routebench/ops.py": "SCALE = 1\n",
+    "routebench/base.py": '"""Base."""\nfrom routebench.ops import SCALE\n',
+    "routebench/one.py": '"""One."""\nfrom routebench import base\ndef f():\n    """Does."""\n    return base.SCALE\n',
+    "routebench/other.py": "X = 1\n",
+}
+
+
+@pytest.fixture
+def hash_of(tmp_path):
+    """The source hash of a module in a small package of the same name, in a fresh process."""
+    from routebench.engine import source
+
+    for name, text in PACKAGE.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    shutil.copy(source.__file__, tmp_path / "routebench" / "engine")
+
+    def hashed(module="routebench.one", **files):
+        for name, text in files.items():
+            (tmp_path / "routebench" / f"{name}.py").write_text(text)
+        code = f"from routebench.engine.source import source_hash; print(source_hash({module!r}))"
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    return hashed
+
+
+def test_comments_docstrings_layout_and_strangers_do_not_count(hash_of):
+    before = hash_of()
+    after = hash_of(
+        one='"""Uno."""\n\nfrom routebench import base  # why\n\n\ndef f():\n    return (base.SCALE)\n', other="X = 2\n"
+    )
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [{"one": "from routebench import base\ndef f():\n    return 2 * base.SCALE\n"}, {"ops": "SCALE = 2\n"}],
+    ids=["the module itself", "what it imports indirectly"],
+)
+def test_code_counts_through_imports(hash_of, edit):
+    assert hash_of() != hash_of(**edit)
+
+
+def test_methods_have_hashes_of_their_own():
+    from routebench.engine.source import source_hash
+    from routebench.registry import routing
+
+    assert source_hash(routing["dynamic"]) != source_hash(routing["uniform"])
+
+
+def test_what_a_plugin_imports_from_beside_it_counts(tmp_path, monkeypatch):
+    from routebench.engine import source
+    from routebench.registry import import_file
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "beside_the_plugin.py").write_text("X = 1\n")
+    (tmp_path / "plug.py").write_text("from beside_the_plugin import X\ndef f(): return X\n")
+    function = import_file(tmp_path / "plug.py").f
+    before = source.source_hash(function)
+    (tmp_path / "beside_the_plugin.py").write_text("X = 2\n")
+    for cached in vars(source).values():
+        if hasattr(cached, "cache_clear"):
+            cached.cache_clear()
+    assert source.source_hash(function) != before
+
+
+def test_a_fit_depends_on_all_code_that_makes_weights():
+    from routebench.engine.source import PACKAGE, _file_of, _reachable, fit_code
+    from routebench.registry import models, routing
+
+    code = fit_code(models["capsnet"], routing["em"])
+    reached = {file.relative_to(PACKAGE).as_posix() for entry in code for file in _reachable(_file_of(entry))}
+    makers = {"training.py", "losses.py", "recipe.py", "data/augment.py", "models/build.py", "models/capsnet.py"}
+    makers |= {"models/network.py", "capsules/votes.py", "ops/squash.py", "routing/base.py", "routing/em.py"}
+    assert makers <= reached
+    assert not {"routing/dynamic.py", "models/cnn.py", "protocols/accuracy.py", "engine/plan.py", "errors.py"} & reached

@@ -1,0 +1,182 @@
+"""The results folder survives what happens to folders."""
+
+import json
+import os
+import threading
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from routebench import load_results
+from routebench.engine import store as store_module
+from routebench.engine.plan import Choices, plan
+from routebench.engine.session import standing, write_plan
+from routebench.engine.store import COLUMNS, PLANNED, Store, write_tensors, write_text
+from routebench.engine.suite import load_suite
+from routebench.errors import UserError
+
+
+def tree(folder):
+    """Every file with its bytes."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path):
+    file, seen, stop = tmp_path / "x.json", set(), threading.Event()
+    texts = {letter * 200_000 for letter in "ab"}
+    write_text(file, "a" * 200_000)
+
+    def read():
+        while not stop.is_set():
+            seen.add(file.read_text())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(30):
+        for text in texts:
+            write_text(file, text)
+    stop.set()
+    reader.join()
+    assert seen <= texts
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, moment):
+    file = tmp_path / "x.json"
+    write_text(file, "old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store_module.os, moment, full)
+    with pytest.raises(OSError, match="No space"):
+        write_text(file, "new")
+    assert tree(tmp_path) == {file.relative_to(tmp_path): b"old"}
+
+
+def test_arrays_stand_before_the_record_that_names_them(store, made, monkeypatch):
+    order = []
+    real = os.replace
+
+    def replace(source, target):
+        order.append(target.parent.name)
+        real(source, target)
+
+    monkeypatch.setattr(store_module.os, "replace", replace)
+    store.write_record({"cell": "0" * 16, "schema": 1}, {"correct": torch.ones(3)})
+    assert order == ["arrays", "records"]
+
+
+def test_tensors_that_share_memory_are_written(tmp_path):
+    whole = torch.arange(6.0).reshape(2, 3)
+    write_tensors(tmp_path / "x.safetensors", {"whole": whole, "turned": whole.T})
+    found = load_file(tmp_path / "x.safetensors")
+    assert np.array_equal(found["turned"], whole.T.numpy())
+
+
+def test_a_finished_run_is_a_table(planned, store, run_all):
+    run_all(planned.cells)
+    table = load_results(store.path)
+    assert set(COLUMNS) <= set(table.columns)
+    assert set(table["status"]) == {"ok"}
+    assert len(table) == len(planned.cells)
+    assert table["value"].between(0, 100).all()
+    assert table["value"].nunique() > 2
+    cells = store.planned()
+    assert set(PLANNED) <= set(cells.columns)
+    assert list(cells["cell"]) == [cell.key for cell in planned.cells]
+    assert set(cells["status"]) == {"ok"}
+
+
+def test_planned_cells_without_a_record_are_not_run(planned, store, run_all):
+    run_all(planned.cells[:3])
+    assert list(store.planned()["status"]) == ["ok"] * 3 + ["not run"] * 5
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"schema": 1', "[1]", "null", "\x00\x01", '{"schema": 1, "cell": "x"}'])
+def test_a_damaged_record_is_set_aside_and_nothing_else_lost(planned, store, run_all, damage):
+    run_all(planned.cells)
+    before = load_results(store.path)
+    damaged = store.path / "records" / f"{planned.cells[2].key}.json"
+    damaged.write_text(damage)
+    after = load_results(store.path)
+    assert len(after) == len(before) - 1
+    assert not damaged.exists()
+    assert [file.read_text() for file in (store.path / "damaged").iterdir()] == [damage]
+    assert [cell.key for cell in standing(planned, Store(store.path)).to_do] == [planned.cells[2].key]
+
+
+def test_damage_is_said(planned, store, run_all):
+    run_all(planned.cells)
+    (store.path / "records" / f"{planned.cells[0].key}.json").write_text("{")
+    reader = Store(store.path)
+    assert len(list(reader.records())) == len(planned.cells) - 1
+    (warning,) = reader.warnings
+    assert planned.cells[0].key in warning
+    assert "damaged/" in warning
+
+
+def test_another_schema_is_refused_and_nothing_touched(tmp_path):
+    folder = tmp_path / "results"
+    (folder / "records").mkdir(parents=True)
+    (folder / "schema.json").write_text('{"schema": 2}')
+    (folder / "records" / "0123456789abcdef.json").write_text('{"schema": 2}')
+    before, folders = tree(folder), sorted(folder.rglob("*"))
+    for attempt in (lambda: Store(folder).prepare(), lambda: load_results(folder), lambda: Store(folder).planned()):
+        with pytest.raises(UserError, match="schema"):
+            attempt()
+    assert tree(folder) == before
+    assert sorted(folder.rglob("*")) == folders
+
+
+def test_a_record_of_another_schema_is_refused_and_not_moved(planned, store, run_all):
+    run_all(planned.cells[:2])
+    file = store.path / "records" / f"{planned.cells[0].key}.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "schema": 2}))
+    with pytest.raises(UserError, match="schema"):
+        load_results(store.path)
+    assert file.exists()
+
+
+@pytest.mark.parametrize("place", ["/proc/routebench-results", "file"])
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path, place):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written") as caught:
+        Store(tmp_path / place / "results" if place == "file" else place).prepare()
+    assert "--results" in str(caught.value)
+
+
+def test_no_folder_is_said(tmp_path):
+    with pytest.raises(UserError, match="expected a results folder"):
+        load_results(tmp_path / "absent")
+
+
+def test_a_failure_is_a_row_without_a_value(parts, suite_file, store, run_all, tmp_path):
+    made = plan(load_suite(str(suite_file(more=f'journal = "{tmp_path}"'))), "quick", Choices(seeds=1))
+    write_plan(made, store)
+    run_all(made.cells)  # the journal is a folder, so that writing to it fails
+    table = load_results(store.path)
+    assert set(table["status"]) == {"failed"}
+    assert table["value"].isna().all()
+    assert table["reason"].str.contains("IsADirectoryError").all()
+    assert table["reason"].str.contains(r"\(small_parts.py:\d+\)").all()
+    assert not table["reason"].str.contains("\n").any()
+
+
+def test_the_newest_plan_counts_where_cells_cannot_be_told_apart(parts, suite_file, store):
+    file = suite_file(seeds=1)
+    old = plan(load_suite(str(file)), "quick", Choices())
+    write_plan(old, store)
+    file.write_text(file.read_text().replace("epochs = 1", "epochs = 2"))
+    new = plan(load_suite(str(file)), "quick", Choices())
+    write_plan(new, store)
+    assert not {cell.key for cell in old.cells} & {cell.key for cell in new.cells}
+    assert list(store.planned()["cell"]) == [cell.key for cell in new.cells]
+
+
+def test_the_same_plan_again_is_written_once(planned, store):
+    write_plan(planned, store)
+    assert len(store.plans()) == 1

@@ -1,0 +1,83 @@
+"""A suite file is read strictly."""
+
+import pytest
+
+from routebench.engine.suite import load_suite
+from routebench.errors import UserError
+from routebench.registry import shipped
+
+
+@pytest.mark.parametrize("file", sorted(shipped("suites").glob("*.toml")), ids=lambda file: file.stem)
+def test_shipped_suites_are_whole(file):
+    suite = load_suite(file.stem)
+    assert suite.question.endswith("?")
+    assert {"smoke", "quick", "full"} <= suite.presets.keys()
+    assert suite.presets["full"].seeds >= 3
+
+
+@pytest.fixture
+def changed(tmp_path):
+    """The shipped suite with one passage replaced."""
+
+    def write(old, new):
+        text = (shipped("suites") / "accuracy.toml").read_text()
+        assert old in text
+        file = tmp_path / "mine.toml"
+        file.write_text(text.replace(old, new, 1))
+        return str(file)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("seeds = 1", "sedes = 1", ["presets.smoke.sedes", "'seeds'"]),
+        ("seeds = 1", 'seeds = "one"', ["presets.smoke.seeds", "integer", "'one'"]),
+        ("seeds = 1", "seeds = true", ["presets.smoke.seeds", "integer"]),
+        ("seeds = 1", "seeds = 0", ["presets.smoke.seeds", "at least 1"]),
+        ("seeds = 1", "", ["presets.smoke.seeds", "nothing"]),
+        ("iterations = [1, 3]", "iterations = []", ["presets.smoke.iterations", "[]"]),
+        ("iterations = [1, 3]", "iterations = [1, 1]", ["presets.smoke.iterations", "[1, 1]"]),
+        ("iterations = [1, 3]", "iterations = 3", ["presets.smoke.iterations", "list"]),
+        ("batch_size = 128", "batchsize = 128", ["training.batchsize", "'batch_size'"]),
+        ("batch_size = 128", 'batch_size = "many"', ["training.batch_size", "'many'"]),
+        ('loss = "margin"', 'loss = "margn"', ["loss", "margin", "'margn'"]),
+        ('protocol = "accuracy"', 'protocol = "acuracy"', ["'acuracy'", "'accuracy'"]),
+        ('question = "', 'questoin = "', ["questoin", "'question'"]),
+        ("version = 1", "version = 1.5", ["version", "1.5"]),
+        ("[[methods]]", "[methods]", ["TOML"]),
+    ],
+)
+def test_error_names_file_key_and_expectation(changed, old, new, says):
+    with pytest.raises(UserError) as caught:
+        load_suite(changed(old, new))
+    message = str(caught.value)
+    assert "mine.toml" in message or "acuracy" in message
+    assert "\n" not in message
+    for part in says:
+        assert part in message
+
+
+def test_no_methods_is_an_error(tmp_path):
+    file = tmp_path / "empty.toml"
+    file.write_text('question = "?"\nversion = 1\nprotocol = "accuracy"\n')
+    with pytest.raises(UserError, match="methods"):
+        load_suite(str(file))
+
+
+def test_mistyped_suite_is_suggested():
+    with pytest.raises(UserError, match="did you mean 'accuracy'"):
+        load_suite("acuracy")
+
+
+def test_missing_suite_file_is_said(tmp_path):
+    with pytest.raises(UserError, match="no such file"):
+        load_suite(str(tmp_path / "absent.toml"))
+
+
+def test_later_overrides_win_and_numbers_become_floats(changed):
+    suite = load_suite(changed("batch_size = 128", "batch_size = 128\nlearning_rate = 1"))
+    recipe = suite.recipe({"learning_rate": 0.5}, {"epochs": 7})
+    assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (0.5, 7, 128)
+    assert isinstance(suite.training["learning_rate"], float)
