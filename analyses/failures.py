@@ -33,7 +33,7 @@ def failures(runs: Runs) -> Analysis | None:
     else:
         reading = f"All {wording.plural(total, 'planned run')} finished."
     return Analysis(
-        title="What failed" if missing else "Nothing failed",
+        title="What has no result" if missing else "Nothing is missing",
         reading=reading,
         table=table,
         columns=(

@@ -144,6 +144,8 @@ def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
     caveats = [PRESETS[runs.preset]] if runs.preset in PRESETS else []
     if int(found.measured["n_ok"].max()) < 3:
         caveats.append("Fewer than three seeds: how much another seed would change is hardly known.")
+    elif found.seeds < 3:
+        caveats.append("Some comparisons rest on fewer than three seeds.")
     if found.test_samples and found.test_samples < 5000:
         caveats.append(f"{found.test_samples:,} test images: one image is {100 / found.test_samples:.2g} points.")
     if int(found.table["n_ok"].sum()) < int(found.table["n_planned"].sum()):

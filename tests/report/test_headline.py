@@ -65,6 +65,11 @@ def test_few_seeds_few_images_and_failures_are_caveats() -> None:
     assert not any("Fewer than three seeds" in caveat for caveat in found.caveats)
 
 
+def test_a_comparison_that_shares_few_seeds_is_a_caveat_too() -> None:
+    records = [r for r in made_up_records() if r["label"] != "uniform" or r["identity"]["seed"] > 0]
+    assert "Some comparisons rest on fewer than three seeds." in headline_of(made_up_runs(records)).caveats
+
+
 def test_one_seed_is_said_to_compare_test_images() -> None:
     assert "95 % interval over test images, one seed" in str(headline_of(made_up_runs(seeds=1, failures=False)))
 
