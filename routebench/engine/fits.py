@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
@@ -43,9 +44,14 @@ class StoreContext:
         key = fit_key(request)
         folder = self.store.path / "fits" / key
         with self.store.lock("fit", key):
-            if not (folder / "fit.json").exists():
-                self._train(request, key)
-            return self._load(request, key)
+            known = self._load(request, key)
+            if known is not None:
+                return known
+            self._train(request, key)
+            trained = self._load(request, key)
+        if trained is None:
+            raise OSError(f"{folder} cannot be read back after it was written")
+        return trained
 
     def _train(self, request: FitRequest, key: str) -> None:
         folder = self.store.path / "fits" / key
@@ -61,12 +67,23 @@ class StoreContext:
         write_text(folder / "fit.json", json.dumps(notes, indent=1))
         checkpoint.unlink(missing_ok=True)
 
-    def _load(self, request: FitRequest, key: str) -> Fit:
-        folder = self.store.path / "fits" / key
-        notes = json.loads((folder / "fit.json").read_text(encoding="utf-8"))
+    def _load(self, request: FitRequest, key: str) -> Fit | None:
+        """The fit on disk; None if there is none. A file that cannot be read is set aside."""
+        notes, weights = (self.store.path / "fits" / key / name for name in ("fit.json", "weights.safetensors"))
+        if not notes.exists():
+            return None
         network = self._network(request)
-        network.load_state_dict(load_file(folder / "weights.safetensors"))
-        epochs = [Epoch(**epoch) for epoch in notes["epochs"]]
+        try:
+            epochs = [Epoch(**epoch) for epoch in json.loads(notes.read_text(encoding="utf-8"))["epochs"]]
+        except (ValueError, KeyError, TypeError):
+            self.store.set_aside(notes)
+            return None
+        try:
+            network.load_state_dict(load_file(weights))
+        except (OSError, SafetensorError, RuntimeError):
+            if weights.exists():
+                self.store.set_aside(weights)
+            return None
         return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs))
 
     def _network(self, request: FitRequest) -> nn.Module:

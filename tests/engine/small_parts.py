@@ -1,9 +1,9 @@
-"""A plug-in for tests: 200 real MNIST digits, and a protocol that measures them without training, as slowly as asked."""
+"""A plug-in for tests: 200 real MNIST digits, and a protocol that measures without training, as slowly as asked."""
 
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -24,7 +24,7 @@ def digits200() -> Dataset:
 class Brightness(Protocol):
     """How many test images are brighter than the mean of the training image that seed and iterations choose."""
 
-    options = {"seconds": float, "journal": str}
+    options: ClassVar = {"seconds": float, "journal": str}
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         if "journal" in options:  # one line per measurement, whoever makes it

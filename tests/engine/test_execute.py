@@ -1,0 +1,253 @@
+"""Cells run to their end, whatever happens to them, to their process or to their neighbours."""
+
+import json
+import random
+import signal
+import time
+
+import pytest
+import torch
+
+from routebench import load_results
+from routebench.engine.cell import run_cell
+from routebench.engine.execute import Listener
+from routebench.engine.fits import StoreContext, fit_key
+from routebench.engine.plan import Choices, plan
+from routebench.engine.session import choose_jobs, run, standing
+from routebench.engine.store import Store
+from routebench.engine.suite import load_suite
+from routebench.errors import Diverged, UserError
+from routebench.protocols import Protocol
+from routebench.registry import EVERY, load_plugin
+
+BAD = """
+import os, signal, torch
+from routebench import routing
+from routebench.capsules import Sizes
+
+class Uniform(routing.RoutingMethod):
+    def route(self, votes, activations):
+        poses = votes.sweep().first
+        return routing.Routed(poses, poses.norm(dim=-1))
+
+@routing.register("wrong-shape")
+class WrongShape(Uniform):
+    def route(self, votes, activations):
+        poses = votes.sweep().first
+        return routing.Routed(poses[:, :1], poses.norm(dim=-1))
+
+@routing.register("not-a-number")
+class NotANumber(Uniform):
+    def route(self, votes, activations):
+        return routing.Routed(votes.sweep().first * float("nan"), activations[:, :1])
+
+@routing.register("dies")
+class Dies(Uniform):
+    def route(self, votes, activations):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def values(store):
+    """What a run found: everything but when and where."""
+    return sorted((record["cell"], record["status"], json.dumps(record["metrics"])) for record in store.records())
+
+
+def timeless(store):
+    """Likewise for runs that train, whose seconds differ."""
+    table = load_results(store.path)
+    table = table[table["metric"] != "fit_seconds"]
+    keys = ["cell", "metric", "test_iterations", "epoch"]
+    return table.sort_values(keys).reset_index(drop=True)[[*keys, "status", "value"]]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (Diverged(12), "diverged", "step 12"),
+        (MemoryError("no room"), "oom", "no room"),
+        (torch.OutOfMemoryError("tried to allocate 3 GiB"), "oom", "3 GiB"),
+        (ValueError("two\nlines"), "failed", "ValueError: two lines"),
+        (UserError("expected this, got that"), "failed", "expected this, got that"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_each_exception_has_its_status(made, store, monkeypatch, error, status, reason):
+    class Raises(Protocol):
+        def measure(self, request, options, context):
+            raise error
+
+    monkeypatch.setitem(EVERY["protocols"]._entries, "brightness", Raises)
+    record = run_cell(made.cells[0], store, torch.device("cpu"), {}, lambda _: None)
+    assert record["status"] == status
+    assert reason in record["reason"]
+    assert "\n" not in record["reason"]
+    assert store.record(made.cells[0].key) == record
+
+
+def test_failures_are_retried_and_results_are_not(made, store, run_all, monkeypatch):
+    class Fails(Protocol):
+        def measure(self, request, options, context):
+            raise ValueError("not today")
+
+    run_all(made.cells[:2])
+    with monkeypatch.context() as patch:
+        patch.setitem(EVERY["protocols"]._entries, "brightness", Fails)
+        run_all(made.cells[2:4])
+    known = standing(made, store)
+    assert (known.cached, known.failed, known.missing) == (
+        list(made.cells[:2]), list(made.cells[2:4]), list(made.cells[4:]),
+    )  # fmt: skip
+    run_all(known.to_do)
+    assert [cell.key for cell in standing(made, store).cached] == [cell.key for cell in made.cells]
+
+
+def test_processes_give_what_one_process_gives(made, store, tmp_path, run_all):
+    run_all(made.cells)
+    other = Store(tmp_path / "other")
+    other.prepare()
+    seen = []
+    listener = Listener(finished=lambda cell, _: seen.append(cell.key))
+    run(made.cells, other, device="cpu", jobs=2, threads=1, plugins=(str(pytest.parts),), listener=listener)
+    assert values(other) == values(store)
+    assert sorted(seen) == sorted(cell.key for cell in made.cells)
+
+
+@pytest.fixture(autouse=True)
+def _parts_for_workers(parts):
+    pytest.parts = parts
+
+
+def test_threads_do_not_depend_on_how_much_is_left():
+    assert choose_jobs(None, "cpu", 1)[1] == choose_jobs(None, "cpu", 1000)[1]
+    assert choose_jobs(None, "cuda", 9)[0] == 1
+    assert choose_jobs(2, "cpu", 9)[0] == 2
+
+
+def test_bad_methods_fail_alone(suite_file, store, tmp_path):
+    """Real fits in two processes, one of which a method kills."""
+    bad = tmp_path / "bad.py"
+    bad.write_text(BAD)
+    load_plugin(str(bad))
+    added = ("wrong-shape", "not-a-number", "dies")
+    made = plan(load_suite(str(suite_file("accuracy", seeds=1))), "quick", Choices(added=added))
+    plugins = (str(pytest.parts), str(bad))
+    records = run(made.cells, store, device="cpu", jobs=2, threads=1, plugins=plugins, listener=Listener())
+    found = {(record["label"], record["identity"]["iterations"]): record for record in records}
+    assert len(found) == len(made.cells) == 7
+    bad_ones = {name: found.pop((name, None)) for name in added}
+    assert {record["status"] for record in bad_ones.values()} == {"failed"}
+    assert "shape" in bad_ones["wrong-shape"]["reason"]
+    assert "died" in bad_ones["dies"]["reason"]
+    assert {record["status"] for record in found.values()} == {"ok"}
+    assert {cell.label for cell in standing(made, store).failed} == set(added)
+
+
+@pytest.fixture
+def trained(suite_file):
+    """A request for a real, tiny fit."""
+    return plan(load_suite(str(suite_file("accuracy", seeds=1))), "quick", Choices()).cells[0].request()
+
+
+def test_a_fit_is_trained_once_and_is_the_same_afterwards(store, trained, monkeypatch):
+    first = StoreContext(store, torch.device("cpu")).fit(trained)
+    monkeypatch.setattr("routebench.engine.fits.fit", None)  # a second training would call it
+    second = StoreContext(store, torch.device("cpu")).fit(trained)
+    assert first.epochs == second.epochs
+    assert not list(store.path.glob("fits/*/checkpoint*"))
+    for one, other in zip(first.network.state_dict().values(), second.network.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["fit.json", "weights.safetensors"])
+def test_a_damaged_fit_is_set_aside_and_trained_anew(store, trained, name):
+    first = StoreContext(store, torch.device("cpu")).fit(trained)
+    (store.path / "fits" / fit_key(trained) / name).write_bytes(b"{ not what it was")
+    second = StoreContext(store, torch.device("cpu")).fit(trained)
+    for one, other in zip(first.network.state_dict().values(), second.network.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+    assert len(list((store.path / "damaged").iterdir())) == 1
+    assert name in store.warnings[0]
+
+
+def slow(suite_file, tmp_path, seconds):
+    return suite_file(more=f'seconds = {seconds}\njournal = "{tmp_path / "journal"}"')
+
+
+def test_kills_at_random_moments_leave_the_same_table(program, suite_file, tmp_path, store):
+    """Real fits, with two workers. The seed is fixed; the moments still depend on the machine."""
+    file = suite_file("accuracy", seeds=1)
+    command = ("suite", file, "--plugin", pytest.parts, "--jobs", 2, "--results")
+    whole = program(*command, store.path)
+    assert whole.returncode == 0, whole.stderr
+    killed = tmp_path / "killed"
+    moments = random.Random(7)
+    for _ in range(3):
+        process = program.start(*command, killed)
+        while not list((killed / "locks").glob("*.share")) and process.poll() is None:
+            time.sleep(0.02)  # until a first cell of this process runs
+        time.sleep(moments.uniform(0.0, 2.5))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        for left in (killed / "locks").glob("*.share"):
+            left.unlink()
+    resumed = program(*command, killed)
+    assert resumed.returncode == 0, resumed.stderr
+    assert timeless(Store(killed)).equals(timeless(store))
+    assert not (killed / "damaged").exists()
+
+
+def test_two_processes_on_one_folder_run_each_cell_once(program, suite_file, tmp_path):
+    file = slow(suite_file, tmp_path, 0.3)
+    command = ("suite", file, "--plugin", pytest.parts, "--jobs", 1, "--results", tmp_path / "shared")
+    pair = [program.start(*command) for _ in range(2)]
+    said = [process.communicate(timeout=60) for process in pair]
+    assert [process.returncode for process in pair] == [0, 0], said
+    journal = (tmp_path / "journal").read_text().splitlines()
+    assert len(journal) == len(set(journal)) == 8
+    assert list(Store(tmp_path / "shared").planned()["status"]) == ["ok"] * 8
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupt_stops_soon_and_the_same_command_goes_on(program, suite_file, tmp_path, jobs):
+    file = slow(suite_file, tmp_path, 0.7)
+    command = ("suite", file, "--plugin", pytest.parts, "--jobs", jobs, "--results", tmp_path / "r")
+    process = program.start(*command)
+    while not list((tmp_path / "r" / "records").glob("*.json")):
+        time.sleep(0.05)
+        assert process.poll() is None, process.communicate()
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=20)
+    assert time.monotonic() - began < 4
+    assert process.returncode == 130, out + error
+    assert "same command" in error
+    assert "Traceback" not in error
+    done = len(list((tmp_path / "r" / "records").glob("*.json")))
+    assert 0 < done < 8
+    resumed = program(*command)
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"{done} of them done before" in resumed.stdout
+
+
+def test_workers_die_with_a_killed_parent(program, suite_file, tmp_path):
+    file = slow(suite_file, tmp_path, 30.0)
+    command = ("suite", file, "--plugin", pytest.parts, "--jobs", 2, "--results", tmp_path / "r")
+    process = program.start(*command)
+    while len(list((tmp_path / "r" / "locks").glob("*.share"))) < 2:
+        time.sleep(0.05)
+        assert process.poll() is None, process.communicate()
+    process.kill()
+    process.communicate()  # returns when the last holder of the pipes is gone
+    shared = Store(tmp_path / "r")
+    held = [lock.name for lock in (tmp_path / "r" / "locks").glob("cell-*.lock")]
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        free = [shared.try_lock("cell", name.removeprefix("cell-").removesuffix(".lock")) for name in held]
+        for lock in free:
+            if lock is not None:
+                lock.release()
+        if all(lock is not None for lock in free):
+            return
+        time.sleep(0.1)
+    raise AssertionError("a worker outlived its parent by 5 s")
