@@ -36,7 +36,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
         figure=figure,
         columns=(
             Column("Method", "label", lambda row: str(row["label"]), numeric=False),
-            Column("T", "iterations", lambda row: str(row["iterations"]).replace("<NA>", wording.NOTHING)),
+            Column("T", "iterations", lambda row: wording.whole(row["iterations"])),
             Column("Accuracy, %", "mean", _accuracy),
             Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}"),
         ),

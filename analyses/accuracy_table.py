@@ -1,7 +1,6 @@
 """The comparison: every method with every T, its gain over uniform coupling, and what can be told apart."""
 
 import math
-from typing import Any
 
 from routebench import published
 from routebench.analysis import script, wording
@@ -63,7 +62,7 @@ def _columns(found: Comparison) -> tuple[Column, ...]:
             Column("p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), P_VALUE),
         ]
     columns += [
-        Column("Group", "group", lambda row: _group(row["group"]), GROUP),
+        Column("Group", "group", lambda row: wording.whole(row["group"]), GROUP),
         Column("Parameters", "parameters", lambda row: wording.count(row["parameters"]), "trained numbers", extra=True),
         Column(
             "Training, s",
@@ -76,10 +75,6 @@ def _columns(found: Comparison) -> tuple[Column, ...]:
     if found.table["published"].notna().any():
         columns.append(Column("Published, %", "published", _published, PUBLISHED))
     return tuple(columns)
-
-
-def _group(value: Any) -> str:
-    return str(value) if isinstance(value, int) else wording.NOTHING
 
 
 def _reading(found: Comparison) -> str:

@@ -38,7 +38,7 @@ def failures(runs: Runs) -> Analysis | None:
         table=table,
         columns=(
             Column("Method", "label", lambda row: str(row["label"]), numeric=False),
-            Column("T", "iterations", lambda row: str(row["iterations"]).replace("<NA>", wording.NOTHING)),
+            Column("T", "iterations", lambda row: wording.whole(row["iterations"])),
             Column("Seed", "seed", lambda row: str(row["seed"])),
             Column("Status", "status", lambda row: str(row["status"]), numeric=False),
             Column("Reason", "reason", lambda row: str(row["reason"] or MEANING.get(row["status"], "")), numeric=False),

@@ -41,7 +41,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
         ),
         notes=(
             "Points of test accuracy, with 95 % intervals for each gain alone.",
-            "Filled: significant after Holm's correction. Arrows, and lines that reach the edge, go on beyond the picture.",
+            "Filled: significant after Holm's correction. Arrows and lines at the edge go on beyond it.",
         ),
         alternative=f"Gains over uniform coupling with intervals, one line per method. {reading}",
     )

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS
 
 NOTHING = "–"
@@ -50,6 +52,11 @@ def probability(value: float) -> str:
 def count(value: float) -> str:
     """`6,804,224`, or a dash."""
     return NOTHING if math.isnan(value) else f"{value:,.0f}"
+
+
+def whole(value: Any) -> str:
+    """`3`, or a dash for whatever pandas has for a missing integer."""
+    return NOTHING if pd.isna(value) else f"{int(value)}"
 
 
 def seconds(value: float) -> str:

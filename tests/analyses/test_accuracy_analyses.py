@@ -41,6 +41,7 @@ def test_it_says_what_it_found_and_changes_nothing(name: str) -> None:
     assert one.reading.endswith(".")
     assert one.table.equals(two.table)
     assert one.shown().equals(two.shown())
+    assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
     assert (one.figure is None) == (two.figure is None)
     if one.figure is not None:
         assert to_svg(one.figure) == to_svg(two.figure)

@@ -1,5 +1,6 @@
 import math
 
+import pandas as pd
 import pytest
 
 from routebench import statistics
@@ -23,6 +24,11 @@ from routebench.analysis import wording
         (wording.probability(0.031), "0.031"),
         (wording.probability(math.nan), "–"),
         (wording.count(6804224.0), "6,804,224"),
+        (wording.whole(3), "3"),
+        (wording.whole(3.0), "3"),
+        (wording.whole(pd.NA), "–"),
+        (wording.whole(None), "–"),
+        (wording.whole(math.nan), "–"),
         (wording.seconds(8.26), "8.3"),
         (wording.seconds(1320.0), "1,320"),
         (wording.plural(1, "seed"), "1 seed"),
