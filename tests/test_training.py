@@ -194,11 +194,17 @@ class TestDamagedCheckpoint:
         with pytest.raises(DamagedCheckpoint, match=r"some\.safetensors"):
             Checkpoint.read(tmp_path / "some.safetensors")
 
-    def test_failed_write_keeps_the_old_file(self, tmp_path):
+    def test_interrupted_write_keeps_the_old_file(self, tmp_path, monkeypatch):
         file = tmp_path / "checkpoint.safetensors"
-        Checkpoint({"w": torch.ones(2)}, {}, {}, {"epochs": "[]"}).write(file)
-        with pytest.raises(TypeError):
-            Checkpoint({"w": torch.zeros(2)}, {}, {}, {"epochs": 3}).write(file)
+        Checkpoint({"w": torch.ones(2)}, {}, {}, {}).write(file)
+
+        def full_disk(tensors, target, metadata):
+            target.write_bytes(b"half of it")
+            raise OSError("no space left on device")
+
+        monkeypatch.setattr("routebench.checkpoint.save_file", full_disk)
+        with pytest.raises(OSError, match="no space left"):
+            Checkpoint({"w": torch.zeros(2)}, {}, {}, {}).write(file)
         assert Checkpoint.read(file).weights["w"].tolist() == [1, 1]
         assert [found.name for found in tmp_path.iterdir()] == [file.name]
 
