@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from routebench.errors import UserError, nearest
+from routebench.errors import PluginError, UserError, nearest
 
 if TYPE_CHECKING:
     from routebench.engine.plan import Plan
@@ -103,8 +103,14 @@ def suite(  # noqa: PLR0917  # click passes them by name
     from routebench.registry import load_plugin
     from routebench.routing.spec import parse
 
-    added = [method for spec in plugins for method in load_plugin(spec)["methods"]]
-    choices = planning.Choices(tuple(parse(text) for text in methods), tuple(added), data, seeds)
+    added, broken = [], {}
+    for spec in plugins:
+        try:
+            added += load_plugin(spec)["methods"]
+        except PluginError as error:
+            broken[spec] = str(error)
+    plugins = tuple(spec for spec in plugins if spec not in broken)
+    choices = planning.Choices(tuple(parse(text) for text in methods), tuple(added), broken, data, seeds)
     made = planning.plan(load_suite(name), preset, choices)
     store, chosen = Store(results), choose_device(device)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)

@@ -8,6 +8,10 @@ class UserError(Exception):
     """Bad input: one line that says what was expected, what came and what to do. The command line exits with 2."""
 
 
+class PluginError(UserError):
+    """A plug-in raised while it was imported. A suite records it as a failure and goes on with its other methods."""
+
+
 class Diverged(Exception):
     """Training produced a loss that is not finite.
 

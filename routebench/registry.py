@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from routebench.errors import UserError, unknown
+from routebench.errors import PluginError, UserError, unknown
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
@@ -53,6 +53,10 @@ class Registry:
             return entry
 
         return enter
+
+    def drop(self, module: str) -> None:
+        """Takes out what a module has registered."""
+        self._entries = {name: entry for name, entry in self._entries.items() if entry.__module__ != module}
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         self._load()
@@ -136,7 +140,9 @@ def import_file(path: Path) -> ModuleType:
     """Imports a Python file once per process, under a name made from its path.
 
     Raises:
-        UserError: the file raised while it was imported; the message carries the error and its line.
+        PluginError: the file raised while it was imported; the message carries the error and its line. What it had
+            registered by then is taken out again.
+        UserError: it is no Python file, or registers a name that is taken.
     """
     name = f"routebench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:
@@ -149,13 +155,20 @@ def import_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except UserError:
-        del sys.modules[name]
+        _forget(name)
         raise
     except Exception as error:
-        del sys.modules[name]
-        line = _line_in(path, error)
-        raise UserError(f"plug-in {path.name}{line} failed to import: {type(error).__name__}: {error}") from error
+        _forget(name)
+        line, text = _line_in(path, error), " ".join(str(error).split())
+        raise PluginError(f"plug-in {path.name}{line} failed to import: {type(error).__name__}: {text}") from error
     return module
+
+
+def _forget(module: str) -> None:
+    """As if the module had never been imported."""
+    del sys.modules[module]
+    for registry in EVERY.values():
+        registry.drop(module)
 
 
 def _line_in(path: Path, error: Exception) -> str:

@@ -13,7 +13,7 @@ import torch
 from routebench.engine.fits import StoreContext
 from routebench.engine.plan import Cell, set_params
 from routebench.engine.store import Store
-from routebench.errors import Diverged, UserError
+from routebench.errors import Diverged, PluginError, UserError
 from routebench.protocols.base import Measurement
 from routebench.registry import protocols
 from routebench.routing.spec import compact
@@ -33,8 +33,7 @@ def run_cell(
     started = time.perf_counter()
     found, status, reason = Measurement([]), "ok", ""
     try:
-        protocol = protocols[cell.identity["protocol"]]()
-        found = protocol.measure(cell.request(), cell.identity["options"], StoreContext(store, device, on_progress))
+        found = _measure(cell, StoreContext(store, device, on_progress))
     except Diverged as error:
         status, reason = "diverged", f"{error} of training"
     except (MemoryError, torch.OutOfMemoryError) as error:
@@ -44,6 +43,15 @@ def run_cell(
     record = make_record(cell, status, reason, found, {**origin, "seconds": time.perf_counter() - started})
     store.write_record(record, found.arrays)
     return record
+
+
+def _measure(cell: Cell, context: StoreContext) -> Measurement:
+    if cell.broken:
+        raise PluginError(cell.broken)
+    found: Measurement = protocols[cell.identity["protocol"]]().measure(
+        cell.request(), cell.identity["options"], context
+    )
+    return found
 
 
 def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from routebench.data import load
@@ -25,9 +26,15 @@ CONTROLS = ("uniform", "random")
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of a suite's grid with one seed. `identity` is everything that can change its result."""
+    """One point of a suite's grid with one seed.
+
+    Args:
+        identity: everything that can change its result.
+        broken: why it cannot run: its plug-in failed to import. It is planned, so that the failure is a record.
+    """
 
     identity: Mapping[str, Any]
+    broken: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
@@ -73,12 +80,14 @@ class Choices:
     Args:
         methods: run these instead of the suite's; empty for the suite's.
         added: methods to run beside the suite's.
+        broken: plug-in files that failed to import, with the reason.
         data: instead of the preset's.
         seeds: instead of the preset's.
     """
 
     methods: tuple[MethodSpec, ...] = ()
     added: tuple[str, ...] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
     seeds: int | None = None
 
@@ -103,12 +112,13 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         raise UserError(f"{suite.file}: unknown protocol {suite.protocol!r}{nearest(suite.protocol, protocols)}")
     entries = _entries(suite, preset, choices)
     fingerprint = load(preset.data).fingerprint
-    points = [_identity(suite, preset, entry, role, fingerprint) for entry, role in entries]
+    points = [(*_identity(suite, preset, entry, role, fingerprint), "") for entry, role in entries]
+    points += _broken_points(points[-1][0], choices)  # the last is a control, which every plan has
     cells: dict[str, Cell] = {}
     for seed in range(preset.seeds):
-        for point, grid in points:
+        for point, grid, broken in points:
             for iterations in grid:
-                cell = Cell({**point, "iterations": iterations, "seed": seed})
+                cell = Cell({**point, "iterations": iterations, "seed": seed}, broken)
                 cells.setdefault(cell.key, cell)
     return Plan(suite, preset, tuple(cells.values()))
 
@@ -145,7 +155,11 @@ def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry
     own = {entry.name: entry for entry in suite.methods}
     controls = {name: Entry(name) for name in CONTROLS} | {entry.name: entry for entry in suite.controls}
     if choices.methods:
-        methods = [_from_spec(spec, own.get(spec.name) or controls.get(spec.name)) for spec in choices.methods]
+        methods = [
+            _from_spec(spec, own.get(spec.name) or controls.get(spec.name))
+            for spec in choices.methods
+            if spec not in _lost(choices)
+        ]
     else:
         methods = [*suite.methods, *(Entry(name) for name in choices.added if name not in own)]
     kept = [
@@ -158,6 +172,29 @@ def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry
             _check_method(entry)
     roles = [*((entry, CONTROL if entry in controls.values() else METHOD) for entry in methods)]
     return [*roles, *((entry, CONTROL) for entry in kept)]
+
+
+def _lost(choices: Choices) -> list[MethodSpec]:
+    """The methods that broken plug-ins would have given: those asked for that nobody knows, else one per file."""
+    if choices.methods:
+        return [spec for spec in choices.methods if choices.broken and spec.name not in routing]
+    return [MethodSpec(Path(file.partition(":")[0]).stem) for file in choices.broken]
+
+
+def _broken_points(like: Mapping[str, Any], choices: Choices) -> list[tuple[dict[str, Any], Sequence[int | None], str]]:
+    """Their identities, beside that of a method which runs. Another content of the files is another identity."""
+    source = digest({file: Path(file.partition(":")[0]).read_text(errors="replace") for file in choices.broken})
+    changed = {"role": METHOD, "routed": True, "source": source}
+    return [
+        ({**like, **changed, "method": spec.name, "method_params": plain(spec.params)}, [None], reason)
+        for spec, reason in zip(_lost(choices), _reasons(choices), strict=False)
+    ]
+
+
+def _reasons(choices: Choices) -> list[str]:
+    """One per broken file; where methods are named, nobody knows which file was to give them."""
+    together = "; ".join(choices.broken.values())
+    return [together] * len(choices.methods) if choices.methods else list(choices.broken.values())
 
 
 def _from_spec(spec: MethodSpec, own: Entry | None) -> Entry:

@@ -1,0 +1,184 @@
+"""The command line, as a user meets it: exit codes, one-line errors, and how soon it answers."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from routebench import cli
+from routebench.registry import EVERY, shipped
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path, capfd):
+    """Runs the command line in this process, in an empty folder; gives exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["routebench", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, error = capfd.readouterr()
+        return ended.value.code or 0, out, error
+
+    return run
+
+
+MISTYPED = [
+    (("siute", "accuracy"), "'suite'"),
+    (("suite", "acuracy"), "'accuracy'"),
+    (("suite", "accuracy", "--prest", "smoke"), "--preset"),
+    (("suite", "accuracy", "--preset", "smok"), "'smoke'"),
+    (("suite", "accuracy", "--method", "dynamc"), "'dynamic'"),
+    (("suite", "accuracy", "--method", "dynamic[detahc=true]"), "'detach'"),
+    (("suite", "accuracy", "--method", "dynamic[detach"), "NAME[key=value"),
+    (("suite", "accuracy", "--method", "dynamic[iterations=0]"), "iterations"),
+    (("suite", "accuracy", "--data", "mnist5"), "'mnist5k'"),
+    (("suite", "accuracy", "--data", "folder:absent"), "absent"),
+    (("suite", "accuracy", "--device", "gpu"), "cuda"),
+    (("suite", "accuracy", "--seeds", "0"), "0"),
+    (("suite", "accuracy", "--jobs", "many"), "many"),
+    (("suite", "absent.toml"), "absent.toml"),
+    (("suite", "accuracy", "--plugin", "absent.py"), "absent.py"),
+    (("suite",), "NAME"),
+    (("list", "method"), "methods"),
+    (("report", "absent"), "absent"),
+    (("status", "absent"), "absent"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), MISTYPED, ids=[" ".join(arguments) for arguments, _ in MISTYPED])
+def test_a_wrong_call_is_one_line_and_writes_nothing(call, tmp_path, arguments, says):
+    code, out, error = call(*arguments)
+    assert code == 2
+    assert out == ""
+    assert error.startswith("Error: ")
+    assert error.count("\n") == 1
+    assert says in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_results_folder_that_cannot_be_written_is_one_line(call, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, error = call("suite", "accuracy", "--preset", "smoke", "--results", "file")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "cannot be written" in error
+
+
+def test_dry_run_lists_cells_and_writes_nothing(call, tmp_path):
+    code, out, _ = call("suite", "accuracy", "--preset", "smoke", "--dry-run")
+    assert code == 0
+    lines = out.splitlines()
+    assert sum("to do" in line and "T=3" in line for line in lines) == 3
+    assert lines[-1] == "10 cells: 0 cached, 0 failed, 10 to do"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_listing_is_what_is_registered(call):
+    code, out, _ = call("list", "--json")
+    known = json.loads(out)
+    assert code == 0
+    for kind, registry in EVERY.items():
+        assert [entry["name"] for entry in known[kind]] == list(registry)
+    assert [entry["name"] for entry in known["suites"]] == sorted(
+        file.stem for file in shipped("suites").glob("*.toml")
+    )
+    models = {entry["name"]: entry for entry in known["models"]}
+    assert models["capsnet"]["parameters"] == 6_804_224
+    assert models["capsnet-reconstruction"]["parameters"] == 8_215_568
+    methods = {entry["name"]: entry for entry in known["methods"]}
+    assert methods["dynamic"]["hyperparameters"]["iterations"] == 3
+    assert "Sabour" in methods["dynamic"]["source"]
+    assert methods["dynamic"]["claims"]
+
+
+def test_every_command_explains_itself():
+    for name, command in cli.cli.commands.items():
+        done = CliRunner().invoke(cli.cli, [name, "--help"])
+        assert done.exit_code == 0
+        assert command.help in " ".join(done.output.split())
+        for option in command.params:
+            assert getattr(option, "help", None) is not None or option.param_type_name == "argument"
+
+
+def program(*arguments, cwd, **environment):
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, "-X", "importtime", "-m", "routebench", *arguments]
+    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=True)
+
+
+@pytest.mark.parametrize("line", ["--help", "suite --help", "list", "list models --json"])
+def test_help_and_listing_import_nothing_heavy(tmp_path, line):
+    done = program(*line.split(), cwd=tmp_path)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "routebench.cli" in imported
+    assert not imported & {"torch", "numpy", "pandas", "scipy", "matplotlib"}
+
+
+def test_help_answers_at_once(tmp_path):
+    """Under 0.4 s on a machine at rest; processor time, which other work there does not lengthen."""
+    spent = []
+    for _ in range(3):
+        before = os.times()
+        program("--help", cwd=tmp_path)
+        after = os.times()
+        spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
+        time.sleep(0.05)
+    assert min(spent) < 0.4
+
+
+def test_the_committed_catalogue_is_fresh():
+    """`make catalogue` writes it anew."""
+    from routebench.catalogue import FILE, code_hash
+
+    assert json.loads(FILE.read_text())["made_from"] == code_hash()
+
+
+BROKEN = "import absent_module_of_a_user\n"
+
+
+def test_a_plugin_that_does_not_import_is_a_failed_cell(tmp_path):
+    """The others go on, and the exit code says that some failed."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    done = small_suite(tmp_path, "--plugin", "broken.py")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "absent_module_of_a_user" in done.stdout
+    listed = small_suite(tmp_path, "--plugin", "broken.py", "--dry-run").stdout.splitlines()
+    (line,) = [line for line in listed if "broken" in line]
+    assert line.split()[0] == "failed"
+
+
+def test_a_finished_suite_shows_table_and_report_and_status(tmp_path):
+    done = small_suite(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[4/4]" in done.stdout
+    assert "uniform" in done.stdout
+    page = tmp_path / "results" / "report.html"
+    assert f"report: {page.relative_to(tmp_path)}" in done.stdout
+    assert "How bright are digits?" in page.read_text()
+    again = small_suite(tmp_path)
+    assert "4 of them done before" in again.stdout
+    assert table_of(again.stdout) == table_of(done.stdout)
+
+
+def table_of(out):
+    return [line for line in out.splitlines() if "uniform" in line and "seed" not in line]
+
+
+def small_suite(folder, *arguments):
+    """A suite of four cells that need no training, with the plug-in of tests/engine."""
+    (folder / "small.toml").write_text(
+        'question = "How bright are digits?"\nversion = 1\nprotocol = "brightness"\n[[methods]]\nname = "dynamic"\n'
+        '[presets.quick]\ndata = "digits200"\nmodel = "capsnet-small"\niterations = [1, 2]\nseeds = 1\n'
+    )
+    parts = Path(__file__).parent / "engine" / "small_parts.py"
+    command = [sys.executable, "-m", "routebench", "suite", "small.toml", "--plugin", parts, "--jobs", "1", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
