@@ -89,13 +89,14 @@ class StoreContext:
     def _network(self, request: FitRequest) -> nn.Module:
         """With the initial weights that the seed gives."""
         data = load(request.data)
+        trained_with = {} if request.iterations is None else {"iterations": request.iterations}
         torch.manual_seed(request.seed)
         return build(
             request.model,
             shape=data.train.shape,
             classes=len(data.classes),
             method=request.method,
-            method_params=dict(request.method_params),
+            method_params={**request.method_params, **trained_with},
             **request.model_params,
         )
 

@@ -58,14 +58,11 @@ class Cell:
         recipe: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in known["training"].items()
         }
-        params = set_params(known)
-        if known["iterations"] is not None:
-            params["iterations"] = known["iterations"]
         return FitRequest(
             model=known["model"],
             model_params=known["model_params"],
             method=known["method"] if routed else None,
-            method_params=params if routed else {},
+            method_params=set_params(known) if routed else {},
             iterations=known["iterations"],
             data=known["data"],
             recipe=Recipe(**recipe),

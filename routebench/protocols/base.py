@@ -49,7 +49,7 @@ class FitRequest:
 
     Args:
         model, model_params: the network.
-        method, method_params: its routing; None for a network without capsules.
+        method, method_params: its routing, `iterations` apart; None for a network without capsules.
         iterations: that it is trained with; None where the method has none.
         data: name of the data set.
         recipe: of the training.
