@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from routebench.protocols.base import Measurement
 from routebench.registry import protocols
 from routebench.routing.spec import compact
 
+LONGEST = 400  # characters of a message
 LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
 """Where errors pass through but are seldom made: the standard library, installed packages, code without a file."""
 
@@ -72,7 +74,7 @@ def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin
 
 def one_line(error: BaseException) -> str:
     """The error's type and message, and the last line of code outside libraries that it passed through."""
-    text = " ".join(str(error).split()) or "no message"
+    text = shorten(str(error), width=LONGEST, placeholder=" ...") or "no message"
     if isinstance(error, UserError):
         return text
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(LIBRARIES)]

@@ -48,7 +48,8 @@ def command_line() -> str:
 def git_state(folder: Path) -> dict[str, Any]:
     """Commit, whether tracked files differ from it, and a hash of the difference; empty outside a repository."""
     commit = _git(folder, "rev-parse", "HEAD")
-    if commit is None:
+    ours = _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # not a repository that an environment lies in
+    if commit is None or ours is None:
         return {"commit": "", "dirty": False, "dirty_hash": ""}
     difference = _git(folder, "diff", "HEAD") or ""
     digest = hashlib.sha256(difference.encode()).hexdigest()[:16] if difference else ""

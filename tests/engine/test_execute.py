@@ -19,7 +19,9 @@ from routebench.engine.suite import load_suite
 from routebench.errors import Diverged, UserError
 from routebench.protocols import Protocol
 from routebench.registry import EVERY, load_plugin
+from routebench.routing.spec import parse
 
+TESTED = "test_iterations = [1]"
 BAD = """
 import os, signal, torch
 from routebench import routing
@@ -39,7 +41,8 @@ class WrongShape(Uniform):
 @routing.register("not-a-number")
 class NotANumber(Uniform):
     def route(self, votes, activations):
-        return routing.Routed(votes.sweep().first * float("nan"), activations[:, :1])
+        poses = votes.sweep().first * float("nan")
+        return routing.Routed(poses, poses.norm(dim=-1))
 
 @routing.register("dies")
 class Dies(Uniform):
@@ -124,29 +127,48 @@ def test_threads_do_not_depend_on_how_much_is_left():
     assert choose_jobs(2, "cpu", 9)[0] == 2
 
 
-def test_bad_methods_fail_alone(suite_file, store, tmp_path):
-    """Real fits in two processes, one of which a method kills."""
-    bad = tmp_path / "bad.py"
-    bad.write_text(BAD)
-    load_plugin(str(bad))
-    added = ("wrong-shape", "not-a-number", "dies")
-    made = plan(load_suite(str(suite_file("accuracy", seeds=1))), "quick", Choices(added=added))
-    plugins = (str(pytest.parts), str(bad))
-    records = run(made.cells, store, device="cpu", jobs=2, threads=1, plugins=plugins, listener=Listener())
-    found = {(record["label"], record["identity"]["iterations"]): record for record in records}
-    assert len(found) == len(made.cells) == 7
-    bad_ones = {name: found.pop((name, None)) for name in added}
-    assert {record["status"] for record in bad_ones.values()} == {"failed"}
-    assert "shape" in bad_ones["wrong-shape"]["reason"]
-    assert "died" in bad_ones["dies"]["reason"]
-    assert {record["status"] for record in found.values()} == {"ok"}
-    assert {cell.label for cell in standing(made, store).failed} == set(added)
+@pytest.fixture
+def bad(tmp_path, suite_file):
+    """A plan of real fits with the given methods of a plug-in, and the plug-in's file."""
+    file = tmp_path / "bad.py"
+    file.write_text(BAD)
+    load_plugin(str(file))
+
+    def planned(*methods):
+        specs = tuple(map(parse, methods))
+        return plan(
+            load_suite(str(suite_file("accuracy", seeds=1, more=TESTED))),
+            "quick",
+            Choices(methods=specs),
+        ), str(file)
+
+    return planned
+
+
+def test_bad_methods_fail_alone(bad, run_all, store):
+    made, _ = bad("wrong-shape", "not-a-number", "dynamic[iterations=1]")
+    found = {record["label"]: (record["status"], record["reason"]) for record in run_all(made.cells)}
+    assert {label for label, (status, _) in found.items() if status == "ok"} == {"dynamic", "uniform", "random"}
+    assert "(bad.py:" in found["wrong-shape"][1]
+    assert "finite" in found["not-a-number"][1]
+    assert {cell.label for cell in standing(made, store).failed} == {"wrong-shape", "not-a-number"}
+
+
+def test_a_method_that_kills_its_process_fails_alone(bad, store):
+    made, file = bad("dies")
+    how = {"device": "cpu", "jobs": 2, "threads": 1, "plugins": (str(pytest.parts), file)}
+    records = run(made.cells, store, **how, listener=Listener())
+    found = {record["label"]: record for record in records}
+    assert {label: record["status"] for label, record in found.items()} == {
+        "dies": "failed", "uniform": "ok", "random": "ok",
+    }  # fmt: skip
+    assert "died" in found["dies"]["reason"]
 
 
 @pytest.fixture
 def trained(suite_file):
     """A request for a real, tiny fit."""
-    return plan(load_suite(str(suite_file("accuracy", seeds=1))), "quick", Choices()).cells[0].request()
+    return plan(load_suite(str(suite_file("accuracy", seeds=1, more=TESTED))), "quick", Choices()).cells[0].request()
 
 
 def test_a_fit_is_trained_once_and_is_the_same_afterwards(store, trained, monkeypatch):
@@ -175,26 +197,33 @@ def slow(suite_file, tmp_path, seconds):
 
 
 def test_kills_at_random_moments_leave_the_same_table(program, suite_file, tmp_path, store):
-    """Real fits, with two workers. The seed is fixed; the moments still depend on the machine."""
-    file = suite_file("accuracy", seeds=1)
-    command = ("suite", file, "--plugin", pytest.parts, "--jobs", 2, "--results")
-    whole = program(*command, store.path)
-    assert whole.returncode == 0, whole.stderr
-    killed = tmp_path / "killed"
-    moments = random.Random(7)
-    for _ in range(3):
-        process = program.start(*command, killed)
-        while not list((killed / "locks").glob("*.share")) and process.poll() is None:
-            time.sleep(0.02)  # until a first cell of this process runs
-        time.sleep(moments.uniform(0.0, 2.5))
+    """Real fits. The seed is fixed; what a moment hits depends on the machine."""
+    file = suite_file("accuracy", seeds=1, more=TESTED).read_text().replace("epochs = 1", "epochs = 3")
+    (tmp_path / "small.toml").write_text(file)
+    made = plan(load_suite(str(tmp_path / "small.toml")), "quick", Choices())
+    how = {"device": "cpu", "jobs": 1, "threads": choose_jobs(1, "cpu", 9)[1], "plugins": ()}
+    run(made.cells, store, **how, listener=Listener())
+    killed, moments = tmp_path / "killed", random.Random(7)
+    command = ("suite", "small.toml", "--plugin", pytest.parts, "--jobs", 1, "--results", killed)
+    for _ in range(2):
+        before = tree_size(killed)
+        process = program.start(*command)
+        while tree_size(killed) == before and process.poll() is None:
+            time.sleep(0.02)  # until this process writes something
+        time.sleep(moments.uniform(0.0, 1.5))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        for left in (killed / "locks").glob("*.share"):
-            left.unlink()
-    resumed = program(*command, killed)
+    resumed = program(*command)
     assert resumed.returncode == 0, resumed.stderr
     assert timeless(Store(killed)).equals(timeless(store))
     assert not (killed / "damaged").exists()
+
+
+def tree_size(folder):
+    """Names and times of the files that a run leaves."""
+    return sorted(
+        (file.name, file.stat().st_mtime_ns) for part in ("records", "fits") for file in folder.glob(f"{part}/**/*.*")
+    )
 
 
 def test_two_processes_on_one_folder_run_each_cell_once(program, suite_file, tmp_path):
@@ -225,9 +254,9 @@ def test_an_interrupt_stops_soon_and_the_same_command_goes_on(program, suite_fil
     assert "Traceback" not in error
     done = len(list((tmp_path / "r" / "records").glob("*.json")))
     assert 0 < done < 8
-    resumed = program(*command)
-    assert resumed.returncode == 0, resumed.stderr
-    assert f"{done} of them done before" in resumed.stdout
+    made = plan(load_suite(str(file)), "quick", Choices())
+    known = standing(made, Store(tmp_path / "r"))
+    assert (len(known.cached), known.failed, len(known.missing)) == (done, [], 8 - done)
 
 
 def test_workers_die_with_a_killed_parent(program, suite_file, tmp_path):
