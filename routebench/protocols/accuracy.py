@@ -32,7 +32,7 @@ class Accuracy(Protocol):
         fit = context.fit(request)
         test = load(request.data).test
         tested: dict[int | None, Evaluation] = {}
-        for iterations in _grid(request.iterations, options.get("test_iterations", ())):
+        for iterations in _grid(request.iterations, options.get("test_iterations", [])):
             if iterations is not None:
                 set_iterations(fit.network, iterations)
             tested[iterations] = evaluate(fit.network, test, request.recipe, context.device)
