@@ -18,6 +18,7 @@ def test_public_names_are_these():
         "Votes",
         "analyses",
         "datasets",
+        "load_arrays",
         "load_results",
         "models",
         "protocols",

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pandas import DataFrame
-from safetensors.numpy import load_file
 
 from routebench.analysis.palette import colours_of
 from routebench.analysis.result import Runs
@@ -85,10 +84,11 @@ def _time_of(plan: str) -> str:
 
 
 def _correct_in(path: Path) -> Callable[[str], NDArray[np.bool_] | None]:
+    store = Store(path)
+
     @cache
     def correct(cell: str) -> NDArray[np.bool_] | None:
-        file = path / "arrays" / f"{cell}.safetensors"
-        found = load_file(file).get("correct") if file.is_file() else None
+        found = store.arrays(cell).get("correct")
         return None if found is None else found.astype(bool)
 
     return correct

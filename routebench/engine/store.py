@@ -11,6 +11,8 @@ from typing import Any
 import pandas as pd
 import torch
 from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
 from safetensors.torch import save_file
 
 from routebench.errors import UserError
@@ -99,6 +101,11 @@ class Store:
             record = self._read(file)
             if record is not None:
                 yield record
+
+    def arrays(self, key: str) -> dict[str, NDArray[Any]]:
+        """A cell's raw outputs by name, such as `correct`, 1 or 0 per test image; empty if it has none."""
+        file = self.path / "arrays" / f"{key}.safetensors"
+        return dict(load_file(file)) if file.is_file() else {}
 
     def lock(self, kind: str, key: str) -> FileLock:
         """A lock that the operating system releases when its holder dies."""
@@ -203,6 +210,22 @@ COLUMNS = (
     "iterations", "test_iterations", "epoch", "model", "data", "seed", "metric", "split", "value", "unit",
     "higher_is_better", "device", "commit", "dirty", "seconds",
 )  # fmt: skip
+
+
+def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
+    """The raw outputs of one cell of a results folder, such as `correct` (1 or 0) and `predicted` per test image.
+
+    Args:
+        path: of the folder.
+        cell: a value of the column `cell` of `load_results`.
+
+    Raises:
+        UserError: the folder holds no arrays for this cell.
+    """
+    found = Store(path).arrays(cell)
+    if not found:
+        raise UserError(f"results folder {str(path)!r} holds no arrays of a cell {cell!r}")
+    return found
 
 
 def load_results(path: Path | str) -> pd.DataFrame:

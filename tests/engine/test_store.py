@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from routebench import load_results
+from routebench import load_arrays, load_results
 from routebench.engine import store as store_module
 from routebench.engine.plan import Choices, plan
 from routebench.engine.session import standing, write_plan
@@ -180,3 +180,11 @@ def test_the_newest_plan_counts_where_cells_cannot_be_told_apart(parts, suite_fi
 def test_the_same_plan_again_is_written_once(planned, store):
     write_plan(planned, store)
     assert len(store.plans()) == 1
+
+
+def test_raw_outputs_of_a_cell_are_read_back(store, made, run_all):
+    (record,) = run_all(made.cells[:1])
+    correct = load_arrays(store.path, record["cell"])["correct"]
+    assert 100 * correct.mean() == pytest.approx(record["metrics"][0]["value"])
+    with pytest.raises(UserError, match="no arrays of a cell 'another'"):
+        load_arrays(store.path, "another")
