@@ -1,15 +1,13 @@
-"""Short real fits on real digits: same bits from the same seed, exact resume, and no option without effect."""
+"""Short real fits on real digits: same bits from the same seed, and no option without effect."""
 
 import json
 from dataclasses import asdict, fields, replace
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from torch.nn import functional
 
-from routebench.checkpoint import Checkpoint, DamagedCheckpoint
-from routebench.data import Images, TrainingData, load
+from routebench.checkpoint import Checkpoint
+from routebench.data import TrainingData, load
 from routebench.errors import Diverged, UserError
 from routebench.losses import LOSSES, Moment
 from routebench.models import build
@@ -17,63 +15,12 @@ from routebench.models.network import routing_methods
 from routebench.recipe import Recipe
 from routebench.registry import routing
 from routebench.training import Epoch, evaluate, fit
-
-CPU = torch.device("cpu")
-SHORT = Recipe(epochs=3, batch_size=24)
-RECIPES = {
-    "adam": SHORT,
-    "sgd": replace(SHORT, optimiser="sgd", learning_rate=0.5),
-    "sgd without momentum": replace(SHORT, optimiser="sgd", learning_rate=0.5, momentum=0.0),
-    "held-out": replace(SHORT, selection="held-out"),
-    "augmented and decaying": replace(SHORT, augmentation="shift2", schedule="exponential", decay=0.5, decay_steps=2),
-    "spread": replace(SHORT, loss="spread"),
-}
+from tests.short_fits import CPU, RECIPES, SHORT, curves, network_of, same_weights, sixty_digits, trained
 
 
 @pytest.fixture(scope="module")
 def data():
-    """60 digits to train with, three batches an incomplete one among them, and 20 held out; all classes, half size."""
-    digits = load("mnist5k").for_training()
-    train, held_out = digits.train.at(torch.arange(0, 3600, 60)), digits.held_out.at(torch.arange(0, 400, 20))
-    return TrainingData(digits.name, digits.classes, halved(train), halved(held_out), "")
-
-
-def halved(images):
-    return Images(functional.avg_pool2d(images.pixels.float(), 2).to(torch.uint8), images.labels)
-
-
-def network_of(method="dynamic", seed=0, model="capsnet-small", **params):
-    torch.manual_seed(seed)
-    return build(model, shape=(1, 14, 14), classes=10, method=method, method_params=params)
-
-
-def trained(data, recipe=SHORT, seed=0, network=None, **more):
-    network = network_of(seed=seed) if network is None else network
-    return network, fit(network, data, recipe, seed=seed, device=CPU, **more)
-
-
-def same_weights(one, other):
-    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)
-
-
-def curves(epochs):
-    """Without the wall-clock time, which nobody promises."""
-    return [{**asdict(epoch), "seconds": 0} for epoch in epochs]
-
-
-class Interruption(Exception):
-    """What a machine that goes away looks like to the loop."""
-
-
-def interrupt_after(epochs, of):
-    """A progress callback that fails in the first step of the next epoch."""
-
-    def on_progress(share):
-        if share > epochs / of:
-            raise Interruption
-
-    return on_progress
+    return sixty_digits()
 
 
 class TestSeeds:
@@ -97,116 +44,6 @@ class TestSeeds:
 
         assert same_weights(trained(data, RECIPES["augmented and decaying"])[0],
                             trained(data, RECIPES["augmented and decaying"], on_progress=disturbing)[0])  # fmt: skip
-
-
-class TestResume:
-    @pytest.mark.parametrize(("name", "done"), [("adam", 1), *((name, 2) for name in RECIPES)])
-    def test_interrupted_run_ends_with_the_same_bits(self, data, tmp_path, name, done):
-        recipe, file = RECIPES[name], tmp_path / "checkpoint.safetensors"
-        whole = trained(data, recipe)
-        with pytest.raises(Interruption):
-            trained(data, recipe, checkpoint=file, on_progress=interrupt_after(done, recipe.epochs))
-        resumed = trained(data, recipe, checkpoint=file)
-        assert same_weights(whole[0], resumed[0])
-        assert curves(whole[1]) == curves(resumed[1])
-
-    def test_resumed_run_does_not_repeat_epochs(self, data, tmp_path):
-        file, shares = tmp_path / "checkpoint.safetensors", []
-        with pytest.raises(Interruption):
-            trained(data, checkpoint=file, on_progress=interrupt_after(2, 3))
-        trained(data, checkpoint=file, on_progress=shares.append)
-        assert len(shares) == 3  # steps of one epoch
-        assert min(shares) > 2 / 3
-
-    def test_interruption_in_the_first_epoch_leaves_no_checkpoint(self, data, tmp_path):
-        file = tmp_path / "checkpoint.safetensors"
-        with pytest.raises(Interruption):
-            trained(data, checkpoint=file, on_progress=interrupt_after(0, 3))
-        assert not file.exists()
-
-    def test_finished_run_is_read_and_not_repeated(self, data, tmp_path):
-        file, shares = tmp_path / "checkpoint.safetensors", []
-        whole = trained(data, RECIPES["held-out"], checkpoint=file)
-        again = trained(data, RECIPES["held-out"], checkpoint=file, on_progress=shares.append)
-        assert shares == []
-        assert same_weights(whole[0], again[0])
-        assert whole[1] == again[1]
-
-    def test_writing_checkpoints_changes_nothing(self, data, tmp_path):
-        assert same_weights(trained(data)[0], trained(data, checkpoint=tmp_path / "deeper" / "file.safetensors")[0])
-
-    def test_checkpoints_leave_no_other_file(self, data, tmp_path):
-        trained(data, checkpoint=tmp_path / "checkpoint.safetensors")
-        assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.safetensors"]
-
-
-def empty(file):
-    file.write_bytes(b"")
-
-
-def text(file):
-    file.write_text("not a checkpoint")
-
-
-def half(file):
-    content = file.read_bytes()
-    file.write_bytes(content[: len(content) // 2])
-
-
-def foreign_tensors(file):
-    save_file({"weights": torch.zeros(2)}, file)
-
-
-def another_network(file):
-    Checkpoint(network_of(model="capsnet-small", method="em").state_dict(), {}, {}, {"epochs": "[]"}).write(file)
-
-
-def without_epochs(file):
-    replace(Checkpoint.read(file), notes={}).write(file)
-
-
-def epochs_of_another_version(file):
-    replace(Checkpoint.read(file), notes={"epochs": json.dumps([{"number": 1}])}).write(file)
-
-
-def broken_json(file):
-    replace(Checkpoint.read(file), notes={"epochs": "[{"}).write(file)
-
-
-DAMAGES = [empty, text, half, foreign_tensors, another_network, without_epochs, epochs_of_another_version, broken_json]
-
-
-class TestDamagedCheckpoint:
-    @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-    def test_is_set_aside_and_training_starts_anew(self, data, tmp_path, damage):
-        recipe, file = replace(SHORT, epochs=1), tmp_path / "checkpoint.safetensors"
-        whole = trained(data, recipe, checkpoint=file)
-        damage(file)
-        content = file.read_bytes()
-        with pytest.warns(UserWarning, match="training starts anew"):
-            again = trained(data, recipe, checkpoint=file)
-        assert same_weights(whole[0], again[0])
-        assert (tmp_path / "checkpoint.safetensors.damaged").read_bytes() == content
-        Checkpoint.read(file)  # a sound one took its place
-
-    def test_is_named_when_it_is_read(self, tmp_path):
-        (tmp_path / "some.safetensors").write_bytes(b"short")
-        with pytest.raises(DamagedCheckpoint, match=r"some\.safetensors"):
-            Checkpoint.read(tmp_path / "some.safetensors")
-
-    def test_interrupted_write_keeps_the_old_file(self, tmp_path, monkeypatch):
-        file = tmp_path / "checkpoint.safetensors"
-        Checkpoint({"w": torch.ones(2)}, {}, {}, {}).write(file)
-
-        def full_disk(tensors, target, metadata):
-            target.write_bytes(b"half of it")
-            raise OSError("no space left on device")
-
-        monkeypatch.setattr("routebench.checkpoint.save_file", full_disk)
-        with pytest.raises(OSError, match="no space left"):
-            Checkpoint({"w": torch.zeros(2)}, {}, {}, {}).write(file)
-        assert Checkpoint.read(file).weights["w"].tolist() == [1, 1]
-        assert [found.name for found in tmp_path.iterdir()] == [file.name]
 
 
 class TestDivergence:
@@ -347,13 +184,6 @@ class TestPrecisionAndLayout:
         assert convolution.is_contiguous(memory_format=torch.channels_last)
         assert plain.primary.convolution.weight.is_contiguous()
         assert second[0].train_loss == pytest.approx(first[0].train_loss, rel=1e-4)
-
-    def test_channels_last_resumes_exactly(self, data, tmp_path):
-        recipe, file = replace(SHORT, channels_last=True), tmp_path / "checkpoint.safetensors"
-        whole = trained(data, recipe)
-        with pytest.raises(Interruption):
-            trained(data, recipe, checkpoint=file, on_progress=interrupt_after(1, 3))
-        assert same_weights(whole[0], trained(data, recipe, checkpoint=file)[0])
 
 
 class TestProgress:
