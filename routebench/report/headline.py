@@ -8,7 +8,7 @@ from pandas import DataFrame
 from routebench.analysis import wording
 from routebench.analysis.comparison import Comparison, compare, compare_samples
 from routebench.analysis.result import Row, Runs
-from routebench.statistics import OVER_SAMPLES
+from routebench.statistics import OVER_SAMPLES, holm
 
 ALPHA = 0.05
 PRESETS = {
@@ -49,8 +49,7 @@ def headline_of(runs: Runs) -> Headline | None:
         return Headline("Nothing was measured yet.", (), (), (_finished(found.table),), ())
     candidates = measured[measured["role"] != "control"]
     best = (candidates if len(candidates) else measured).iloc[0].to_dict()
-    peers = [str(name) for name in candidates.loc[candidates["group"] == best["group"], "name"]]
-    peers = [name for name in peers if name != best["name"]]
+    peers = _peers(runs, str(best["name"]), [str(name) for name in candidates["name"]])
     return Headline(
         title=f"{_lead(best, peers)}; {_verdict(best, found)}.",
         which=_which(best, peers, measured),
@@ -58,6 +57,13 @@ def headline_of(runs: Runs) -> Headline | None:
         caveats=_caveats(runs, found),
         figures=_figures(best, found),
     )
+
+
+def _peers(runs: Runs, best: str, candidates: list[str]) -> list[str]:
+    """The methods that a paired test, with Holm's correction over all of them, cannot tell from the best one."""
+    others = [name for name in candidates if name != best]
+    p_values = holm([compare_samples(runs, best, name).p_value for name in others])
+    return [name for name, p_value in zip(others, p_values, strict=True) if not p_value < ALPHA]
 
 
 def _lead(best: Row, peers: list[str]) -> str:

@@ -28,6 +28,12 @@ def test_a_lead_within_noise_is_not_called_one() -> None:
     assert "would likely go unnoticed here" in said
 
 
+def test_a_better_control_does_not_split_equal_methods() -> None:
+    said = answer(seeds=3, dynamic=90.0, em=90.0, cnn=91.0, uniform=90.0)
+    assert "is best here" not in said
+    assert "no lead that these runs can confirm" in said
+
+
 def test_routing_that_harms_is_said_to() -> None:
     said = answer(dynamic=90.0, uniform=97.0)
     assert "routing loses" in said
