@@ -83,8 +83,8 @@ def prepare_torch(setting: Setting) -> None:
 def keep_freed_memory() -> None:
     """Has glibc keep blocks of up to 32 MB that are freed, where it would give them back to the system.
 
-    A training step frees and takes the same tensors again and again; without this, page faults took 17 to 27 % of a step
-    of `capsnet-small` where it was measured, on one CPU core. Elsewhere than with glibc, nothing is done.
+    A training step frees and takes the same tensors again and again; without this, page faults took 17 to 27 % of a
+    step of `capsnet-small` where it was measured, on one core. Elsewhere than with glibc, nothing is done.
     """
     trim_threshold, mmap_threshold = -1, -3  # names of <malloc.h>
     with contextlib.suppress(OSError, AttributeError):
