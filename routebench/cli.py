@@ -252,6 +252,8 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
     console.print(table, soft_wrap=False)
     console.print()
     say(console, headline(store.path, made.suite.name, made.preset.name))
+    if made.suite.caveat:
+        say(console, made.suite.caveat)
     for warning in store.warnings:
         say(console, f"warning: {warning}")
     say(console, f"report: {write_report(store.path)}")

@@ -98,6 +98,7 @@ def write_plan(plan: Plan, store: Store) -> None:
         "suite_version": plan.suite.version,
         "protocol": plan.suite.protocol,
         "question": plan.suite.question,
+        "caveat": plan.suite.caveat,
         "preset": plan.preset.name,
         "settings": json.loads(json.dumps(asdict(plan.preset))),
         "command": command_line(),

@@ -28,7 +28,7 @@ from routebench.errors import UserError, unknown
 from routebench.recipe import Recipe
 from routebench.registry import protocols, shipped
 
-_TOP = ("question", "version", "protocol", "training", "methods", "controls", "presets")
+_TOP = ("question", "version", "protocol", "caveat", "training", "methods", "controls", "presets")
 _ENTRY = ("name", "params", "iterations", "training", "models")
 _PRESET = ("data", "model", "model_params", "iterations", "seeds", "training")
 _RECIPE = {known.name: known.default for known in fields(Recipe)}
@@ -70,7 +70,7 @@ class Preset:
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite file. `name` is the file's, without `.toml`."""
+    """A suite file. `name` is the file's, without `.toml`; `caveat` is what a reader of its results has to know."""
 
     name: str
     file: str
@@ -81,6 +81,7 @@ class Suite:
     methods: tuple[Entry, ...]
     controls: tuple[Entry, ...]
     presets: Mapping[str, Preset]
+    caveat: str = ""
 
     def preset(self, name: str) -> Preset:
         """A preset by name.
@@ -149,6 +150,7 @@ def load_suite(name: str) -> Suite:
         methods=tuple(map(_entry, top.each("methods", _ENTRY))),
         controls=tuple(map(_entry, top.each("controls", _ENTRY))),
         presets={key: _preset(presets.inner(key, [*_PRESET, *options]), key, options) for key in presets.content},
+        caveat=top.get("caveat", "a sentence", text, ""),
     )
     _check(suite)
     return suite

@@ -44,7 +44,7 @@ class Origins:
         provenance: commit, versions, machine.
         command: makes the same numbers again.
         warnings: what was mixed that should not be.
-        caveats: what methods differ in besides routing.
+        caveats: what the suite's author warns of, and what methods differ in besides routing.
     """
 
     made: tuple[Fact, ...]
@@ -66,7 +66,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]
         provenance=provenance,
         command=_command(runs, plan, records),
         warnings=_warnings(identities, provenance),
-        caveats=_differences(records),
+        caveats=(*filter(None, [str(plan.get("caveat", ""))]), *_differences(records)),
     )
 
 

@@ -62,3 +62,9 @@ def test_what_methods_differ_in_besides_routing_is_a_caveat() -> None:
     (caveat,) = found_for(records).caveats
     assert caveat.startswith("Methods differ in more than routing: loss is margin for dynamic, inverted-attention")
     assert caveat.endswith("; spread for em.")
+
+
+def test_the_suites_own_caveat_comes_first() -> None:
+    runs = made_up_runs()
+    assert origins_of(runs, {"caveat": "Tuned on the test part."}, [], None).caveats[0] == "Tuned on the test part."
+    assert "Tuned on the test part." not in origins_of(runs, {}, [], None).caveats
