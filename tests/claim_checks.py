@@ -25,7 +25,7 @@ Make = Callable[[Sizes], RoutingMethod]
 
 @dataclass(frozen=True)
 class Scene:
-    """What a method is given: poses (lane, child, 3), activations (lane, child), weights, and an offset of votes."""
+    """What a method is given: poses (image, cell, 3), activations (lane, child), weights, and an offset of votes."""
 
     poses: Tensor
     activations: Tensor
@@ -53,8 +53,7 @@ def grid_scene() -> Scene:
     poses = torch.randn(IMAGES, GRID.cells, 3, dtype=torch.float64)
     activations = 0.1 + 0.9 * torch.rand(IMAGES, GRID.cells, dtype=torch.float64)
     weight = torch.randn(GRID_SIZES.children, GRID_SIZES.parents, 3, GRID_SIZES.pose, dtype=torch.float64)
-    index = GRID.index
-    return Scene(poses[:, index].flatten(0, 1), activations[:, index].flatten(0, 1), weight, windows=GRID)
+    return Scene(poses, activations[:, GRID.index].flatten(0, 1), weight, windows=GRID)
 
 
 @torch.no_grad()
@@ -124,7 +123,8 @@ def batch_independence(make: Make) -> None:
         lanes = 1 if scene.windows is None else scene.windows.positions
         for image in range(IMAGES):
             own = slice(image * lanes, (image + 1) * lanes)
-            alone = run(method, replace(scene, poses=scene.poses[own], activations=scene.activations[own]))
+            one = slice(image, image + 1)
+            alone = run(method, replace(scene, poses=scene.poses[one], activations=scene.activations[own]))
             activations = None if together.activations is None else together.activations[own]
             expect_same_parents(alone, together.poses[own], activations)
 

@@ -14,7 +14,12 @@ def test_a_wrong_number_of_axes_is_refused():
 
 
 def test_axes_of_one_name_must_be_as_long():
-    with pytest.raises(TypeCheckError, match="weight"):
+    with pytest.raises(TypeCheckError, match="coupling"):
+        Votes(torch.zeros(2, 3, 4), torch.zeros(3, 2, 4, 4), Competition()).aggregate(torch.zeros(2, 4))
+
+
+def test_votes_need_a_weight_for_every_child():
+    with pytest.raises(ValueError, match="expected 5 cells below and weights for 5 children, got 3 cells"):
         Votes(torch.zeros(2, 3, 4), torch.zeros(5, 2, 4, 4), Competition())
 
 

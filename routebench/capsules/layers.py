@@ -8,10 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from routebench.capsules.competition import Competition, Windows
 from routebench.capsules.population import Capsules, Sizes
 from routebench.capsules.votes import Votes
-from routebench.ops import length, squash
+from routebench.ops import Competition, Windows, length, squash
 
 
 @runtime_checkable
@@ -220,10 +219,8 @@ class ConvCapsules(CapsuleLayer):
     def votes(self, children: Capsules) -> tuple[Votes, Tensor]:
         """Lanes are images x positions, positions fastest; children of a window run by row, column, type."""
         flat = children.flat()
-        index = self.windows.index.to(flat.poses.device)
-        poses = flat.poses[:, index].flatten(0, 1)
         competition = Competition(self.routing.competition, windows=self.windows, orphan=self.routing.orphan)
-        return Votes(poses, self.weight, competition), flat.activations[:, index].flatten(0, 1)
+        return Votes(flat.poses, self.weight, competition), self.windows.gather(flat.activations)
 
     def capsules(self, routed: RoutedCapsules, batch: int) -> Capsules:
         """(batch, height, width, type, pose)."""

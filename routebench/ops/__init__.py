@@ -1,6 +1,17 @@
 """Plain functions that routing methods are written in: the readable reference of everything that is computed."""
 
+from routebench.ops.competition import AXES, Competition
 from routebench.ops.gaussian import description_length_logit, log_normaliser
 from routebench.ops.squash import length, length_logit, squash
+from routebench.ops.windows import Windows
 
-__all__ = ["description_length_logit", "length", "length_logit", "log_normaliser", "squash"]
+__all__ = [
+    "AXES",
+    "Competition",
+    "Windows",
+    "description_length_logit",
+    "length",
+    "length_logit",
+    "log_normaliser",
+    "squash",
+]

@@ -13,9 +13,14 @@ LANES, CHILDREN, PARENTS = 8, 288, 10  # a quarter of CapsNet's children: millis
 
 
 @pytest.fixture
-def votes():
-    """Poses of 8 below, of 16 above."""
-    return Votes(squash(torch.randn(LANES, CHILDREN, 8)), 0.1 * torch.randn(CHILDREN, PARENTS, 8, 16), Competition())
+def parts():
+    """What votes are made of: poses of 8 below, of 16 above."""
+    return squash(torch.randn(LANES, CHILDREN, 8)), 0.1 * torch.randn(CHILDREN, PARENTS, 8, 16), Competition()
+
+
+@pytest.fixture
+def votes(parts):
+    return Votes(*parts)
 
 
 def test_squash(benchmark):
@@ -23,16 +28,15 @@ def test_squash(benchmark):
     assert length(squashed).max() < 1
 
 
-def test_dense_votes(benchmark, votes):
+def test_dense_votes(benchmark, parts):
     def anew():
-        return Votes(votes.poses_in, votes.weight, votes.competition).dense()
+        return Votes(*parts).dense()
 
     assert benchmark(anew).shape == (LANES, CHILDREN, PARENTS, 16)
 
 
 @pytest.mark.parametrize("moments", [1, 2])
 def test_sweep(benchmark, votes, moments):
-    votes.dense()  # made once, so that the sweep alone is timed
     sums = benchmark(votes.sweep, torch.randn(LANES, PARENTS, 16), moments=moments)
     torch.testing.assert_close(sums.mass.sum(dim=1), torch.full((LANES,), float(CHILDREN)))
 

@@ -44,9 +44,8 @@ class Problem:
 
     def given_to(self, method):
         """The votes, as a layer would make them for this method, and the activations."""
-        poses, activations = self.in_lanes()
         competition = Competition(method.competition, windows=self.windows, orphan=method.orphan)
-        return Votes(poses, self.weight, competition), activations
+        return Votes(self.children, self.weight, competition), self.in_lanes()[1]
 
     def written_out(self):
         """Every vote (lane, child, parent, pose), and the activations."""

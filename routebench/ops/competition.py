@@ -1,11 +1,10 @@
 """Which parents compete for a child: the axis over which its coupling sums to one."""
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
+
+from routebench.ops.windows import Windows
 
 AXES = ("types", "types+positions", "positions", "children", "none")
 """What coupling sums to one over, for each child:
@@ -15,50 +14,6 @@ reading of Hinton et al. 2018; `positions`: the positions that see it, for each 
 round, as in ordinary attention; `none`: all coefficients are 1. In a dense layer, where parents have no position, the
 first three are the same.
 """
-
-
-@dataclass(frozen=True)
-class Windows:
-    """The children that each parent position of a convolutional layer sees (no padding).
-
-    Args:
-        height, width: of the grid of children.
-        kernel, stride: of the window.
-        types: child types at each grid cell.
-    """
-
-    height: int
-    width: int
-    kernel: int
-    stride: int
-    types: int
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Height and width of the grid of parents."""
-        return (self.height - self.kernel) // self.stride + 1, (self.width - self.kernel) // self.stride + 1
-
-    @property
-    def positions(self) -> int:
-        """Parent positions."""
-        return self.grid[0] * self.grid[1]
-
-    @property
-    def cells(self) -> int:
-        """Children in the whole grid."""
-        return self.height * self.width * self.types
-
-    @cached_property
-    def index(self) -> Int[Tensor, "position child"]:
-        """For each parent position, the numbers of the children in its window, in the order row, column, type."""
-        rows, columns = self.grid
-        top = torch.arange(rows) * self.stride
-        left = torch.arange(columns) * self.stride
-        inside = torch.arange(self.kernel)
-        row = top[:, None, None, None, None] + inside[None, None, :, None, None]
-        column = left[None, :, None, None, None] + inside[None, None, None, :, None]
-        child = (row * self.width + column) * self.types + torch.arange(self.types)
-        return child.reshape(self.positions, -1)
 
 
 class Competition:

@@ -1,0 +1,93 @@
+"""Which back end does a sweep: the wish of the run, what can be done here, and what was used.
+
+`auto` takes the fastest that can do the sweep: `triton` on a GPU, `fused` on a processor, `reference` for the rest. A
+back end that is asked for by name is used or refused, never replaced.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from routebench.errors import UserError, unknown
+from routebench.kernels import fused, reference, triton_sweep
+from routebench.kernels.sweep import Sums, Sweep
+from routebench.kernels.trust import is_trusted
+
+KERNELS: dict[str, ModuleType] = {"fused": fused, "triton": triton_sweep}
+"""Back ends that are faster than the reference. Each has `obstacle(given)`, which is empty if it can do a sweep or says
+why not, and `sweep(given)`."""
+BACKENDS = ("auto", "reference", *KERNELS)
+
+
+class _State:
+    wish = "auto"
+    lock = threading.Lock()
+    used: set[str] = set()  # noqa: RUF012  # of the process, as the wish is
+
+
+def sweep(given: Sweep) -> Sums:
+    """One sweep, by the back end that is wished for.
+
+    Raises:
+        UserError: the back end that was asked for cannot do this sweep.
+    """
+    if given.is_uniform and given.moments == 1 and given.competition.windows is None:
+        return reference.sweep(given)  # one matrix product, which no kernel of ours beats
+    name = choose(given)
+    with _State.lock:
+        _State.used.add(name)
+    return reference.sweep(given) if name == "reference" else KERNELS[name].sweep(given)  # type: ignore[no-any-return]
+
+
+def choose(given: Sweep) -> str:
+    """The back end that does this sweep."""
+    if _State.wish == "reference":
+        return "reference"
+    if _State.wish != "auto":
+        if obstacle := KERNELS[_State.wish].obstacle(given):
+            raise UserError(f"back end {_State.wish!r} cannot do this sweep: {obstacle}; use 'auto' or 'reference'")
+        return _State.wish
+    for name, kernel in KERNELS.items():
+        if not kernel.obstacle(given) and is_trusted(name, kernel.sweep, given):
+            return name
+    return "reference"
+
+
+def use(name: str) -> None:
+    """Sets the wish of this process.
+
+    Raises:
+        UserError: there is no such back end.
+    """
+    if name not in BACKENDS:
+        raise unknown("back end", name, BACKENDS)
+    _State.wish = name
+
+
+def wished() -> str:
+    """The wish of this process."""
+    return _State.wish
+
+
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Sets the wish for a while."""
+    before = _State.wish
+    use(name)
+    try:
+        yield
+    finally:
+        _State.wish = before
+
+
+@contextmanager
+def noting() -> Iterator[set[str]]:
+    """Gives the set of back ends that do sweeps from here to the end of the block; filled at the end."""
+    found: set[str] = set()
+    before, _State.used = _State.used, set()
+    try:
+        yield found
+    finally:
+        found |= _State.used
+        _State.used = before | _State.used

@@ -1,0 +1,180 @@
+"""The sweep in plain torch: what every kernel is compared with, and what runs where there is none.
+
+`dense` is the textbook: all votes of some images, stored, under autograd. `sweep` goes through a batch with it, some
+images at a time, and makes their votes anew in backward, so that memory does not grow with children x parents x batch.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from einops import einsum
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from routebench.kernels.sweep import INPUTS, Sums, Sweep
+
+TILE = 1 << 22
+"""Elements of the votes that are stored at a time: 16 MB in single precision."""
+Watch = Callable[[Tensor], None]
+
+
+def sweep(given: Sweep) -> Sums:
+    """One sweep in plain torch.
+
+    Raises:
+        RuntimeError: in backward, if a gradient of the gradient is asked for and votes were not stored.
+    """
+    images = given.children.shape[0]
+    if given.is_uniform and given.moments == 1:
+        return _uniform_first(given)
+    if _images_in_a_tile(given) >= images:
+        return dense(given)
+    mass, first, second = _Tiled.apply(given, *(getattr(given, name) for name in INPUTS))
+    return Sums(mass, first, second)
+
+
+def dense(given: Sweep, watch: Watch | None = None) -> Sums:
+    """The sweep as the formulas have it: every vote of every lane in memory.
+
+    Args:
+        watch: called with the coupling (lane, child, parent).
+    """
+    apart = votes(given)
+    if given.centre is not None:
+        apart = apart - given.centre[:, :, None]
+    squares = apart.square() if given.curvature is not None or given.moments == 2 else None
+    coupling = _coupling(given, apart, squares)
+    if watch is not None:
+        watch(coupling)
+    weighted = coupling if given.weights is None else coupling * given.weights[..., None]
+    second = weigh(weighted, squares) if given.moments == 2 and squares is not None else None
+    return Sums(weighted.sum(dim=1), weigh(weighted, apart), second)
+
+
+def votes(given: Sweep) -> Float[Tensor, "lane parent child pose"]:
+    """Every vote, laid out so that all sums over children or pose elements are matrix products."""
+    lanes, (seen, parents) = given.lanes, given.weight.shape[:2]
+    by_child = in_lanes(given).transpose(0, 1)  # child first: one matrix product per child
+    if given.is_matrix:
+        side = given.weight.shape[2]
+        matrices = by_child.reshape(seen, lanes * side, side)
+        products = torch.bmm(matrices, given.weight.transpose(1, 2).reshape(seen, side, parents * side))
+        made = products.view(seen, lanes, side, parents, side).permute(1, 3, 0, 2, 4).flatten(3)
+    else:
+        rows = given.weight.transpose(1, 2).flatten(2)  # child, pose in, parent x pose out
+        made = torch.bmm(by_child, rows).view(seen, lanes, parents, given.pose).permute(1, 2, 0, 3)
+    return (made if given.offset is None else made + given.offset).contiguous()
+
+
+def dot(apart: Tensor, poses: Tensor) -> Float[Tensor, "lane parent child"]:
+    """The dot product of every vote (lane, parent, child, pose) with its parent's vector (lane, parent, pose)."""
+    return torch.matmul(apart, poses[..., None])[..., 0]
+
+
+def weigh(weighted: Tensor, apart: Tensor) -> Float[Tensor, "lane parent pose"]:
+    """The sum over children of votes (lane, parent, child, pose) times coupling (lane, child, parent)."""
+    return torch.matmul(weighted.permute(0, 2, 1)[:, :, None], apart)[:, :, 0]
+
+
+def in_lanes(given: Sweep) -> Float[Tensor, "lane child pose_in"]:
+    """Poses of the children that each lane sees."""
+    windows = given.competition.windows
+    return given.children if windows is None else windows.gather(given.children)
+
+
+def shares(given: Sweep) -> Float[Tensor, "lane child"]:
+    """Weights times the coupling that equal logits give, which is the same for all parents."""
+    seen, parents = given.weight.shape[:2]
+    share = given.competition.uniform(given.children.new_empty(given.lanes, seen, 0), parents)
+    return share if given.weights is None else share * given.weights
+
+
+def _coupling(given: Sweep, apart: Tensor, squares: Tensor | None) -> Float[Tensor, "lane child parent"]:
+    if given.is_uniform:
+        seen, parents = given.weight.shape[:2]
+        share = given.competition.uniform(given.children.new_empty(given.lanes, seen, 0), parents)
+        return share[..., None].expand(-1, -1, parents)
+    logits = apart.new_zeros(apart.shape[:3]) if given.query is None else dot(apart, given.query)
+    if given.curvature is not None and squares is not None:
+        logits = logits - 0.5 * dot(squares, given.curvature)
+    if given.bias is not None:
+        logits = logits + given.bias[:, :, None]
+    coupling = given.competition.couple(logits.transpose(1, 2))
+    return coupling.detach() if given.constant_coupling else coupling
+
+
+def _uniform_first(given: Sweep) -> Sums:
+    """Equal coupling makes the first moment one matrix product, without any votes."""
+    weighted = shares(given)
+    mass = weighted.sum(dim=1, keepdim=True).expand(-1, given.weight.shape[1])
+    poses = in_lanes(given) * weighted[..., None]
+    if given.is_matrix:
+        side = given.weight.shape[2]
+        matrices = poses.unflatten(2, (side, side))
+        first: Tensor = einsum(matrices, given.weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)
+    else:
+        first = einsum(poses, given.weight, "lane child d, child parent d pose -> lane parent pose")
+    if given.offset is not None:
+        first = first + (weighted @ given.offset)[:, None]
+    if given.centre is not None:
+        first = first - mass[..., None] * given.centre
+    return Sums(mass, first, None)
+
+
+class _Tiled(torch.autograd.Function):
+    """`dense`, some images at a time; autograd works on one tile at a time, too."""
+
+    @staticmethod
+    def forward(ctx: Any, given: Sweep, *inputs: Tensor | None) -> tuple[Tensor | None, ...]:
+        ctx.settings = given.settings
+        ctx.save_for_backward(*inputs)  # and not `given`, so that autograd sees if one is changed in between
+        tiles = [dense(_tile(given, images)) for images in _tiles(given)]
+        return tuple(None if of_tiles[0] is None else torch.cat(of_tiles) for of_tiles in zip(*tiles, strict=True))
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        given = Sweep(**dict(zip(INPUTS, ctx.saved_tensors, strict=True)), **ctx.settings)
+        wanted = [name for name, needed in zip(INPUTS, ctx.needs_input_grad[1:], strict=True) if needed]
+        totals = {name: torch.zeros_like(getattr(given, name)) for name in wanted}
+        for images in _tiles(given):
+            tile = _tile(given, images)
+            with torch.enable_grad():
+                leaves = {name: getattr(tile, name).detach().requires_grad_() for name in wanted}
+                sums = dense(replace(tile, **leaves))
+            lanes = slice(images.start * given.positions, images.stop * given.positions)
+            pairs = [(total, of[lanes]) for total, of in zip(sums, gradients, strict=True) if of is not None]
+            pairs = [(total, own) for total, own in pairs if total.requires_grad]
+            found = torch.autograd.grad(*zip(*pairs, strict=True), inputs=[*leaves.values()], allow_unused=True)
+            for name, gradient in zip(wanted, found, strict=True):
+                if gradient is not None:
+                    part(name, totals[name], images, given.positions).add_(gradient)
+        return None, *(totals.get(name) for name in INPUTS)
+
+
+def _tiles(given: Sweep) -> list[slice]:
+    """Ranges of images whose votes are stored together."""
+    images, step = len(given.children), _images_in_a_tile(given)
+    return [slice(start, min(start + step, images)) for start in range(0, images, step)]
+
+
+def _images_in_a_tile(given: Sweep) -> int:
+    seen, parents = given.weight.shape[:2]
+    return max(1, TILE // (given.positions * seen * parents * given.pose))
+
+
+def _tile(given: Sweep, images: slice) -> Sweep:
+    found = {name: getattr(given, name) for name in INPUTS}
+    parts = {name: part(name, value, images, given.positions) for name, value in found.items() if value is not None}
+    return replace(given, **parts)
+
+
+def part(name: str, value: Tensor, images: slice, positions: int) -> Tensor:
+    """What belongs to some images, as a view."""
+    if name in ("weight", "offset"):  # all images have them in common
+        return value
+    scale = 1 if name == "children" else positions
+    return value[images.start * scale : images.stop * scale]

@@ -1,0 +1,93 @@
+"""The work that every kernel does: one iteration of routing, from poses and weights to sums for each parent."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from routebench.ops import Competition
+
+
+INPUTS = ("children", "weight", "offset", "query", "curvature", "bias", "centre", "weights")
+"""The tensors of a sweep, in the order in which kernels take them and return their gradients."""
+
+
+class Sums(NamedTuple):
+    """What one sweep over the children leaves for each parent. With coupling R, weights w and centre c:
+
+    mass: sum_i w_i R_ij, of shape (lane, parent).
+    first: sum_i w_i R_ij (V_ij - c_j), of shape (lane, parent, pose).
+    second: sum_i w_i R_ij (V_ij - c_j)^2 by elements, of shape (lane, parent, pose); None unless asked for.
+    """
+
+    mass: Tensor
+    first: Tensor
+    second: Tensor | None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep over the children, as `Votes.sweep` describes it. What is None is left out.
+
+    A lane is a routing problem of its own: an image in a dense layer, an image at one position of the parents (positions
+    run fastest) in a convolutional one. Children are given by image and cell, and not yet repeated for every window.
+
+    Args:
+        children: u, poses of the layer below. In a dense layer every cell is a child.
+        weight: W, (child, parent, pose in, pose out), or (child, parent, P, P) for P x P matrix poses.
+        competition: how logits become coupling; its windows say which cells a position sees.
+        offset: added to every vote of a child.
+        query, curvature, bias: of the logits; without all three, coupling is uniform.
+        centre: c, about which votes are taken.
+        weights: w, of the children.
+        moments: 1 or 2.
+        constant_coupling: no gradient goes through the coupling.
+    """
+
+    children: Float[Tensor, "batch cell pose_in"]
+    weight: Float[Tensor, "child parent _ _"]
+    competition: Competition
+    offset: Float[Tensor, "child pose"] | None = None
+    query: Float[Tensor, "lane parent pose"] | None = None
+    curvature: Float[Tensor, "lane parent pose"] | None = None
+    bias: Float[Tensor, "lane parent"] | None = None
+    centre: Float[Tensor, "lane parent pose"] | None = None
+    weights: Float[Tensor, "lane child"] | None = None
+    moments: int = 1
+    constant_coupling: bool = False
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether no logits are asked for."""
+        return self.query is None and self.curvature is None and self.bias is None
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether poses are matrices, which weights multiply from the right."""
+        return self.weight.shape[2] != self.children.shape[2]
+
+    @property
+    def pose(self) -> int:
+        """Elements of a vote."""
+        return self.weight.shape[3] ** 2 if self.is_matrix else self.weight.shape[3]
+
+    @property
+    def positions(self) -> int:
+        """Lanes of one image."""
+        windows = self.competition.windows
+        return 1 if windows is None else windows.positions
+
+    @property
+    def lanes(self) -> int:
+        """Routing problems in the batch."""
+        return self.children.shape[0] * self.positions
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that is no tensor."""
+        return {
+            "competition": self.competition,
+            "moments": self.moments,
+            "constant_coupling": self.constant_coupling,
+        }

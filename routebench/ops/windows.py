@@ -1,0 +1,64 @@
+"""Which children the parents of a convolutional layer see."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The children that each parent position of a convolutional layer sees (no padding).
+
+    Args:
+        height, width: of the grid of children.
+        kernel, stride: of the window.
+        types: child types at each grid cell.
+    """
+
+    height: int
+    width: int
+    kernel: int
+    stride: int
+    types: int
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Height and width of the grid of parents."""
+        return (self.height - self.kernel) // self.stride + 1, (self.width - self.kernel) // self.stride + 1
+
+    @property
+    def positions(self) -> int:
+        """Parent positions."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def cells(self) -> int:
+        """Children in the whole grid."""
+        return self.height * self.width * self.types
+
+    @property
+    def seen(self) -> int:
+        """Children in one window."""
+        return self.kernel * self.kernel * self.types
+
+    @cached_property
+    def index(self) -> Int[Tensor, "position child"]:
+        """For each parent position, the numbers of the children in its window, in the order row, column, type."""
+        rows, columns = self.grid
+        top = torch.arange(rows) * self.stride
+        left = torch.arange(columns) * self.stride
+        inside = torch.arange(self.kernel)
+        row = top[:, None, None, None, None] + inside[None, None, :, None, None]
+        column = left[None, :, None, None, None] + inside[None, None, None, :, None]
+        child = (row * self.width + column) * self.types + torch.arange(self.types)
+        return child.reshape(self.positions, -1)
+
+    def gather(self, cells: Shaped[Tensor, "batch cell *rest"]) -> Shaped[Tensor, "lane child *rest"]:
+        """What each parent position sees, repeated where windows overlap; lanes are images x positions."""
+        batch, _, *rest = cells.shape
+        grid = cells.reshape(batch, self.height, self.width, -1)
+        seen = grid.unfold(1, self.kernel, self.stride).unfold(2, self.kernel, self.stride)  # b h w features row column
+        return seen.permute(0, 1, 2, 4, 5, 3).reshape(batch * self.positions, self.seen, *rest)
