@@ -1,13 +1,301 @@
-"""The sweep as Triton kernels, for GPUs."""
+"""The sweep on a processor, in C++: votes exist in registers only. README.md tells how it works."""
 
-from routebench.kernels.sweep import Sums, Sweep
+import ctypes
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from routebench.kernels import reference
+from routebench.kernels.compiler import NoCompiler, library
+from routebench.kernels.layout import pack, unpack
+from routebench.kernels.sweep import INPUTS, Sums, Sweep
+from routebench.ops import Windows
+
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
+"""What is taken; computed is in single precision."""
 
 
 def obstacle(given: Sweep) -> str:
     """Why the kernel cannot do this sweep; empty if it can."""
-    return "there is no kernel yet"
+    if given.children.device.type != "cpu":
+        return f"it runs on processors, not on {given.children.device.type}"
+    if given.children.dtype not in TYPES or given.weight.dtype not in TYPES:
+        return f"it computes in single precision, not in {given.weight.dtype}"
+    axis, is_dense = given.competition.axis, given.competition.windows is None
+    if not (given.is_uniform or axis in {"types", "types+positions"} or (is_dense and axis == "positions")):
+        return f"it has no competition over {axis!r}"
+    return missing(given.children.shape[2], given.pose, given.weight.shape[2] if given.is_matrix else 0)
+
+
+@cache
+def missing(child_pose: int, pose: int, side: int) -> str:
+    """Why there is no kernel for a pose size on this machine; empty if there is one. Compiles it if need be."""
+    try:
+        library(child_pose, pose, side)
+    except NoCompiler as error:
+        return str(error)
+    return ""
 
 
 def sweep(given: Sweep) -> Sums:
-    """One sweep."""
-    raise NotImplementedError
+    """One sweep, for which there is no obstacle.
+
+    Raises:
+        RuntimeError: in backward, if a gradient of the gradient is asked for.
+    """
+    weights = reference.shares(given) if given.is_uniform else given.weights
+    tensors = [weights if name == "weights" else getattr(given, name) for name in INPUTS]
+    mass, first, second = _Fused.apply({**given.settings, "is_uniform": given.is_uniform}, *tensors)
+    return Sums(mass, first, second)
+
+
+class _Fused(torch.autograd.Function):
+    """The kernel and its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, settings: Mapping[str, Any], *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+        work = _Work(settings, dict(zip(INPUTS, tensors, strict=True)))
+        sums = work.forward()
+        # The normaliser of a competition between positions is as small as the activations; votes are made anew.
+        ctx.save_for_backward(*tensors, work.normaliser)
+        ctx.settings = settings
+        return sums
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, *of_sums: Tensor | None) -> tuple[Tensor | None, ...]:
+        *tensors, normaliser = ctx.saved_tensors
+        work = _Work(ctx.settings, dict(zip(INPUTS, tensors, strict=True)), normaliser)
+        wanted = {name for name, needed in zip(INPUTS, ctx.needs_input_grad[1:], strict=True) if needed}
+        found = work.backward(dict(zip(Sums._fields, of_sums, strict=True)), wanted)
+        return None, *(found.get(name) for name in INPUTS)
+
+
+class _Work:
+    """One sweep in the kernel's layout: arrays (block, ..., image in the block), and a share of it for each thread."""
+
+    def __init__(
+        self, settings: Mapping[str, Any], given: Mapping[str, Tensor | None], normaliser: Tensor | None = None
+    ):
+        children, weight = given["children"], given["weight"]
+        assert children is not None and weight is not None
+        self.given, self.settings = given, settings
+        self.images, cells, child_pose = children.shape
+        seen, self.parents, rows, columns = weight.shape
+        is_matrix = rows != child_pose
+        self.pose = columns**2 if is_matrix else columns
+        self.kernel = library(child_pose, self.pose, rows if is_matrix else 0)
+        self.side_by_side: int = self.kernel.lanes_in_a_block()
+        self.blocks = -(-self.images // self.side_by_side)
+        windows: Windows | None = settings["competition"].windows
+        self.positions, types = (1, seen) if windows is None else (windows.positions, windows.types)
+        self.full = given["curvature"] is not None or given["centre"] is not None or settings["moments"] == 2
+        across = settings["competition"].axis == "types+positions" and windows is not None
+        self.is_shared = across and not settings["is_uniform"]  # a cell's parents at several positions compete
+        self.shares = _ranges(types, torch.get_num_threads())
+        self.arrays: dict[str, Tensor] = {
+            "children": pack(children, self.side_by_side),
+            "weight": weight.detach().float().contiguous(),
+            "cells": _cells(windows, seen),
+            **({} if normaliser is None else {"normaliser": normaliser}),
+            **self._packed(),
+        }
+        if (offset := given["offset"]) is not None:
+            self.arrays["offset"] = offset.detach().float().contiguous()
+        self.problem = _Problem(
+            **{name: _pointer(array) for name, array in self.arrays.items()},
+            blocks=self.blocks,
+            positions=self.positions,
+            cell_count=cells,
+            groups=seen // types,
+            types=types,
+            parents=self.parents,
+            orphan=settings["competition"].orphan,
+            uniform=settings["is_uniform"],
+            full=self.full,
+        )
+
+    @property
+    def normaliser(self) -> Tensor | None:
+        """Logarithm of the sum over all that compete for a cell, (block, cell, image in the block)."""
+        return self.arrays.get("normaliser")
+
+    def forward(self) -> tuple[Tensor | None, ...]:
+        """Mass, first moment, and the second or None."""
+        if self.is_shared:
+            self.arrays["normaliser"] = self._per_cell()
+            self._run("sweep_normalise", [ctypes.c_void_p(_pointer(self.arrays["normaliser"]))] * len(self.shares))
+            self.problem.normaliser = _pointer(self.arrays["normaliser"])
+        sums = {"mass": self._partial(scalar=True), "first": self._partial()}
+        if self.full:
+            sums["second"] = self._partial()
+        self._run("sweep_forward", self._by_thread(_Sums, sums))
+        moments = ("mass", "first", "second") if self.settings["moments"] == 2 else ("mass", "first")
+        found: list[Tensor | None] = [self._unpack(_total(sums[name])) for name in moments]
+        return (*found, None)[:3]
+
+    def backward(self, of_sums: Mapping[str, Tensor | None], wanted: set[str]) -> dict[str, Tensor]:
+        """Gradients of the inputs that are wanted."""
+        arrays = {
+            name: self._zeros(scalar=name == "mass") if of is None else self._pack(of) for name, of in of_sums.items()
+        }
+        if self.is_shared:
+            arrays["expectation"] = self._per_cell()
+            only_sums = self._by_thread(_Gradients, {}, arrays)
+            self._run("sweep_expect", only_sums, [ctypes.c_void_p(_pointer(arrays["expectation"]))] * len(self.shares))
+        partial = self._gradients_of_parents(wanted)
+        shared = self._gradients_of_children(wanted)
+        constant = {"constant_coupling": self.settings["constant_coupling"]}
+        self._run("sweep_backward", self._by_thread(_Gradients, partial, {**arrays, **shared}, constant))
+        return self._unpacked({**{name: _total(array) for name, array in partial.items()}, **shared}, wanted)
+
+    def _packed(self) -> dict[str, Tensor]:
+        needed = [] if self.settings["is_uniform"] else ["query"]
+        needed += ["centre", "curvature"] if self.full else []
+        found = {name: self._pack(tensor) for name in _BY_LANE if (tensor := self.given[name]) is not None}
+        return {**{name: self._zeros() for name in needed if name not in found}, **found}
+
+    def _gradients_of_parents(self, wanted: set[str]) -> dict[str, Tensor]:
+        """Arrays that every thread adds to, one for each; the kernel asks for those of its logits and centre."""
+        names = [] if self.settings["is_uniform"] else ["query"]
+        names += ["centre", "curvature"] if self.full else []
+        found = {name: self._partial().zero_() for name in names}
+        if "bias" in wanted:
+            found["bias"] = self._partial(scalar=True).zero_()
+        return found
+
+    def _gradients_of_children(self, wanted: set[str]) -> dict[str, Tensor]:
+        """Arrays of which every thread writes a part of its own."""
+        makers: dict[str, Callable[[], Tensor]] = {
+            "children": lambda: torch.zeros_like(self.arrays["children"]),
+            "weights": lambda: torch.empty_like(self.arrays["weights"]),
+            "weight": lambda: torch.zeros_like(self.arrays["weight"]),
+            "offset": lambda: torch.zeros_like(self.arrays["offset"]),
+        }
+        return {name: make() for name, make in makers.items() if name in wanted}
+
+    def _unpacked(self, arrays: Mapping[str, Tensor], wanted: set[str]) -> dict[str, Tensor]:
+        found = {}
+        for name in wanted:
+            tensor = self.given[name]
+            assert tensor is not None
+            if name == "curvature" and self.settings["is_uniform"]:
+                continue
+            if name in {"weight", "offset"}:
+                own = arrays[name]
+            else:
+                own = unpack(arrays[name], self.images) if name == "children" else self._unpack(arrays[name])
+            found[name] = own.to(tensor.dtype)
+        return found
+
+    def _pack(self, tensor: Tensor) -> Tensor:
+        """Of (lane, ...): (block, position, ..., image in the block)."""
+        return pack(tensor.unflatten(0, (self.images, self.positions)), self.side_by_side)
+
+    def _unpack(self, array: Tensor) -> Tensor:
+        return unpack(array, self.images).flatten(0, 1)
+
+    def _partial(self, *, scalar: bool = False) -> Tensor:
+        """For each thread, an array (block, position, parent) or (block, position, parent, pose) of its own."""
+        rest = () if scalar else (self.pose,)
+        return torch.empty(len(self.shares), self.blocks, self.positions, self.parents, *rest, self.side_by_side)
+
+    def _zeros(self, *, scalar: bool = False) -> Tensor:
+        return self._partial(scalar=scalar)[0].zero_()
+
+    def _per_cell(self) -> Tensor:
+        children = self.arrays["children"]
+        return children.new_empty(*children.shape[:2], self.side_by_side)
+
+    def _by_thread(
+        self,
+        structure: type[ctypes.Structure],
+        own: Mapping[str, Tensor],
+        common: Mapping[str, Tensor] | None = None,
+        numbers: Mapping[str, int] | None = None,
+    ) -> list[Any]:
+        """One structure of pointers for each thread."""
+        both = {name: _pointer(array) for name, array in (common or {}).items()}
+        return [
+            ctypes.byref(structure(**both, **{f"{name}": _pointer(array[t]) for name, array in own.items()}, **(numbers or {})))
+            for t in range(len(self.shares))
+        ]
+
+    def _run(self, function: str, *arguments: list[Any]) -> None:
+        """Calls the kernel for every thread's types; ctypes gives up the interpreter's lock meanwhile."""
+        problem = ctypes.byref(self.problem)
+        calls = [
+            (problem, *own, ctypes.c_long(begin), ctypes.c_long(end))
+            for (begin, end), *own in zip(self.shares, *arguments, strict=True)
+        ]
+        entry = self.kernel[function]
+        others = [_pool(os.getpid(), len(calls) - 1).submit(entry, *call) for call in calls[1:]]
+        entry(*calls[0])
+        for other in others:
+            other.result()
+
+
+_BY_LANE = ("query", "curvature", "bias", "centre", "weights")
+
+
+class _Problem(ctypes.Structure):
+    """`Problem` in fused.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("children", "weight", "offset", "query", "curvature", "centre")),
+        *((name, ctypes.c_void_p) for name in ("bias", "weights", "normaliser", "cells")),
+        *((name, ctypes.c_long) for name in ("blocks", "positions", "cell_count", "groups", "types", "parents")),
+        *((name, ctypes.c_int) for name in ("orphan", "uniform", "full")),
+    )
+
+
+class _Sums(ctypes.Structure):
+    """`Sums` in fused.cpp."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("mass", "first", "second"))
+
+
+class _Gradients(ctypes.Structure):
+    """`Gradients` in fused.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("mass", "first", "second", "expectation")),
+        *((name, ctypes.c_void_p) for name in ("children", "query", "curvature", "centre", "bias", "weights")),
+        *((name, ctypes.c_void_p) for name in ("weight", "offset")),
+        ("constant_coupling", ctypes.c_int),
+    )
+
+
+def _pointer(array: Tensor) -> int:
+    assert array.is_contiguous()
+    return array.data_ptr()
+
+
+def _total(partial: Tensor) -> Tensor:
+    return partial[0] if len(partial) == 1 else partial.sum(dim=0)
+
+
+def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
+    """`count` things in at most `parts` ranges of nearly one length."""
+    parts = max(1, min(parts, count))
+    edges = [count * part // parts for part in range(parts + 1)]
+    return list(zip(edges[:-1], edges[1:], strict=True))
+
+
+@cache
+def _cells(windows: Windows | None, seen: int) -> Tensor:
+    """(position, child): which cell a child of a window is."""
+    index = torch.arange(seen)[None] if windows is None else windows.index
+    return index.to(torch.int32).contiguous()
+
+
+@cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads of this process; a forked one has none of its parent's."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"routebench-{process}")

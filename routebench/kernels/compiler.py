@@ -1,0 +1,108 @@
+"""Compiles the fused kernel for one pose size, once per machine, and keeps the library in the user's cache folder."""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from filelock import FileLock
+
+SOURCE = Path(__file__).with_name("fused.cpp")
+FLAGS = (
+    "-O3",
+    "-march=native",
+    "-std=c++17",
+    # As -ffast-math, but infinities and NaN keep their meaning, and no library start-up code changes how the whole
+    # process rounds small numbers.
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fassociative-math",
+    "-fno-signed-zeros",
+    "-freciprocal-math",
+    "-ffp-contract=fast",
+    "-Wno-psabi",
+    "-shared",
+    "-fPIC",
+)
+PATIENCE = 300
+"""Seconds after which a compiler is given up."""
+
+
+class NoCompiler(RuntimeError):
+    """The kernel cannot be compiled here; the message says why, in one line."""
+
+
+@cache
+def library(child_pose: int, pose: int, side: int) -> ctypes.CDLL:
+    """The kernel for one pose size. A second process that wants it waits for the first.
+
+    Args:
+        child_pose, pose: elements of a child's pose and of a vote.
+        side: of matrix poses; 0 for vectors.
+
+    Raises:
+        NoCompiler: there is no C++ compiler, or it failed.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        raise NoCompiler("no C++ compiler (looked for $CXX, g++, clang++)")
+    sizes = (f"-DCHILD_POSE={child_pose}", f"-DPOSE={pose}", f"-DSIDE={side}")
+    folder = cache_folder()
+    file = folder / f"sweep-{child_pose}-{pose}-{side}-{_digest(compiler)}.so"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f"{file.stem}.lock"):
+            if not file.exists():
+                _compile(compiler, sizes, file)
+        return ctypes.CDLL(str(file))
+    except OSError as error:
+        raise NoCompiler(f"{folder} cannot be used: {error}") from error
+
+
+def find_compiler() -> str | None:
+    """The path of a C++ compiler: what CXX names, else g++ or clang++."""
+    names = (os.environ["CXX"],) if os.environ.get("CXX") else ("g++", "clang++")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels lie: ROUTEBENCH_CACHE, else `routebench` in the user's cache folder."""
+    if given := os.environ.get("ROUTEBENCH_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "routebench"
+
+
+def _compile(compiler: str, sizes: tuple[str, ...], file: Path) -> None:
+    part = file.with_suffix(f".{os.getpid()}.part")
+    command = (compiler, *FLAGS, *sizes, str(SOURCE), "-o", str(part))
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoCompiler(f"{compiler} did not finish: {error}") from error
+    if done.returncode != 0:
+        told = next((line for line in done.stderr.splitlines() if "error" in line), f"exit code {done.returncode}")
+        raise NoCompiler(f"{compiler} failed: {told}")
+    part.replace(file)  # whole or not there
+
+
+def _digest(compiler: str) -> str:
+    """Of everything that a compiled library depends on; a home folder may serve machines of several kinds."""
+    parts = (SOURCE.read_text(encoding="utf-8"), " ".join(FLAGS), compiler, _version(compiler), _processor())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _version(compiler: str) -> str:
+    return subprocess.run((compiler, "--version"), capture_output=True, text=True, check=False, timeout=60).stdout
+
+
+def _processor() -> str:
+    """What instructions there are."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.platform() + platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
