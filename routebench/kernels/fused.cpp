@@ -6,15 +6,17 @@
 // types write to disjoint gradients of weights and children, and to their own partial sums of parents.
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #if defined(__AVX512F__)
-constexpr int N = 16;
+#define N_LANES 16
 #elif defined(__AVX__)
-constexpr int N = 8;
+#define N_LANES 8
 #else
-constexpr int N = 4;
+#define N_LANES 4
 #endif
+constexpr int N = N_LANES;
 constexpr int IN = CHILD_POSE, D = POSE, P = SIDE;
 constexpr int FAN = P ? P : IN;                // products in one element of a vote
 constexpr int SIZE = P ? P * P : IN * D;       // weights of one child and parent
@@ -48,6 +50,14 @@ struct Gradients {
 
 static inline Vec splat(float x) { return x - Vec{}; }
 static inline float total(Vec v) { float s = 0; for (int n = 0; n < N; ++n) s += v[n]; return s; }
+// Keeps a vector in a register, where the compiler would rather load it again for every product.
+#if defined(__x86_64__)
+#define HOLD(v) asm("" : "+v"(v))
+#elif defined(__aarch64__)
+#define HOLD(v) asm("" : "+w"(v))
+#else
+#define HOLD(v)
+#endif
 static inline Vec greater(Vec a, Vec b) { return a > b ? a : b; }
 
 // e^x for x <= 0 (and hardly above), relative error below 2e-7; 0 below -87; NaN stays NaN.
@@ -70,58 +80,110 @@ static inline Vec exponential(Vec x) {
 static inline int child_at(int c, int k) { return P ? c * E / S * S + k : k; }
 static inline int weight_at(int c, int k) { return P ? k * P + c * E % S : k * D + c * E; }
 
-template <int G> struct Lanes {  // G blocks at one position
-    const Vec *query[G], *curvature[G], *centre[G], *bias[G];
-    Lanes(const Problem& p, long block, long position) {
-        for (int g = 0; g < G; ++g) {
-            long lane = (block + g) * p.positions + position;
-            query[g] = p.query + lane * p.parents * D;
-            curvature[g] = p.curvature + lane * p.parents * D;
-            centre[g] = p.centre + lane * p.parents * D;
-            bias[g] = p.bias ? p.bias + lane * p.parents : nullptr;
-        }
+// Some children of one window and G blocks of images, which go through a kernel together: what belongs to parents is
+// read and written once for all of them.
+template <int G> struct Tile {
+    long child, count, block, position;
+    const int* cell;  // (count)
+    Tile(const Problem& p, long child, long count, long block, long position)
+        : child(child), count(count), block(block), position(position), cell(p.cells + position * p.groups * p.types + child) {}
+    long lane(const Problem& p, int g) const { return (block + g) * p.positions + position; }
+    const Vec* pose(const Problem& p, long c, int g) const { return p.children + ((block + g) * p.cell_count + cell[c]) * IN; }
+    Vec weight(const Problem& p, long c, int g) const {
+        return p.weights ? p.weights[lane(p, g) * p.groups * p.types + child + c] : splat(1);
     }
 };
+constexpr int TILE = 4;  // children
 
-// Votes about the centre, x (G, parent, D), and logits, r (G, parent), of one child.
-template <bool LOGITS, bool FULL, int G>
-static inline void look(const Problem& p, const Lanes<G>& at, long child, const Vec* const* u, Vec* x, Vec* r) {
+// v[b][e] += u[b][k] w[e]
+template <int G> static inline void multiply(Vec (&v)[G][E], const Vec* const* u, int k, const float* w) {
+    Vec held[G];
+    for (int b = 0; b < G; ++b) {
+        held[b] = u[b][k];
+        HOLD(held[b]);
+    }
+    for (int e = 0; e < E; ++e) {
+        Vec weight = splat(w[e]);
+        HOLD(weight);
+        for (int b = 0; b < G; ++b) v[b][e] += held[b] * weight;
+    }
+}
+
+// What a tile leaves for later: votes about the centre, x (child, block, parent, D); logits, then coupling, r, and slopes
+// of the loss along the coupling, d, both (child, block, parent).
+struct Scratch {
+    std::vector<Vec> x, r, d;
+    long per_child, per_block, blocks;
+    Scratch(const Problem& p, long blocks)
+        : x(TILE * blocks * p.parents * D), r(TILE * blocks * p.parents), d(r.size()),
+          per_child(blocks * p.parents), per_block(p.parents), blocks(blocks) {}
+    long at(long c, long b) const { return c * per_child + b * per_block; }
+};
+
+// Calls visit(child, count) for tiles of the children of a window whose type is in [begin, end).
+template <class Visit> static inline void tiles(const Problem& p, long begin, long end, Visit visit) {
+    for (long group = 0; group < p.groups; ++group)
+        for (long type = begin; type < end; type += TILE)
+            visit(group * p.types + type, end - type < TILE ? end - type : TILE);
+}
+// Calls visit(block, G) for pairs of blocks in [start, stop), and for the last one alone.
+template <class Visit> static inline void pairs(long start, long stop, Visit visit) {
+    for (; start + 2 <= stop; start += 2) visit(start, std::integral_constant<int, 2>());
+    if (start < stop) visit(start, std::integral_constant<int, 1>());
+}
+
+// Votes and logits of a tile; with SLOPES also d, with KEEP also x. `first` is the tile's first block in the scratch.
+template <bool LOGITS, bool FULL, bool KEEP, bool SLOPES, int G>
+static inline void look(const Problem& p, const Gradients* g, const Tile<G>& tile, Scratch& to, long first) {
     const long J = p.parents;
     for (long j = 0; j < J; ++j) {
-        const float* w = p.weight + (child * J + j) * SIZE;
-        Vec logit[G];
-        for (int g = 0; g < G; ++g) logit[g] = LOGITS && p.bias ? at.bias[g][j] : splat(0);
-        for (int c = 0; c < D / E; ++c) {
-            Vec v[G][E];
-            for (int g = 0; g < G; ++g)
-                for (int e = 0; e < E; ++e) {
-                    v[g][e] = p.offset ? splat(p.offset[child * D + c * E + e]) : splat(0);
-                    if (FULL) v[g][e] -= at.centre[g][j * D + c * E + e];
-                }
-            for (int k = 0; k < FAN; ++k)
-                for (int g = 0; g < G; ++g)
-                    for (int e = 0; e < E; ++e) v[g][e] += u[g][child_at(c, k)] * w[weight_at(c, k) + e];
-            for (int g = 0; g < G; ++g)
-                for (int e = 0; e < E; ++e) {
-                    const long d = j * D + c * E + e;
-                    x[g * J * D + d] = v[g][e];
-                    if (!LOGITS) continue;
-                    Vec slope = at.query[g][d];
-                    if (FULL) slope -= 0.5f * v[g][e] * at.curvature[g][d];
-                    logit[g] += v[g][e] * slope;
-                }
+        const Vec *query[G], *curvature[G], *centre[G], *gf[G], *gs[G];
+        for (int b = 0; b < G; ++b) {
+            const long at = (tile.lane(p, b) * J + j) * D;
+            query[b] = p.query + at, curvature[b] = p.curvature + at, centre[b] = p.centre + at;
+            if (SLOPES) gf[b] = g->first + at, gs[b] = g->second + at;
         }
-        for (int g = 0; g < G; ++g) r[g * J + j] = logit[g];
+        for (long c = 0; c < tile.count; ++c) {
+            const float* w = p.weight + ((tile.child + c) * J + j) * SIZE;
+            const float* offset = p.offset ? p.offset + (tile.child + c) * D : nullptr;
+            const Vec* u[G];
+            Vec logit[G], slope[G], *x[G];
+            for (int b = 0; b < G; ++b) {
+                u[b] = tile.pose(p, c, b);
+                x[b] = &to.x[(to.at(c, first + b) + j) * D];
+                if (LOGITS) logit[b] = p.bias ? p.bias[tile.lane(p, b) * J + j] : splat(0);
+                if (SLOPES) slope[b] = g->mass[tile.lane(p, b) * J + j];
+            }
+            for (int part = 0; part < D / E; ++part) {
+                Vec v[G][E];
+                for (int b = 0; b < G; ++b)
+                    for (int e = 0; e < E; ++e) {
+                        v[b][e] = offset ? splat(offset[part * E + e]) : splat(0);
+                        if (FULL) v[b][e] -= centre[b][part * E + e];
+                    }
+                for (int k = 0; k < FAN; ++k) multiply<G>(v, u, child_at(part, k), w + weight_at(part, k));
+                for (int b = 0; b < G; ++b)
+                    for (int e = 0; e < E; ++e) {
+                        const int d = part * E + e;
+                        if (KEEP) x[b][d] = v[b][e];
+                        if (LOGITS) logit[b] += v[b][e] * (FULL ? query[b][d] - 0.5f * v[b][e] * curvature[b][d] : query[b][d]);
+                        if (SLOPES) slope[b] += v[b][e] * (FULL ? gf[b][d] + v[b][e] * gs[b][d] : gf[b][d]);
+                    }
+            }
+            for (int b = 0; b < G; ++b) {
+                if (LOGITS) to.r[to.at(c, first + b) + j] = logit[b];
+                if (SLOPES) to.d[to.at(c, first + b) + j] = slope[b];
+            }
+        }
     }
 }
 
 // Logits (parent) become coupling; with a normaliser, over all that compete for the cell.
-template <bool LOGITS>
-static inline void couple(const Problem& p, long block, long cell, Vec* r) {
+template <bool LOGITS> static inline void couple(const Problem& p, long block, long cell, Vec* r) {
     const long J = p.parents;
     if (!LOGITS) { for (long j = 0; j < J; ++j) r[j] = splat(1); return; }
     if (p.normaliser) {
-        Vec z = p.normaliser[block * p.cell_count + cell];
+        const Vec z = p.normaliser[block * p.cell_count + cell];
         for (long j = 0; j < J; ++j) r[j] = exponential(r[j] - z);
         return;
     }
@@ -130,62 +192,67 @@ static inline void couple(const Problem& p, long block, long cell, Vec* r) {
     if (p.orphan) peak = greater(peak, splat(0));
     Vec sum = p.orphan ? exponential(-peak) : splat(0);
     for (long j = 0; j < J; ++j) { r[j] = exponential(r[j] - peak); sum += r[j]; }
-    Vec inverse = 1.f / sum;
+    const Vec inverse = 1.f / sum;
     for (long j = 0; j < J; ++j) r[j] *= inverse;
 }
 
-static inline const Vec* pose(const Problem& p, long block, long cell) { return p.children + (block * p.cell_count + cell) * IN; }
-static inline Vec weight_of(const Problem& p, long block, long position, long child) {
-    return p.weights ? p.weights[(block * p.positions + position) * p.groups * p.types + child] : splat(1);
+// Coupling of a tile in r, where its logits are.
+template <bool LOGITS, int G> static inline void couple(const Problem& p, const Tile<G>& tile, Scratch& to, long first) {
+    for (long c = 0; c < tile.count; ++c)
+        for (int b = 0; b < G; ++b) couple<LOGITS>(p, tile.block + b, tile.cell[c], &to.r[to.at(c, first + b)]);
 }
 
-// Calls visit(position, child, cell) for the children of every window whose type is in [begin, end).
-template <class Visit> static inline void children_of(const Problem& p, long position, long begin, long end, Visit visit) {
-    for (long group = 0; group < p.groups; ++group)
-        for (long child = group * p.types + begin; child < group * p.types + end; ++child)
-            visit(child, (long)p.cells[position * p.groups * p.types + child]);
-}
-
-template <bool LOGITS, bool FULL, int G>
-static void add_up(const Problem& p, const Sums& out, long block, long position, long child, long cell, Vec* x, Vec* r) {
+// Adds a tile's shares and weighted votes to the parents' sums.
+template <bool FULL, int G> static inline void add_up(const Problem& p, const Sums& out, const Tile<G>& tile, Scratch& to) {
     const long J = p.parents;
-    const Vec* u[G];
-    for (int g = 0; g < G; ++g) u[g] = pose(p, block + g, cell);
-    look<LOGITS, FULL, G>(p, Lanes<G>(p, block, position), child, u, x, r);
-    for (int g = 0; g < G; ++g) {
-        couple<LOGITS>(p, block + g, cell, r + g * J);
-        const long lane = (block + g) * p.positions + position;
-        const Vec a = weight_of(p, block + g, position, child);
-        Vec *mass = out.mass + lane * J, *first = out.first + lane * J * D, *second = out.second + lane * J * D;
-        const Vec* v = x + g * J * D;
+    for (int b = 0; b < G; ++b) {
+        Vec a[TILE];
+        for (long c = 0; c < tile.count; ++c) a[c] = tile.weight(p, c, b);
+        Vec *mass = out.mass + tile.lane(p, b) * J, *first = out.first + tile.lane(p, b) * J * D;
+        Vec* second = out.second + tile.lane(p, b) * J * D;
         for (long j = 0; j < J; ++j) {
-            const Vec share = r[g * J + j] * a;
-            mass[j] += share;
-            for (int d = 0; d < D; ++d) {
-                const Vec part = share * v[j * D + d];
-                first[j * D + d] += part;
-                if (FULL) second[j * D + d] += part * v[j * D + d];
+            Vec share[TILE];
+            for (long c = 0; c < tile.count; ++c) mass[j] += share[c] = to.r[to.at(c, b) + j] * a[c];
+            for (int d = 0; d < D; d += E) {
+                Vec one[E], two[E];
+                for (int e = 0; e < E; ++e) one[e] = first[j * D + d + e];
+                if (FULL) for (int e = 0; e < E; ++e) two[e] = second[j * D + d + e];
+                for (long c = 0; c < tile.count; ++c) {
+                    const Vec* x = &to.x[(to.at(c, b) + j) * D + d];
+                    for (int e = 0; e < E; ++e) {
+                        const Vec part = share[c] * x[e];
+                        one[e] += part;
+                        if (FULL) two[e] += part * x[e];
+                    }
+                }
+                for (int e = 0; e < E; ++e) first[j * D + d + e] = one[e];
+                if (FULL) for (int e = 0; e < E; ++e) second[j * D + d + e] = two[e];
             }
         }
     }
 }
 
+static inline void clear(const Problem& p, const Sums& out, long block, long position, bool full) {
+    const long J = p.parents, lane = block * p.positions + position;
+    memset((void*)(out.mass + lane * J), 0, J * sizeof(Vec));
+    memset((void*)(out.first + lane * J * D), 0, J * D * sizeof(Vec));
+    if (full) memset((void*)(out.second + lane * J * D), 0, J * D * sizeof(Vec));
+}
+
 template <bool LOGITS, bool FULL> static void forward(const Problem& p, const Sums& out, long begin, long end) {
-    const long J = p.parents, M = 4;  // blocks that go through a child together, while its weights are near
-    std::vector<Vec> x(2 * J * D), r(2 * J);
+    const long M = 4;  // blocks that go through a tile of children together, while its weights are near
+    Scratch to(p, 2);
     for (long start = 0; start < p.blocks; start += M)
         for (long position = 0; position < p.positions; ++position) {
             const long stop = start + M < p.blocks ? start + M : p.blocks;
-            for (long block = start; block < stop; ++block) {
-                const long lane = block * p.positions + position;
-                memset((void*)(out.mass + lane * J), 0, J * sizeof(Vec));
-                memset((void*)(out.first + lane * J * D), 0, J * D * sizeof(Vec));
-                if (FULL) memset((void*)(out.second + lane * J * D), 0, J * D * sizeof(Vec));
-            }
-            children_of(p, position, begin, end, [&](long child, long cell) {
-                long block = start;
-                for (; block + 2 <= stop; block += 2) add_up<LOGITS, FULL, 2>(p, out, block, position, child, cell, x.data(), r.data());
-                if (block < stop) add_up<LOGITS, FULL, 1>(p, out, block, position, child, cell, x.data(), r.data());
+            for (long block = start; block < stop; ++block) clear(p, out, block, position, FULL);
+            tiles(p, begin, end, [&](long child, long count) {
+                pairs(start, stop, [&](long block, auto g) {
+                    const Tile<g()> tile(p, child, count, block, position);
+                    look<LOGITS, FULL, true, false>(p, nullptr, tile, to, 0);
+                    couple<LOGITS>(p, tile, to, 0);
+                    add_up<FULL>(p, out, tile, to);
+                });
             });
         }
 }
@@ -193,176 +260,321 @@ template <bool LOGITS, bool FULL> static void forward(const Problem& p, const Su
 // log sum of exponentials over all logits that compete for a cell, into (block, cell).
 template <bool FULL> static void normalise(const Problem& p, Vec* out, long begin, long end) {
     const long J = p.parents;
-    std::vector<Vec> x(J * D), r(J), peak(p.cell_count), sum(p.cell_count);
-    for (long block = 0; block < p.blocks; ++block) {
-        for (Vec& v : peak) v = p.orphan ? splat(0) : splat(-INFINITY);
-        for (Vec& v : sum) v = p.orphan ? splat(1) : splat(0);
+    std::vector<Vec> peaks(2 * p.cell_count), sums(2 * p.cell_count);
+    Scratch to(p, 2);
+    pairs(0, p.blocks, [&](long block, auto g) {
+        for (Vec& v : peaks) v = p.orphan ? splat(0) : splat(-INFINITY);
+        for (Vec& v : sums) v = p.orphan ? splat(1) : splat(0);
         for (long position = 0; position < p.positions; ++position)
-            children_of(p, position, begin, end, [&](long child, long cell) {
-                const Vec* u = pose(p, block, cell);
-                look<true, FULL, 1>(p, Lanes<1>(p, block, position), child, &u, x.data(), r.data());
-                Vec top = peak[cell];
-                for (long j = 0; j < J; ++j) top = greater(top, r[j]);
-                Vec s = sum[cell] * exponential(peak[cell] - top);
-                for (long j = 0; j < J; ++j) s += exponential(r[j] - top);
-                peak[cell] = top;
-                sum[cell] = s;
+            tiles(p, begin, end, [&](long child, long count) {
+                const Tile<g()> tile(p, child, count, block, position);
+                look<true, FULL, false, false>(p, nullptr, tile, to, 0);
+                for (long c = 0; c < count; ++c)
+                    for (int b = 0; b < g(); ++b) {
+                        const Vec* r = &to.r[to.at(c, b)];
+                        Vec &peak = peaks[b * p.cell_count + tile.cell[c]], &sum = sums[b * p.cell_count + tile.cell[c]];
+                        Vec top = peak;
+                        for (long j = 0; j < J; ++j) top = greater(top, r[j]);
+                        sum *= exponential(peak - top);
+                        for (long j = 0; j < J; ++j) sum += exponential(r[j] - top);
+                        peak = top;
+                    }
             });
-        for (long cell = 0; cell < p.cell_count; ++cell)
-            if (cell % p.types >= begin && cell % p.types < end)
-                for (int n = 0; n < N; ++n) out[block * p.cell_count + cell][n] = peak[cell][n] + std::log(sum[cell][n]);
-    }
+        for (int b = 0; b < g(); ++b)
+            for (long cell = 0; cell < p.cell_count; ++cell)
+                if (cell % p.types >= begin && cell % p.types < end)
+                    for (int n = 0; n < N; ++n) {
+                        const long at = b * p.cell_count + cell;
+                        out[block * p.cell_count + at][n] = peaks[at][n] + std::log(sums[at][n]);
+                    }
+    });
 }
 
-// How the loss changes with each coupling coefficient of a child, by weight one, into d (parent); returns the mean over parents.
-template <bool FULL>
-static inline Vec slopes(const Problem& p, const Gradients& g, long lane, const Vec* x, const Vec* r, Vec* d) {
-    const long J = p.parents;
-    const Vec *gm = g.mass + lane * J, *gf = g.first + lane * J * D, *gs = g.second + lane * J * D;
-    Vec mean = splat(0);
-    for (long j = 0; j < J; ++j) {
-        Vec sum = gm[j];
-        for (int e = 0; e < D; ++e) {
-            Vec slope = gf[j * D + e];
-            if (FULL) slope += x[j * D + e] * gs[j * D + e];
-            sum += x[j * D + e] * slope;
-        }
-        d[j] = sum;
-        mean += r[j] * sum;
-    }
-    return mean;
+static inline Vec mean(const Problem& p, const Vec* r, const Vec* d) {
+    Vec sum = splat(0);
+    for (long j = 0; j < p.parents; ++j) sum += r[j] * d[j];
+    return sum;
 }
 
-// Expectation of those changes, times weights, over all that compete for a cell, into (block, cell).
+// Expectation of the slopes, times weights, over all that compete for a cell, into (block, cell).
 template <bool FULL> static void expect(const Problem& p, const Gradients& g, Vec* out, long begin, long end) {
-    const long J = p.parents;
-    std::vector<Vec> x(J * D), r(J), d(J);
-    for (long block = 0; block < p.blocks; ++block) {
-        Vec* mine = out + block * p.cell_count;
-        for (long cell = 0; cell < p.cell_count; ++cell)
-            if (cell % p.types >= begin && cell % p.types < end) mine[cell] = splat(0);
+    Scratch to(p, 2);
+    for (long at = 0; at < p.blocks * p.cell_count; ++at)
+        if (at % p.types >= begin && at % p.types < end) out[at] = splat(0);
+    pairs(0, p.blocks, [&](long block, auto two) {
         for (long position = 0; position < p.positions; ++position)
-            children_of(p, position, begin, end, [&](long child, long cell) {
-                const Vec* u = pose(p, block, cell);
-                look<true, FULL, 1>(p, Lanes<1>(p, block, position), child, &u, x.data(), r.data());
-                couple<true>(p, block, cell, r.data());
-                const Vec mean = slopes<FULL>(p, g, block * p.positions + position, x.data(), r.data(), d.data());
-                mine[cell] += weight_of(p, block, position, child) * mean;
+            tiles(p, begin, end, [&](long child, long count) {
+                const Tile<two()> tile(p, child, count, block, position);
+                look<true, FULL, false, true>(p, &g, tile, to, 0);
+                couple<true>(p, tile, to, 0);
+                for (long c = 0; c < count; ++c)
+                    for (int b = 0; b < two(); ++b)
+                        out[(block + b) * p.cell_count + tile.cell[c]] +=
+                            tile.weight(p, c, b) * mean(p, &to.r[to.at(c, b)], &to.d[to.at(c, b)]);
             });
-    }
+    });
 }
 
-// Gradients of everything but weights, for one child and block; the votes' own replaces x.
-template <bool LOGITS, bool FULL>
-static inline void pull(const Problem& p, const Gradients& g, long block, long position, long child, long cell, Vec* x, const Vec* r, Vec* d) {
-    const long J = p.parents, lane = block * p.positions + position;
-    const Vec a = weight_of(p, block, position, child);
-    const Vec mean = slopes<FULL>(p, g, lane, x, r, d);
-    if (g.weights) g.weights[lane * p.groups * p.types + child] = mean;
-    const Vec drift = g.expectation ? g.expectation[block * p.cell_count + cell] : a * mean;
-    const Vec *gf = g.first + lane * J * D, *gs = g.second + lane * J * D;
-    const Vec *q = p.query + lane * J * D, *curvature = p.curvature + lane * J * D;
-    Vec *gq = g.query + lane * J * D, *gk = g.curvature + lane * J * D, *gc = g.centre + lane * J * D;
-    for (long j = 0; j < J; ++j) {
-        const Vec share = a * r[j];
-        const Vec change = LOGITS && !g.constant_coupling ? r[j] * (a * d[j] - drift) : splat(0);  // of the logit
-        if (LOGITS && g.bias) g.bias[lane * J + j] += change;
-        for (int e = 0; e < D; ++e) {
-            const long at = j * D + e;
-            const Vec v = x[at];
-            Vec t = share * (FULL ? gf[at] + 2.f * v * gs[at] : gf[at]);
-            if (LOGITS) {
-                t += change * (FULL ? q[at] - v * curvature[at] : q[at]);
-                gq[at] += change * v;
-                if (FULL) gk[at] -= 0.5f * change * v * v;
+// Gradients of what belongs to parents, and of weights of children; those of votes take the place of votes in x.
+template <bool LOGITS, bool FULL, int G>
+static inline void pull(const Problem& p, const Gradients& g, const Tile<G>& tile, Scratch& to, long first) {
+    const long J = p.parents;
+    for (int b = 0; b < G; ++b) {
+        const long lane = tile.lane(p, b);
+        Vec a[TILE], drift[TILE];
+        for (long c = 0; c < tile.count; ++c) {
+            const long at = to.at(c, first + b);
+            const Vec m = mean(p, &to.r[at], &to.d[at]);
+            a[c] = tile.weight(p, c, b);
+            if (g.weights) g.weights[lane * p.groups * p.types + tile.child + c] = m;
+            drift[c] = g.expectation ? g.expectation[(tile.block + b) * p.cell_count + tile.cell[c]] : a[c] * m;
+        }
+        for (long j = 0; j < J; ++j) {
+            Vec share[TILE], change[TILE];  // change: of the logit
+            for (long c = 0; c < tile.count; ++c) {
+                const long at = to.at(c, first + b) + j;
+                share[c] = a[c] * to.r[at];
+                change[c] = g.constant_coupling ? splat(0) : to.r[at] * (a[c] * to.d[at] - drift[c]);
+                if (LOGITS && g.bias) g.bias[lane * J + j] += change[c];
             }
-            if (FULL) gc[at] -= t;
-            x[at] = t;
+            for (int d = 0; d < D; d += E)
+                for (int e = 0; e < E; ++e) {
+                    const long at = (lane * J + j) * D + d + e;
+                    const Vec gf = g.first[at], gs = FULL ? g.second[at] : splat(0), q = LOGITS ? p.query[at] : splat(0);
+                    const Vec curvature = LOGITS && FULL ? p.curvature[at] : splat(0);
+                    Vec of_query = splat(0), of_curvature = splat(0), of_centre = splat(0);
+                    for (long c = 0; c < tile.count; ++c) {
+                        Vec& x = to.x[(to.at(c, first + b) + j) * D + d + e];
+                        const Vec v = x;
+                        Vec t = share[c] * (FULL ? gf + 2.f * v * gs : gf);
+                        if (LOGITS) {
+                            const Vec moved = change[c] * v;
+                            t += change[c] * (FULL ? q - v * curvature : q);
+                            of_query += moved;
+                            if (FULL) of_curvature += moved * v;
+                        }
+                        if (FULL) of_centre += t;
+                        x = t;
+                    }
+                    if (LOGITS) g.query[at] += of_query;
+                    if (LOGITS && FULL) g.curvature[at] -= 0.5f * of_curvature;
+                    if (FULL) g.centre[at] -= of_centre;
+                }
         }
     }
 }
 
-// Gradient of the children's poses, added to gu[G] (IN): sum over parents of gradients of votes, times weights.
-template <int G> static inline void to_children(const Problem& p, long child, const Vec* t, Vec* const* gu) {
+// Sum over parents of gradients of votes t[b] (parent, D), times weights, is the gradient of a child's poses: h[b] (IN).
+template <int G> static inline void to_child(const Problem& p, long child, const Vec* const* t, Vec (*h)[IN]) {
     const long J = p.parents;
     constexpr int CHUNKS = FAN / K;
-    for (int c = 0; c < S * CHUNKS; ++c) {
-        const int row = c / CHUNKS, k0 = c % CHUNKS * K;
-        Vec s[G][K];
-        for (int g = 0; g < G; ++g)
-            for (int k = 0; k < K; ++k) s[g][k] = gu[g][row * P + k0 + k];
+    for (int part = 0; part < S * CHUNKS; ++part) {
+        const int row = part / CHUNKS, k0 = part % CHUNKS * K;
+        Vec s[G][K] = {};
         for (long j = 0; j < J; ++j) {
             const float* w = p.weight + (child * J + j) * SIZE;
             for (int e = 0; e < ROW; ++e)
-                for (int g = 0; g < G; ++g) {
-                    const Vec grad = t[g * J * D + j * D + row * P + e];
-                    for (int k = 0; k < K; ++k) s[g][k] += grad * w[(k0 + k) * ROW + e];
+            {
+                Vec held[G];
+                for (int b = 0; b < G; ++b) {
+                    held[b] = t[b][j * D + row * P + e];
+                    HOLD(held[b]);
                 }
+                for (int k = 0; k < K; ++k) {
+                    Vec weight = splat(w[(k0 + k) * ROW + e]);
+                    HOLD(weight);
+                    for (int b = 0; b < G; ++b) s[b][k] += held[b] * weight;
+                }
+            }
         }
-        for (int g = 0; g < G; ++g)
-            for (int k = 0; k < K; ++k) gu[g][row * P + k0 + k] = s[g][k];
+        for (int b = 0; b < G; ++b)
+            for (int k = 0; k < K; ++k) h[b][row * P + k0 + k] = s[b][k];
     }
 }
 
-// Gradient of one child's weights: sum over the lanes of several blocks of child elements times gradients of votes.
-static inline void to_weights(const Problem& p, long start, long stop, long child, long cell, const Vec* t, float* gw) {
-    const long J = p.parents;
-    constexpr int H = ROW % 2 == 0 ? 2 : 1;
-    for (long j = 0; j < J; ++j)
-        for (int k0 = 0; k0 < FAN; k0 += K)
+#if N_LANES >= 8 && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define TREE 1
+#endif
+#endif
+#ifdef TREE
+typedef float Eight __attribute__((vector_size(32), aligned(4)));
+static inline Eight fold(Vec v) {
+#if N_LANES == 16
+    return __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+    return v;
+#endif
+}
+static inline Eight pick1(Eight a, Eight b) {
+    return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) + __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+}
+static inline Eight pick2(Eight a, Eight b) {
+    return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) + __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+}
+static inline Eight pick4(Eight a, Eight b) {
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) + __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+}
+// Sums over lanes of eight vectors, at the price of a few.
+static inline Eight totals(const Vec* v) {
+    const Eight a = pick1(fold(v[0]), fold(v[1])), b = pick1(fold(v[2]), fold(v[3]));
+    const Eight c = pick1(fold(v[4]), fold(v[5])), d = pick1(fold(v[6]), fold(v[7]));
+    return pick4(pick2(a, b), pick2(c, d));
+}
+#endif
+
+// Adds the sums over lanes of s (KK, H) to weights, ROW apart.
+template <int KK, int H> static inline void add_totals(const Vec (&s)[KK][H], float* to) {
+#ifdef TREE
+    if (KK == 2 && H == 4) {
+        const Eight sums = totals(&s[0][0]);
+        for (int e = 0; e < 4; ++e) to[e] += sums[e], to[ROW + e] += sums[4 + e];
+        return;
+    }
+#endif
+    for (int k = 0; k < KK; ++k)
+        for (int e = 0; e < H; ++e) to[k * ROW + e] += total(s[k][e]);
+}
+
+// Gradient of one child's weights: over the lanes of `count` blocks, its poses u[b] (IN) times gradients of votes t[b].
+static inline void to_weights(const Problem& p, long count, const Vec* const* u, const Vec* const* t, float* gw) {
+    constexpr int KK = FAN % 2 == 0 ? 2 : 1, H = ROW % 4 == 0 ? 4 : ROW % 3 == 0 ? 3 : ROW % 2 == 0 ? 2 : 1;
+    for (long j = 0; j < p.parents; ++j)
+        for (int k0 = 0; k0 < FAN; k0 += KK)
             for (int e0 = 0; e0 < ROW; e0 += H) {
-                Vec s[K][H] = {};
-                for (long block = start; block < stop; ++block) {
-                    const Vec *u = pose(p, block, cell), *g = t + (block - start) * J * D + j * D;
-                    for (int row = 0; row < S; ++row)
-                        for (int k = 0; k < K; ++k)
-                            for (int e = 0; e < H; ++e) s[k][e] += u[row * P + k0 + k] * g[row * P + e0 + e];
-                }
-                for (int k = 0; k < K; ++k)
-                    for (int e = 0; e < H; ++e) gw[j * SIZE + (k0 + k) * ROW + e0 + e] += total(s[k][e]);
+                Vec s[KK][H] = {};
+                for (long b = 0; b < count; ++b)
+                    for (int row = 0; row < S; ++row) {
+                        Vec held[KK];
+                        for (int k = 0; k < KK; ++k) {
+                            held[k] = u[b][row * P + k0 + k];
+                            HOLD(held[k]);
+                        }
+                        for (int e = 0; e < H; ++e) {
+                            Vec grad = t[b][j * D + row * P + e0 + e];
+                            HOLD(grad);
+                            for (int k = 0; k < KK; ++k) s[k][e] += held[k] * grad;
+                        }
+                    }
+                add_totals<KK, H>(s, gw + j * SIZE + k0 * ROW + e0);
             }
 }
 
-static inline void to_offset(const Problem& p, long blocks, const Vec* t, float* go) {
-    for (int e = 0; e < D; ++e) {
-        Vec s = splat(0);
-        for (long at = 0; at < blocks * p.parents; ++at) s += t[at * D + e];
-        go[e] += total(s);
-    }
-}
-
-template <bool LOGITS, bool FULL, int G>
-static void pull_all(const Problem& p, const Gradients& g, long block, long position, long child, long cell, Vec* x, Vec* r, Vec* d) {
-    const long J = p.parents;
-    const Vec* u[G];
-    for (int i = 0; i < G; ++i) u[i] = pose(p, block + i, cell);
-    look<LOGITS, FULL, G>(p, Lanes<G>(p, block, position), child, u, x, r);
-    for (int i = 0; i < G; ++i) {
-        couple<LOGITS>(p, block + i, cell, r + i * J);
-        pull<LOGITS, FULL>(p, g, block + i, position, child, cell, x + i * J * D, r + i * J, d);
-    }
-    if (!g.children) return;
-    Vec* gu[G];
-    for (int i = 0; i < G; ++i) gu[i] = g.children + ((block + i) * p.cell_count + cell) * IN;
-    to_children<G>(p, child, x, gu);
-}
+constexpr long MOST = 16;  // blocks whose gradients of votes are kept for the weights
 
 template <bool LOGITS, bool FULL> static void backward(const Problem& p, const Gradients& g, long begin, long end) {
     const long J = p.parents;
-    long M = 98304 / (J * D * (long)sizeof(Vec)) / 2 * 2;  // blocks whose gradients of votes stay in 96 KB of cache
-    M = M < 2 ? 2 : M > 16 ? 16 : M;
-    std::vector<Vec> x(M * J * D), r(2 * J), d(J);
+    long M = 262144 / (TILE * J * D * (long)sizeof(Vec)) / 2 * 2;  // what they take stays in 256 KB of cache
+    M = M < 2 ? 2 : M > MOST ? MOST : M;
+    Scratch to(p, M);
     for (long start = 0; start < p.blocks; start += M)
         for (long position = 0; position < p.positions; ++position) {
             const long stop = start + M < p.blocks ? start + M : p.blocks;
-            children_of(p, position, begin, end, [&](long child, long cell) {
-                long block = start;
-                for (; block + 2 <= stop; block += 2)
-                    pull_all<LOGITS, FULL, 2>(p, g, block, position, child, cell, &x[(block - start) * J * D], r.data(), d.data());
-                if (block < stop)
-                    pull_all<LOGITS, FULL, 1>(p, g, block, position, child, cell, &x[(block - start) * J * D], r.data(), d.data());
-                if (g.weight) to_weights(p, start, stop, child, cell, x.data(), g.weight + child * J * SIZE);
-                if (g.offset) to_offset(p, stop - start, x.data(), g.offset + child * D);
+            tiles(p, begin, end, [&](long child, long count) {
+                pairs(start, stop, [&](long block, auto two) {
+                    constexpr int G = two();
+                    const Tile<G> tile(p, child, count, block, position);
+                    look<LOGITS, FULL, true, true>(p, &g, tile, to, block - start);
+                    couple<LOGITS>(p, tile, to, block - start);
+                    pull<LOGITS, FULL>(p, g, tile, to, block - start);
+                    for (long c = 0; g.children && c < count; ++c) {
+                        const Vec* t[G];
+                        Vec h[G][IN];
+                        for (int b = 0; b < G; ++b) t[b] = &to.x[to.at(c, block - start + b) * D];
+                        to_child<G>(p, child + c, t, h);
+                        for (int b = 0; b < G; ++b)
+                            for (int k = 0; k < IN; ++k) g.children[((block + b) * p.cell_count + tile.cell[c]) * IN + k] += h[b][k];
+                    }
+                });
+                for (long c = 0; c < count; ++c) {
+                    const Vec *u[MOST], *t[MOST];
+                    for (long b = 0; b < stop - start; ++b)
+                        u[b] = Tile<1>(p, child, count, start + b, position).pose(p, c, 0), t[b] = &to.x[to.at(c, b) * D];
+                    if (g.weight) to_weights(p, stop - start, u, t, g.weight + (child + c) * J * SIZE);
+                    for (int e = 0; g.offset && e < D; ++e) {
+                        Vec s = splat(0);
+                        for (long b = 0; b < stop - start; ++b)
+                            for (long j = 0; j < J; ++j) s += t[b][j * D + e];
+                        g.offset[(child + c) * D + e] += total(s);
+                    }
+                }
+            });
+        }
+}
+
+// Equal coupling, first moment only: poses times weights are added up, and no vote is made.
+static void forward_uniform(const Problem& p, const Sums& out, long begin, long end) {
+    const long J = p.parents, M = 4;
+    Vec scaled[TILE][2][IN];
+    for (long start = 0; start < p.blocks; start += M)
+        for (long position = 0; position < p.positions; ++position) {
+            const long stop = start + M < p.blocks ? start + M : p.blocks;
+            for (long block = start; block < stop; ++block) clear(p, out, block, position, false);
+            tiles(p, begin, end, [&](long child, long count) {
+                pairs(start, stop, [&](long block, auto two) {
+                    constexpr int G = two();
+                    const Tile<G> tile(p, child, count, block, position);
+                    for (int b = 0; b < G; ++b) {
+                        Vec mass = splat(0);
+                        for (long c = 0; c < count; ++c) {
+                            const Vec a = tile.weight(p, c, b), *u = tile.pose(p, c, b);
+                            mass += a;
+                            for (int k = 0; k < IN; ++k) scaled[c][b][k] = a * u[k];
+                        }
+                        for (long j = 0; j < J; ++j) out.mass[tile.lane(p, b) * J + j] += mass;
+                    }
+                    for (long j = 0; j < J; ++j)
+                        for (int part = 0; part < D / E; ++part) {
+                            Vec v[G][E];
+                            for (int b = 0; b < G; ++b)
+                                for (int e = 0; e < E; ++e) v[b][e] = out.first[(tile.lane(p, b) * J + j) * D + part * E + e];
+                            for (long c = 0; c < count; ++c) {
+                                const float* w = p.weight + ((child + c) * J + j) * SIZE;
+                                const Vec* u[G];
+                                for (int b = 0; b < G; ++b) u[b] = scaled[c][b];
+                                for (int k = 0; k < FAN; ++k) multiply<G>(v, u, child_at(part, k), w + weight_at(part, k));
+                            }
+                            for (int b = 0; b < G; ++b)
+                                for (int e = 0; e < E; ++e) out.first[(tile.lane(p, b) * J + j) * D + part * E + e] = v[b][e];
+                        }
+                });
+            });
+        }
+}
+
+// Its gradient: with h = sum_j W_ij g_j, that of the pose is a h and that of the weight a is sum_j mass_j + <u, h>.
+static void backward_uniform(const Problem& p, const Gradients& g, long begin, long end) {
+    const long J = p.parents;
+    Vec scaled[MOST][IN];
+    for (long start = 0; start < p.blocks; start += MOST)
+        for (long position = 0; position < p.positions; ++position) {
+            const long stop = start + MOST < p.blocks ? start + MOST : p.blocks;
+            const Vec *u[MOST], *t[MOST];
+            for (long b = 0; b < stop - start; ++b) {
+                u[b] = scaled[b];
+                t[b] = g.first + ((start + b) * p.positions + position) * J * D;
+            }
+            tiles(p, begin, end, [&](long child, long count) {
+                for (long c = 0; c < count; ++c) {
+                    pairs(start, stop, [&](long block, auto two) {
+                        constexpr int G = two();
+                        const Tile<G> tile(p, child, count, block, position);
+                        Vec h[G][IN];
+                        if (g.children || g.weights) to_child<G>(p, child + c, t + (block - start), h);
+                        for (int b = 0; b < G; ++b) {
+                            const Vec a = tile.weight(p, c, b), *pose = tile.pose(p, c, b);
+                            Vec of_weight = splat(0);
+                            for (long j = 0; j < J; ++j) of_weight += g.mass[tile.lane(p, b) * J + j];
+                            for (int k = 0; k < IN; ++k) {
+                                scaled[block - start + b][k] = a * pose[k];
+                                if (g.weights) of_weight += pose[k] * h[b][k];
+                                if (g.children) g.children[((block + b) * p.cell_count + tile.cell[c]) * IN + k] += a * h[b][k];
+                            }
+                            if (g.weights) g.weights[tile.lane(p, b) * p.groups * p.types + child + c] = of_weight;
+                        }
+                    });
+                    if (g.weight) to_weights(p, stop - start, u, t, g.weight + (child + c) * J * SIZE);
+                }
             });
         }
 }
@@ -370,11 +582,11 @@ template <bool LOGITS, bool FULL> static void backward(const Problem& p, const G
 extern "C" {
 int lanes_in_a_block() { return N; }
 void sweep_forward(const Problem* p, const Sums* out, long begin, long end) {
-    if (p->uniform) p->full ? forward<false, true>(*p, *out, begin, end) : forward<false, false>(*p, *out, begin, end);
+    if (p->uniform) p->full ? forward<false, true>(*p, *out, begin, end) : forward_uniform(*p, *out, begin, end);
     else p->full ? forward<true, true>(*p, *out, begin, end) : forward<true, false>(*p, *out, begin, end);
 }
 void sweep_backward(const Problem* p, const Gradients* g, long begin, long end) {
-    if (p->uniform) p->full ? backward<false, true>(*p, *g, begin, end) : backward<false, false>(*p, *g, begin, end);
+    if (p->uniform) p->full ? backward<false, true>(*p, *g, begin, end) : backward_uniform(*p, *g, begin, end);
     else p->full ? backward<true, true>(*p, *g, begin, end) : backward<true, false>(*p, *g, begin, end);
 }
 void sweep_normalise(const Problem* p, Vec* out, long begin, long end) {

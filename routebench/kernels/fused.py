@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from routebench.kernels import reference
 from routebench.kernels.compiler import NoCompiler, library
@@ -65,6 +66,7 @@ class _Fused(torch.autograd.Function):
         # The normaliser of a competition between positions is as small as the activations; votes are made anew.
         ctx.save_for_backward(*tensors, work.normaliser)
         ctx.settings = settings
+        ctx.set_materialize_grads(False)
         return sums
 
     @staticmethod
@@ -95,12 +97,13 @@ class _Work:
         self.blocks = -(-self.images // self.side_by_side)
         windows: Windows | None = settings["competition"].windows
         self.positions, types = (1, seen) if windows is None else (windows.positions, windows.types)
-        self.full = given["curvature"] is not None or given["centre"] is not None or settings["moments"] == 2
+        self.full = settings["moments"] == 2 or any(given[name] is not None for name in ("curvature", "centre"))
+        self.full |= settings["is_uniform"] and given["offset"] is not None  # what the short way does not know
         across = settings["competition"].axis == "types+positions" and windows is not None
         self.is_shared = across and not settings["is_uniform"]  # a cell's parents at several positions compete
         self.shares = _ranges(types, torch.get_num_threads())
         self.arrays: dict[str, Tensor] = {
-            "children": pack(children, self.side_by_side),
+            "children": _packed_children(children, self.side_by_side),
             "weight": weight.detach().float().contiguous(),
             "cells": _cells(windows, seen),
             **({} if normaliser is None else {"normaliser": normaliser}),
@@ -270,6 +273,20 @@ class _Gradients(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("weight", "offset")),
         ("constant_coupling", ctypes.c_int),
     )
+
+
+_known_children: WeakTensorKeyDictionary[Tensor, tuple[int, Tensor]] = WeakTensorKeyDictionary()
+
+
+def _packed_children(children: Tensor, side_by_side: int) -> Tensor:
+    """Children in the kernel's layout, which all iterations share: kept for as long as the tensor itself."""
+    if children.is_inference():  # such a tensor does not count its changes
+        return pack(children, side_by_side)
+    version, packed = _known_children.get(children, (-1, None))
+    if packed is None or version != children._version:
+        packed = pack(children, side_by_side)
+        _known_children[children] = (children._version, packed)
+    return packed
 
 
 def _pointer(array: Tensor) -> int:
