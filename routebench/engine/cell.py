@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from routebench import kernels
 from routebench.engine.fits import StoreContext
 from routebench.engine.plan import Cell, set_params
 from routebench.engine.store import Store
@@ -34,15 +35,18 @@ def run_cell(
     """
     started = time.perf_counter()
     found, status, reason = Measurement([]), "ok", ""
+    context = StoreContext(store, device, on_progress)
     try:
-        found = _measure(cell, StoreContext(store, device, on_progress))
+        with kernels.noting() as used:
+            found = _measure(cell, context)
     except Diverged as error:
         status, reason = "diverged", f"{error} of training"
     except (MemoryError, torch.OutOfMemoryError) as error:
         status, reason = "oom", one_line(error)
     except Exception as error:  # noqa: BLE001  # whatever a method does must not end the suite
         status, reason = "failed", one_line(error)
-    record = make_record(cell, status, reason, found, {**origin, "seconds": time.perf_counter() - started})
+    ran_on = {"backends": sorted(used | context.backends), "seconds": time.perf_counter() - started}
+    record = make_record(cell, status, reason, found, {**origin, **ran_on})
     store.write_record(record, found.arrays)
     return record
 

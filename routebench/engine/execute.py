@@ -17,6 +17,7 @@ import torch
 from loky import ProcessPoolExecutor
 from loky.process_executor import BrokenProcessPool
 
+from routebench import kernels
 from routebench.engine.cell import make_record, run_cell
 from routebench.engine.plan import Cell
 from routebench.engine.store import Store, write_text
@@ -34,6 +35,7 @@ class Setting:
 
     Args:
         device: `cpu` or `cuda`.
+        backend: of routing, one of `routebench.kernels.BACKENDS`.
         jobs: processes at a time; 1 runs cells in this one.
         threads: of torch, per process.
         plugins: files that every process imports.
@@ -45,6 +47,7 @@ class Setting:
     threads: int
     plugins: tuple[str, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
+    backend: str = "auto"
 
 
 @dataclass
@@ -71,8 +74,9 @@ def execute(cells: Sequence[Cell], store: Store, setting: Setting, listener: Lis
 
 
 def prepare_torch(setting: Setting) -> None:
-    """Thread count and determinism, as the records say."""
+    """Thread count, back end and determinism, as the records say."""
     torch.set_num_threads(setting.threads)
+    kernels.use(setting.backend)
     keep_freed_memory()
     if setting.device == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS is not deterministic

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
+from routebench import kernels
 from routebench.data import load
 from routebench.engine.plan import digest
 from routebench.engine.source import fit_code, source_hash
@@ -34,6 +35,8 @@ class StoreContext:
         self.store = store
         self.device = device
         self.on_progress = on_progress
+        self.backends: set[str] = set()
+        """What the fits that were lent so far were trained with; empty for one from before this was noted."""
 
     def progress(self, share: float) -> None:
         """Passes on how much of the cell is done."""
@@ -58,12 +61,14 @@ class StoreContext:
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint = folder / "checkpoint.safetensors"
         network, data = self._network(request), load(request.data).for_training()
-        epochs = fit(
-            network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
-            on_progress=self.progress,
-        )  # fmt: skip
+        with kernels.noting() as used:
+            epochs = fit(
+                network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
+                on_progress=self.progress,
+            )  # fmt: skip
         write_tensors(folder / "weights.safetensors", network.state_dict())
         notes = {"request": _plain(request), "epochs": [asdict(epoch) for epoch in epochs], "finished": time.time()}
+        notes["backends"] = sorted(used)
         write_text(folder / "fit.json", json.dumps(notes, indent=1))
         checkpoint.unlink(missing_ok=True)
 
@@ -74,7 +79,8 @@ class StoreContext:
             return None
         network = self._network(request)
         try:
-            epochs = [Epoch(**epoch) for epoch in json.loads(notes.read_text(encoding="utf-8"))["epochs"]]
+            content = json.loads(notes.read_text(encoding="utf-8"))
+            epochs, backends = [Epoch(**epoch) for epoch in content["epochs"]], content.get("backends", [])
         except (ValueError, KeyError, TypeError):
             self.store.set_aside(notes)
             return None
@@ -84,6 +90,7 @@ class StoreContext:
             if weights.exists():
                 self.store.set_aside(weights)
             return None
+        self.backends |= set(backends)
         return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs))
 
     def _network(self, request: FitRequest) -> nn.Module:

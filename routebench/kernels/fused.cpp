@@ -327,14 +327,16 @@ static inline void pull(const Problem& p, const Gradients& g, const Tile<G>& til
             const Vec m = mean(p, &to.r[at], &to.d[at]);
             a[c] = tile.weight(p, c, b);
             if (g.weights) g.weights[lane * p.groups * p.types + tile.child + c] = m;
-            drift[c] = g.expectation ? g.expectation[(tile.block + b) * p.cell_count + tile.cell[c]] : a[c] * m;
+            drift[c] = g.expectation ? g.expectation[(tile.block + b) * p.cell_count + tile.cell[c]] : m;
         }
         for (long j = 0; j < J; ++j) {
             Vec share[TILE], change[TILE];  // change: of the logit
             for (long c = 0; c < tile.count; ++c) {
                 const long at = to.at(c, first + b) + j;
                 share[c] = a[c] * to.r[at];
-                change[c] = g.constant_coupling ? splat(0) : to.r[at] * (a[c] * to.d[at] - drift[c]);
+                const Vec d = to.d[at];
+                change[c] = g.expectation ? to.r[at] * (a[c] * d - drift[c]) : share[c] * (d - drift[c]);
+                if (g.constant_coupling) change[c] = splat(0);
                 if (LOGITS && g.bias) g.bias[lane * J + j] += change[c];
             }
             for (int d = 0; d < D; d += E)

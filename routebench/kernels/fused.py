@@ -2,21 +2,22 @@
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from routebench.kernels import reference
 from routebench.kernels.compiler import NoCompiler, library
 from routebench.kernels.layout import pack, unpack
 from routebench.kernels.sweep import INPUTS, Sums, Sweep
-from routebench.ops import Windows
+from routebench.ops import Competition, Windows
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 """What is taken; computed is in single precision."""
@@ -45,14 +46,11 @@ def missing(child_pose: int, pose: int, side: int) -> str:
 
 
 def sweep(given: Sweep) -> Sums:
-    """One sweep, for which there is no obstacle.
-
-    Raises:
-        RuntimeError: in backward, if a gradient of the gradient is asked for.
-    """
-    weights = reference.shares(given) if given.is_uniform else given.weights
-    tensors = [weights if name == "weights" else getattr(given, name) for name in INPUTS]
-    mass, first, second = _Fused.apply({**given.settings, "is_uniform": given.is_uniform}, *tensors)
+    """One sweep, for which there is no obstacle. A gradient of the gradient stores the votes."""
+    if given.is_uniform:  # weights take in the coupling, and what is left of it is 1
+        everything = Competition("none", windows=given.competition.windows)
+        given = replace(given, weights=reference.shares(given), competition=everything)
+    mass, first, second = _Fused.apply(given.settings, *(getattr(given, name) for name in INPUTS))
     return Sums(mass, first, second)
 
 
@@ -70,12 +68,15 @@ class _Fused(torch.autograd.Function):
         return sums
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *of_sums: Tensor | None) -> tuple[Tensor | None, ...]:
         *tensors, normaliser = ctx.saved_tensors
-        work = _Work(ctx.settings, dict(zip(INPUTS, tensors, strict=True)), normaliser)
-        wanted = {name for name, needed in zip(INPUTS, ctx.needs_input_grad[1:], strict=True) if needed}
-        found = work.backward(dict(zip(Sums._fields, of_sums, strict=True)), wanted)
+        given = dict(zip(INPUTS, tensors, strict=True))
+        wanted = [name for name, needed in zip(INPUTS, ctx.needs_input_grad[1:], strict=True) if needed]
+        if torch.is_grad_enabled():
+            found = reference.pull(Sweep(**given, **ctx.settings), of_sums, wanted)
+        else:
+            work = _Work(ctx.settings, given, normaliser)
+            found = work.backward(dict(zip(Sums._fields, of_sums, strict=True)), wanted)
         return None, *(found.get(name) for name in INPUTS)
 
 
@@ -97,10 +98,11 @@ class _Work:
         self.blocks = -(-self.images // self.side_by_side)
         windows: Windows | None = settings["competition"].windows
         self.positions, types = (1, seen) if windows is None else (windows.positions, windows.types)
+        self.is_uniform = all(given[name] is None for name in ("query", "curvature", "bias"))
         self.full = settings["moments"] == 2 or any(given[name] is not None for name in ("curvature", "centre"))
-        self.full |= settings["is_uniform"] and given["offset"] is not None  # what the short way does not know
+        self.full |= self.is_uniform and given["offset"] is not None  # what the short way does not know
         across = settings["competition"].axis == "types+positions" and windows is not None
-        self.is_shared = across and not settings["is_uniform"]  # a cell's parents at several positions compete
+        self.is_shared = across and not self.is_uniform  # a cell's parents at several positions compete
         self.shares = _ranges(types, torch.get_num_threads())
         self.arrays: dict[str, Tensor] = {
             "children": _packed_children(children, self.side_by_side),
@@ -120,7 +122,7 @@ class _Work:
             types=types,
             parents=self.parents,
             orphan=settings["competition"].orphan,
-            uniform=settings["is_uniform"],
+            uniform=self.is_uniform,
             full=self.full,
         )
 
@@ -143,7 +145,7 @@ class _Work:
         found: list[Tensor | None] = [self._unpack(_total(sums[name])) for name in moments]
         return (*found, None)[:3]
 
-    def backward(self, of_sums: Mapping[str, Tensor | None], wanted: set[str]) -> dict[str, Tensor]:
+    def backward(self, of_sums: Mapping[str, Tensor | None], wanted: Collection[str]) -> dict[str, Tensor]:
         """Gradients of the inputs that are wanted."""
         arrays = {
             name: self._zeros(scalar=name == "mass") if of is None else self._pack(of) for name, of in of_sums.items()
@@ -159,21 +161,21 @@ class _Work:
         return self._unpacked({**{name: _total(array) for name, array in partial.items()}, **shared}, wanted)
 
     def _packed(self) -> dict[str, Tensor]:
-        needed = [] if self.settings["is_uniform"] else ["query"]
+        needed = [] if self.is_uniform else ["query"]
         needed += ["centre", "curvature"] if self.full else []
         found = {name: self._pack(tensor) for name in _BY_LANE if (tensor := self.given[name]) is not None}
         return {**{name: self._zeros() for name in needed if name not in found}, **found}
 
-    def _gradients_of_parents(self, wanted: set[str]) -> dict[str, Tensor]:
+    def _gradients_of_parents(self, wanted: Collection[str]) -> dict[str, Tensor]:
         """Arrays that every thread adds to, one for each; the kernel asks for those of its logits and centre."""
-        names = [] if self.settings["is_uniform"] else ["query"]
+        names = [] if self.is_uniform else ["query"]
         names += ["centre", "curvature"] if self.full else []
         found = {name: self._partial().zero_() for name in names}
         if "bias" in wanted:
             found["bias"] = self._partial(scalar=True).zero_()
         return found
 
-    def _gradients_of_children(self, wanted: set[str]) -> dict[str, Tensor]:
+    def _gradients_of_children(self, wanted: Collection[str]) -> dict[str, Tensor]:
         """Arrays of which every thread writes a part of its own."""
         makers: dict[str, Callable[[], Tensor]] = {
             "children": lambda: torch.zeros_like(self.arrays["children"]),
@@ -183,12 +185,12 @@ class _Work:
         }
         return {name: make() for name, make in makers.items() if name in wanted}
 
-    def _unpacked(self, arrays: Mapping[str, Tensor], wanted: set[str]) -> dict[str, Tensor]:
+    def _unpacked(self, arrays: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
         found = {}
         for name in wanted:
             tensor = self.given[name]
             assert tensor is not None
-            if name == "curvature" and self.settings["is_uniform"]:
+            if name == "curvature" and self.is_uniform:
                 continue
             if name in {"weight", "offset"}:
                 own = arrays[name]
@@ -226,7 +228,9 @@ class _Work:
         """One structure of pointers for each thread."""
         both = {name: _pointer(array) for name, array in (common or {}).items()}
         return [
-            ctypes.byref(structure(**both, **{f"{name}": _pointer(array[t]) for name, array in own.items()}, **(numbers or {})))
+            ctypes.byref(
+                structure(**both, **{f"{name}": _pointer(array[t]) for name, array in own.items()}, **(numbers or {}))
+            )
             for t in range(len(self.shares))
         ]
 
@@ -302,7 +306,7 @@ def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
     """`count` things in at most `parts` ranges of nearly one length."""
     parts = max(1, min(parts, count))
     edges = [count * part // parts for part in range(parts + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 @cache

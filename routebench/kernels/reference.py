@@ -4,7 +4,7 @@
 images at a time, and makes their votes anew in backward, so that memory does not grow with children x parents x batch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,6 @@ import torch
 from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from routebench.kernels.sweep import INPUTS, Sums, Sweep
 
@@ -22,11 +21,7 @@ Watch = Callable[[Tensor], None]
 
 
 def sweep(given: Sweep) -> Sums:
-    """One sweep in plain torch.
-
-    Raises:
-        RuntimeError: in backward, if a gradient of the gradient is asked for and votes were not stored.
-    """
+    """One sweep in plain torch. A gradient of the gradient stores the votes."""
     images = given.children.shape[0]
     if given.is_uniform and given.moments == 1:
         return _uniform_first(given)
@@ -135,24 +130,39 @@ class _Tiled(torch.autograd.Function):
         return tuple(None if of_tiles[0] is None else torch.cat(of_tiles) for of_tiles in zip(*tiles, strict=True))
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         given = Sweep(**dict(zip(INPUTS, ctx.saved_tensors, strict=True)), **ctx.settings)
         wanted = [name for name, needed in zip(INPUTS, ctx.needs_input_grad[1:], strict=True) if needed]
-        totals = {name: torch.zeros_like(getattr(given, name)) for name in wanted}
-        for images in _tiles(given):
-            tile = _tile(given, images)
-            with torch.enable_grad():
+        if torch.is_grad_enabled():
+            totals = pull(given, gradients, wanted)
+        else:
+            totals = {name: torch.zeros_like(getattr(given, name)) for name in wanted}
+            for images in _tiles(given):
+                tile = _tile(given, images)
+                lanes = slice(images.start * given.positions, images.stop * given.positions)
+                own = [None if gradient is None else gradient[lanes] for gradient in gradients]
                 leaves = {name: getattr(tile, name).detach().requires_grad_() for name in wanted}
-                sums = dense(replace(tile, **leaves))
-            lanes = slice(images.start * given.positions, images.stop * given.positions)
-            pairs = [(total, of[lanes]) for total, of in zip(sums, gradients, strict=True) if of is not None]
-            pairs = [(total, own) for total, own in pairs if total.requires_grad]
-            found = torch.autograd.grad(*zip(*pairs, strict=True), inputs=[*leaves.values()], allow_unused=True)
-            for name, gradient in zip(wanted, found, strict=True):
-                if gradient is not None:
+                for name, gradient in pull(replace(tile, **leaves), own, wanted).items():
                     part(name, totals[name], images, given.positions).add_(gradient)
         return None, *(totals.get(name) for name in INPUTS)
+
+
+def pull(given: Sweep, of_sums: Sequence[Tensor | None], wanted: Sequence[str]) -> dict[str, Tensor]:
+    """Gradients of the wanted tensors of a sweep, from those of its sums; votes are stored.
+
+    In grad mode, the result can be differentiated again.
+    """
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():  # for aliases, so that ways from one input to another outside the sweep do not count
+        inputs = {name: (value := getattr(given, name)).view_as(value) for name in wanted}
+        sums = dense(replace(given, **inputs))
+    pairs = [(total, of) for total, of in zip(sums, of_sums, strict=True) if total is not None and of is not None]
+    pairs = [(total, of) for total, of in pairs if total.requires_grad]
+    if not pairs:
+        return {}
+    outputs, of_outputs = zip(*pairs, strict=True)
+    found = torch.autograd.grad(outputs, list(inputs.values()), of_outputs, create_graph=again, allow_unused=True)
+    return {name: gradient for name, gradient in zip(wanted, found, strict=True) if gradient is not None}
 
 
 def _tiles(given: Sweep) -> list[slice]:

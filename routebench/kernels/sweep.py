@@ -8,7 +8,6 @@ from torch import Tensor
 
 from routebench.ops import Competition
 
-
 INPUTS = ("children", "weight", "offset", "query", "curvature", "bias", "centre", "weights")
 """The tensors of a sweep, in the order in which kernels take them and return their gradients."""
 
@@ -30,8 +29,8 @@ class Sums(NamedTuple):
 class Sweep:
     """One sweep over the children, as `Votes.sweep` describes it. What is None is left out.
 
-    A lane is a routing problem of its own: an image in a dense layer, an image at one position of the parents (positions
-    run fastest) in a convolutional one. Children are given by image and cell, and not yet repeated for every window.
+    A lane is a routing problem of its own: an image in a dense layer, an image at one position of the parents in a
+    convolutional one, where positions run fastest. Children are given by image and cell, not yet repeated by window.
 
     Args:
         children: u, poses of the layer below. In a dense layer every cell is a child.

@@ -1,0 +1,228 @@
+"""The fused kernel against stored votes in double precision."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from routebench.kernels import fused, reference, using
+from routebench.kernels.sweep import INPUTS
+from routebench.kernels.trust import evaluate
+from routebench.ops import Competition
+from routebench.routing import make
+from tests.kernels.sweeps import KINDS, POSES, SMALL_GRID, STRIDED_GRID, largest_error, leaves, random_sweep
+from tests.references.problem import dense, dense_matrices, disturb, gradients, on_grid
+
+pytestmark = pytest.mark.skipif(bool(fused.missing(8, 16, 0)), reason=f"no kernel here: {fused.missing(8, 16, 0)}")
+CLOSE = 1e-5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("poses", POSES)
+@pytest.mark.parametrize("windows", [None, SMALL_GRID, STRIDED_GRID], ids=["dense", "overlapping", "apart"])
+@pytest.mark.parametrize("images", [1, 9, 26])  # less than a register, one more than one, three and a bit
+def test_sums_and_gradients(kind, poses, windows, images):
+    assert largest_error(fused.sweep, random_sweep(kind, poses, windows=windows, images=images)) < CLOSE
+
+
+@pytest.mark.parametrize("kind", ["query", "Gaussian"])
+@pytest.mark.parametrize("windows", [None, SMALL_GRID, STRIDED_GRID], ids=["dense", "overlapping", "apart"])
+@pytest.mark.parametrize("orphan", [False, True], ids=["", "orphan"])
+def test_competition_between_positions(kind, windows, orphan):
+    given = random_sweep(kind, windows=windows, axis="types+positions", orphan=orphan, images=9)
+    assert largest_error(fused.sweep, given) < CLOSE
+
+
+@pytest.mark.parametrize("option", ["orphan", "offset", "constant"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_options(kind, option):
+    assert largest_error(fused.sweep, random_sweep(kind, **{option: True})) < CLOSE
+
+
+@pytest.mark.parametrize("present", [("query", "bias"), ("query", "curvature"), ("bias",), ("query", "centre")])
+@pytest.mark.parametrize("moments", [1, 2])
+def test_parts_of_a_sweep_alone(present, moments):
+    full = random_sweep("Gaussian")
+    absent = dict.fromkeys({"curvature", "bias", "centre", "weights"} - set(present))
+    given = replace(
+        full, **absent, query=torch.randn_like(full.centre) if "query" in present else None, moments=moments
+    )
+    assert largest_error(fused.sweep, given) < CLOSE
+
+
+@pytest.mark.parametrize("sizes", [{"children": 1}, {"parents": 1}, {"images": 1, "children": 1, "parents": 1}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_of_a_kind(kind, sizes):
+    assert largest_error(fused.sweep, random_sweep(kind, **{"images": 3, **sizes})) < CLOSE
+
+
+def test_one_parent_has_all_of_every_child():
+    given = random_sweep("query", parents=1)
+    assert torch.equal(fused.sweep(given).mass, torch.full((5, 1), 6.0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_poses_of_zero(kind):
+    given = random_sweep(kind)
+    given = replace(given, children=torch.zeros_like(given.children))
+    exact, found = (evaluate(way, leaves(given)) for way in (reference.dense, fused.sweep))
+    torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e4])
+def test_tiny_and_huge_poses(scale):
+    given = random_sweep("query", scale=scale)  # with the huge ones, coupling is 0 or 1
+    torch.testing.assert_close(list(fused.sweep(given))[:2], list(reference.dense(given))[:2], rtol=1e-4, atol=1e-9)
+    assert all(bool(torch.isfinite(gradient).all()) for gradient in evaluate(fused.sweep, leaves(given)))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("orphan", [False, True])
+def test_what_is_not_finite_stays_visible(bad, orphan):
+    given = random_sweep("query", orphan=orphan)
+    given.children[0, 0, 0] = bad
+    assert not bool(torch.isfinite(fused.sweep(given).first[0]).all())
+    assert bool(torch.isfinite(fused.sweep(given).first[1:]).all())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inputs_that_are_not_contiguous(kind):
+    given = random_sweep(kind)
+    turned = {
+        name: value.transpose(0, -1).contiguous().transpose(0, -1)
+        for name in INPUTS
+        if (value := getattr(given, name)) is not None
+    }
+    assert not any(value.is_contiguous() for value in turned.values())
+    assert largest_error(fused.sweep, replace(given, **turned)) < CLOSE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision_inputs_are_computed_in_single(kind):
+    rounded = leaves(random_sweep(kind, "vectors"), torch.bfloat16)
+    exact = evaluate(reference.dense, leaves(rounded, torch.float64))
+    found = evaluate(fused.sweep, leaves(rounded))
+    sums = 3 if rounded.moments == 2 else 2
+    assert {value.dtype for value in found[:sums]} == {torch.float32}
+    assert {value.dtype for value in found[sums:]} == {torch.bfloat16}
+    torch.testing.assert_close([value.double() for value in found], exact, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("axis", ["types", "types+positions"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_threads_give_what_one_gives(kind, axis):
+    given = random_sweep(kind, windows=SMALL_GRID, axis=axis, images=9)
+    one = evaluate(fused.sweep, leaves(given))
+    torch.set_num_threads(2)
+    try:
+        two, again = evaluate(fused.sweep, leaves(given)), evaluate(fused.sweep, leaves(given))
+    finally:
+        torch.set_num_threads(1)
+    torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
+    assert all(torch.equal(first, second) for first, second in zip(two, again, strict=True))
+
+
+def test_only_wanted_gradients():
+    given = leaves(random_sweep("Gaussian"))
+    full = fused.sweep(given)
+    for name in ("children", "weight", "bias", "weights"):
+        (alone,) = torch.autograd.grad(full.first.sum() + full.second.sum(), getattr(given, name), retain_graph=True)
+        only = replace(
+            given,
+            **{
+                other: getattr(given, other).detach()
+                for other in INPUTS
+                if other != name and getattr(given, other) is not None
+            },
+        )
+        sums = fused.sweep(only)
+        (found,) = torch.autograd.grad(sums.first.sum() + sums.second.sum(), getattr(given, name))
+        assert torch.equal(found, alone)
+
+
+def test_unused_sums_have_no_gradient():
+    given = leaves(random_sweep("Gaussian"))
+    torch.autograd.backward(fused.sweep(given).mass.sum())
+    stored = leaves(given)
+    torch.autograd.backward(reference.dense(stored).mass.sum())
+    torch.testing.assert_close(given.bias.grad, stored.bias.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_of_the_gradient(kind):
+    def second(sweep, given):
+        first = sum(total.sin().sum() for total in sweep(given) if total is not None)
+        (gradient,) = torch.autograd.grad(first, given.weight, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), [given.children, given.weight])
+
+    given = random_sweep(kind)
+    exact = second(reference.dense, leaves(given, torch.float64))
+    for mine, right in zip(second(fused.sweep, leaves(given)), exact, strict=True):
+        assert float((mine.double() - right).abs().max()) < 1e-4 * float(right.abs().max())
+
+
+def test_children_are_laid_out_once_for_all_iterations(monkeypatch):
+    laid_out = []
+    original = fused.pack
+    monkeypatch.setattr(fused, "pack", lambda values, width: laid_out.append(values.shape) or original(values, width))
+    given = leaves(random_sweep())
+    first = fused.sweep(given).first
+    torch.autograd.backward((first + fused.sweep(replace(given, query=first)).first).sum())
+    assert laid_out.count(given.children.shape) == 1
+
+
+def test_children_that_change_are_laid_out_again():
+    given = random_sweep()
+    before = fused.sweep(given).first
+    given.children.mul_(2)
+    torch.testing.assert_close(fused.sweep(given).first, reference.dense(given).first, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(fused.sweep(given).first, before)
+
+
+def test_inference_tensors_are_never_out_of_date():
+    with torch.inference_mode():
+        given = random_sweep()
+        fused.sweep(given)
+        given.children.mul_(2)
+        torch.testing.assert_close(fused.sweep(given).first, reference.dense(given).first, rtol=1e-4, atol=1e-5)
+
+
+PROBLEMS = {"dense": dense, "matrices": dense_matrices, "grid": on_grid}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("iterations", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("name", ["dynamic", "em", "inverted-attention"])
+def test_methods_have_the_same_parents_and_gradients(name, iterations, problem):
+    exact = PROBLEMS[problem]()
+    method = disturb(make(name, exact.sizes, iterations=iterations).double())
+    method.competition = "types+positions"
+    expected = method(*exact.given_to(method))
+    right = gradients([expected.poses, expected.activations], exact.leaves())
+    single = type(exact)(*(leaf.detach().float() for leaf in exact.leaves()), exact.windows)
+    method.float()
+    with using("fused"):
+        found = method(*single.given_to(method))
+        outputs = [None if value is None else value.double() for value in (found.poses, found.activations)]
+        ours = gradients(outputs, single.leaves())
+    torch.testing.assert_close(found.poses.double(), expected.poses, rtol=1e-4, atol=1e-5)
+    for mine, theirs in zip(ours, right, strict=True):
+        assert float((mine.double() - theirs).abs().max()) <= 1e-4 * float(theirs.abs().max())
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"children": torch.zeros(2, 6, 3, dtype=torch.float64)}, "single precision"),
+        ({"competition": Competition("children")}, "no competition over 'children'"),
+        ({"competition": Competition("none")}, "no competition over 'none'"),
+        ({"children": torch.zeros(2, 6, 3, device="meta")}, "runs on processors, not on meta"),
+    ],
+)
+def test_obstacles(change, told):
+    assert told in fused.obstacle(replace(random_sweep(images=2), **change))
+
+
+def test_no_obstacle():
+    assert fused.obstacle(random_sweep()) == ""
+    assert fused.obstacle(random_sweep(axis="positions")) == ""  # the same as types, in a dense layer

@@ -1,0 +1,54 @@
+"""The plain sweep in tiles against all votes stored; those, against loops, are in tests/capsules/test_votes.py."""
+
+import pytest
+import torch
+
+from routebench.kernels import reference
+from routebench.kernels.trust import differences, evaluate
+from tests.kernels.sweeps import KINDS, SMALL_GRID, leaves, random_sweep
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """Two images of the smaller problems, one of the larger."""
+    monkeypatch.setattr(reference, "TILE", 300)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("windows", [None, SMALL_GRID], ids=["dense", "grid"])
+@pytest.mark.parametrize("axis", ["types", "types+positions", "positions", "children", "none"])
+@pytest.mark.parametrize("option", ["", "offset", "constant"])
+def test_tiles_add_up(kind, windows, axis, option):
+    options = {option: True} if option else {}
+    given = leaves(random_sweep(kind, windows=windows, axis=axis, **options), torch.float64)
+    assert max(differences(evaluate(reference.sweep, given), evaluate(reference.dense, given))) < 1e-10
+
+
+def test_votes_of_one_tile_are_stored_at_a_time(monkeypatch):
+    tiles = []
+    original = reference.votes
+    monkeypatch.setattr(reference, "votes", lambda given: tiles.append(given.lanes) or original(given))
+    torch.autograd.backward(reference.sweep(leaves(random_sweep(images=5))).first.sum())
+    assert tiles == [2, 2, 1] * 2  # forward, and again in backward
+
+
+def test_gradient_of_the_gradient():
+    def second(sweep, given):
+        (gradient,) = torch.autograd.grad(sweep(given).first.sin().sum(), given.weight, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), [given.children, given.weight])
+
+    given = leaves(random_sweep(), torch.float64)
+    found, expected = (second(way, given) for way in (reference.sweep, reference.dense))
+    torch.testing.assert_close(found, expected)
+
+
+def test_gradient_of_the_gradient_where_one_input_comes_from_another():
+    def second(sweep, given):
+        query = given.children.mean(dim=1, keepdim=True).mean(dim=2, keepdim=True) * given.query
+        first = sweep(type(given)(given.children, given.weight, given.competition, query=query)).first.sin().sum()
+        (gradient,) = torch.autograd.grad(first, given.children, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), [given.children, given.weight])
+
+    given = leaves(random_sweep(), torch.float64)
+    found, expected = (second(way, given) for way in (reference.sweep, reference.dense))
+    torch.testing.assert_close(found, expected)
