@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from routebench import kernels
 from routebench.registry import routing
 from suites.tracking.fit import SmallFit
 from suites.tracking.layer import Layer, Memory, Time
@@ -24,7 +25,7 @@ def test_asv_finds_every_benchmark():
 
 
 def test_every_registered_method_is_tracked():
-    assert list(Layer.params) == list(SmallFit.params) == list(routing)
+    assert list(Layer.params[0]) == list(SmallFit.params) == list(routing)
 
 
 def test_settings_stand_in_the_file():
@@ -36,19 +37,22 @@ def test_settings_stand_in_the_file():
 
 @pytest.mark.parametrize("benchmark_class", [Time, Memory])
 @pytest.mark.parametrize("method", sorted(routing))
-def test_layer_benchmarks_reach_the_gradient(benchmark_class, method):
+@pytest.mark.parametrize("backend", Layer.params[1])
+def test_layer_benchmarks_reach_the_gradient(benchmark_class, method, backend):
     measured = benchmark_class()
     measured.batch = 2
-    measured.setup(method)
-    measured.forward()
-    assert measured.layer.weight.grad is None
-    measured.forward_and_backward()
-    assert measured.layer.weight.grad.abs().sum() > 0
+    with kernels.using("auto"):  # and back to it
+        measured.setup(method, backend)
+        assert kernels.wished() == backend
+        measured.forward()
+        assert measured.layer.weight.grad is None
+        measured.forward_and_backward()
+        assert measured.layer.weight.grad.abs().sum() > 0
 
 
 def test_method_that_a_commit_does_not_have_is_left_out():
     with pytest.raises(NotImplementedError):
-        Time().setup("invented-tomorrow")
+        Time().setup("invented-tomorrow", "auto")
 
 
 def test_small_fit_learns():

@@ -13,11 +13,14 @@ PACKAGE = Path(__file__).resolve().parents[1]
 UNCOUNTED = {PACKAGE / name for name in ("__init__.py", "registry.py", "errors.py", "claims.py")}
 """The first two know everything by name, so that following them would reach all; the others change no number."""
 
+OTHER_LANGUAGES = (".cpp", ".cu")
+
 
 def source_hash(*entries: Callable[..., Any] | str) -> str:
     """16 hex digits over the given objects' files (or modules, by name) and all of routebench that they import.
 
-    Comments, blank lines and docstrings do not count.
+    Comments, blank lines and docstrings of Python do not count. A kernel's source in another language is the file of
+    the same name as the module that loads it.
     """
     files = {file for entry in entries for file in _reachable(_file_of(entry))}
     digest = hashlib.sha256()
@@ -45,9 +48,11 @@ def _reachable(start: Path) -> frozenset[Path]:
     """The file and every file of the package that it imports, directly or not."""
     found, waiting = {start}, [start]
     while waiting:
-        for file in _imported(waiting.pop()) - found:
-            found.add(file)
-            waiting.append(file)
+        file = waiting.pop()
+        found |= {beside for beside in (file.with_suffix(suffix) for suffix in OTHER_LANGUAGES) if beside.is_file()}
+        for imported in _imported(file) - found:
+            found.add(imported)
+            waiting.append(imported)
     return frozenset(found)
 
 
@@ -90,7 +95,10 @@ def _name(file: Path) -> str:
 
 @cache
 def _code(file: Path) -> str:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    text = file.read_text(encoding="utf-8")
+    if file.suffix in OTHER_LANGUAGES:
+        return text
+    tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]

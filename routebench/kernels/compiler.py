@@ -55,7 +55,11 @@ def library(child_pose: int, pose: int, side: int) -> ctypes.CDLL:
         with FileLock(folder / f"{file.stem}.lock"):
             if not file.exists():
                 _compile(compiler, sizes, file)
-        return ctypes.CDLL(str(file))
+            try:
+                return ctypes.CDLL(str(file))
+            except OSError:  # a damaged file
+                _compile(compiler, sizes, file)
+                return ctypes.CDLL(str(file))
     except OSError as error:
         raise NoCompiler(f"{folder} cannot be used: {error}") from error
 

@@ -48,6 +48,7 @@ def kind(given: Sweep) -> tuple[Any, ...]:
     return (tuple(given.weight.shape), given.children.shape[2], windows, present, where, options)
 
 
+@torch.inference_mode(mode=False)
 def disagreement(kernel: Callable[[Sweep], Sums], given: Sweep) -> float:
     """The largest difference in sums and gradients that rounding does not explain, for the first images; 0 if none.
 
@@ -91,7 +92,6 @@ def _in_corner(name: str, value: Tensor, windows: Windows, corner: Windows) -> T
     return value.unflatten(0, (-1, *windows.grid))[:, :rows, :columns].flatten(0, 2)
 
 
-@torch.inference_mode(mode=False)
 @torch.enable_grad()
 def evaluate(sweep: Callable[[Sweep], Sums], given: Sweep) -> list[Tensor]:
     """The sums, and the gradients of a fixed random weighting of them with respect to all tensors of the sweep."""

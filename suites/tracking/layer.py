@@ -1,4 +1,6 @@
-"""Time and memory of one routed layer, for every registered routing method."""
+"""Time and memory of one routed layer, for every registered routing method, in plain torch and by kernels."""
+
+import contextlib
 
 import torch
 
@@ -15,19 +17,25 @@ class Layer:
     One thread, because times on shared cores vary less with one.
     """
 
-    params = sorted(routing)
-    param_names = ("method",)
+    params = (sorted(routing), ("reference", "auto"))
+    param_names = ("method", "backend")
     batch = 8
 
-    def setup(self, method: str) -> None:
-        """Children and weights, the same in every run."""
+    def setup(self, method: str, backend: str) -> None:
+        """Children and weights, the same in every run; a first pass, which may compile, is not timed."""
         if method not in routing:
             raise NotImplementedError  # asv's word for "does not apply", here to a commit before the method existed
+        with contextlib.suppress(ImportError):  # a commit before there were back ends is plain torch in both
+            from routebench import kernels
+
+            kernels.use(backend)
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self.layer = DenseCapsules((6, 6, 32), 10, 8, 16, factory(method), weight_std=0.1)
         poses = squash(torch.randn(self.batch, 6 * 6 * 32, 8)).requires_grad_()
         self.children = Capsules(poses, length(poses).detach())
+        self.forward_and_backward()
+        self.layer.zero_grad()
 
     def forward(self) -> None:
         """Inference, without a graph."""
@@ -43,10 +51,10 @@ class Layer:
 class Time(Layer):
     """Wall time in seconds, the median of asv's samples."""
 
-    def time_forward(self, method: str) -> None:
+    def time_forward(self, method: str, backend: str) -> None:
         self.forward()
 
-    def time_forward_and_backward(self, method: str) -> None:
+    def time_forward_and_backward(self, method: str, backend: str) -> None:
         self.forward_and_backward()
 
 
@@ -55,5 +63,5 @@ class Memory(Layer):
 
     batch = 64
 
-    def peakmem_forward_and_backward(self, method: str) -> None:
+    def peakmem_forward_and_backward(self, method: str, backend: str) -> None:
         self.forward_and_backward()

@@ -86,5 +86,6 @@ def test_a_fit_depends_on_all_code_that_makes_weights():
     reached = {file.relative_to(PACKAGE).as_posix() for entry in code for file in _reachable(_file_of(entry))}
     makers = {"training.py", "losses.py", "recipe.py", "data/augment.py", "models/build.py", "models/capsnet.py"}
     makers |= {"models/network.py", "capsules/votes.py", "ops/squash.py", "routing/base.py", "routing/em.py"}
+    makers |= {"kernels/reference.py", "kernels/fused.py", "kernels/fused.cpp", "ops/competition.py"}
     assert makers <= reached
     assert not {"routing/dynamic.py", "models/cnn.py", "protocols/accuracy.py", "engine/plan.py", "errors.py"} & reached

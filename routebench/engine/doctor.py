@@ -1,0 +1,92 @@
+"""What is there to run on, and what is missing costs: the findings of `routebench doctor`."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from routebench.engine.provenance import processor, versions
+from routebench.kernels import KERNELS, Sums, Sweep, reference, trust
+from routebench.ops import Competition
+
+IMAGES, CHILDREN, PARENTS, CHILD_POSE, POSE = 32, 1152, 10, 8, 16
+REPEATS = 5
+HELP = {
+    "fused": "a C++ compiler makes it (Debian and Ubuntu: apt install g++; others: set CXX)",
+    "triton": "it needs a GPU and the package triton, which comes with CUDA builds of torch on Linux",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: `ok`, or `missing`, about what, and what that means."""
+
+    is_ok: bool
+    about: str
+    told: str
+
+    def __str__(self) -> str:
+        return f"{'ok' if self.is_ok else 'missing':<8} {self.about}: {self.told}"
+
+
+def examine(device: torch.device) -> list[Finding]:
+    """Versions, the machine, and every back end with the time that it takes."""
+    known = versions()
+    python = known.pop("python")
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    packages = ", ".join(f"{name} {version}" for name, version in known.items())
+    return [
+        Finding(True, "python", python),
+        Finding(True, "packages", packages),
+        Finding(True, "device", f"{device.type}, {machine}, {torch.get_num_threads()} threads of torch"),
+        *_backends(device),
+    ]
+
+
+def _backends(device: torch.device) -> list[Finding]:
+    given = _layer(device)
+    plain = _milliseconds(reference.sweep, given)
+    work = f"one sweep of {CHILDREN} children x {PARENTS} parents, {IMAGES} images, forward and backward"
+    found = [Finding(True, "back end reference", f"plain torch, {plain:.1f} ms for {work}")]
+    for name, kernel in KERNELS.items():
+        if obstacle := kernel.obstacle(given):
+            expected = (name == "triton") == (device.type == "cuda")
+            about = f"{obstacle}; {HELP[name]}" if expected else obstacle
+            found.append(Finding(not expected, f"back end {name}", f"not used here: {about}"))
+        elif not trust.is_trusted(name, kernel.sweep, given):
+            found.append(Finding(False, f"back end {name}", "not used here: it disagrees with the reference"))
+        else:
+            own = _milliseconds(kernel.sweep, given)
+            found.append(
+                Finding(True, f"back end {name}", f"{own:.1f} ms for the same, {plain / own:.1f} times faster")
+            )
+    return found
+
+
+def _layer(device: torch.device) -> Sweep:
+    """A sweep of CapsNet's class capsules."""
+    draw = torch.Generator().manual_seed(0)
+    children, weight, query = (
+        0.1 * torch.randn(*shape, generator=draw)
+        for shape in (
+            (IMAGES, CHILDREN, CHILD_POSE),
+            (CHILDREN, PARENTS, CHILD_POSE, POSE),
+            (IMAGES, PARENTS, POSE),
+        )
+    )
+    leaves = [tensor.to(device).requires_grad_() for tensor in (children, weight)]
+    return Sweep(*leaves, Competition(), query=query.to(device))
+
+
+def _milliseconds(sweep: Callable[[Sweep], Sums], given: Sweep) -> float:
+    """The median of some calls, forward and backward, after one that is not counted."""
+    taken = []
+    for _ in range(REPEATS + 1):
+        started = time.perf_counter()
+        torch.autograd.backward(sweep(given).first.sum())
+        if given.children.device.type == "cuda":
+            torch.cuda.synchronize()
+        taken.append(1e3 * (time.perf_counter() - started))
+    return statistics.median(taken[1:])

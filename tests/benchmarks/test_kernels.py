@@ -1,0 +1,47 @@
+"""One routed layer, forward and backward, by every back end: `make microbench` shows their ratio in one run."""
+
+import pytest
+import torch
+
+from routebench.capsules import Capsules
+from routebench.capsules.layers import ConvCapsules, DenseCapsules
+from routebench.kernels import BACKENDS, KERNELS, noting, using
+from routebench.ops import length, squash
+from routebench.routing import factory
+from tests.kernels.sweeps import random_sweep
+
+IMAGES = 16
+BY_NAME = tuple(name for name in BACKENDS if name != "auto")
+
+
+def capsnet(method):
+    """A quarter of CapsNet's class capsules."""
+    poses = squash(torch.randn(IMAGES, 3, 3, 32, 8))
+    return DenseCapsules((3, 3, 32), 10, 8, 16, factory(method, iterations=3)), Capsules(poses, length(poses))
+
+
+def convolutional(method):
+    """Capsules as in Hinton et al. 2018 and Tsai et al. 2020, with half their types on a smaller grid."""
+    poses = torch.randn(IMAGES, 7, 7, 16, 16)
+    layer = ConvCapsules((7, 7, 16), 16, 16, 16, factory(method, iterations=2), stride=2, matrix=True)
+    return layer, Capsules(poses, torch.rand(poses.shape[:-1]))
+
+
+@pytest.mark.parametrize("backend", BY_NAME)
+@pytest.mark.parametrize("method", ["dynamic", "em", "inverted-attention"])
+@pytest.mark.parametrize("layer", [capsnet, convolutional], ids=lambda make: make.__name__)
+def test_forward_and_backward(benchmark, layer, method, backend):
+    routed, children = layer(method)
+    kernel = KERNELS.get(backend)
+    if kernel and (why := kernel.obstacle(random_sweep(poses="vectors"))):
+        pytest.skip(f"{backend}: {why}")
+    children.poses.requires_grad_()
+
+    def step():
+        found = routed(children)
+        torch.autograd.backward(found.poses.square().sum() + found.activations.sum())
+
+    with using(backend), noting() as used:
+        benchmark(step)
+    assert used == {backend}
+    assert bool(torch.isfinite(children.poses.grad).all())

@@ -1,0 +1,136 @@
+"""The choice of a back end, and the check that it has to pass."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from routebench import cli
+from routebench.errors import UserError
+from routebench.kernels import BACKENDS, Sums, backend, fused, noting, reference, sweep, trust, using, wished
+from routebench.ops import Competition, Windows
+from tests.kernels.sweeps import SMALL_GRID, random_sweep
+
+pytestmark = pytest.mark.skipif(bool(fused.missing(3, 5, 0)), reason=f"no kernel here: {fused.missing(3, 5, 0)}")
+
+
+@pytest.fixture(autouse=True)
+def no_verdicts(monkeypatch):
+    monkeypatch.setattr(trust, "_verdicts", {})
+
+
+def test_automatic_choice_takes_the_kernel_where_it_can():
+    assert backend.choose(random_sweep()) == "fused"
+    assert backend.choose(random_sweep(axis="children")) == "reference"
+
+
+def test_a_wish_lasts_for_a_block():
+    assert wished() == "auto"
+    with using("reference"):
+        assert wished() == "reference"
+        assert backend.choose(random_sweep()) == "reference"
+    assert wished() == "auto"
+
+
+def test_a_wish_that_cannot_be_granted_is_an_error():
+    with using("fused"), pytest.raises(UserError, match="no competition over 'children'; use 'auto' or 'reference'"):
+        sweep(random_sweep(axis="children"))
+
+
+def test_a_back_end_that_does_not_exist():
+    with pytest.raises(UserError, match="unknown back end 'fusd'; did you mean 'fused'"):
+        backend.use("fusd")
+
+
+def test_the_command_line_knows_every_back_end():
+    assert cli.BACKENDS == BACKENDS
+
+
+def test_what_was_used_is_noted():
+    with noting() as outer:
+        with noting() as inner, using("reference"):
+            sweep(random_sweep())
+        assert inner == {"reference"}
+        sweep(random_sweep())
+    assert outer == {"reference", "fused"}
+
+
+def test_equal_sums_of_a_dense_layer_are_one_matrix_product_in_every_back_end():
+    given = replace(random_sweep("uniform"), weights=None)
+    with noting() as used, using("fused"):
+        torch.testing.assert_close(sweep(given).first, reference.dense(given).first)
+    assert used == set()
+
+
+def wrong(given):
+    """The reference with one element off by a thousandth of the largest."""
+    sums = reference.dense(given)
+    off = torch.zeros_like(sums.first)
+    off[0, 0, 0] = 0.001 * sums.first.detach().abs().max()
+    return Sums(sums.mass, sums.first + off, sums.second)
+
+
+def wrong_gradient(given):
+    """The reference whose coupling has no gradient."""
+    return reference.dense(replace(given, constant_coupling=True))
+
+
+def not_finite(given):
+    return Sums(*(None if total is None else total * float("nan") for total in reference.dense(given)))
+
+
+@pytest.mark.parametrize("kernel", [wrong, wrong_gradient, not_finite])
+@pytest.mark.parametrize("windows", [None, SMALL_GRID])
+def test_a_kernel_that_differs_is_not_used_and_named(kernel, windows):
+    given = random_sweep(windows=windows)
+    with pytest.warns(UserWarning, match="back end 'new' differs from the reference by"):
+        assert not trust.is_trusted("new", kernel, given)
+    assert not trust.is_trusted("new", kernel, given)  # told once
+
+
+def test_a_kernel_is_checked_once_for_each_kind_of_sweep():
+    asked = []
+
+    def kernel(given):
+        asked.append(given)
+        return fused.sweep(given)
+
+    for images in (5, 3):
+        assert trust.is_trusted("new", kernel, random_sweep(images=images))
+    assert len(asked) == 1
+    assert len(asked[0].children) == trust.IMAGES
+    trust.is_trusted("new", kernel, random_sweep(parents=3))
+    trust.is_trusted("new", kernel, random_sweep("Gaussian"))
+    assert len(asked) == 3
+
+
+def test_the_check_takes_a_corner_of_a_grid():
+    windows = Windows(9, 8, 3, 2, 2)
+    small = trust.sample(random_sweep("Gaussian", windows=windows, axis="types+positions", orphan=True))
+    assert small.competition.windows == Windows(5, 5, 3, 2, 2)
+    assert (small.competition.axis, small.competition.orphan) == ("types+positions", True)
+    assert small.lanes == len(small.bias) == trust.IMAGES * 4
+
+
+def test_a_corner_is_made_of_the_lanes_that_see_it():
+    given = random_sweep("Gaussian", windows=Windows(7, 6, 3, 2, 2))
+    whole, small = reference.dense(given), reference.dense(trust.sample(given))
+    corner = whole.first.unflatten(0, (5, *given.competition.windows.grid))[: trust.IMAGES, :2, :2].flatten(0, 2)
+    torch.testing.assert_close(small.first, corner)
+
+
+def test_sums_that_cancel_are_judged_by_the_rounding_of_the_reference():
+    given = random_sweep("uniform about a centre", children=300)
+    exact = reference.dense(replace(given, centre=None))
+    at_the_mean = replace(given, centre=exact.first / exact.mass[..., None])
+    assert trust.is_trusted("fused", fused.sweep, at_the_mean)
+
+
+def test_the_check_works_without_gradients_and_leaves_no_trace():
+    given = random_sweep()
+    before = given.children.clone()
+    with torch.inference_mode():
+        assert trust.is_trusted("fused", fused.sweep, given)
+    assert torch.equal(given.children, before)
+    assert not given.children.requires_grad
+    assert Competition().axis == given.competition.axis

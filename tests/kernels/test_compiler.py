@@ -1,0 +1,107 @@
+"""Compiling the kernel: where the library goes, and what happens where it cannot be made."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from routebench.kernels import compiler, fused
+from routebench.kernels.compiler import NoCompiler
+
+ROOT = Path(__file__).parents[2]
+SIZES = (2, 2, 0)
+needs_a_compiler = pytest.mark.skipif(compiler.find_compiler() is None, reason="no C++ compiler")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "kernels"))
+    monkeypatch.setattr(compiler, "FLAGS", tuple(flag for flag in compiler.FLAGS if flag != "-O3"))  # compiles faster
+    compiler.library.cache_clear()
+    fused.missing.cache_clear()
+    yield tmp_path / "kernels"
+    compiler.library.cache_clear()
+    fused.missing.cache_clear()
+
+
+def script(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@needs_a_compiler
+def test_a_library_is_compiled_once(folder, monkeypatch):
+    assert compiler.library(*SIZES).lanes_in_a_block() in {4, 8, 16}
+    (file,) = folder.glob("*.so")
+    assert not list(folder.glob("*.part"))
+    compiler.library.cache_clear()
+    monkeypatch.setattr(compiler, "_compile", lambda *_: pytest.fail("compiled again"))
+    compiler.library(*SIZES)
+    assert file.exists()
+
+
+@needs_a_compiler
+def test_processes_that_start_together_share_one_library(folder):
+    code = f"from routebench.kernels.compiler import library; print(library{SIZES}.lanes_in_a_block())"
+    command = [sys.executable, "-c", code]
+    both = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert {process.communicate()[0] for process in both} <= {"4\n", "8\n", "16\n"}
+    assert [process.returncode for process in both] == [0, 0]
+    assert len(list(folder.glob("*.so"))) == 1
+
+
+def test_without_a_compiler_the_reason_is_told(folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert fused.missing(*SIZES) == "no C++ compiler (looked for $CXX, g++, clang++)"
+
+
+def test_a_compiler_that_fails_is_quoted(folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("CXX", script(tmp_path / "cc", 'echo "fused.cpp:1: error: bad luck" >&2; exit 1'))
+    with pytest.raises(NoCompiler, match=r"cc failed: .* bad luck"):
+        compiler.library(*SIZES)
+    assert not list(folder.glob("*.so"))
+
+
+def test_a_compiler_that_hangs_is_given_up(folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(compiler, "PATIENCE", 0.3)
+    monkeypatch.setenv("CXX", script(tmp_path / "cc", '[ "$1" = --version ] || exec sleep 20'))
+    with pytest.raises(NoCompiler, match="did not finish"):
+        compiler.library(*SIZES)
+
+
+@needs_a_compiler
+def test_a_folder_that_cannot_be_written_is_a_reason(monkeypatch, folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "file"))
+    assert "cannot be used" in fused.missing(*SIZES)
+
+
+@needs_a_compiler
+def test_a_damaged_library_is_compiled_again(folder):
+    compiler.library(*SIZES)
+    (file,) = folder.glob("*.so")
+    compiler.library.cache_clear()
+    file.unlink()
+    file.write_bytes(b"not a library")
+    assert compiler.library(*SIZES).lanes_in_a_block() in {4, 8, 16}
+
+
+def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.delenv("ROUTEBENCH_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiler.cache_folder() == tmp_path / "routebench"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", os.fspath(tmp_path))
+    assert compiler.cache_folder() == tmp_path / ".cache" / "routebench"
+
+
+@needs_a_compiler
+def test_another_source_or_compiler_is_another_library(monkeypatch):
+    before = compiler._digest("g++")
+    monkeypatch.setattr(compiler, "_version", lambda _: "another")
+    assert compiler._digest("g++") != before
