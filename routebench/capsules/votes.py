@@ -39,6 +39,8 @@ class Votes:
         if (children.shape[1], weight.shape[0]) != (cells, seen):
             found = f"{children.shape[1]} cells below and weights for {weight.shape[0]} children"
             raise ValueError(f"expected {cells} cells below and weights for {seen} children, got {found}")
+        self.competition = competition
+        """Turns logits of one's own into coupling."""
         self._given = Sweep(children, weight, competition, offset)
         self._stored: Tensor | None = None
         self.watch: Callable[[Tensor], None] | None = None
