@@ -6,6 +6,7 @@
 // types write to disjoint gradients of weights and children, and to their own partial sums of parents.
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <type_traits>
 #include <vector>
 
@@ -464,14 +465,36 @@ static inline void to_weights(const Problem& p, long count, const Vec* const* u,
 
 constexpr long MOST = 16;  // blocks whose gradients of votes are kept for the weights
 
+// Zeroes what the children of types [begin, end) are added to.
+static inline void clear(const Problem& p, const Gradients& g, long begin, long end) {
+    const long J = p.parents;
+    for (long group = 0; group < p.groups; ++group) {
+        const long child = group * p.types + begin;
+        if (g.weight) memset(g.weight + child * J * SIZE, 0, (end - begin) * J * SIZE * sizeof(float));
+        if (g.offset) memset(g.offset + child * D, 0, (end - begin) * D * sizeof(float));
+    }
+    for (long at = 0; g.children && at < p.blocks * p.cell_count; at += p.types)
+        memset((void*)(g.children + (at + begin) * IN), 0, (end - begin) * IN * sizeof(Vec));
+}
+
+// Zeroes what the gradients of one lane's parents are added to.
+static inline void clear(const Problem& p, const Gradients& g, long lane) {
+    const long J = p.parents;
+    for (Vec* of_pose : {g.query, g.curvature, g.centre})
+        if (of_pose) memset((void*)(of_pose + lane * J * D), 0, J * D * sizeof(Vec));
+    if (g.bias) memset((void*)(g.bias + lane * J), 0, J * sizeof(Vec));
+}
+
 template <bool LOGITS, bool FULL> static void backward(const Problem& p, const Gradients& g, long begin, long end) {
     const long J = p.parents;
     long M = 262144 / (TILE * J * D * (long)sizeof(Vec)) / 2 * 2;  // what they take stays in 256 KB of cache
     M = M < 2 ? 2 : M > MOST ? MOST : M;
     Scratch to(p, M);
+    clear(p, g, begin, end);
     for (long start = 0; start < p.blocks; start += M)
         for (long position = 0; position < p.positions; ++position) {
             const long stop = start + M < p.blocks ? start + M : p.blocks;
+            for (long block = start; block < stop; ++block) clear(p, g, block * p.positions + position);
             tiles(p, begin, end, [&](long child, long count) {
                 pairs(start, stop, [&](long block, auto two) {
                     constexpr int G = two();
@@ -548,6 +571,7 @@ static void forward_uniform(const Problem& p, const Sums& out, long begin, long 
 static void backward_uniform(const Problem& p, const Gradients& g, long begin, long end) {
     const long J = p.parents;
     Vec scaled[MOST][IN];
+    clear(p, g, begin, end);
     for (long start = 0; start < p.blocks; start += MOST)
         for (long position = 0; position < p.positions; ++position) {
             const long stop = start + MOST < p.blocks ? start + MOST : p.blocks;

@@ -170,18 +170,18 @@ class _Work:
         """Arrays that every thread adds to, one for each; the kernel asks for those of its logits and centre."""
         names = [] if self.is_uniform else ["query"]
         names += ["centre", "curvature"] if self.full else []
-        found = {name: self._partial().zero_() for name in names}
+        found = {name: self._partial() for name in names}
         if "bias" in wanted:
-            found["bias"] = self._partial(scalar=True).zero_()
+            found["bias"] = self._partial(scalar=True)
         return found
 
     def _gradients_of_children(self, wanted: Collection[str]) -> dict[str, Tensor]:
         """Arrays of which every thread writes a part of its own."""
         makers: dict[str, Callable[[], Tensor]] = {
-            "children": lambda: torch.zeros_like(self.arrays["children"]),
+            "children": lambda: torch.empty_like(self.arrays["children"]),
             "weights": lambda: torch.empty_like(self.arrays["weights"]),
-            "weight": lambda: torch.zeros_like(self.arrays["weight"]),
-            "offset": lambda: torch.zeros_like(self.arrays["offset"]),
+            "weight": lambda: torch.empty_like(self.arrays["weight"]),
+            "offset": lambda: torch.empty_like(self.arrays["offset"]),
         }
         return {name: make() for name, make in makers.items() if name in wanted}
 
