@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 SOME_FAILED, NOTHING_MEASURED, INTERRUPTED = 3, 4, 130
 PIPE_WIDTH = 200
 """Characters in a line of a table that is not printed to a terminal."""
+BACKENDS = ("auto", "reference", "fused", "triton")
+"""As `routebench.kernels.BACKENDS`, which torch comes with."""
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
 
 
@@ -66,6 +68,13 @@ def cli() -> None:
     help="Where networks run.",
 )
 @click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    default="auto",
+    show_default=True,
+    help="What routing is computed with; auto takes the fastest that agrees with the reference.",
+)
+@click.option(
     "--results",
     type=click.Path(path_type=Path),
     default=Path("results"),
@@ -89,6 +98,7 @@ def suite(  # noqa: PLR0917  # click passes them by name
     seeds: int | None,
     jobs: int | None,
     device: str,
+    backend: str,
     results: Path,
     plugins: tuple[str, ...],
     dry_run: bool,
@@ -100,7 +110,7 @@ def suite(  # noqa: PLR0917  # click passes them by name
     from routebench.engine.session import choose_device, choose_jobs, standing
     from routebench.engine.store import Store
     from routebench.engine.suite import load_suite
-    from routebench.registry import load_plugin
+    from routebench.registry import load_plugin, protocols
     from routebench.routing.spec import parse
 
     added, broken = [], {}
@@ -119,8 +129,10 @@ def suite(  # noqa: PLR0917  # click passes them by name
         return
     store.prepare()
     known = standing(made, store)
-    count, threads = choose_jobs(jobs, chosen, len(known.to_do))
-    records = _run(console, made, known, store, device=chosen, jobs=count, threads=threads, plugins=plugins)
+    alone = getattr(protocols[made.suite.protocol], "alone", False)
+    count, threads = choose_jobs(jobs, chosen, len(known.to_do), alone=alone)
+    how = {"device": chosen, "backend": backend, "jobs": count, "threads": threads, "plugins": plugins}
+    records = _run(console, made, known, store, **how)
     _show_results(console, made, store)
     _exit(console, made, known, records)
 
@@ -163,6 +175,21 @@ def status(folder: Path) -> None:
         click.echo("nothing was planned here yet")
     for warning in store.warnings:
         click.echo(f"warning: {warning}", err=True)
+
+
+@cli.command()
+@click.option(
+    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="What to examine."
+)
+def doctor(device: str) -> None:
+    """Say what this machine has, which back ends work on it, and what a missing one costs."""
+    import torch
+
+    from routebench.engine.doctor import examine
+    from routebench.engine.session import choose_device
+
+    for finding in examine(torch.device(choose_device(device))):
+        click.echo(str(finding))
 
 
 @cli.command("list")

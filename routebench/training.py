@@ -87,7 +87,7 @@ class _Loop:
         layout = torch.channels_last if recipe.channels_last else torch.contiguous_format
         self.network = network.to(device).to(memory_format=layout)  # type: ignore[call-overload]
         self.layout = layout
-        self.optimiser = _optimiser(network, recipe)
+        self.optimiser = make_optimiser(network, recipe)
         self.pixels = data.train.pixels.to(device)
         self.labels = data.train.labels.to(device)
         self.steps = math.ceil(len(self.labels) / recipe.batch_size)
@@ -109,12 +109,11 @@ class _Loop:
             for group in self.optimiser.param_groups:
                 group["lr"] = recipe.rate_at(step, epoch)
             images = augment(_scaled(self.pixels[chosen], self.layout), noise)
-            loss, right = self._loss(images, self.labels[chosen], moment)
-            self.optimiser.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss)
-            self.optimiser.step()
-            totals += torch.stack([loss.detach() * len(chosen), right])
-            watch.see(loss.detach(), step)
+            loss, right = training_step(
+                self.network, self.optimiser, images, self.labels[chosen], recipe=recipe, moment=moment
+            )
+            totals += torch.stack([loss * len(chosen), right])
+            watch.see(loss, step)
             on_progress((step + 1) / (recipe.epochs * self.steps))
         watch.raise_if_bad()
         set_progress(self.network, (epoch + 1) / recipe.epochs)
@@ -129,16 +128,6 @@ class _Loop:
             learning_rate=self.optimiser.param_groups[0]["lr"],
             seconds=time.perf_counter() - started,
         )
-
-    def _loss(self, images: Tensor, labels: Tensor, moment: Moment) -> tuple[Tensor, Tensor]:
-        with _precision(self.recipe, self.device):
-            output = self.network(images)
-            decoded = self.network.reconstruct(output, labels) if self.recipe.reconstruction > 0 else None
-        output = Output(output.logits.float(), output.scores.float(), output.layers)
-        loss = LOSSES[self.recipe.loss](output, labels, moment)
-        if decoded is not None:
-            loss = loss + self.recipe.reconstruction * reconstruction(images, decoded.float())
-        return loss, (output.scores.detach().argmax(dim=1) == labels).sum()
 
     def keep_best(self, epochs: list[Epoch]) -> None:
         """Under selection by the held-out part, remembers the weights of the best epoch; ties go to the earlier one."""
@@ -174,6 +163,38 @@ class _Loop:
         _restore_moments(self.optimiser, found.optimiser)
         self.best = {name: value.to(self.device) for name, value in found.best.items()}
         return epochs
+
+
+def training_step(
+    network: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    images: Float[Tensor, "batch channel height width"],
+    labels: Int[Tensor, " batch"],
+    *,
+    recipe: Recipe,
+    moment: Moment,
+) -> tuple[Float[Tensor, ""], Tensor]:
+    """One step of the optimiser. Returns the loss before it, and how many images were classified rightly."""
+    with _precision(recipe, images.device):
+        output = network(images)
+        decoded = network.reconstruct(output, labels) if recipe.reconstruction > 0 else None  # type: ignore[operator]  # a network with a decoder has it
+    output = Output(output.logits.float(), output.scores.float(), output.layers)
+    loss = LOSSES[recipe.loss](output, labels, moment)
+    if decoded is not None:
+        loss = loss + recipe.reconstruction * reconstruction(images, decoded.float())
+    optimiser.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    optimiser.step()
+    return loss.detach(), (output.scores.detach().argmax(dim=1) == labels).sum()
+
+
+def make_optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """The recipe's optimiser of all parameters."""
+    if recipe.optimiser == "adam":
+        return torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    return torch.optim.SGD(
+        network.parameters(), lr=recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay
+    )
 
 
 @dataclass(frozen=True)
@@ -256,14 +277,6 @@ def _generator(device: torch.device | str, seed: int, epoch: int, stream: int) -
 def _precision(recipe: Recipe, device: torch.device) -> Iterator[None]:
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=recipe.precision == "bfloat16"):
         yield
-
-
-def _optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    if recipe.optimiser == "adam":
-        return torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    return torch.optim.SGD(
-        network.parameters(), lr=recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay
-    )
 
 
 def _moments(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -27,9 +27,9 @@ ARROWS = {
     "data": "",
     "losses": "models ops",
     "training": "checkpoint data losses models recipe",
-    "protocols": "data models recipe routing training",
+    "protocols": "capsules data kernels losses models ops recipe routing training",
     "catalogue": "data models routing",  # facts about what is registered
-    "engine": "capsules checkpoint data models protocols recipe routing training",
+    "engine": "capsules checkpoint data kernels models protocols recipe routing training",
     "published": "",
     "analysis": "engine published statistics",
     "analyses": "analysis published statistics",

@@ -68,10 +68,22 @@ def choose_device(wanted: str) -> str:
     return "cuda" if available and wanted != "cpu" else "cpu"
 
 
-def choose_jobs(wanted: int | None, device: str, cells: int) -> tuple[int, int]:
-    """Processes at a time, and torch threads of each: one process on a GPU, else one per core."""
+def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = False) -> tuple[int, int]:
+    """Processes at a time, and torch threads of each: one process on a GPU, else one per core.
+
+    Args:
+        wanted: by the user; None to choose.
+        device: `cpu` or `cuda`.
+        cells: that are to be run.
+        alone: cells measure time, and none may run beside another.
+
+    Raises:
+        UserError: several processes are wanted for cells that have to be alone.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    jobs = wanted if wanted is not None else (1 if device == "cuda" else cores)
+    if alone and wanted not in (None, 1):
+        raise UserError(f"--jobs {wanted}: this suite measures time, so that its cells run one at a time; leave it out")
+    jobs = wanted if wanted is not None else (1 if alone or device == "cuda" else cores)
     # Threads do not depend on how many cells are left: another number of threads may give other last digits.
     return max(1, min(jobs, cells)), max(1, cores // jobs)
 
@@ -115,13 +127,15 @@ def run(
     store: Store,
     *,
     device: str,
+    backend: str,
     jobs: int,
     threads: int,
     plugins: tuple[str, ...],
     listener: Listener,
 ) -> list[dict[str, Any]]:
     """Runs cells with the provenance of this call, and returns their records."""
-    setting = Setting(device=device, jobs=jobs, threads=threads, plugins=plugins)
+    setting = Setting(device=device, backend=backend, jobs=jobs, threads=threads, plugins=plugins)
     prepare_torch(setting)  # before provenance tells of it
-    setting = replace(setting, origin={**provenance(device, command_line()), "threads": threads, "jobs": jobs})
+    origin = {**provenance(device, command_line()), "backend": backend, "threads": threads, "jobs": jobs}
+    setting = replace(setting, origin=origin)
     return execute(cells, store, setting, listener)

@@ -232,7 +232,8 @@ def load_results(path: Path | str) -> pd.DataFrame:
     """Everything that a results folder holds, one row per metric value.
 
     A cell without a result has one row, with its status, its reason and no value. `iterations` are those that routing
-    was trained with, `test_iterations` those it was tested with; both are missing where a method has none.
+    was trained with, `test_iterations` those it was tested with; both are missing where a method has none. Coordinates
+    of a protocol's own, such as `batch`, are columns at the end.
 
     Raises:
         UserError: there is no such folder, or it has another schema version.
@@ -241,7 +242,9 @@ def load_results(path: Path | str) -> pd.DataFrame:
     if not path.is_dir():
         raise UserError(f"expected a results folder, got {str(path)!r}; run `python -m routebench suite NAME` first")
     rows = [row for record in Store(path).records() for row in _rows(record)]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    own = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *own])
+    table[own] = table[own].convert_dtypes()  # whole numbers stay whole where other rows have none
     whole = dict.fromkeys(("iterations", "test_iterations", "epoch"), "Int64")
     return table.astype({**whole, "value": "float64"})
 
@@ -259,7 +262,12 @@ def _rows(record: Mapping[str, Any]) -> list[dict[str, Any]]:
         "seconds": origin.get("seconds"),
     }
     metrics: Sequence[Mapping[str, Any]] = record["metrics"] or [{"metric": None, "split": "", "value": None}]
-    return [{**common, **metric} for metric in metrics]
+    return [{**metric.get("where", {}), **common, **_fixed(metric)} for metric in metrics]
+
+
+def _fixed(metric: Mapping[str, Any]) -> dict[str, Any]:
+    """What every metric has."""
+    return {key: value for key, value in metric.items() if key != "where"}
 
 
 def write_text(file: Path, text: str) -> None:

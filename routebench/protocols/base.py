@@ -24,6 +24,7 @@ class Metric:
         higher_is_better: its direction; None where neither is better.
         test_iterations: how many iterations routing had when it was measured, if that can differ from training.
         epoch: counted from 1, for a point of a curve.
+        where: further coordinates of the protocol's own, such as the batch size. `load_results` makes a column of each.
     """
 
     metric: str
@@ -33,6 +34,7 @@ class Metric:
     higher_is_better: bool | None = None
     test_iterations: int | None = None
     epoch: int | None = None
+    where: Mapping[str, int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Protocol(ABC):
 
     options: typing.ClassVar[dict[str, type]] = {}
     """Keys that a suite's preset may set for this protocol, with their types, such as `list[int]`."""
+    alone: typing.ClassVar[bool] = False
+    """Whether nothing else may run beside a cell, because time is measured. It then has all cores."""
 
     @abstractmethod
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:

@@ -34,5 +34,10 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ),
     ("held-out", "A tenth of the training images, never trained on, for looking at training and for selection."),
     ("fingerprint", "A hash over every pixel and label of a data set: the same fingerprint is the same data."),
+    (
+        "noise floor",
+        "How far apart two measurements of the same time lie, in 95 of 100 cases. Smaller differences are not claimed.",
+    ),
+    ("back end", "The code that does the sweeps over children: plain torch (reference), fused for processors, triton."),
     ("cell", "One method with one T and one seed: the unit that is run, kept, or failed."),
 )

@@ -1,13 +1,15 @@
 """The answer in a few sentences: which routing is best here, and does routing matter."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pandas import DataFrame
 
 from routebench.analysis import wording
 from routebench.analysis.comparison import Comparison, compare, compare_samples
-from routebench.analysis.result import Row, Runs
+from routebench.analysis.result import Analysis, Row, Runs, place_of
+from routebench.registry import analyses
 from routebench.statistics import OVER_SAMPLES, holm
 
 ALPHA = 0.05
@@ -40,9 +42,9 @@ class Headline:
 
 
 def headline_of(runs: Runs) -> Headline | None:
-    """The headline of a suite that measured test accuracy; None for any other."""
+    """The headline of a suite: for any other than accuracy, the reading of its first analysis; None without one."""
     if runs.protocol not in ("accuracy", ""):
-        return None
+        return _from_reading(runs)
     found = compare(runs)
     measured = found.measured if not found.table.empty else found.table
     if measured.empty:
@@ -57,6 +59,21 @@ def headline_of(runs: Runs) -> Headline | None:
         caveats=_caveats(runs, found),
         figures=_figures(best, found),
     )
+
+
+def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
+    """The analysis that stands first in the report of a protocol, among those of its own."""
+    own = [analyses[name] for name in analyses if getattr(analyses[name], "protocol", "") == protocol != ""]
+    return min(own, key=place_of, default=None)
+
+
+def _from_reading(runs: Runs) -> Headline | None:
+    analysis = first_analysis(runs.protocol)
+    found = None if analysis is None else analysis(runs)
+    if found is None:
+        return None
+    caveats = (PRESETS["smoke"],) if runs.preset == "smoke" else ()
+    return Headline(found.reading, (), (), caveats, ())
 
 
 def _peers(runs: Runs, best: str, candidates: list[str]) -> list[str]:

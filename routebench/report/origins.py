@@ -22,6 +22,7 @@ NAMES = {
     "threads": "CPU threads",
     "deterministic": "deterministic algorithms",
 }
+UNTRAINED = ("cost",)  # protocols that measure random weights, and so test nothing
 HIDDEN = {"command", "seconds", "finished", "started", "data_fingerprint", "hostname", "argv"}
 
 
@@ -81,11 +82,13 @@ def _made(
     seconds = sum(float(record.get("provenance", {}).get("seconds") or 0) for record in records)
     finished = sorted(str(record["provenance"]["finished"]) for record in records if _finished(record))
     facts = [
-        Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1),
-        Fact(
-            "test images", f"{test_samples:,}, never trained on and never used to select" if test_samples else "unknown"
-        ),
-        Fact("weights tested", "; ".join(SELECTION.get(rule, rule) for rule in selections) or "unknown"),
+        Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1)
+    ]
+    if runs.protocol not in UNTRAINED:
+        tested = f"{test_samples:,}, never trained on and never used to select" if test_samples else "unknown"
+        weights = "; ".join(SELECTION.get(rule, rule) for rule in selections) or "unknown"
+        facts += [Fact("test images", tested), Fact("weights tested", weights)]
+    facts += [
         Fact("seeds", f"{', '.join(map(str, seeds))}: each fixes initial weights, batch order and augmentation"),
         Fact("network", f"{runs.model}; controls may have their own, see the table"),
         Fact("compute", f"{seconds / 60:.1f} minutes in all" if seconds else "unknown"),

@@ -21,7 +21,7 @@ from routebench.analysis.result import Analysis, Column, Runs, place_of, plain_c
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report.glossary import GLOSSARY
-from routebench.report.headline import Headline, headline_of
+from routebench.report.headline import Headline, first_analysis, headline_of
 from routebench.report.origins import Origins, origins_of
 
 PRESETS = ("smoke", "quick", "full")  # from the least to the most that an answer can rest on
@@ -82,17 +82,18 @@ def write_page(folder: Folder, page: Path) -> Path:
 
 
 def comparison_table(results: Path, suite: str | None = None, preset: str | None = None) -> DataFrame:
-    """The comparison as text, one row per method and T, for a terminal; of the newest plan that fits.
+    """The protocol's first table as text, for a terminal; of the newest plan that fits.
 
     Raises:
         UserError: nothing of that suite and preset was planned in the folder.
     """
-    found = analyses["accuracy-table"](_newest(results, suite, preset))
+    runs = _newest(results, suite, preset)
+    found = (first_analysis(runs.protocol) or analyses["accuracy-table"])(runs)
     return DataFrame() if found is None else found.shown(extra=False)
 
 
 def headline(results: Path, suite: str | None = None, preset: str | None = None) -> str:
-    """The answer in a few lines, for a terminal; of the newest plan that fits. Empty where accuracy is not measured.
+    """The answer in a few lines, for a terminal; of the newest plan that fits. Empty where there is none.
 
     Raises:
         UserError: nothing of that suite and preset was planned in the folder.

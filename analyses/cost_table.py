@@ -1,0 +1,126 @@
+"""What iterations cost: milliseconds and megabytes at one iteration and for each one more."""
+
+import math
+
+from pandas import DataFrame
+
+from routebench.analysis import script, wording
+from routebench.analysis.cost import Costs, costs_of, noise_in_words, number, part_in_words, parts_of, with_interval
+from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.registry import analyses
+
+EXTRA_TIME = "slope of the straight line over T, with its 95 % interval"
+DISTANCE = (
+    "time at the largest T, as a multiple of what the machine needs at least: the arithmetic at the speed of a large "
+    "matrix product, or the traffic at the speed of a large copy, whichever takes longer"
+)
+LARGEST = "images in a batch for which a training step fits the memory budget; it was tried. At the largest T"
+PER_ITERATION = (
+    "Per iteration: least squares over T from 2 on, through every seed and both measurements of each time; 95 % "
+    "intervals by Student's t. T=1 is left out where there are two others, because equal coupling needs no votes, so "
+    "that the step from 1 to 2 is another one than those after it."
+)
+
+
+@analyses.register("cost-table")
+@belongs_to("cost", place=10)
+def cost_table(runs: Runs) -> Analysis | None:
+    """Time and memory of training per method, part, back end and batch, and what one more iteration adds."""
+    found = costs_of(runs)
+    if found.table.empty:
+        return None
+    return Analysis(
+        title="What one more iteration costs",
+        reading=_reading(found),
+        table=found.table,
+        columns=_columns(found.table),
+        notes=(*_notes(found), *found.absent),
+    )
+
+
+def _columns(table: DataFrame) -> tuple[Column, ...]:
+    columns = [
+        Column("Method", "label", _name, "routing method; controls have no iterations", numeric=False),
+        Column("What", "part", lambda row: part_in_words(str(row["part"])), "what was measured", numeric=False),
+        Column("Back end", "backend", lambda row: str(row["backend"]), "which code does the sweeps", numeric=False),
+        Column("Batch", "batch", lambda row: f"{row['batch']:,}", "images"),
+        Column("ms at T=1", "ms", lambda row: number(row["ms"]), "forward and backward; for the network, a whole step"),
+        Column("ms per iteration", "ms_extra", _extra_time, EXTRA_TIME),
+        Column("MB at T=1", "mb", lambda row: number(row["mb"]), "peak memory above what was held before"),
+        Column("MB per iteration", "mb_extra", _extra_memory, EXTRA_TIME),
+        Column("Times the floor", "distance", lambda row: number(row["distance"]), DISTANCE),
+        Column("Inference, ms", "inference_ms", lambda row: number(row["inference_ms"]), "at T=1", extra=True),
+        Column("Inference, ms per iteration", "inference_ms_extra", _extra_inference, EXTRA_TIME, extra=True),
+    ]
+    if table["largest_batch"].notna().any():
+        columns.append(Column("Largest batch", "largest_batch", _largest, LARGEST))
+    return tuple(columns)
+
+
+def _name(row: Row) -> str:
+    return f"{row['label']} (control)" if row["role"] == "control" else str(row["label"])
+
+
+def _extra_time(row: Row) -> str:
+    text = with_interval(row["ms_extra"], row["ms_low"], row["ms_high"])
+    return text if row["beyond_noise"] or text == wording.NOTHING else f"{text} (noise)"
+
+
+def _extra_memory(row: Row) -> str:
+    return with_interval(row["mb_extra"], row["mb_low"], row["mb_high"])
+
+
+def _extra_inference(row: Row) -> str:
+    return with_interval(row["inference_ms_extra"], row["inference_ms_low"], row["inference_ms_high"])
+
+
+def _largest(row: Row) -> str:
+    if math.isnan(row["largest_batch"]):
+        return wording.NOTHING
+    return f"{'≥ ' if row['largest_batch'] >= row['searched_to'] else ''}{row['largest_batch']:,.0f}"
+
+
+def _reading(found: Costs) -> str:
+    """One more iteration of each method, in the first part, at the largest batch, on its fastest back end."""
+    table = found.table
+    own = table[(table["part"] == parts_of(table)[0]) & table["ms_extra"].notna()]
+    own = own[own["batch"] == own["batch"].max()]
+    if own.empty:
+        return f"No method was measured with more than one number of iterations; {noise_in_words(found)}."
+    own = own.assign(at_most=own["ms"] + own["ms_extra"] * (own["most"] - 1))
+    fastest = own.sort_values("at_most", kind="stable").drop_duplicates("label").sort_values("label")
+    where = f"in the {part_in_words(str(own['part'].iloc[0]))} at batch {int(own['batch'].iloc[0]):,}"
+    told = [_clause(row) for row in fastest[fastest["beyond_noise"]].to_dict("records")]
+    lost = [str(label) for label in fastest.loc[~fastest["beyond_noise"], "label"]]
+    sentences = [f"one more iteration costs {wording.listed(told, 12)}"] if told else []
+    if lost:
+        sentences.append(f"what one of {wording.listed(lost, 12)} costs does not stand out from noise")
+    return f"{where.capitalize()}, {'; '.join([*sentences, noise_in_words(found)])}."
+
+
+def _clause(row: Row) -> str:
+    time = with_interval(row["ms_extra"], row["ms_low"], row["ms_high"])
+    memory = "" if math.isnan(row["mb_extra"]) else f" and {_megabytes(row['mb_extra'])} MB"
+    return f"{time} ms{memory} with {row['label']} ({row['backend']})"
+
+
+def _megabytes(value: float) -> str:
+    return f"{value:.1f}".replace("-", "−").replace("−0.0", "0.0")
+
+
+def _notes(found: Costs) -> list[str]:
+    notes = [PER_ITERATION]
+    if found.pairs:
+        notes.append(
+            f"Noise floor: of {found.pairs:,} pairs of measurements of the same thing, 95 in 100 differ by less than "
+            f"{100 * found.noise:.2g} %. Where the whole rise from the smallest T to the largest is smaller, or the "
+            "interval holds zero, the table says noise. Let nothing else run on the machine."
+        )
+    budgets = found.table["budget_mb"].dropna()
+    if len(budgets):
+        notes.append(f"Largest batch: for a budget of {budgets.iloc[0]:,.0f} MB above what the process holds anyway.")
+    return notes
+
+
+if __name__ == "__main__":
+    script.run(cost_table, "cost-table")

@@ -1,0 +1,247 @@
+"""What routing costs: time and memory of routed layers and of a training step, for each back end and batch size."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch.utils.benchmark import Timer
+from torch.utils.flop_counter import FlopCounterMode
+
+from routebench import kernels
+from routebench.data import load
+from routebench.errors import UserError, unknown
+from routebench.models import CapsuleNetwork
+from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.cost_probe import ProbeError, peak_memory
+from routebench.protocols.cost_work import DENSE, LAYERS, NETWORK, Subject, network_of, prepare
+from routebench.registry import models, protocols, routing
+
+REPEATS = 2  # of every time, far apart: two measurements of one thing tell how far noise goes
+SEARCHED = 16  # times the largest batch of the suite is as far as the largest that fits is looked for
+TRIES = 4
+SAFETY = 0.98  # of what a straight line says would fit
+MEGABYTE = 1 << 20
+OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
+
+
+@protocols.register("cost")
+class Cost(Protocol):
+    """Time and memory of routing with random weights; nothing is trained.
+
+    Each time is the median of a `torch.utils.benchmark.Timer`, and is measured twice, the second time after everything
+    else of the cell. Memory is what one training pass takes at its peak above what was held before: on a processor in
+    a process of its own, on a GPU by torch's allocator. What the machine can do at most, by a large matrix product and
+    a large copy, is measured beside it.
+
+    A back end that cannot do a method's sweeps, or is not there, is a metric `absent` with the reason in `why`.
+
+    Options:
+        batches: images at a time.
+        backends: as in `routebench.kernels.BACKENDS`.
+        children: of a dense layer with 10 parents that is measured besides the network; none by default.
+        seconds: that each time is measured for, at least.
+        memory_budget_mb: that the largest batch for training is looked for; not looked for by default.
+    """
+
+    options: ClassVar[dict[str, type]] = {
+        "batches": list[int],
+        "backends": list[str],
+        "children": list[int],
+        "seconds": float,
+        "memory_budget_mb": int,
+    }
+    alone = True
+
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
+        """Metrics with the coordinates part, backend, batch and repeat, as far as they apply."""
+        backends = options.get("backends", ["auto"])
+        for backend in backends:
+            if backend not in kernels.BACKENDS:
+                raise unknown("back end", backend, kernels.BACKENDS)
+        seconds = float(options.get("seconds", 0.2))
+        peak, bandwidth = _machine(context.device, seconds)
+        metrics = [
+            Metric("peak_flops", "", peak, "flop/s", True),
+            Metric("bandwidth", "", bandwidth, "bytes/s", True),
+        ]
+        batches = sorted(options.get("batches", [128]))
+        points = []
+        for subject in _subjects(request, options.get("children", [])):
+            metrics += _floors(subject, batches, peak, bandwidth)
+            for backend in backends:
+                point = _Point(subject, backend, context.device)
+                if why := point.obstacle():
+                    metrics.append(point.absent(why))
+                else:
+                    points.append(point)
+        for repeat in range(REPEATS):
+            for number, point in enumerate(points):
+                metrics += [metric for batch in batches for metric in point.times(batch, repeat, seconds)]
+                context.progress((repeat + number / len(points)) / (REPEATS + 1))
+        for number, point in enumerate(points):
+            metrics += point.memories(batches, options.get("memory_budget_mb"))
+            context.progress((REPEATS + number / len(points)) / (REPEATS + 1))
+        return Measurement(metrics)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A subject on a back end."""
+
+    subject: Subject
+    backend: str
+    device: torch.device
+
+    def obstacle(self) -> str:
+        """Why the back end cannot do the sweeps of this method, also where T = 1 needs none; empty if it can."""
+        if self.backend in ("auto", "reference"):
+            return ""
+        request = self.subject.request
+        steps = None if request.iterations is None else max(2, request.iterations)
+        iterating = replace(self.subject, request=replace(request, iterations=steps))
+        try:
+            with kernels.using(self.backend), kernels.noting() as used:
+                prepare(iterating, self.device)(1).training()
+        except UserError as error:
+            return str(error)
+        return "" if self.backend in used else "the method asks for no sweep that a kernel does"
+
+    def absent(self, why: str, **where: int | str) -> Metric:
+        """Says that something could not be measured."""
+        return Metric("absent", "", 1, "", None, where={**self._where(**where), "why": why})
+
+    def times(self, batch: int, repeat: int, seconds: float) -> Iterator[Metric]:
+        """Inference and training: median, interquartile range, and how often it ran."""
+        where = self._where(batch=batch, repeat=repeat)
+        try:
+            with kernels.using(self.backend):
+                work = prepare(self.subject, self.device)(batch)
+                for name, run in (("inference", work.inference), ("training", work.training)):
+                    found = _timer(run).blocked_autorange(min_run_time=seconds)
+                    yield Metric(f"{name}_time", "", 1e3 * found.median, "ms", False, where=where)
+                    yield Metric(f"{name}_time_iqr", "", 1e3 * found.iqr, "ms", False, where=where)
+                    yield Metric(
+                        f"{name}_runs", "", found.number_per_run * len(found.times), "count", None, where=where
+                    )
+        except OUT_OF_MEMORY:
+            yield self.absent("out of memory", batch=batch, repeat=repeat)
+
+    def memories(self, batches: list[int], budget_mb: int | None) -> Iterator[Metric]:
+        """Peak memory of training for each batch, and for the network the largest batch that fits the budget."""
+        known: dict[int, int] = {}
+        for batch in batches:
+            try:
+                known[batch] = self._memory(batch)
+            except (ProbeError, *OUT_OF_MEMORY) as error:
+                yield self.absent(f"memory: {' '.join(str(error).split())}", batch=batch)
+            else:
+                yield Metric("training_memory", "", known[batch], "bytes", False, where=self._where(batch=batch))
+        if budget_mb is not None and known and self.subject.part == NETWORK:
+            limit = SEARCHED * batches[-1]
+            largest = self._largest_batch(known, budget_mb * MEGABYTE, limit)
+            where = self._where(budget_mb=budget_mb)
+            yield Metric("largest_batch", "", largest, "images", True, where=where)
+            yield Metric("largest_batch_tried", "", limit, "images", None, where=where)
+
+    def _where(self, **more: int | str) -> dict[str, int | str]:
+        return {"part": self.subject.part, "backend": self.backend, **more}
+
+    def _memory(self, batch: int) -> int:
+        if self.device.type == "cuda":
+            return self._memory_on_gpu(batch)
+        arguments = {"subject": self.subject.plain(), "backend": self.backend}
+        maker, plugins = "routebench.protocols.cost_work:probed", _plugins(self.subject.request)
+        return peak_memory(maker, arguments, batch, threads=torch.get_num_threads(), plugins=plugins)
+
+    def _memory_on_gpu(self, batch: int) -> int:
+        with kernels.using(self.backend):
+            made = prepare(self.subject, self.device)
+            made(1).training()
+            work = made(batch)
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            work.training()
+            torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+
+    def _largest_batch(self, measured: Mapping[int, int], budget: int, limit: int) -> int:
+        """By a straight line through the two largest batches that were measured, until one is seen to fit.
+
+        Returns:
+            a batch size that was measured and fits; 0 if none does.
+        """
+        known = dict(measured)
+        try:
+            if len(known) == 1:
+                (only,) = known
+                known[2 * only] = self._memory(2 * only)
+            for _ in range(TRIES):
+                guess = min(limit, _that_fits(known, budget))
+                if guess in known or guess < 1:
+                    break
+                known[guess] = self._memory(guess)
+                if known[guess] <= budget:
+                    break
+        except (ProbeError, *OUT_OF_MEMORY):
+            pass  # more than there is: what is known to fit stands
+        return max((batch for batch, memory in known.items() if memory <= budget), default=0)
+
+
+def _that_fits(known: Mapping[int, int], budget: int) -> int:
+    (less, low), (more, high) = sorted(known.items())[-2:]
+    slope = max((high - low) / (more - less), 1e-9)  # flat: everything fits
+    return int(SAFETY * (more + (budget - high) / slope))
+
+
+def _subjects(request: FitRequest, children: list[int]) -> list[Subject]:
+    """The network, and where it has capsules its routed layers and the dense layers asked for."""
+    data = load(request.data)
+    network = Subject(NETWORK, request, data.train.shape, len(data.classes))
+    if not isinstance(network_of(network), CapsuleNetwork):
+        return [network]
+    return [network, *(replace(network, part=part) for part in (LAYERS, *(f"{DENSE} {count}" for count in children)))]
+
+
+def _floors(subject: Subject, batches: list[int], peak: float, bandwidth: float) -> Iterator[Metric]:
+    """The least time that training could take: its arithmetic at the machine's peak, or its traffic, if that is longer.
+
+    Matrix products and convolutions count, as the reference does them for one image, whose votes are stored, so that
+    nothing is computed twice. Each input, weight and output, and the gradient of each, crosses memory once.
+    """
+    made = prepare(subject, torch.device("cpu"))
+    one = made(1)
+    with kernels.using("reference"):
+        held, more = one.held(), made(2).held() - one.held()
+        with FlopCounterMode(display=False) as counter:
+            one.training()
+    for batch in batches:
+        where: dict[str, int | str] = {"part": subject.part, "batch": batch}
+        flops, least = batch * counter.get_total_flops(), 2 * (held + (batch - 1) * more)
+        yield Metric("training_flops", "", flops, "flop", False, where=where)
+        yield Metric("training_least_bytes", "", least, "bytes", False, where=where)
+        yield Metric("training_floor", "", 1e3 * max(flops / peak, least / bandwidth), "ms", None, where=where)
+
+
+def _machine(device: torch.device, seconds: float) -> tuple[float, float]:
+    """What it can do at most, in float32: operations a second in a matrix product, bytes a second in a copy."""
+    side, size = (8192, 1 << 30) if device.type == "cuda" else (2048, 1 << 27)
+    square = torch.randn(side, side, device=device)
+    product = min(_timer(lambda: square @ square).blocked_autorange(min_run_time=seconds).times)
+    source = torch.zeros(size // 4, device=device)
+    target = torch.zeros_like(source)
+    copy = min(_timer(lambda: target.copy_(source)).blocked_autorange(min_run_time=seconds).times)
+    return 2 * side**3 / product, 2 * size / copy
+
+
+def _timer(run: Callable[[], object]) -> Timer:
+    return Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
+
+
+def _plugins(request: FitRequest) -> list[str]:
+    """Files of a user's own that the network or its routing come from."""
+    entries = [models[request.model], *([] if request.method is None else [routing[request.method]])]
+    modules = {entry.__module__ for entry in entries if entry.__module__.startswith("routebench_plugin_")}
+    return [file for module in modules if (file := sys.modules[module].__file__) is not None]

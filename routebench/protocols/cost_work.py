@@ -1,0 +1,182 @@
+"""What the protocol `cost` measures: a network, its routed layers, or one dense layer, with random weights."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from routebench import kernels
+from routebench.capsules import Capsules
+from routebench.capsules.layers import DenseCapsules
+from routebench.losses import Moment
+from routebench.models import CapsuleNetwork, Output, build
+from routebench.ops import length, squash
+from routebench.protocols.base import FitRequest
+from routebench.recipe import Recipe
+from routebench.routing import factory
+from routebench.training import make_optimiser, training_step
+
+NETWORK, LAYERS, DENSE = "network", "layers", "dense"
+"""Parts: a whole network with its loss and optimiser; its routed layers alone; one dense layer of a given size."""
+IMAGES = 16  # at a time, where the capsules are made that layers are measured with
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to be measured.
+
+    Args:
+        part: `network`, `layers`, or `dense N` for N children with poses of 8 and 10 parents with poses of 16.
+        request: the network and its routing; nothing is trained.
+        shape, classes: of the images.
+    """
+
+    part: str
+    request: FitRequest
+    shape: tuple[int, int, int]
+    classes: int
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON, for another process."""
+        return asdict(self)
+
+    @staticmethod
+    def from_plain(known: Mapping[str, Any]) -> "Subject":
+        """What `plain` gave, after its way through JSON."""
+        recipe = {**known["request"]["recipe"], "milestones": tuple(known["request"]["recipe"]["milestones"])}
+        request = FitRequest(**{**known["request"], "recipe": Recipe(**recipe)})
+        return Subject(known["part"], request, tuple(known["shape"]), known["classes"])
+
+
+@dataclass(frozen=True)
+class Work:
+    """A subject with one batch, ready to run.
+
+    Args:
+        inference: runs it once without gradients.
+        training: once with gradients, which for the network is a step of the optimiser.
+        held: says how many bytes inputs, weights and outputs have.
+    """
+
+    inference: Callable[[], object]
+    training: Callable[[], object]
+    held: Callable[[], int]
+
+
+Prepare = Callable[[int], Work]
+
+
+def prepare(subject: Subject, device: torch.device) -> Prepare:
+    """Builds a subject with random weights; it can then be given any batch size."""
+    torch.manual_seed(subject.request.seed)
+    if subject.part.startswith(DENSE):
+        return _prepare_dense(subject, device)
+    network = network_of(subject).to(device).train()
+    if subject.part == NETWORK:
+        return _prepare_network(network, subject, device)
+    assert isinstance(network, CapsuleNetwork)
+    return _prepare_layers(network, subject, device)
+
+
+def _prepare_network(network: nn.Module, subject: Subject, device: torch.device) -> Prepare:
+    recipe = subject.request.recipe
+    optimiser = make_optimiser(network, recipe)
+
+    def with_batch(batch: int) -> Work:
+        images = torch.rand(batch, *subject.shape, device=device)
+        labels = torch.randint(subject.classes, (batch,), device=device)
+
+        @torch.no_grad()
+        def infer() -> Output:
+            output: Output = network(images)
+            return output
+
+        def train() -> object:
+            return training_step(network, optimiser, images, labels, recipe=recipe, moment=Moment())
+
+        return Work(infer, train, lambda: _bytes([images, *network.parameters(), infer().logits]))
+
+    return with_batch
+
+
+def _prepare_layers(network: CapsuleNetwork, subject: Subject, device: torch.device) -> Prepare:
+    layers = list(network.layers)
+    weights = [weight for layer in layers for weight in layer.parameters()]
+
+    def with_batch(batch: int) -> Work:
+        some = network.primary(network.features(torch.rand(min(batch, IMAGES), *subject.shape, device=device)))
+        poses, activations = (_repeated(tensor, batch) for tensor in (some.poses, some.activations))
+        return _routed(lambda below: network.run_layers(layers, below), Capsules(poses, activations), weights)  # type: ignore[arg-type]
+
+    return with_batch
+
+
+def _prepare_dense(subject: Subject, device: torch.device) -> Prepare:
+    request, children = subject.request, int(subject.part.removeprefix(DENSE))
+    assert request.method is not None
+    layer = DenseCapsules(children, 10, 8, 16, factory(request.method, **_params(request)), weight_std=0.1).to(device)
+
+    def with_batch(batch: int) -> Work:
+        poses = squash(torch.randn(batch, children, 8, device=device))
+        below = Capsules(poses.requires_grad_(), length(poses).detach().requires_grad_())
+        return _routed(lambda found: [layer(found)], below, list(layer.parameters()))
+
+    return with_batch
+
+
+def _routed(run: Callable[[Capsules], list[Capsules]], below: Capsules, weights: list[Tensor]) -> Work:
+    """Forward through capsule layers, and back to their weights and to the capsules below them."""
+    inputs = [below.poses, below.activations]
+    leaves = [tensor for tensor in (*inputs, *weights) if tensor.requires_grad]
+
+    def forward() -> list[Tensor]:
+        above = run(below)[-1]
+        return [above.poses, above.activations if above.logits is None else above.logits]
+
+    infer = torch.no_grad()(forward)
+
+    def train() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        outputs = [output for output in forward() if output.requires_grad]
+        torch.autograd.backward(outputs, [*map(torch.ones_like, outputs)])
+
+    return Work(infer, train, lambda: _bytes([*inputs, *weights, *infer()]))
+
+
+def _repeated(tensor: Tensor, batch: int) -> Tensor:
+    """As many images as asked for, the same ones again and again, as a leaf of autograd where it was part of one."""
+    copies = math.ceil(batch / len(tensor))
+    return tensor.detach().repeat(copies, *[1] * (tensor.ndim - 1))[:batch].clone().requires_grad_(tensor.requires_grad)
+
+
+def network_of(subject: Subject) -> nn.Module:
+    """The network of a subject."""
+    request = subject.request
+    return build(
+        request.model,
+        shape=subject.shape,
+        classes=subject.classes,
+        method=request.method,
+        method_params=_params(request),
+        **request.model_params,
+    )
+
+
+def _params(request: FitRequest) -> dict[str, Any]:
+    iterations = {} if request.iterations is None else {"iterations": request.iterations}
+    return {**request.method_params, **iterations}
+
+
+def probed(subject: Mapping[str, Any], backend: str) -> Callable[[int], Callable[[], object]]:
+    """What the memory probe runs in its own process."""
+    kernels.use(backend)
+    made = prepare(Subject.from_plain(subject), torch.device("cpu"))
+    return lambda batch: made(batch).training
+
+
+def _bytes(tensors: list[Tensor]) -> int:
+    return sum(tensor.nbytes for tensor in tensors)

@@ -1,0 +1,250 @@
+"""The analyses of the suite `cost` on made-up runs with known slopes, on runs with holes, and on nothing."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas import DataFrame
+
+from routebench.analysis.cost import (
+    MEGABYTE,
+    costs_of,
+    noise_floor,
+    number,
+    part_in_words,
+    parts_of,
+    slope_over_iterations,
+    with_interval,
+)
+from routebench.analysis.figures import to_svg
+from routebench.analysis.palette import colours_of
+from routebench.analysis.result import Analysis, Runs, place_of, reads
+from routebench.registry import analyses
+from routebench.report.headline import headline_of
+from tests.analysis.made_up_runs import made_up_runs
+
+FOR_COST = ["cost-table", "cost-by-iterations", "cost-memory", "cost-by-batch", "failures"]
+SLOPES = {"dynamic": 4.0, "em": 9.0}  # ms for one more iteration at batch 32, on the reference
+
+
+def runs_of(
+    steps: tuple[int, ...] = (1, 2, 3, 4, 5),
+    batches: tuple[int, ...] = (32, 128),
+    backends: tuple[str, ...] = ("reference", "fused"),
+    noise: float = 0.01,
+    slopes: dict[str, float] | None = None,
+) -> Runs:
+    """One seed: fused is five times as fast and never measured for em; memory grows by 2 MB per iteration for em."""
+    rng, rows, planned = np.random.default_rng(0), [], []
+    slopes = SLOPES if slopes is None else slopes
+    for label in [*slopes, "uniform"]:
+        for iterations in steps if label in slopes else (None,):
+            cell = {"cell": f"{label}{iterations}", "label": label, "iterations": iterations, "seed": 0}
+            cell |= {"role": "method" if label in slopes else "control", "status": "ok", "reason": ""}
+            planned.append(cell)
+
+            def add(metric: str, value: float, cell=cell, **where: object) -> None:
+                rows.append({**cell, "metric": metric, "value": value, **where})
+
+            add("peak_flops", 1e11)
+            for part, size in (("network", 3), ("layers", 1), ("dense 1152", 2)):
+                for batch in batches:
+                    add("training_floor", size * batch / 32, part=part, batch=batch)
+                for backend in backends:
+                    if backend == "fused" and label != "dynamic":
+                        add("absent", 1, part=part, backend=backend, why="no compiler")
+                        continue
+                    for batch in batches:
+                        where = {"part": part, "backend": backend, "batch": batch}
+                        extra = slopes.get(label, 0) * ((iterations or 1) - 1)
+                        quick = 5 if backend == "fused" else 1
+                        for repeat in (0, 1):
+                            for metric, share in (("training_time", 1.0), ("inference_time", 0.3)):
+                                exact = share * size * batch / 32 * (10 + extra) / quick
+                                add(metric, exact * math.exp(noise * rng.normal()), repeat=repeat, **where)
+                        grown = 2 * (iterations or 1) if label == "em" else 0
+                        add("training_memory", (5 + grown) * MEGABYTE * batch / 32, **where)
+                    if part == "network":
+                        add("largest_batch", 300, part=part, backend=backend, budget_mb=256)
+                        add("largest_batch_tried", 2048, part=part, backend=backend, budget_mb=256)
+    names = {"suite": "cost", "preset": "quick", "data": "mnist5k", "model": "capsnet-small", "protocol": "cost"}
+    results = DataFrame(rows).astype({"iterations": "Int64"})
+    own = ["part", "backend", "batch", "repeat", "budget_mb", "why"]
+    results = results.reindex(columns=[*(name for name in results if name not in own), *own])
+    results[own] = results[own].convert_dtypes()
+    table = DataFrame(planned).astype({"iterations": "Int64"})
+    return Runs(**names, results=results, planned=table, colours=colours_of(table["label"]))
+
+
+@pytest.fixture(scope="module")
+def runs() -> Runs:
+    return runs_of()
+
+
+def test_the_analyses_of_the_cost_suite_stand_in_this_order() -> None:
+    names = sorted((name for name in analyses if reads(analyses[name], "cost")), key=lambda n: place_of(analyses[n]))
+    assert names == FOR_COST
+    assert not any(reads(analyses[name], "accuracy") for name in FOR_COST[:-1])
+
+
+@pytest.mark.parametrize("name", FOR_COST)
+def test_it_says_what_it_found_and_changes_nothing(name: str, runs: Runs) -> None:
+    results, planned = runs.results.copy(), runs.planned.copy()
+    one, two = analyses[name](runs), analyses[name](runs)
+    assert one.title
+    assert one.reading.endswith(".")
+    assert one.table.equals(two.table)
+    assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
+    if one.figure is not None:
+        drawn = to_svg(one.figure)
+        assert drawn == to_svg(two.figure)
+        assert all(f">{label}</text>" in drawn for label in ("dynamic", "em"))
+        assert one.reading in one.alternative
+    assert runs.results.equals(results)
+    assert runs.planned.equals(planned)
+
+
+@pytest.mark.parametrize("name", FOR_COST[:-1])
+@pytest.mark.parametrize(
+    "holes", ["one T", "one batch", "one back end", "no times", "nothing", "accuracy", "one repeat"]
+)
+def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
+    found = {
+        "one T": lambda: runs_of(steps=(1,)),
+        "one batch": lambda: runs_of(batches=(32,)),
+        "one back end": lambda: runs_of(backends=("reference",)),
+        "accuracy": made_up_runs,
+    }.get(holes, runs_of)()
+    if holes == "nothing":
+        empty = found.results.iloc[:1].assign(metric=None, value=math.nan)
+        found = replace(found, results=empty.drop(columns=["part", "backend", "batch", "repeat", "budget_mb", "why"]))
+    if holes == "no times":
+        found = replace(found, results=found.results[found.results["metric"] == "absent"])
+    if holes == "one repeat":
+        found = replace(found, results=found.results[found.results["repeat"].fillna(0) == 0])
+    analysis: Analysis | None = analyses[name](found)
+    if holes in ("nothing", "no times", "accuracy"):
+        assert analysis is None
+    if analysis is not None:
+        assert len(analysis.shown()) == len(analysis.table)
+        assert analysis.figure is None or "<svg" in to_svg(analysis.figure)
+
+
+def test_known_slopes_are_found_within_their_intervals(runs: Runs) -> None:
+    table = costs_of(runs).table.set_index(["label", "part", "backend", "batch"])
+    for (label, backend), expected in {
+        ("dynamic", "reference"): 4,
+        ("dynamic", "fused"): 0.8,
+        ("em", "reference"): 9,
+    }.items():
+        for part, size in (("layers", 1), ("dense 1152", 2), ("network", 3)):
+            row = table.loc[(label, part, backend, 128)]
+            assert row["ms_extra"] == pytest.approx(4 * size * expected, rel=0.1)
+            assert row["ms_low"] < row["ms_extra"] < row["ms_high"]
+            assert row["ms_high"] - row["ms_low"] < 0.3 * row["ms_extra"]
+            assert row["ms"] == pytest.approx(4 * size * 10 / (5 if backend == "fused" else 1), rel=0.03)
+            assert row["beyond_noise"]
+            assert row["n"] == 8  # two of each T from 2 on
+    assert table.loc[("em", "layers", "reference", 32), "mb_extra"] == pytest.approx(2)
+    assert table.loc[("dynamic", "layers", "reference", 32), "mb_extra"] == pytest.approx(0)
+    distance = table.loc[("dynamic", "layers", "reference", 32), "distance"]
+    assert distance == pytest.approx(10 + 4 * 4, rel=0.03)  # the time at T = 5, over a floor of 1 ms
+    assert math.isnan(table.loc[("uniform", "layers", "reference", 32), "ms_extra"])
+
+
+def test_the_first_iteration_bends_no_line() -> None:
+    runs = runs_of(noise=0.0)
+    first = (runs.results["iterations"] == 1) & runs.results["metric"].isin(["training_time", "training_memory"])
+    bent = replace(runs, results=runs.results.assign(value=runs.results["value"].where(~first, 0.001)))
+    table = costs_of(bent).table.set_index(["label", "part", "backend", "batch"])
+    row = table.loc[("em", "layers", "reference", 32)]
+    assert (row["ms_extra"], row["mb_extra"]) == (pytest.approx(9), pytest.approx(2))
+    assert row["ms"] == pytest.approx(0.001)
+
+
+def test_a_slope_is_the_textbooks() -> None:
+    found = slope_over_iterations([1, 2, 3, 4], [1.0, 3.0, 4.0, 6.0])
+    # sum (x - 2.5)(y - 3.5) = 8 over sum (x - 2.5)^2 = 5; residuals -0.1, 0.3, -0.3, 0.1; t(2) = 4.3027
+    margin = 4.302653 * math.sqrt(0.2 / 2 / 5)
+    assert found.per_iteration == pytest.approx(1.6)
+    assert (found.low, found.high) == (pytest.approx(1.6 - margin, abs=1e-5), pytest.approx(1.6 + margin, abs=1e-5))
+    assert (found.start, found.n) == (1.0, 4)
+    assert math.isnan(slope_over_iterations([1, 2], [1.0, 3.0]).low)
+    assert slope_over_iterations([1, 2], [1.0, 3.0]).per_iteration == pytest.approx(2)
+    assert math.isnan(slope_over_iterations([2, 2], [1.0, 3.0]).per_iteration)
+    assert slope_over_iterations([], []).n == 0
+
+
+def test_an_interval_covers_the_truth_as_often_as_it_says() -> None:
+    rng, steps = np.random.default_rng(1), np.repeat([1, 2, 3, 4, 5], 2)
+    found = [slope_over_iterations(steps, 3 * steps + rng.normal(size=10)) for _ in range(1000)]
+    assert np.mean([one.low <= 3 <= one.high for one in found]) == pytest.approx(0.95, abs=0.02)
+
+
+def test_the_noise_floor_is_that_of_the_pairs() -> None:
+    for noise in (0.02, 0.1):
+        found, pairs = noise_floor(runs_of(noise=noise).results)
+        assert found == pytest.approx(math.expm1(1.96 * math.sqrt(2) * noise), rel=0.25)
+        assert pairs == 2 * 3 * 2 * (5 * 2 + 5 + 1)  # works, parts, batches; methods with T and back ends
+
+
+def test_a_rise_below_the_noise_floor_is_not_claimed() -> None:
+    noisy = runs_of(noise=0.3, slopes={"dynamic": 0.05, "em": 0.02})
+    found = costs_of(noisy)
+    assert not found.table["beyond_noise"].any()
+    reading = analyses["cost-table"](noisy).reading
+    assert "what one of dynamic and em costs does not stand out from noise" in reading
+    shown = analyses["cost-table"](noisy).shown()
+    assert shown.loc[shown["Method"] == "em", "ms per iteration"].str.endswith("(noise)").all()
+
+
+def test_the_reading_names_cost_back_end_and_noise(runs: Runs) -> None:
+    reading = analyses["cost-table"](runs).reading
+    assert reading.startswith("In the routed layers at batch 128, one more iteration costs 3.2 [")
+    assert "] ms and 0.0 MB with dynamic (fused) and 36 [" in reading
+    assert "] ms and 8.0 MB with em (reference); noise floor " in reading
+    assert str(headline_of(runs)) == reading
+
+
+def test_what_is_absent_is_said_with_its_reason(runs: Runs) -> None:
+    assert "Not measured, fused for em and uniform: no compiler." in analyses["cost-table"](runs).notes
+
+
+def test_the_largest_batch_stands_in_the_rows_of_the_network(runs: Runs) -> None:
+    shown = analyses["cost-table"](runs).shown()
+    assert set(shown.loc[shown["What"] == "whole network", "Largest batch"]) == {"300"}
+    assert set(shown.loc[shown["What"] != "whole network", "Largest batch"]) == {"–"}
+    everything = runs.results.assign(value=runs.results["value"].where(runs.results["metric"] != "largest_batch", 2048))
+    shown = analyses["cost-table"](replace(runs, results=everything)).shown()
+    assert set(shown.loc[shown["What"] == "whole network", "Largest batch"]) == {"≥ 2,048"}
+
+
+def test_parts_come_from_the_layers_to_the_network() -> None:
+    parts = DataFrame({"part": ["network", "dense 1152", "layers", "dense 128"]})
+    assert parts_of(parts) == ["layers", "dense 128", "dense 1152", "network"]
+    assert part_in_words("dense 1152") == "one layer, 1,152 children"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (number(4.123), "4.1"),
+        (number(0.0321), "0.032"),
+        (number(1234.5), "1,234"),
+        (number(-0.52), "−0.52"),
+        (number(0.0), "0"),
+        (number(math.nan), "–"),
+        (with_interval(4.1, 3.94, 4.26), "4.1 [3.9, 4.3]"),
+        (with_interval(0.01, -3.0, 3.02), "0.0 [−3.0, 3.0]"),
+        (with_interval(4.1, math.nan, math.nan), "4.1"),
+    ],
+)
+def test_numbers_read_as_expected(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def test_missing_coordinates_are_no_error(runs: Runs) -> None:
+    bare = runs.results.assign(why=pd.NA).drop(columns=["budget_mb"])
+    assert len(costs_of(replace(runs, results=bare)).table) == len(costs_of(runs).table)
