@@ -120,7 +120,7 @@ def suite(  # noqa: PLR0917  # click passes them by name
         except PluginError as error:
             broken[spec] = str(error)
     plugins = tuple(spec for spec in plugins if spec not in broken)
-    choices = planning.Choices(tuple(parse(text) for text in methods), tuple(added), broken, data, seeds)
+    choices = planning.Choices(tuple(parse(text) for text in methods), tuple(added), broken, data, seeds, backend)
     made = planning.plan(load_suite(name), preset, choices)
     store, chosen = Store(results), choose_device(device)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)

@@ -80,6 +80,7 @@ class Choices:
         broken: plug-in files that failed to import, with the reason.
         data: instead of the preset's.
         seeds: instead of the preset's.
+        backend: instead of those that a preset compares, unless it is `auto`.
     """
 
     methods: tuple[MethodSpec, ...] = ()
@@ -87,6 +88,7 @@ class Choices:
     broken: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
     seeds: int | None = None
+    backend: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def set_params(identity: Mapping[str, Any]) -> dict[str, Any]:
 def _chosen(preset: Preset, choices: Choices) -> Preset:
     if choices.seeds is not None:
         preset = replace(preset, seeds=choices.seeds)
+    if choices.backend != "auto" and "backends" in preset.options:
+        preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
     return preset if choices.data is None else replace(preset, data=choices.data)
 
 

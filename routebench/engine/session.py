@@ -127,11 +127,11 @@ def run(
     store: Store,
     *,
     device: str,
-    backend: str,
     jobs: int,
     threads: int,
     plugins: tuple[str, ...],
     listener: Listener,
+    backend: str = "auto",
 ) -> list[dict[str, Any]]:
     """Runs cells with the provenance of this call, and returns their records."""
     setting = Setting(device=device, backend=backend, jobs=jobs, threads=threads, plugins=plugins)

@@ -22,11 +22,8 @@ Watch = Callable[[Tensor], None]
 
 def sweep(given: Sweep) -> Sums:
     """One sweep in plain torch. A gradient of the gradient stores the votes."""
-    images = given.children.shape[0]
     if given.is_uniform and given.moments == 1:
         return _uniform_first(given)
-    if _images_in_a_tile(given) >= images:
-        return dense(given)
     mass, first, second = _Tiled.apply(given, *(getattr(given, name) for name in INPUTS))
     return Sums(mass, first, second)
 
@@ -124,7 +121,7 @@ class _Tiled(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, given: Sweep, *inputs: Tensor | None) -> tuple[Tensor | None, ...]:
-        ctx.settings = given.settings
+        ctx.settings, ctx.precision = given.settings, _precision(given.children.device.type)
         ctx.save_for_backward(*inputs)  # and not `given`, so that autograd sees if one is changed in between
         tiles = [dense(_tile(given, images)) for images in _tiles(given)]
         return tuple(None if of_tiles[0] is None else torch.cat(of_tiles) for of_tiles in zip(*tiles, strict=True))
@@ -133,18 +130,26 @@ class _Tiled(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         given = Sweep(**dict(zip(INPUTS, ctx.saved_tensors, strict=True)), **ctx.settings)
         wanted = [name for name, needed in zip(INPUTS, ctx.needs_input_grad[1:], strict=True) if needed]
-        if torch.is_grad_enabled():
-            totals = pull(given, gradients, wanted)
-        else:
-            totals = {name: torch.zeros_like(getattr(given, name)) for name in wanted}
-            for images in _tiles(given):
-                tile = _tile(given, images)
-                lanes = slice(images.start * given.positions, images.stop * given.positions)
-                own = [None if gradient is None else gradient[lanes] for gradient in gradients]
-                leaves = {name: getattr(tile, name).detach().requires_grad_() for name in wanted}
-                for name, gradient in pull(replace(tile, **leaves), own, wanted).items():
-                    part(name, totals[name], images, given.positions).add_(gradient)
+        with torch.autocast(**ctx.precision):  # that of the forward pass
+            totals = (pull if torch.is_grad_enabled() else _pull_tiles)(given, gradients, wanted)
         return None, *(totals.get(name) for name in INPUTS)
+
+
+def _pull_tiles(given: Sweep, of_sums: Sequence[Tensor | None], wanted: Sequence[str]) -> dict[str, Tensor]:
+    totals = {name: torch.zeros_like(getattr(given, name)) for name in wanted}
+    for images in _tiles(given):
+        tile = _tile(given, images)
+        lanes = slice(images.start * given.positions, images.stop * given.positions)
+        own = [None if of is None else of[lanes] for of in of_sums]
+        leaves = {name: getattr(tile, name).detach().requires_grad_() for name in wanted}
+        for name, gradient in pull(replace(tile, **leaves), own, wanted).items():
+            part(name, totals[name], images, given.positions).add_(gradient)
+    return totals
+
+
+def _precision(device: str) -> dict[str, Any]:
+    enabled = torch.is_autocast_enabled(device)
+    return {"device_type": device, "dtype": torch.get_autocast_dtype(device), "enabled": enabled}
 
 
 def pull(given: Sweep, of_sums: Sequence[Tensor | None], wanted: Sequence[str]) -> dict[str, Tensor]:

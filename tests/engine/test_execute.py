@@ -8,7 +8,8 @@ import time
 import pytest
 import torch
 
-from routebench import load_results
+from routebench import kernels, load_results
+from routebench.capsules import Competition, Votes
 from routebench.engine.cell import run_cell
 from routebench.engine.execute import Listener
 from routebench.engine.fits import StoreContext, fit_key
@@ -17,7 +18,7 @@ from routebench.engine.session import choose_jobs, run, standing
 from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 from routebench.errors import Diverged, UserError
-from routebench.protocols import Protocol
+from routebench.protocols import Measurement, Metric, Protocol
 from routebench.registry import EVERY, load_plugin
 from routebench.routing.spec import parse
 
@@ -103,6 +104,38 @@ def test_failures_are_retried_and_results_are_not(made, store, run_all, monkeypa
     )  # fmt: skip
     run_all(known.to_do)
     assert [cell.key for cell in standing(made, store).cached] == [cell.key for cell in made.cells]
+
+
+class Sweeps(Protocol):
+    """One sweep, measured by its mass."""
+
+    def measure(self, request, options, context):
+        votes = Votes(torch.randn(2, 6, 3), torch.randn(6, 4, 3, 5), Competition())
+        mass = float(votes.sweep(torch.randn(2, 4, 5)).mass.sum())
+        return Measurement([Metric("mass", "", mass)])
+
+
+def test_the_back_end_stands_in_every_record(made, store, monkeypatch):
+    monkeypatch.setitem(EVERY["protocols"]._entries, "brightness", Sweeps)
+    how = {"device": "cpu", "jobs": 1, "threads": 1, "plugins": (), "listener": Listener(), "backend": "reference"}
+    with kernels.using("auto"):  # and back to it
+        (record,) = run(list(made.cells[:1]), store, **how)
+    assert record["provenance"]["backend"] == "reference"
+    assert record["provenance"]["backends"] == ["reference"]
+
+
+def test_a_back_end_that_cannot_is_a_failed_cell(made, store, monkeypatch):
+    class Strange(Sweeps):
+        def measure(self, request, options, context):
+            votes = Votes(torch.randn(2, 6, 3), torch.randn(6, 4, 3, 5), Competition("children"))
+            votes.sweep(torch.randn(2, 4, 5))
+
+    monkeypatch.setitem(EVERY["protocols"]._entries, "brightness", Strange)
+    how = {"device": "cpu", "jobs": 1, "threads": 1, "plugins": (), "listener": Listener(), "backend": "fused"}
+    with kernels.using("auto"):
+        (record,) = run(list(made.cells[:1]), store, **how)
+    assert record["status"] == "failed"
+    assert "back end 'fused' cannot do this sweep" in record["reason"]
 
 
 def test_processes_give_what_one_process_gives(made, store, tmp_path, run_all):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from routebench.engine.fits import StoreContext, fit_key
+from routebench.kernels import using
 from routebench.models.network import routing_methods
 
 
@@ -32,3 +33,12 @@ def test_a_second_call_loads_what_the_first_one_trained(made, store):
     weights = second.network.state_dict()
     assert all(torch.equal(value, weights[name]) for name, value in first.network.state_dict().items())
     assert first.epochs == second.epochs
+
+
+def test_a_fit_remembers_the_back_end_that_trained_it(made, store):
+    request = request_of(made)
+    with using("reference"):
+        StoreContext(store, torch.device("cpu")).fit(request)
+    later = StoreContext(store, torch.device("cpu"))
+    later.fit(request)
+    assert later.backends == {"reference"}

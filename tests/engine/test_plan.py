@@ -130,3 +130,19 @@ def test_defaults_that_json_does_not_know_can_be_planned(tmp_path, parts, suite_
     load_plugin(str(plugin))
     made = plan(load_suite(str(suite_file())), "quick", Choices(added=("odd",), seeds=1))
     assert "odd" in {cell.label for cell in made.cells}
+
+
+def test_a_back_end_that_is_asked_for_replaces_those_that_a_suite_compares():
+    def measured(backend):
+        made = plan(load_suite("cost"), "quick", Choices(methods=(parse("dynamic"),), backend=backend))
+        return {tuple(cell.identity["options"]["backends"]) for cell in made.cells}
+
+    assert measured("auto") == {("reference", "fused")}
+    assert measured("fused") == {("fused",)}
+
+
+def test_a_back_end_changes_no_cell_of_a_suite_that_does_not_compare_them(parts, suite_file):
+    default, forced = (
+        plan(load_suite(str(suite_file())), "quick", Choices(backend=name)) for name in ("auto", "reference")
+    )
+    assert [cell.key for cell in forced.cells] == [cell.key for cell in default.cells]

@@ -1,9 +1,11 @@
 """The plain sweep in tiles against all votes stored; those, against loops, are in tests/capsules/test_votes.py."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from routebench.kernels import reference
+from routebench.kernels import fused, reference
 from routebench.kernels.trust import differences, evaluate
 from tests.kernels.sweeps import KINDS, SMALL_GRID, leaves, random_sweep
 
@@ -52,3 +54,37 @@ def test_gradient_of_the_gradient_where_one_input_comes_from_another():
     given = leaves(random_sweep(), torch.float64)
     found, expected = (second(way, given) for way in (reference.sweep, reference.dense))
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("way", [reference.sweep, fused.sweep], ids=["reference", "fused"])
+def test_mixed_precision_in_forward_is_that_of_backward(way):
+    given = leaves(random_sweep(images=5))
+    with torch.autocast("cpu", torch.bfloat16):
+        first = way(replace(given, query=given.query.bfloat16())).first
+    torch.autograd.backward(first.float().sum())
+    exact = evaluate_first(leaves(given, torch.float64))
+    torch.testing.assert_close(given.weight.grad.double(), exact, rtol=0.05, atol=0.05)
+    assert given.weight.grad.dtype == torch.float32
+
+
+def evaluate_first(given):
+    torch.autograd.backward(reference.dense(given).first.sum())
+    return given.weight.grad
+
+
+def test_memory_does_not_grow_with_iterations(monkeypatch):
+    """What autograd keeps of one more sweep is no larger than what belongs to parents."""
+    given = leaves(random_sweep(images=5))
+    kept = []
+
+    def pack(tensor):
+        kept.append(tensor.untyped_storage().data_ptr())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        one = reference.sweep(given).first
+        before = set(kept)
+        reference.sweep(replace(given, query=one))
+    shared = {getattr(given, name).untyped_storage().data_ptr() for name in ("children", "weight")}
+    assert shared <= before
+    assert len(set(kept) - before) == 1  # the query
