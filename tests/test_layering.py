@@ -29,7 +29,7 @@ ARROWS = {
     "training": "checkpoint data losses models recipe",
     "protocols": "capsules data kernels losses models ops recipe routing training",
     "catalogue": "data models routing",  # facts about what is registered
-    "engine": "capsules checkpoint data kernels models protocols recipe routing training",
+    "engine": "capsules checkpoint data kernels models ops protocols recipe routing training",
     "published": "",
     "analysis": "engine published statistics",
     "analyses": "analysis published statistics",

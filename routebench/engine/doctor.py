@@ -76,8 +76,8 @@ def _layer(device: torch.device) -> Sweep:
             (IMAGES, PARENTS, POSE),
         )
     )
-    leaves = [tensor.to(device).requires_grad_() for tensor in (children, weight)]
-    return Sweep(*leaves, Competition(), query=query.to(device))
+    children, weight = (tensor.to(device).requires_grad_() for tensor in (children, weight))
+    return Sweep(children, weight, Competition(), query=query.to(device))
 
 
 def _milliseconds(sweep: Callable[[Sweep], Sums], given: Sweep) -> float:

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -50,7 +50,7 @@ def sweep(given: Sweep) -> Sums:
     if given.is_uniform:  # weights take in the coupling, and what is left of it is 1
         everything = Competition("none", windows=given.competition.windows)
         given = replace(given, weights=reference.shares(given), competition=everything)
-    mass, first, second = _Fused.apply(given.settings, *(getattr(given, name) for name in INPUTS))
+    mass, first, second = _Fused.apply(given.settings, *(getattr(given, name) for name in INPUTS))  # type: ignore[no-untyped-call]
     return Sums(mass, first, second)
 
 
@@ -201,7 +201,7 @@ class _Work:
 
     def _pack(self, tensor: Tensor) -> Tensor:
         """Of (lane, ...): (block, position, ..., image in the block)."""
-        return pack(tensor.unflatten(0, (self.images, self.positions)), self.side_by_side)
+        return pack(tensor.reshape(self.images, self.positions, *tensor.shape[1:]), self.side_by_side)
 
     def _unpack(self, array: Tensor) -> Tensor:
         return unpack(array, self.images).flatten(0, 1)
@@ -279,18 +279,18 @@ class _Gradients(ctypes.Structure):
     )
 
 
-_known_children: WeakTensorKeyDictionary[Tensor, tuple[int, Tensor]] = WeakTensorKeyDictionary()
+_known_children: MutableMapping[Tensor, tuple[int, Tensor]] = WeakTensorKeyDictionary()  # version, in the layout
 
 
 def _packed_children(children: Tensor, side_by_side: int) -> Tensor:
     """Children in the kernel's layout, which all iterations share: kept for as long as the tensor itself."""
     if children.is_inference():  # such a tensor does not count its changes
         return pack(children, side_by_side)
-    version, packed = _known_children.get(children, (-1, None))
-    if packed is None or version != children._version:
-        packed = pack(children, side_by_side)
-        _known_children[children] = (children._version, packed)
-    return packed
+    known = _known_children.get(children)
+    if known is None or known[0] != children._version:
+        known = children._version, pack(children, side_by_side)
+        _known_children[children] = known
+    return known[1]
 
 
 def _pointer(array: Tensor) -> int:

@@ -10,7 +10,7 @@ def pack(values: Tensor, side_by_side: int) -> Tensor:
     missing = -len(values) % side_by_side
     if missing:
         values = torch.cat([values, values.new_zeros(missing, *values.shape[1:])])
-    return values.unflatten(0, (-1, side_by_side)).movedim(1, -1).contiguous()
+    return values.reshape(-1, side_by_side, *values.shape[1:]).movedim(1, -1).contiguous()
 
 
 def unpack(values: Tensor, images: int) -> Tensor:

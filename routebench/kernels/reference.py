@@ -24,7 +24,7 @@ def sweep(given: Sweep) -> Sums:
     """One sweep in plain torch. A gradient of the gradient stores the votes."""
     if given.is_uniform and given.moments == 1:
         return _uniform_first(given)
-    mass, first, second = _Tiled.apply(given, *(getattr(given, name) for name in INPUTS))
+    mass, first, second = _Tiled.apply(given, *(getattr(given, name) for name in INPUTS))  # type: ignore[no-untyped-call]
     return Sums(mass, first, second)
 
 
@@ -105,7 +105,7 @@ def _uniform_first(given: Sweep) -> Sums:
     poses = in_lanes(given) * weighted[..., None]
     if given.is_matrix:
         side = given.weight.shape[2]
-        matrices = poses.unflatten(2, (side, side))
+        matrices = poses.reshape(*poses.shape[:2], side, side)
         first: Tensor = einsum(matrices, given.weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)
     else:
         first = einsum(poses, given.weight, "lane child d, child parent d pose -> lane parent pose")
@@ -160,9 +160,9 @@ def pull(given: Sweep, of_sums: Sequence[Tensor | None], wanted: Sequence[str]) 
     again = torch.is_grad_enabled()
     with torch.enable_grad():  # for aliases, so that ways from one input to another outside the sweep do not count
         inputs = {name: (value := getattr(given, name)).view_as(value) for name in wanted}
-        sums = dense(replace(given, **inputs))
-    pairs = [(total, of) for total, of in zip(sums, of_sums, strict=True) if total is not None and of is not None]
-    pairs = [(total, of) for total, of in pairs if total.requires_grad]
+        sums: Sequence[Tensor | None] = dense(replace(given, **inputs))
+    both = ((total, of) for total, of in zip(sums, of_sums, strict=True) if total is not None and of is not None)
+    pairs = [(total, of) for total, of in both if total.grad_fn is not None]
     if not pairs:
         return {}
     outputs, of_outputs = zip(*pairs, strict=True)
@@ -183,7 +183,9 @@ def _images_in_a_tile(given: Sweep) -> int:
 
 def _tile(given: Sweep, images: slice) -> Sweep:
     found = {name: getattr(given, name) for name in INPUTS}
-    parts = {name: part(name, value, images, given.positions) for name, value in found.items() if value is not None}
+    parts: dict[str, Any] = {
+        name: part(name, value, images, given.positions) for name, value in found.items() if value is not None
+    }
     return replace(given, **parts)
 
 

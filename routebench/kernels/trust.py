@@ -86,10 +86,10 @@ def _in_corner(name: str, value: Tensor, windows: Windows, corner: Windows) -> T
     if name in {"weight", "offset"}:
         return value
     if name == "children":
-        grid = value.unflatten(1, (windows.height, windows.width, windows.types))
+        grid = value.reshape(len(value), windows.height, windows.width, windows.types, -1)
         return grid[:, : corner.height, : corner.width].flatten(1, 3)
     rows, columns = corner.grid
-    return value.unflatten(0, (-1, *windows.grid))[:, :rows, :columns].flatten(0, 2)
+    return value.reshape(-1, *windows.grid, *value.shape[1:])[:, :rows, :columns].flatten(0, 2)
 
 
 @torch.enable_grad()
