@@ -160,14 +160,18 @@ def pull(given: Sweep, of_sums: Sequence[Tensor | None], wanted: Sequence[str]) 
     again = torch.is_grad_enabled()
     with torch.enable_grad():  # for aliases, so that ways from one input to another outside the sweep do not count
         inputs = {name: (value := getattr(given, name)).view_as(value) for name in wanted}
-        sums: Sequence[Tensor | None] = dense(replace(given, **inputs))
-    both = ((total, of) for total, of in zip(sums, of_sums, strict=True) if total is not None and of is not None)
-    pairs = [(total, of) for total, of in both if total.grad_fn is not None]
+        sums = dense(replace(given, **inputs))
+    pairs = [pair for pair in zip(sums, of_sums, strict=True) if _is_in_graph(*pair)]
     if not pairs:
         return {}
     outputs, of_outputs = zip(*pairs, strict=True)
-    found = torch.autograd.grad(outputs, list(inputs.values()), of_outputs, create_graph=again, allow_unused=True)
+    given_back = torch.autograd.grad(outputs, [*inputs.values()], of_outputs, create_graph=again, allow_unused=True)
+    found: Sequence[Tensor | None] = given_back
     return {name: gradient for name, gradient in zip(wanted, found, strict=True) if gradient is not None}
+
+
+def _is_in_graph(total: Tensor | None, gradient: Tensor | None) -> bool:
+    return total is not None and gradient is not None and total.requires_grad
 
 
 def _tiles(given: Sweep) -> list[slice]:
