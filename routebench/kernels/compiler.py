@@ -25,6 +25,8 @@ FLAGS = (
     "-shared",
     "-fPIC",
 )
+THREADS = ("-fopenmp",)
+"""What a compiler may lack; without it, parts run on threads of Python's."""
 PATIENCE = 300
 """Seconds after which a compiler is given up."""
 
@@ -79,20 +81,23 @@ def cache_folder() -> Path:
 
 def _compile(compiler: str, sizes: tuple[str, ...], file: Path) -> None:
     part = file.with_suffix(f".{os.getpid()}.part")
-    command = (compiler, *FLAGS, *sizes, str(SOURCE), "-o", str(part))
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoCompiler(f"{compiler} did not finish: {error}") from error
-    if done.returncode != 0:
-        told = next((line for line in done.stderr.splitlines() if "error" in line), f"exit code {done.returncode}")
-        raise NoCompiler(f"{compiler} failed: {told}")
-    part.replace(file)  # whole or not there
+    failed = ""
+    for threads in (THREADS, ()):
+        command = (compiler, *FLAGS, *threads, *sizes, str(SOURCE), "-o", str(part))
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NoCompiler(f"{compiler} did not finish: {error}") from error
+        if done.returncode == 0:
+            part.replace(file)  # whole or not there
+            return
+        failed = next((line for line in done.stderr.splitlines() if "error" in line), f"exit code {done.returncode}")
+    raise NoCompiler(f"{compiler} failed: {failed}")
 
 
 def _digest(compiler: str) -> str:
     """Of everything that a compiled library depends on; a home folder may serve machines of several kinds."""
-    parts = (SOURCE.read_text(encoding="utf-8"), " ".join(FLAGS), compiler, _version(compiler), _processor())
+    parts = (SOURCE.read_text(encoding="utf-8"), " ".join(FLAGS + THREADS), compiler, _version(compiler), _processor())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

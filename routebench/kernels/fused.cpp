@@ -605,20 +605,34 @@ static void backward_uniform(const Problem& p, const Gradients& g, long begin, l
         }
 }
 
+// Entries. Part k of `parts` does the types [edges[k], edges[k + 1]) and has out[k] or g[k] to write to. All parts run at
+// once on the threads of OpenMP, which are torch's own where both are of one make: none waits for a core that another
+// keeps warm. Compiled without OpenMP, parts run one after the other.
+#define EACH_PART _Pragma("omp parallel for num_threads(parts) schedule(static, 1)") for (long k = 0; k < parts; ++k)
+
 extern "C" {
 int lanes_in_a_block() { return N; }
-void sweep_forward(const Problem* p, const Sums* out, long begin, long end) {
-    if (p->uniform) p->full ? forward<false, true>(*p, *out, begin, end) : forward_uniform(*p, *out, begin, end);
-    else p->full ? forward<true, true>(*p, *out, begin, end) : forward<true, false>(*p, *out, begin, end);
+int has_openmp() {
+#ifdef _OPENMP
+    return 1;
+#else
+    return 0;
+#endif
 }
-void sweep_backward(const Problem* p, const Gradients* g, long begin, long end) {
-    if (p->uniform) p->full ? backward<false, true>(*p, *g, begin, end) : backward_uniform(*p, *g, begin, end);
-    else p->full ? backward<true, true>(*p, *g, begin, end) : backward<true, false>(*p, *g, begin, end);
+void sweep_forward(const Problem* p, const Sums* out, const long* edges, long parts) {
+    auto run = p->uniform ? p->full ? forward<false, true> : forward_uniform : p->full ? forward<true, true> : forward<true, false>;
+    EACH_PART run(*p, out[k], edges[k], edges[k + 1]);
 }
-void sweep_normalise(const Problem* p, Vec* out, long begin, long end) {
-    p->full ? normalise<true>(*p, out, begin, end) : normalise<false>(*p, out, begin, end);
+void sweep_backward(const Problem* p, const Gradients* g, const long* edges, long parts) {
+    auto run = p->uniform ? p->full ? backward<false, true> : backward_uniform : p->full ? backward<true, true> : backward<true, false>;
+    EACH_PART run(*p, g[k], edges[k], edges[k + 1]);
 }
-void sweep_expect(const Problem* p, const Gradients* g, Vec* out, long begin, long end) {
-    p->full ? expect<true>(*p, *g, out, begin, end) : expect<false>(*p, *g, out, begin, end);
+void sweep_normalise(const Problem* p, Vec* out, const long* edges, long parts) {
+    auto run = p->full ? normalise<true> : normalise<false>;
+    EACH_PART run(*p, out, edges[k], edges[k + 1]);
+}
+void sweep_expect(const Problem* p, const Gradients* g, Vec* out, const long* edges, long parts) {
+    auto run = p->full ? expect<true> : expect<false>;
+    EACH_PART run(*p, g[k], out, edges[k], edges[k + 1]);
 }
 }

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -81,7 +80,7 @@ class _Fused(torch.autograd.Function):
 
 
 class _Work:
-    """One sweep in the kernel's layout: arrays (block, ..., image in the block), and a share of it for each thread."""
+    """One sweep in the kernel's layout, arrays (block, ..., image in the block), with child types in parts for threads."""
 
     def __init__(
         self, settings: Mapping[str, Any], given: Mapping[str, Tensor | None], normaliser: Tensor | None = None
@@ -103,7 +102,8 @@ class _Work:
         self.full |= self.is_uniform and given["offset"] is not None  # what the short way does not know
         across = settings["competition"].axis == "types+positions" and windows is not None
         self.is_shared = across and not self.is_uniform  # a cell's parents at several positions compete
-        self.shares = _ranges(types, torch.get_num_threads())
+        self.edges = _edges(types, torch.get_num_threads())
+        self.parts = len(self.edges) - 1
         self.arrays: dict[str, Tensor] = {
             "children": _packed_children(children, self.side_by_side),
             "weight": weight.detach().float().contiguous(),
@@ -135,12 +135,12 @@ class _Work:
         """Mass, first moment, and the second or None."""
         if self.is_shared:
             self.arrays["normaliser"] = self._per_cell()
-            self._run("sweep_normalise", [ctypes.c_void_p(_pointer(self.arrays["normaliser"]))] * len(self.shares))
+            self._run("sweep_normalise", to=self.arrays["normaliser"])
             self.problem.normaliser = _pointer(self.arrays["normaliser"])
         sums = {"mass": self._partial(scalar=True), "first": self._partial()}
         if self.full:
             sums["second"] = self._partial()
-        self._run("sweep_forward", self._by_thread(_Sums, sums))
+        self._run("sweep_forward", self._by_part(_Sums, sums))
         moments = ("mass", "first", "second") if self.settings["moments"] == 2 else ("mass", "first")
         found: list[Tensor | None] = [self._unpack(_total(sums[name])) for name in moments]
         return (*found, None)[:3]
@@ -152,12 +152,11 @@ class _Work:
         }
         if self.is_shared:
             arrays["expectation"] = self._per_cell()
-            only_sums = self._by_thread(_Gradients, {}, arrays)
-            self._run("sweep_expect", only_sums, [ctypes.c_void_p(_pointer(arrays["expectation"]))] * len(self.shares))
+            self._run("sweep_expect", self._by_part(_Gradients, {}, arrays), to=arrays["expectation"])
         partial = self._gradients_of_parents(wanted)
         shared = self._gradients_of_children(wanted)
         constant = {"constant_coupling": self.settings["constant_coupling"]}
-        self._run("sweep_backward", self._by_thread(_Gradients, partial, {**arrays, **shared}, constant))
+        self._run("sweep_backward", self._by_part(_Gradients, partial, {**arrays, **shared}, constant))
         return self._unpacked({**{name: _total(array) for name, array in partial.items()}, **shared}, wanted)
 
     def _packed(self) -> dict[str, Tensor]:
@@ -207,9 +206,9 @@ class _Work:
         return unpack(array, self.images).flatten(0, 1)
 
     def _partial(self, *, scalar: bool = False) -> Tensor:
-        """For each thread, an array (block, position, parent) or (block, position, parent, pose) of its own."""
+        """For each part, an array (block, position, parent) or (block, position, parent, pose) of its own."""
         rest = () if scalar else (self.pose,)
-        return torch.empty(len(self.shares), self.blocks, self.positions, self.parents, *rest, self.side_by_side)
+        return torch.empty(self.parts, self.blocks, self.positions, self.parents, *rest, self.side_by_side)
 
     def _zeros(self, *, scalar: bool = False) -> Tensor:
         return self._partial(scalar=scalar)[0].zero_()
@@ -218,34 +217,32 @@ class _Work:
         children = self.arrays["children"]
         return children.new_empty(*children.shape[:2], self.side_by_side)
 
-    def _by_thread(
+    def _by_part(
         self,
         structure: type[ctypes.Structure],
         own: Mapping[str, Tensor],
         common: Mapping[str, Tensor] | None = None,
         numbers: Mapping[str, int] | None = None,
-    ) -> list[Any]:
-        """One structure of pointers for each thread."""
+    ) -> Any:
+        """An array of structures of pointers, one for each part of the child types."""
         both = {name: _pointer(array) for name, array in (common or {}).items()}
-        return [
-            ctypes.byref(
-                structure(**both, **{f"{name}": _pointer(array[t]) for name, array in own.items()}, **(numbers or {}))
-            )
-            for t in range(len(self.shares))
-        ]
+        parts = [{name: _pointer(array[part]) for name, array in own.items()} for part in range(self.parts)]
+        return (structure * self.parts)(*(structure(**both, **mine, **(numbers or {})) for mine in parts))
 
-    def _run(self, function: str, *arguments: list[Any]) -> None:
-        """Calls the kernel for every thread's types; ctypes gives up the interpreter's lock meanwhile."""
-        problem = ctypes.byref(self.problem)
-        calls = [
-            (problem, *own, ctypes.c_long(begin), ctypes.c_long(end))
-            for (begin, end), *own in zip(self.shares, *arguments, strict=True)
-        ]
-        entry = self.kernel[function]
-        others = [_pool(os.getpid(), len(calls) - 1).submit(entry, *call) for call in calls[1:]]
-        entry(*calls[0])
-        for other in others:
-            other.result()
+    def _run(self, function: str, by_part: Any = None, *, to: Tensor | None = None) -> None:
+        """Calls the kernel for all parts at once, on OpenMP's threads or ours; ctypes gives up Python's lock meanwhile."""
+        entry, problem = self.kernel[function], ctypes.byref(self.problem)
+        target = () if to is None else (ctypes.c_void_p(_pointer(to)),)
+
+        def call(first: int, count: int) -> None:
+            own = () if by_part is None else (ctypes.byref(by_part[first]),)
+            edges = (ctypes.c_long * (count + 1))(*self.edges[first : first + count + 1])
+            entry(problem, *own, *target, edges, ctypes.c_long(count))
+
+        if self.parts == 1 or self.kernel.has_openmp():
+            call(0, self.parts)
+        else:
+            list(_pool(os.getpid(), self.parts).map(call, range(self.parts), [1] * self.parts))
 
 
 _BY_LANE = ("query", "curvature", "bias", "centre", "weights")
@@ -302,11 +299,10 @@ def _total(partial: Tensor) -> Tensor:
     return partial[0] if len(partial) == 1 else partial.sum(dim=0)
 
 
-def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
-    """`count` things in at most `parts` ranges of nearly one length."""
+def _edges(count: int, parts: int) -> list[int]:
+    """Where parts of `count` things begin and end, if there are as many parts, of nearly one length."""
     parts = max(1, min(parts, count))
-    edges = [count * part // parts for part in range(parts + 1)]
-    return list(pairwise(edges))
+    return [count * part // parts for part in range(parts + 1)]
 
 
 @cache

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from routebench.kernels import compiler, fused
 from routebench.kernels.compiler import NoCompiler
+from tests.kernels.sweeps import SMALL_GRID, largest_error, random_sweep
 
 ROOT = Path(__file__).parents[2]
 SIZES = (2, 2, 0)
@@ -105,3 +107,20 @@ def test_another_source_or_compiler_is_another_library(monkeypatch):
     before = compiler._digest("g++")
     monkeypatch.setattr(compiler, "_version", lambda _: "another")
     assert compiler._digest("g++") != before
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("axis", ["types", "types+positions"])
+def test_without_openmp_threads_of_python_share_the_work(folder, monkeypatch, axis):
+    monkeypatch.setattr(compiler, "THREADS", ())
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert largest_error(fused.sweep, random_sweep("Gaussian", windows=SMALL_GRID, axis=axis, images=9)) < 1e-5
+    assert compiler.library(3, 5, 0).has_openmp() == 0
+
+
+@needs_a_compiler
+def test_a_compiler_that_lacks_openmp_still_makes_a_kernel(folder, monkeypatch, tmp_path):
+    real = compiler.find_compiler()
+    refuses = f'for a in "$@"; do [ "$a" = -fopenmp ] && echo "error: no OpenMP" >&2 && exit 1; done; exec {real} "$@"'
+    monkeypatch.setenv("CXX", script(tmp_path / "cc", refuses))
+    assert compiler.library(*SIZES).has_openmp() == 0
