@@ -80,7 +80,7 @@ class _Fused(torch.autograd.Function):
 
 
 class _Work:
-    """One sweep in the kernel's layout, arrays (block, ..., image in the block), with child types in parts for threads."""
+    """One sweep in the kernel's layout, arrays (block, ..., image in the block), child types in parts for threads."""
 
     def __init__(
         self, settings: Mapping[str, Any], given: Mapping[str, Tensor | None], normaliser: Tensor | None = None
@@ -230,7 +230,7 @@ class _Work:
         return (structure * self.parts)(*(structure(**both, **mine, **(numbers or {})) for mine in parts))
 
     def _run(self, function: str, by_part: Any = None, *, to: Tensor | None = None) -> None:
-        """Calls the kernel for all parts at once, on OpenMP's threads or ours; ctypes gives up Python's lock meanwhile."""
+        """Calls the kernel for all parts at once, on OpenMP's threads or Python's, whose lock ctypes gives up."""
         entry, problem = self.kernel[function], ctypes.byref(self.problem)
         target = () if to is None else (ctypes.c_void_p(_pointer(to)),)
 
