@@ -107,7 +107,7 @@ def suite(  # noqa: PLR0917  # click passes them by name
     from rich.console import Console
 
     from routebench.engine import plan as planning
-    from routebench.engine.session import choose_device, choose_jobs, standing
+    from routebench.engine.session import choose_backend, choose_device, choose_jobs, standing
     from routebench.engine.store import Store
     from routebench.engine.suite import load_suite
     from routebench.registry import load_plugin, protocols
@@ -123,6 +123,7 @@ def suite(  # noqa: PLR0917  # click passes them by name
     choices = planning.Choices(tuple(parse(text) for text in methods), tuple(added), broken, data, seeds, backend)
     made = planning.plan(load_suite(name), preset, choices)
     store, chosen = Store(results), choose_device(device)
+    backend = choose_backend(backend, chosen)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if dry_run:
         _print_standing(console, made, standing(made, store))

@@ -43,6 +43,9 @@ MISTYPED = [
     (("suite", "accuracy", "--data", "mnist5"), "'mnist5k'"),
     (("suite", "accuracy", "--data", "folder:absent"), "absent"),
     (("suite", "accuracy", "--device", "gpu"), "cuda"),
+    (("suite", "accuracy", "--backend", "fusd"), "fused"),
+    (("suite", "accuracy", "--device", "cpu", "--backend", "triton"), "--backend triton: cannot be used here"),
+    (("suite", "cost", "--jobs", "2"), "one at a time"),
     (("suite", "accuracy", "--seeds", "0"), "0"),
     (("suite", "accuracy", "--jobs", "many"), "many"),
     (("suite", "absent.toml"), "absent.toml"),
@@ -166,6 +169,14 @@ def test_a_finished_suite_shows_table_and_report_and_status(tmp_path):
     again = small_suite(tmp_path)
     assert "4 of them done before" in again.stdout
     assert table_of(again.stdout) == table_of(done.stdout)
+
+
+def test_doctor_examines_the_machine(call):
+    code, out, error = call("doctor", "--device", "cpu")
+    assert (code, error) == (0, "")
+    assert "ok       back end reference: plain torch" in out
+    assert "back end fused" in out
+    assert "back end triton" in out
 
 
 def table_of(out):

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from routebench import kernels
 from routebench.engine.execute import Listener, Setting, execute, prepare_torch
 from routebench.engine.plan import Cell, Plan, digest, set_params
 from routebench.engine.progress import kind
@@ -66,6 +67,17 @@ def choose_device(wanted: str) -> str:
     if wanted == "cuda" and not available:
         raise UserError("--device cuda: torch finds no GPU here; use --device cpu or install a CUDA build of torch")
     return "cuda" if available and wanted != "cpu" else "cpu"
+
+
+def choose_backend(wanted: str, device: str) -> str:
+    """The back end that was asked for.
+
+    Raises:
+        UserError: it can do nothing here.
+    """
+    if reason := kernels.unavailable(wanted, torch.device(device)):
+        raise UserError(f"--backend {wanted}: cannot be used here: {reason}; `python -m routebench doctor` tells more")
+    return wanted
 
 
 def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = False) -> tuple[int, int]:

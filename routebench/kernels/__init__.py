@@ -1,7 +1,19 @@
 """The work of one routing iteration, fast: the sweep over children, in plain torch and in kernels."""
 
 from routebench.kernels import reference
-from routebench.kernels.backend import BACKENDS, KERNELS, noting, sweep, use, using, wished
+from routebench.kernels.backend import BACKENDS, KERNELS, noting, sweep, unavailable, use, using, wished
 from routebench.kernels.sweep import Sums, Sweep
 
-__all__ = ["BACKENDS", "KERNELS", "Sums", "Sweep", "noting", "reference", "sweep", "use", "using", "wished"]
+__all__ = [
+    "BACKENDS",
+    "KERNELS",
+    "Sums",
+    "Sweep",
+    "noting",
+    "reference",
+    "sweep",
+    "unavailable",
+    "use",
+    "using",
+    "wished",
+]

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+import torch
+
 from routebench.errors import UserError, unknown
 from routebench.kernels import fused, reference, triton_sweep
 from routebench.kernels.sweep import Sums, Sweep
 from routebench.kernels.trust import is_trusted
+from routebench.ops import Competition
 
 KERNELS: dict[str, ModuleType] = {"fused": fused, "triton": triton_sweep}
 """Back ends that are faster than the reference. Each has `obstacle(given)`, which is empty if it can do a sweep or says
@@ -64,6 +67,16 @@ def use(name: str) -> None:
     if name not in BACKENDS:
         raise unknown("back end", name, BACKENDS)
     _State.wish = name
+
+
+def unavailable(name: str, device: torch.device) -> str:
+    """Why a back end can do no sweep at all on a device; empty if it can do some."""
+    if name not in KERNELS:
+        return ""
+    children, weight = torch.zeros(1, 1, 8, device=device), torch.zeros(1, 1, 8, 16, device=device)
+    query = torch.zeros(1, 1, 16, device=device)
+    reason: str = KERNELS[name].obstacle(Sweep(children, weight, Competition(), query=query))
+    return reason
 
 
 def wished() -> str:

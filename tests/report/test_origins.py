@@ -68,3 +68,15 @@ def test_the_suites_own_caveat_comes_first() -> None:
     runs = made_up_runs()
     assert origins_of(runs, {"caveat": "Tuned on the test part."}, [], None).caveats[0] == "Tuned on the test part."
     assert "Tuned on the test part." not in origins_of(runs, {}, [], None).caveats
+
+
+def test_back_ends_are_named_and_a_method_that_needs_another_is_no_warning() -> None:
+    records = copy.deepcopy(made_up_records())
+    for number, record in enumerate(records):
+        record["provenance"] |= {"backend": "auto", "backends": ["fused"] if number else ["fused", "reference"]}
+    found = found_for(records)
+    assert value(found.provenance, "back end asked for").value == "auto"
+    assert value(found.provenance, "back ends that routed").value == "fused, reference; fused"
+    assert found.warnings == ()
+    records[0]["provenance"]["backend"] = "reference"
+    assert any("differ in back end asked for" in warning for warning in found_for(records).warnings)

@@ -1,0 +1,281 @@
+"""The Triton kernels against stored votes in double precision: in the interpreter, and on a GPU if there is one."""
+
+import importlib
+import importlib.util
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from routebench.errors import UserError
+from routebench.kernels import Sweep, reference, sweep, triton_sweep, using
+from routebench.kernels.sweep import INPUTS
+from routebench.kernels.trust import evaluate
+from routebench.ops import Competition, Windows
+from tests.kernels.sweeps import KINDS, SMALL_GRID, STRIDED_GRID, largest_error, leaves, random_sweep
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+CLOSE = 1e-5
+GRID = Windows(3, 4, 2, 1, 1)
+"""Six positions, of which every one shares cells with others."""
+APART = Windows(4, 5, 2, 2, 1)
+"""Four positions, and a column that nobody sees."""
+SIZES = {"images": 2, "children": 3, "parents": 3}
+interpreted = pytest.mark.usefixtures("interpreter")
+
+
+@pytest.fixture(scope="module")
+def interpreter():
+    """Kernels, and the functions of Triton's own that they call, as the interpreter wants them: as plain functions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        decorate_anew()
+        yield
+    decorate_anew()
+
+
+def decorate_anew():
+    """Triton reads the environment when it decorates, and may have been imported long ago."""
+    for name in ("triton.language.standard", "triton.language"):
+        importlib.reload(importlib.import_module(name))
+    sys.modules.pop("routebench.kernels.triton_kernels", None)
+    vars(importlib.import_module("routebench.kernels")).pop("triton_kernels", None)
+
+
+@pytest.fixture(autouse=True)
+def short_parts(monkeypatch):
+    """Loops over few children are split into parts, too."""
+    monkeypatch.setattr(triton_sweep, "FEWEST", 2)
+
+
+def error(given):
+    assert triton_sweep.obstacle(given) == ""
+    return largest_error(triton_sweep.sweep, given)
+
+
+@interpreted
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("poses", ["odd vectors", "odd matrices"])
+@pytest.mark.parametrize("windows", [None, GRID], ids=["dense", "grid"])
+def test_sums_and_gradients(kind, poses, windows):
+    assert error(random_sweep(kind, poses, windows=windows, **SIZES)) < CLOSE
+
+
+@interpreted
+@pytest.mark.parametrize("poses", ["vectors", "matrices"])
+def test_lanes_in_several_tiles(poses):
+    given = random_sweep("Gaussian", poses, images=17, children=3)
+    assert triton_sweep._over_children(given, live=8).grid == (3, 2)
+    assert triton_sweep._over_lanes(given).grid == (3, 2)
+    assert error(given) < CLOSE
+
+
+@interpreted
+def test_windows_that_leave_cells_out():
+    given = leaves(random_sweep("query", windows=APART, **SIZES))
+    assert error(given) < CLOSE
+    (gradient,) = torch.autograd.grad(triton_sweep.sweep(given).first.sum(), given.children)
+    unseen = gradient.unflatten(1, (4, 5))[:, :, 4]
+    assert torch.equal(unseen, torch.zeros_like(unseen))
+
+
+@interpreted
+@pytest.mark.parametrize("kind", ["query", "Gaussian"])
+@pytest.mark.parametrize("orphan", [False, True], ids=["", "orphan"])
+def test_competition_between_positions(kind, orphan):
+    given = random_sweep(kind, windows=GRID, axis="types+positions", orphan=orphan, **SIZES)
+    assert error(given) < CLOSE
+
+
+@interpreted
+@pytest.mark.parametrize(("axis", "windows"), [("positions", None), ("types+positions", None), ("none", GRID)])
+def test_other_axes(axis, windows):
+    assert error(random_sweep("query", axis=axis, windows=windows, **SIZES)) < CLOSE
+
+
+@interpreted
+@pytest.mark.parametrize("axis", ["positions", "children"])
+def test_equal_coupling_over_any_axis(axis):
+    assert error(random_sweep("uniform about a centre", axis=axis, windows=GRID, **SIZES)) < CLOSE
+
+
+@interpreted
+@pytest.mark.parametrize("option", ["orphan", "offset", "constant"])
+@pytest.mark.parametrize("kind", ["query", "Gaussian"])
+def test_options(kind, option):
+    assert error(random_sweep(kind, **SIZES, **{option: True})) < CLOSE
+
+
+@interpreted
+@pytest.mark.parametrize("present", [("query", "bias"), ("query", "curvature"), ("bias",), ("query", "centre")])
+def test_parts_of_a_sweep_alone(present):
+    full = random_sweep("Gaussian", **SIZES)
+    absent = dict.fromkeys({"curvature", "bias", "centre", "weights"} - set(present))
+    query = torch.randn_like(full.centre) if "query" in present else None
+    assert error(replace(full, **absent, query=query)) < CLOSE
+
+
+@interpreted
+@pytest.mark.parametrize("kind", ["uniform", "query", "Gaussian"])
+@pytest.mark.parametrize("sizes", [{"children": 1}, {"parents": 1}, {"images": 1, "children": 1, "parents": 1}])
+def test_one_of_a_kind(kind, sizes):
+    assert error(random_sweep(kind, **{**SIZES, **sizes})) < CLOSE
+
+
+@interpreted
+@pytest.mark.parametrize("kind", ["query", "Gaussian"])
+def test_poses_of_zero(kind):
+    given = random_sweep(kind, **SIZES)
+    given = replace(given, children=torch.zeros_like(given.children))
+    exact, found = (evaluate(way, leaves(given)) for way in (reference.dense, triton_sweep.sweep))
+    torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-6)
+
+
+@interpreted
+@pytest.mark.parametrize(("scale", "axis"), [(1e-6, "types"), (1e4, "types"), (1e4, "types+positions")])
+def test_tiny_and_huge_poses(scale, axis):
+    given = random_sweep("query", windows=GRID, axis=axis, scale=scale, **SIZES)  # huge: coupling is 0 or 1
+    found, expected = (list(way(given))[:2] for way in (triton_sweep.sweep, reference.dense))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-9)
+    assert all(bool(torch.isfinite(gradient).all()) for gradient in evaluate(triton_sweep.sweep, leaves(given)))
+
+
+@interpreted
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_not_finite_stays_visible_and_where_it_is(bad):
+    given = random_sweep("query", **SIZES)
+    given.children[0, 0, 0] = bad
+    first = triton_sweep.sweep(given).first
+    assert not bool(torch.isfinite(first[0]).all())
+    assert bool(torch.isfinite(first[1:]).all())
+
+
+@interpreted
+def test_inputs_that_are_not_contiguous():
+    given = random_sweep("Gaussian", offset=True, **SIZES)
+    present = {name: value for name in INPUTS if (value := getattr(given, name)) is not None}
+    turned = {name: value.transpose(0, -1).contiguous().transpose(0, -1) for name, value in present.items()}
+    assert not any(value.is_contiguous() for value in turned.values())
+    assert error(replace(given, **turned)) < CLOSE
+
+
+@interpreted
+@pytest.mark.parametrize("kind", ["query, two moments", "Gaussian"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_inputs_are_computed_in_single(kind, dtype):
+    rounded = leaves(random_sweep(kind, **SIZES), dtype)
+    exact = evaluate(reference.dense, leaves(rounded, torch.float64))
+    found = evaluate(triton_sweep.sweep, leaves(rounded))
+    assert {value.dtype for value in found[:3]} == {torch.float32}
+    assert {value.dtype for value in found[3:]} == {dtype}
+    for mine, right in zip(found, exact, strict=True):
+        assert (mine.double() - right).abs().max() < 1e-2 * right.abs().max()
+
+
+@interpreted
+def test_single_precision_sums_of_half_precision_inputs_are_not_rounded():
+    rounded = random_sweep("Gaussian", **SIZES)
+    rounded = leaves(rounded, torch.bfloat16)
+    exact = reference.dense(leaves(rounded, torch.float64))
+    torch.testing.assert_close(triton_sweep.sweep(rounded).first.double(), exact.first, rtol=1e-5, atol=1e-5)
+
+
+@interpreted
+def test_only_wanted_gradients():
+    given = leaves(random_sweep("Gaussian", **SIZES))
+    full = triton_sweep.sweep(given)
+    present = [name for name in INPUTS if getattr(given, name) is not None]
+    for name in ("weight", "bias"):
+        (alone,) = torch.autograd.grad(full.first.sum() + full.second.sum(), getattr(given, name), retain_graph=True)
+        sums = triton_sweep.sweep(replace(given, **{k: getattr(given, k).detach() for k in present if k != name}))
+        (found,) = torch.autograd.grad(sums.first.sum() + sums.second.sum(), getattr(given, name))
+        assert torch.equal(found, alone)
+
+
+@interpreted
+@pytest.mark.parametrize("used", ["mass", "first", "second"])
+def test_unused_sums_have_no_gradient(used):
+    given, stored = (leaves(one) for one in [random_sweep("Gaussian", **SIZES)] * 2)
+    torch.autograd.backward(getattr(triton_sweep.sweep(given), used).square().sum())
+    torch.autograd.backward(getattr(reference.dense(stored), used).square().sum())
+    for name in ("children", "weight", "curvature", "bias", "centre", "weights"):
+        torch.testing.assert_close(getattr(given, name).grad, getattr(stored, name).grad, rtol=1e-4, atol=1e-4)
+
+
+@interpreted
+def test_the_same_bits_every_time():
+    given = random_sweep("Gaussian", "odd matrices", images=5, children=5)
+    one, two = (evaluate(triton_sweep.sweep, leaves(given)) for _ in range(2))
+    assert all(torch.equal(first, second) for first, second in zip(one, two, strict=True))
+
+
+@interpreted
+@pytest.mark.parametrize("kind", ["uniform", "query"])
+def test_gradient_of_the_gradient(kind):
+    def second(way):
+        (gradient,) = torch.autograd.grad(way(given).first.sin().sum(), given.weight, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), [given.children, given.weight])
+
+    given = leaves(random_sweep(kind, **SIZES))
+    torch.testing.assert_close(second(triton_sweep.sweep), second(reference.dense), rtol=1e-4, atol=1e-5)
+
+
+@interpreted
+def test_an_input_that_was_changed_in_between_is_noticed():
+    given = leaves(random_sweep(**SIZES))
+    first = triton_sweep.sweep(given).first
+    with torch.no_grad():
+        given.query.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        first.sum().backward()
+
+
+@interpreted
+def test_the_back_end_can_be_asked_for_by_name():
+    given = random_sweep(**SIZES)
+    with using("triton"):
+        torch.testing.assert_close(sweep(given).first, reference.dense(given).first)
+
+
+def test_obstacles(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    given = random_sweep()
+    assert triton_sweep.obstacle(given) == "tensors are on 'cpu', and not on 'cuda'"
+    with using("triton"), pytest.raises(UserError, match="'triton' cannot do this sweep: tensors are on 'cpu'"):
+        sweep(given)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert triton_sweep.obstacle(given) == ""
+    assert triton_sweep.obstacle(leaves(given, torch.float64)) == "torch.float64 is not supported"
+    assert triton_sweep.obstacle(replace(given, query=given.query.double())) == "torch.float64 is not supported"
+    assert triton_sweep.obstacle(random_sweep(axis="children")) == "competition over 'children' is not supported"
+    of_positions = random_sweep(axis="positions", windows=GRID)
+    assert triton_sweep.obstacle(of_positions) == "competition over 'positions' is not supported"
+    assert triton_sweep.obstacle(random_sweep("uniform", axis="children")) == ""
+    assert triton_sweep.obstacle(random_sweep(images=0)) == "the batch is empty"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert triton_sweep.obstacle(given) == "triton is not installed"
+
+
+@pytest.mark.parametrize(("parents", "pose_in"), [(1, 33), (513, 2)])
+def test_weights_that_fit_no_registers_are_an_obstacle(monkeypatch, parents, pose_in):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+    def given(parents, pose_in):
+        query = torch.zeros(1, parents, 16)
+        weight = torch.zeros(1, parents, pose_in, 16)
+        return Sweep(torch.zeros(1, 1, pose_in), weight, Competition("types"), query=query)
+
+    assert "are too many for the registers" in triton_sweep.obstacle(given(parents, pose_in))
+    assert triton_sweep.obstacle(given(parents - 1, min(pose_in, 32))) == ""
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("poses", ["vectors", "odd matrices"])
+@pytest.mark.parametrize("windows", [None, SMALL_GRID, STRIDED_GRID], ids=["dense", "overlapping", "apart"])
+def test_on_a_gpu(kind, poses, windows):
+    given = random_sweep(kind, poses, windows=windows, axis="types+positions", images=65, children=70, parents=10)
+    present = {name: value.cuda() for name in INPUTS if (value := getattr(given, name)) is not None}
+    assert error(replace(given, **present)) < CLOSE
