@@ -1,7 +1,8 @@
 """Which back end does a sweep: the wish of the run, what can be done here, and what was used.
 
 `auto` takes the fastest that can do the sweep: `triton` on a GPU, `fused` on a processor, `reference` for the rest. A
-back end that is asked for by name is used or refused, never replaced.
+back end that is asked for by name is used or refused, never replaced. Equal sums of a dense layer are one matrix
+product, and belong to none.
 """
 
 import threading

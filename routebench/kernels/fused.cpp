@@ -2,8 +2,9 @@
 //
 // Compiled once per pose size: CHILD_POSE and POSE elements of a child and of a vote, SIDE of matrix poses (0: vectors).
 // N images stand side by side in a vector register ("a block"), so weights are broadcast and softmax is element by
-// element. Arrays are (block, ..., N). Each call does the child types [begin, end) of every window: calls for disjoint
-// types write to disjoint gradients of weights and children, and to their own partial sums of parents.
+// element. Arrays are (block, ..., N). Each part does the child types [begin, end) of every window: parts with disjoint
+// types write to disjoint gradients of weights and children, and to their own partial sums of parents; no coupling may
+// depend on children of other types.
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
@@ -36,14 +37,15 @@ struct Problem {
     const Vec *curvature, *centre;
     const Vec *bias;        // (block, position, parent), or null
     const Vec *weights;     // (block, position, child), or null
-    const Vec *normaliser;  // (block, cell): log of the sum over all that compete for a cell; null: the parents of a lane do
+    const Vec *peak, *scale;  // (block, cell): greatest logit of all that compete for a cell, and 1 / sum of exponentials of
+                              // logits less that; null: the parents of a lane compete
     const int *cells;       // (position, child): which cell a child of a window is
     long blocks, positions, cell_count, groups, types, parents;  // a window has groups x types children
     int orphan, uniform, full;  // full: with curvature, centre and second moments
 };
 struct Sums { Vec *mass, *first, *second; };               // as bias, as query
 struct Gradients {
-    const Vec *mass, *first, *second, *expectation;        // given: of the sums; as normaliser, or null
+    const Vec *mass, *first, *second, *expectation;        // given: of the sums; (block, cell), or null
     Vec *children, *query, *curvature, *centre, *bias, *weights;
     float *weight, *offset;                                // wanted, or null
     int constant_coupling;
@@ -111,7 +113,7 @@ template <int G> static inline void multiply(Vec (&v)[G][E], const Vec* const* u
 }
 
 // What a tile leaves for later: votes about the centre, x (child, block, parent, D); logits, then coupling, r, and slopes
-// of the loss along the coupling, d, both (child, block, parent).
+// of the loss along the share, d, both (child, block, parent): how it changes with coupling times the child's weight.
 struct Scratch {
     std::vector<Vec> x, r, d;
     long per_child, per_block, blocks;
@@ -179,13 +181,13 @@ static inline void look(const Problem& p, const Gradients* g, const Tile<G>& til
     }
 }
 
-// Logits (parent) become coupling; with a normaliser, over all that compete for the cell.
+// Logits (parent) become coupling, over the parents or all that compete for the cell.
 template <bool LOGITS> static inline void couple(const Problem& p, long block, long cell, Vec* r) {
     const long J = p.parents;
     if (!LOGITS) { for (long j = 0; j < J; ++j) r[j] = splat(1); return; }
-    if (p.normaliser) {
-        const Vec z = p.normaliser[block * p.cell_count + cell];
-        for (long j = 0; j < J; ++j) r[j] = exponential(r[j] - z);
+    if (p.peak) {
+        const Vec top = p.peak[block * p.cell_count + cell], scale = p.scale[block * p.cell_count + cell];
+        for (long j = 0; j < J; ++j) r[j] = exponential(r[j] - top) * scale;
         return;
     }
     Vec peak = r[0];
@@ -258,8 +260,8 @@ template <bool LOGITS, bool FULL> static void forward(const Problem& p, const Su
         }
 }
 
-// log sum of exponentials over all logits that compete for a cell, into (block, cell).
-template <bool FULL> static void normalise(const Problem& p, Vec* out, long begin, long end) {
+// Greatest of all logits that compete for a cell, and 1 / sum of exponentials of logits less that, into (block, cell).
+template <bool FULL> static void normalise(const Problem& p, Vec* out_peak, Vec* out_scale, long begin, long end) {
     const long J = p.parents;
     std::vector<Vec> peaks(2 * p.cell_count), sums(2 * p.cell_count);
     Scratch to(p, 2);
@@ -283,11 +285,11 @@ template <bool FULL> static void normalise(const Problem& p, Vec* out, long begi
             });
         for (int b = 0; b < g(); ++b)
             for (long cell = 0; cell < p.cell_count; ++cell)
-                if (cell % p.types >= begin && cell % p.types < end)
-                    for (int n = 0; n < N; ++n) {
-                        const long at = b * p.cell_count + cell;
-                        out[block * p.cell_count + at][n] = peaks[at][n] + std::log(sums[at][n]);
-                    }
+                if (cell % p.types >= begin && cell % p.types < end) {
+                    const long at = b * p.cell_count + cell;
+                    out_peak[block * p.cell_count + at] = peaks[at];
+                    out_scale[block * p.cell_count + at] = 1.f / sums[at];
+                }
     });
 }
 
@@ -567,7 +569,7 @@ static void forward_uniform(const Problem& p, const Sums& out, long begin, long 
         }
 }
 
-// Its gradient: with h = sum_j W_ij g_j, that of the pose is a h and that of the weight a is sum_j mass_j + <u, h>.
+// Its gradient: with h = sum_j W_ij g_j, that of the pose is a h and that of the child's weight a is sum_j mass_j + <u, h>.
 static void backward_uniform(const Problem& p, const Gradients& g, long begin, long end) {
     const long J = p.parents;
     Vec scaled[MOST][IN];
@@ -627,9 +629,9 @@ void sweep_backward(const Problem* p, const Gradients* g, const long* edges, lon
     auto run = p->uniform ? p->full ? backward<false, true> : backward_uniform : p->full ? backward<true, true> : backward<true, false>;
     EACH_PART run(*p, g[k], edges[k], edges[k + 1]);
 }
-void sweep_normalise(const Problem* p, Vec* out, const long* edges, long parts) {
+void sweep_normalise(const Problem* p, Vec* peak, Vec* scale, const long* edges, long parts) {
     auto run = p->full ? normalise<true> : normalise<false>;
-    EACH_PART run(*p, out, edges[k], edges[k + 1]);
+    EACH_PART run(*p, peak, scale, edges[k], edges[k + 1]);
 }
 void sweep_expect(const Problem* p, const Gradients* g, Vec* out, const long* edges, long parts) {
     auto run = p->full ? expect<true> : expect<false>;

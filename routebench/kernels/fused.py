@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Callable, Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -26,8 +26,10 @@ def obstacle(given: Sweep) -> str:
     """Why the kernel cannot do this sweep; empty if it can."""
     if given.children.device.type != "cpu":
         return f"it runs on processors, not on {given.children.device.type}"
-    if given.children.dtype not in TYPES or given.weight.dtype not in TYPES:
-        return f"it computes in single precision, not in {given.weight.dtype}"
+    for name in INPUTS:
+        value = getattr(given, name)
+        if value is not None and value.dtype not in TYPES:
+            return f"it computes in single precision, and {name} are in {str(value.dtype).removeprefix('torch.')}"
     axis, is_dense = given.competition.axis, given.competition.windows is None
     if not (given.is_uniform or axis in {"types", "types+positions"} or (is_dense and axis == "positions")):
         return f"it has no competition over {axis!r}"
@@ -60,21 +62,21 @@ class _Fused(torch.autograd.Function):
     def forward(ctx: Any, settings: Mapping[str, Any], *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
         work = _Work(settings, dict(zip(INPUTS, tensors, strict=True)))
         sums = work.forward()
-        # The normaliser of a competition between positions is as small as the activations; votes are made anew.
-        ctx.save_for_backward(*tensors, work.normaliser)
+        # What a competition between positions is normalised by is as small as the activations; votes are made anew.
+        ctx.save_for_backward(*tensors, work.arrays.get("peak"), work.arrays.get("scale"))
         ctx.settings = settings
         ctx.set_materialize_grads(False)
         return sums
 
     @staticmethod
     def backward(ctx: Any, *of_sums: Tensor | None) -> tuple[Tensor | None, ...]:
-        *tensors, normaliser = ctx.saved_tensors
+        *tensors, peak, scale = ctx.saved_tensors
         given = dict(zip(INPUTS, tensors, strict=True))
         wanted = [name for name, needed in zip(INPUTS, ctx.needs_input_grad[1:], strict=True) if needed]
         if torch.is_grad_enabled():
             found = reference.pull(Sweep(**given, **ctx.settings), of_sums, wanted)
         else:
-            work = _Work(ctx.settings, given, normaliser)
+            work = _Work(ctx.settings, given, {} if peak is None else {"peak": peak, "scale": scale})
             found = work.backward(dict(zip(Sums._fields, of_sums, strict=True)), wanted)
         return None, *(found.get(name) for name in INPUTS)
 
@@ -83,7 +85,7 @@ class _Work:
     """One sweep in the kernel's layout, arrays (block, ..., image in the block), child types in parts for threads."""
 
     def __init__(
-        self, settings: Mapping[str, Any], given: Mapping[str, Tensor | None], normaliser: Tensor | None = None
+        self, settings: Mapping[str, Any], given: Mapping[str, Tensor | None], known: Mapping[str, Tensor] | None = None
     ):
         children, weight = given["children"], given["weight"]
         assert children is not None and weight is not None
@@ -99,7 +101,7 @@ class _Work:
         self.positions, types = (1, seen) if windows is None else (windows.positions, windows.types)
         self.is_uniform = all(given[name] is None for name in ("query", "curvature", "bias"))
         self.full = settings["moments"] == 2 or any(given[name] is not None for name in ("curvature", "centre"))
-        self.full |= self.is_uniform and given["offset"] is not None  # what the short way does not know
+        self.full |= self.is_uniform and given["offset"] is not None  # `forward_uniform` knows none
         across = settings["competition"].axis == "types+positions" and windows is not None
         self.is_shared = across and not self.is_uniform  # a cell's parents at several positions compete
         self.edges = _edges(types, torch.get_num_threads())
@@ -108,7 +110,7 @@ class _Work:
             "children": _packed_children(children, self.side_by_side),
             "weight": weight.detach().float().contiguous(),
             "cells": _cells(windows, seen),
-            **({} if normaliser is None else {"normaliser": normaliser}),
+            **(known or {}),
             **self._packed(),
         }
         if (offset := given["offset"]) is not None:
@@ -126,17 +128,13 @@ class _Work:
             full=self.full,
         )
 
-    @property
-    def normaliser(self) -> Tensor | None:
-        """Logarithm of the sum over all that compete for a cell, (block, cell, image in the block)."""
-        return self.arrays.get("normaliser")
-
     def forward(self) -> tuple[Tensor | None, ...]:
         """Mass, first moment, and the second or None."""
         if self.is_shared:
-            self.arrays["normaliser"] = self._per_cell()
-            self._run("sweep_normalise", to=self.arrays["normaliser"])
-            self.problem.normaliser = _pointer(self.arrays["normaliser"])
+            found = {name: self._per_cell() for name in ("peak", "scale")}
+            self._run("sweep_normalise", to=[*found.values()])
+            self.arrays |= found
+            self.problem.peak, self.problem.scale = map(_pointer, found.values())
         sums = {"mass": self._partial(scalar=True), "first": self._partial()}
         if self.full:
             sums["second"] = self._partial()
@@ -150,9 +148,9 @@ class _Work:
         arrays = {
             name: self._zeros(scalar=name == "mass") if of is None else self._pack(of) for name, of in of_sums.items()
         }
-        if self.is_shared:
+        if self.is_shared and not self.settings["constant_coupling"]:
             arrays["expectation"] = self._per_cell()
-            self._run("sweep_expect", self._by_part(_Gradients, {}, arrays), to=arrays["expectation"])
+            self._run("sweep_expect", self._by_part(_Gradients, {}, arrays), to=[arrays["expectation"]])
         partial = self._gradients_of_parents(wanted)
         shared = self._gradients_of_children(wanted)
         constant = {"constant_coupling": self.settings["constant_coupling"]}
@@ -166,7 +164,7 @@ class _Work:
         return {**{name: self._zeros() for name in needed if name not in found}, **found}
 
     def _gradients_of_parents(self, wanted: Collection[str]) -> dict[str, Tensor]:
-        """Arrays that every thread adds to, one for each; the kernel asks for those of its logits and centre."""
+        """Arrays that parts add to, one for each. The kernel writes to those of poses even if nobody wants them."""
         names = [] if self.is_uniform else ["query"]
         names += ["centre", "curvature"] if self.full else []
         found = {name: self._partial() for name in names}
@@ -189,8 +187,6 @@ class _Work:
         for name in wanted:
             tensor = self.given[name]
             assert tensor is not None
-            if name == "curvature" and self.is_uniform:
-                continue
             if name in {"weight", "offset"}:
                 own = arrays[name]
             else:
@@ -208,7 +204,8 @@ class _Work:
     def _partial(self, *, scalar: bool = False) -> Tensor:
         """For each part, an array (block, position, parent) or (block, position, parent, pose) of its own."""
         rest = () if scalar else (self.pose,)
-        return torch.empty(self.parts, self.blocks, self.positions, self.parents, *rest, self.side_by_side)
+        shape = (self.parts, self.blocks, self.positions, self.parents, *rest, self.side_by_side)
+        return torch.empty(shape, dtype=torch.float32)
 
     def _zeros(self, *, scalar: bool = False) -> Tensor:
         return self._partial(scalar=scalar)[0].zero_()
@@ -229,15 +226,15 @@ class _Work:
         parts = [{name: _pointer(array[part]) for name, array in own.items()} for part in range(self.parts)]
         return (structure * self.parts)(*(structure(**both, **mine, **(numbers or {})) for mine in parts))
 
-    def _run(self, function: str, by_part: Any = None, *, to: Tensor | None = None) -> None:
+    def _run(self, function: str, by_part: Any = None, *, to: Sequence[Tensor] = ()) -> None:
         """Calls the kernel for all parts at once, on OpenMP's threads or Python's, whose lock ctypes gives up."""
         entry, problem = self.kernel[function], ctypes.byref(self.problem)
-        target = () if to is None else (ctypes.c_void_p(_pointer(to)),)
+        targets = [ctypes.c_void_p(_pointer(array)) for array in to]
 
         def call(first: int, count: int) -> None:
             own = () if by_part is None else (ctypes.byref(by_part[first]),)
             edges = (ctypes.c_long * (count + 1))(*self.edges[first : first + count + 1])
-            entry(problem, *own, *target, edges, ctypes.c_long(count))
+            entry(problem, *own, *targets, edges, ctypes.c_long(count))
 
         if self.parts == 1 or self.kernel.has_openmp():
             call(0, self.parts)
@@ -253,7 +250,7 @@ class _Problem(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("children", "weight", "offset", "query", "curvature", "centre")),
-        *((name, ctypes.c_void_p) for name in ("bias", "weights", "normaliser", "cells")),
+        *((name, ctypes.c_void_p) for name in ("bias", "weights", "peak", "scale", "cells")),
         *((name, ctypes.c_long) for name in ("blocks", "positions", "cell_count", "groups", "types", "parents")),
         *((name, ctypes.c_int) for name in ("orphan", "uniform", "full")),
     )

@@ -80,14 +80,14 @@ def in_lanes(given: Sweep) -> Float[Tensor, "lane child pose_in"]:
 def shares(given: Sweep) -> Float[Tensor, "lane child"]:
     """Weights times the coupling that equal logits give, which is the same for all parents."""
     seen, parents = given.weight.shape[:2]
-    share = given.competition.uniform(given.children.new_empty(given.lanes, seen, 0), parents)
+    share = given.competition.uniform(given.weight.new_empty(given.lanes, seen, 0), parents)
     return share if given.weights is None else share * given.weights
 
 
 def _coupling(given: Sweep, apart: Tensor, squares: Tensor | None) -> Float[Tensor, "lane child parent"]:
     if given.is_uniform:
         seen, parents = given.weight.shape[:2]
-        share = given.competition.uniform(given.children.new_empty(given.lanes, seen, 0), parents)
+        share = given.competition.uniform(given.weight.new_empty(given.lanes, seen, 0), parents)
         return share[..., None].expand(-1, -1, parents)
     logits = apart.new_zeros(apart.shape[:3]) if given.query is None else dot(apart, given.query)
     if given.curvature is not None and squares is not None:

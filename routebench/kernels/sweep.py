@@ -56,6 +56,20 @@ class Sweep:
     moments: int = 1
     constant_coupling: bool = False
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a tensor whose shape is another; kernels would read beyond its end."""
+        seen, parents = self.weight.shape[:2]
+        expected = {
+            "offset": (seen, self.pose),
+            **dict.fromkeys(("query", "curvature", "centre"), (self.lanes, parents, self.pose)),
+            "bias": (self.lanes, parents),
+            "weights": (self.lanes, seen),
+        }
+        for name, shape in expected.items():
+            value = getattr(self, name)
+            if value is not None and tuple(value.shape) != shape:
+                raise ValueError(f"sweep: expected {name} of shape {shape}, got {tuple(value.shape)}")
+
     @property
     def is_uniform(self) -> bool:
         """Whether no logits are asked for."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from routebench.kernels import fused, reference, using
+from routebench.kernels.layout import pack
 from routebench.kernels.sweep import INPUTS
 from routebench.kernels.trust import evaluate
 from routebench.ops import Competition
@@ -226,3 +227,40 @@ def test_obstacles(change, told):
 def test_no_obstacle():
     assert fused.obstacle(random_sweep()) == ""
     assert fused.obstacle(random_sweep(axis="positions")) == ""  # the same as types, in a dense layer
+
+
+@pytest.mark.parametrize("name", ["query", "curvature", "bias", "centre", "weights"])
+def test_a_tensor_of_another_shape_is_refused_before_a_kernel_sees_it(name):
+    given = random_sweep("Gaussian")
+    broken = replace(given, query=torch.randn_like(given.centre))
+    object.__setattr__(broken, name, getattr(broken, name)[..., :1])  # past what tests check in signatures
+    with pytest.raises(ValueError, match=f"expected {name} of shape"):
+        broken.__post_init__()
+
+
+def test_views_that_start_anywhere():
+    given = random_sweep("Gaussian", images=16, parents=1, children=1)
+    shifted = {
+        name: torch.cat([value[:1], value])[1:] for name in INPUTS if (value := getattr(given, name)) is not None
+    }
+    assert any(value.data_ptr() % 64 for value in shifted.values())
+    assert largest_error(fused.sweep, replace(given, **shifted)) < CLOSE
+    assert all(pack(value, 8).data_ptr() % 64 == 0 for value in shifted.values() if value.ndim == 2)
+
+
+@pytest.mark.parametrize("axis", ["types", "types+positions"])
+def test_large_logits_keep_the_sum_of_coupling(axis):
+    given = random_sweep("query", windows=SMALL_GRID, axis=axis, images=9)
+    given = replace(given, query=torch.zeros_like(given.query), bias=torch.full((given.lanes, 4), 1e6))
+    torch.testing.assert_close(fused.sweep(given).mass, reference.dense(given).mass, rtol=1e-5, atol=1e-5)
+
+
+def test_another_default_type_changes_nothing():
+    given = random_sweep("Gaussian")
+    before = fused.sweep(given)
+    torch.set_default_dtype(torch.float64)
+    try:
+        after = fused.sweep(given)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
