@@ -163,8 +163,12 @@ def _by_repeat(table: pd.DataFrame, implementation: str) -> pd.DataFrame:
 
 
 def _duration(case: Case, seconds: float) -> str:
-    step = f"{1e3 * seconds:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"
+    step = _seconds(seconds)
     return step if case.steps is None else f"{seconds * case.steps / 60:.2g} min ({step} a step)"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"
 
 
 def _memory(extra: float) -> str:
@@ -190,7 +194,7 @@ def _floor(case: Case, table: pd.DataFrame) -> list[str]:
         return []
     ours = _by_repeat(table, "ours")["seconds"].median()
     floor = alone["seconds"].median()
-    return [f"- {case.work}: the convolutions alone take {1e3 * floor:.3g} ms, {100 * floor / ours:.0f} % of our step."]
+    return [f"- {case.work}: the convolutions alone take {_seconds(floor)}, {100 * floor / ours:.0f} % of our step."]
 
 
 def _iterations(rows: pd.DataFrame, layers: list[str]) -> list[str]:
@@ -206,7 +210,19 @@ def _iterations(rows: pd.DataFrame, layers: list[str]) -> list[str]:
         f"| --- | --- |{' --- |' * (last - 1)} --- | --- | --- |",
         *(_iteration_line(name, _of(rows, name, "iterations")) for name in layers),
         "",
+        "The first iteration is the cheap one: with equal coupling it makes no votes, and in the dense layer it is one",
+        "matrix product. What grows with T in ours is what autograd keeps of the parents:",
+        "",
+        *(f"- {TITLES.get(name, name)}: {_growth(_of(rows, name, 'memory'))}" for name in layers),
+        "",
     ]
+
+
+def _growth(table: pd.DataFrame) -> str:
+    extra = table.pivot_table(index="iterations", columns="implementation", values="extra")
+    slope = (extra.iloc[-1] - extra.iloc[0]) / (extra.index[-1] - extra.index[0])
+    where = f"B = {int(table['batch'].iloc[0])}, T = 1 to {int(extra.index[-1])}"
+    return f"{_memory(slope['ours'])} an iteration, yardstick {_memory(slope['yardstick'])} ({where})"
 
 
 def _iteration_line(name: str, table: pd.DataFrame) -> str:
