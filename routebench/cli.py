@@ -128,9 +128,10 @@ def suite(  # noqa: PLR0917  # click passes them by name
     if dry_run:
         _print_standing(console, made, standing(made, store))
         return
+    alone = getattr(protocols[made.suite.protocol], "alone", False)
+    choose_jobs(jobs, chosen, len(made.cells), alone=alone)  # refuses before anything is written
     store.prepare()
     known = standing(made, store)
-    alone = getattr(protocols[made.suite.protocol], "alone", False)
     count, threads = choose_jobs(jobs, chosen, len(known.to_do), alone=alone)
     how = {"device": chosen, "backend": backend, "jobs": count, "threads": threads, "plugins": plugins}
     records = _run(console, made, known, store, **how)

@@ -213,16 +213,17 @@ def _iterations(rows: pd.DataFrame, layers: list[str]) -> list[str]:
         "The first iteration is the cheap one: with equal coupling it makes no votes, and in the dense layer it is one",
         "matrix product. What grows with T in ours is what autograd keeps of the parents:",
         "",
-        *(f"- {TITLES.get(name, name)}: {_growth(_of(rows, name, 'memory'))}" for name in layers),
+        *(_growth_line(name, _of(rows, name, "memory")) for name in layers if not _of(rows, name, "memory").empty),
         "",
     ]
 
 
-def _growth(table: pd.DataFrame) -> str:
+def _growth_line(name: str, table: pd.DataFrame) -> str:
     extra = table.pivot_table(index="iterations", columns="implementation", values="extra")
     slope = (extra.iloc[-1] - extra.iloc[0]) / (extra.index[-1] - extra.index[0])
     where = f"B = {int(table['batch'].iloc[0])}, T = 1 to {int(extra.index[-1])}"
-    return f"{_memory(slope['ours'])} an iteration, yardstick {_memory(slope['yardstick'])} ({where})"
+    grown = f"{_memory(slope['ours'])} an iteration, yardstick {_memory(slope['yardstick'])}"
+    return f"- {TITLES.get(name, name)}: {grown} ({where})"
 
 
 def _iteration_line(name: str, table: pd.DataFrame) -> str:

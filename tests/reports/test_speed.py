@@ -170,7 +170,7 @@ def made_up():
 def test_page_compares_with_the_goals(made_up, tmp_path):
     made_up.to_csv(tmp_path / "results.csv")
     page.write(tmp_path)
-    (line,) = [line for line in (tmp_path / "README.md").read_text().splitlines() if "dense layer" in line]
+    (line,) = [line for line in (tmp_path / "README.md").read_text().splitlines() if line.startswith("| dense layer")]
     assert "| 20.0 (20.0 to 20.0) | 12: met | 400 MiB | 10 MiB | 40.0 | 10: met |" in line
 
 
@@ -196,3 +196,15 @@ def test_candidates_for_a_kernel_agree():
     reference, numba = done.stdout.splitlines()[2:]
     assert float(reference.split("|")[3]) < 1e-5
     assert "left out" in numba
+
+
+def test_page_says_how_memory_grows_with_iterations(made_up, tmp_path):
+    rows = [
+        {**made_up.iloc[-1], "part": "memory", "implementation": which, "iterations": count, "batch": 8, "extra": extra}
+        for which, least, step in (("ours", 2**20, 2**21), ("yardstick", 2**30, 2**27))
+        for count, extra in ((1, least), (4, least + 3 * step))
+    ]
+    pd.concat([made_up, pd.DataFrame(rows)]).to_csv(tmp_path / "results.csv")
+    page.write(tmp_path)
+    line = "- dense, dynamic: 2 MiB an iteration, yardstick 128 MiB (B = 8, T = 1 to 4)"
+    assert line in (tmp_path / "README.md").read_text().splitlines()
