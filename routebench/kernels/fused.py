@@ -131,10 +131,10 @@ class _Work:
     def forward(self) -> tuple[Tensor | None, ...]:
         """Mass, first moment, and the second or None."""
         if self.is_shared:
-            found = {name: self._per_cell() for name in ("peak", "scale")}
-            self._run("sweep_normalise", to=[*found.values()])
-            self.arrays |= found
-            self.problem.peak, self.problem.scale = map(_pointer, found.values())
+            peak, scale = self._per_cell(), self._per_cell()
+            self._run("sweep_normalise", to=[peak, scale])
+            self.arrays |= {"peak": peak, "scale": scale}
+            self.problem.peak, self.problem.scale = _pointer(peak), _pointer(scale)
         sums = {"mass": self._partial(scalar=True), "first": self._partial()}
         if self.full:
             sums["second"] = self._partial()

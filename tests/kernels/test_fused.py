@@ -264,3 +264,10 @@ def test_another_default_type_changes_nothing():
     finally:
         torch.set_default_dtype(torch.float32)
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("axis", ["types", "types+positions"])
+def test_an_orphan_takes_children_that_no_parent_wants(axis):
+    given = random_sweep("Gaussian", windows=SMALL_GRID, axis=axis, orphan=True, images=9)
+    given = replace(given, bias=torch.full_like(given.bias, -300.0))
+    assert float(fused.sweep(given).mass.abs().max()) < 1e-30
