@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -103,7 +104,9 @@ def test_listing_is_what_is_registered(call):
 
 
 def test_every_command_explains_itself():
-    for name, command in cli.cli.commands.items():
+    context = click.Context(cli.cli)
+    for name in cli.cli.list_commands(context):
+        command = cli.cli.get_command(context, name)
         done = CliRunner().invoke(cli.cli, [name, "--help"])
         assert done.exit_code == 0
         assert command.help in " ".join(done.output.split())

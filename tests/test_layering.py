@@ -34,7 +34,8 @@ ARROWS = {
     "analysis": "engine published statistics",
     "analyses": "analysis published statistics",
     "report": "analysis statistics",
-    "cli": "__init__ catalogue engine report routing",  # `__init__`: the version
+    "commands": "__init__ analysis catalogue engine report routing statistics",  # `__init__`: the version
+    "cli": "__init__ commands",
     "__main__": "cli",
 }
 """For each part of routebench, the parts that it may import besides those for everybody."""

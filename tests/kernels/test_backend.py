@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from routebench import cli
+from routebench.commands import suite
 from routebench.errors import UserError
 from routebench.kernels import BACKENDS, Sums, backend, fused, noting, reference, sweep, trust, using, wished
 from routebench.ops import Competition, Windows
@@ -43,7 +43,7 @@ def test_a_back_end_that_does_not_exist():
 
 
 def test_the_command_line_knows_every_back_end():
-    assert cli.BACKENDS == BACKENDS
+    assert suite.BACKENDS == BACKENDS
 
 
 def test_what_was_used_is_noted():

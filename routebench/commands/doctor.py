@@ -1,0 +1,18 @@
+"""`routebench doctor`: what this machine has."""
+
+import click
+
+from routebench.commands import options
+
+
+@click.command()
+@options.device
+def command(device: str) -> None:
+    """Say what this machine has, which back ends work on it, and what a missing one costs."""
+    import torch
+
+    from routebench.engine.doctor import examine
+    from routebench.engine.session import choose_device
+
+    for finding in examine(torch.device(choose_device(device))):
+        click.echo(str(finding))

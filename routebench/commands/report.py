@@ -1,0 +1,23 @@
+"""`routebench report`: one page from a results folder."""
+
+from pathlib import Path
+
+import click
+
+from routebench.commands import options
+
+
+@click.command()
+@options.folder
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Where to write the page [default: DIR/report.html].",
+)
+def command(folder: Path, output: Path | None) -> None:
+    """Write one HTML page, which opens offline, from a results folder."""
+    from routebench.report import write_report
+
+    click.echo(f"report: {write_report(folder, output)}")
