@@ -16,6 +16,7 @@ ARROWS = {
     "errors": "",
     "registry": "",
     "claims": "",
+    "quantities": "",
     "recipe": "",
     "checkpoint": "",
     "statistics": "",
@@ -29,12 +30,12 @@ ARROWS = {
     "training": "checkpoint data losses models recipe",
     "protocols": "capsules data kernels losses models ops recipe routing training",
     "catalogue": "data models routing",  # facts about what is registered
-    "engine": "capsules checkpoint data kernels models ops protocols recipe routing training",
+    "engine": "capsules checkpoint data kernels models ops protocols quantities recipe routing training",
     "published": "",
     "analysis": "engine published statistics",
     "analyses": "analysis published statistics",
     "report": "analysis statistics",
-    "commands": "__init__ analysis catalogue engine report routing statistics",  # `__init__`: the version
+    "commands": "__init__ analysis catalogue engine quantities report routing statistics",  # `__init__`: the version
     "cli": "__init__ commands",
     "__main__": "cli",
 }

@@ -8,10 +8,13 @@ import click
 
 from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED, device, say
 from routebench.errors import PluginError
+from routebench.quantities import spoken
 
 if TYPE_CHECKING:
-    from routebench.engine.plan import Plan
+    from routebench.engine.plan import Cell, Plan
+    from routebench.engine.queue import Queue
     from routebench.engine.session import Standing
+    from routebench.engine.setting import Setting
     from routebench.engine.store import Store
 
 BACKENDS = ("auto", "reference", "fused", "triton")
@@ -56,7 +59,18 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     metavar="FILE.py[:Name]",
     help="File with a routing method of your own, which runs beside the suite's (repeatable).",
 )
-@click.option("--dry-run", is_flag=True, help="List the cells and what is known of them; run nothing.")
+@click.option("--isolate", is_flag=True, help="Give every cell a process of its own, even where one runs at a time.")
+@click.option(
+    "--time-limit", metavar="TIME", help="Stop a cell that takes longer, such as 30m; it becomes a `timeout`."
+)
+@click.option(
+    "--memory-limit", metavar="SIZE", help="Stop a cell that takes more memory, such as 4GB; it becomes an `oom`."
+)
+@click.option("--budget", metavar="TIME", help="Begin no cell that would end later than this from now, such as 20m.")
+@click.option("--cell", "cells", multiple=True, metavar="KEY", help="Run this cell of the plan only (repeatable).")
+@click.option(
+    "--dry-run", is_flag=True, help="List the cells, what is known of them and the time they take; run nothing."
+)
 def command(  # noqa: PLR0917  # click passes them by name
     name: str,
     preset: str,
@@ -68,66 +82,115 @@ def command(  # noqa: PLR0917  # click passes them by name
     backend: str,
     results: Path,
     plugins: tuple[str, ...],
+    isolate: bool,
+    time_limit: str | None,
+    memory_limit: str | None,
+    budget: str | None,
+    cells: tuple[str, ...],
     dry_run: bool,
 ) -> None:
     """Run a suite: train what is not trained yet, measure, print the table, write the report."""
     from rich.console import Console
 
-    from routebench.engine import plan as planning
-    from routebench.engine.session import choose_backend, choose_device, choose_jobs, standing
+    from routebench.engine import session
+    from routebench.engine.plan import Choices, plan
+    from routebench.engine.queue import Queue
+    from routebench.engine.setting import Setting
     from routebench.engine.store import Store
     from routebench.engine.suite import load_suite
-    from routebench.registry import load_plugin, protocols
+    from routebench.quantities import seconds, size
     from routebench.routing.spec import parse
 
-    added, broken = [], {}
+    limits: dict[str, Any] = {
+        "isolate": isolate,
+        "time_limit": None if time_limit is None else seconds(time_limit),
+        "memory_limit": None if memory_limit is None else size(memory_limit),
+    }
+    until = None if budget is None else seconds(budget)
+    plugins, added, broken = _load(plugins)
+    choices = Choices(tuple(parse(text) for text in methods), added, broken, data, seeds, backend)
+    made = plan(load_suite(name), preset, choices)
+    store, chosen = Store(results), session.choose_device(device)
+    known = session.standing(made, store, only=cells)
+    count, threads = session.choose_jobs(jobs, chosen, len(known.to_do), alone=made.is_alone)
+    setting = Setting(chosen, count, threads, plugins, backend=session.choose_backend(backend, chosen), **limits)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    queue = Queue(known.to_do, known.times, until)
+    if dry_run:
+        show_standing(console, made, known, queue, count)
+        return
+    store.prepare()
+    records = _run(console, made, known, queue, store=store, setting=setting)
+    _show_results(console, made, store)
+    _exit(console, made, known, records)
+
+
+def _load(plugins: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
+    """The plug-ins that import, the methods that they add, and why the others do not."""
+    from routebench.registry import load_plugin
+
+    added: list[str] = []
+    broken: dict[str, str] = {}
     for spec in plugins:
         try:
             added += load_plugin(spec)["methods"]
         except PluginError as error:
             broken[spec] = str(error)
-    plugins = tuple(spec for spec in plugins if spec not in broken)
-    choices = planning.Choices(tuple(parse(text) for text in methods), tuple(added), broken, data, seeds, backend)
-    made = planning.plan(load_suite(name), preset, choices)
-    store, chosen = Store(results), choose_device(device)
-    backend = choose_backend(backend, chosen)
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    if dry_run:
-        _print_standing(console, made, standing(made, store))
-        return
-    alone = getattr(protocols[made.suite.protocol], "alone", False)
-    choose_jobs(jobs, chosen, len(made.cells), alone=alone)  # refuses before anything is written
-    store.prepare()
-    known = standing(made, store)
-    count, threads = choose_jobs(jobs, chosen, len(known.to_do), alone=alone)
-    how = {"device": chosen, "backend": backend, "jobs": count, "threads": threads, "plugins": plugins}
-    records = _run(console, made, known, store, **how)
-    _show_results(console, made, store)
-    _exit(console, made, known, records)
+    return tuple(spec for spec in plugins if spec not in broken), tuple(added), broken
 
 
-def _print_standing(console: Any, made: "Plan", known: "Standing") -> None:
-    states = {id(cell): state for state in ("cached", "failed", "missing") for cell in getattr(known, state)}
-    for cell in made.cells:
-        state = "to do" if states[id(cell)] == "missing" else states[id(cell)]
-        say(console, f"{state:>7}  {cell.key}  {cell}")
+def show_standing(console: Any, made: "Plan", known: "Standing", queue: "Queue", jobs: int) -> None:
+    """Lists cells in the order in which they would run, with the seconds that they are expected to take."""
+    for cell in known.cached:
+        say(console, f" cached  {cell.key}          {cell}")
+    to_do, times = list(queue.left), queue.times
+    for cell in to_do:
+        seconds, reason = times.expected(cell.identity), known.reasons.get(cell.key)
+        takes = "      ?" if seconds is None else f"{seconds:5.0f} s"
+        say(
+            console,
+            f"{'failed' if reason else 'to do':>7}  {cell.key} {takes}  {cell}{f'  ({reason})' if reason else ''}",
+        )
     counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
-    say(console, f"{len(made.cells)} cells: {counts}")
+    say(console, f"{len(made.cells)} cells: {counts}{_expected(queue, to_do, jobs)}")
+    begun = queue.within_budget(jobs)
+    if len(begun) < len(to_do):
+        say(
+            console,
+            f"the budget is expected to allow {len(begun)} of them, the first {len(begun)} of the list that fit",
+        )
 
 
-def _run(console: Any, made: "Plan", known: "Standing", store: "Store", **how: Any) -> list[dict[str, Any]]:
+def _expected(queue: "Queue", to_do: "list[Cell]", jobs: int) -> str:
+    """`; about 3 min, 2 at a time`; nothing where nothing is to be done."""
+    if not to_do:
+        return ""
+    total = queue.times.total([cell.identity for cell in to_do])
+    at_a_time = f"{jobs} at a time"
+    return f"; {at_a_time}, for a time not known yet" if total is None else f"; {spoken(total / jobs)}, {at_a_time}"
+
+
+def _run(
+    console: Any, made: "Plan", known: "Standing", queue: "Queue", *, store: "Store", setting: "Setting"
+) -> list[dict[str, Any]]:
     from routebench.engine.progress import Display
     from routebench.engine.session import run, write_plan
 
     write_plan(made, store)
-    where = f"{how['device']}, {how['jobs']} at a time" if known.to_do else "nothing to run"
+    to_do = list(queue.left)
+    where = f"{setting.device}{_expected(queue, to_do, setting.jobs)}" if to_do else "nothing to run"
     say(
         console,
         f"{made.suite.name}, preset {made.preset.name}, {made.preset.data}: {len(made.cells)} cells, "
         f"{len(known.cached)} of them done before ({where})",
     )
-    with Display(console, known.to_do, known.seconds, how["jobs"]) as listener:
-        return run(known.to_do, store, listener=listener, **how)
+    with Display(console, to_do, known.times, setting.jobs) as listener:
+        records = run(queue, store, setting, listener)
+    if queue.left:
+        say(console, f"the budget left {len(queue.left)} of {len(made.cells)} cells; the same command goes on with:")
+        for cell in queue.left:
+            say(console, f"  {cell}")
+    return records
 
 
 def _show_results(console: Any, made: "Plan", store: "Store") -> None:

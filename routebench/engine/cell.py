@@ -43,7 +43,11 @@ def run_cell(
         status, reason = "diverged", f"{error} of training"
     except (MemoryError, torch.OutOfMemoryError) as error:
         status, reason = "oom", one_line(error)
-    except Exception as error:  # noqa: BLE001  # whatever a method does must not end the suite
+    except SystemExit as error:
+        status, reason = "failed", f"it called sys.exit({error.code!r})"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  # whatever a method does must not end the suite
         status, reason = "failed", one_line(error)
     ran_on = {"backends": sorted(used | context.backends), "seconds": time.perf_counter() - started}
     record = make_record(cell, status, reason, found, {**origin, **ran_on})

@@ -99,6 +99,11 @@ class Plan:
     preset: Preset
     cells: tuple[Cell, ...] = field(repr=False)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether cells measure time, so that nothing may run beside one."""
+        return bool(getattr(protocols[self.suite.protocol], "alone", False))
+
 
 def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     """All cells, ordered so that every method is run once before any is run with a second seed.

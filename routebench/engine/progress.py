@@ -7,8 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from routebench.engine.execute import Listener
 from routebench.engine.plan import Cell
+from routebench.engine.setting import Listener
+from routebench.engine.times import Times
+from routebench.quantities import spoken
 
 
 class Display:
@@ -17,15 +19,15 @@ class Display:
     Args:
         console: where it is shown.
         cells: that are to be run.
-        earlier: seconds that finished cells of the same kind took, by `kind`.
+        times: how long cells take; others add to it while cells finish.
         jobs: that run at a time.
     """
 
-    def __init__(self, console: Console, cells: Sequence[Cell], earlier: Mapping[str, list[float]], jobs: int):
+    def __init__(self, console: Console, cells: Sequence[Cell], times: Times, jobs: int):
         self.console, self.jobs = console, jobs
         self.left = {cell.key: cell for cell in cells}
         self.total = len(cells)
-        self.seconds = {name: list(values) for name, values in earlier.items()}
+        self.times = times
         self.shares: Mapping[str, float] = {}
         self.began = time.monotonic()
         self.bar = Progress(
@@ -48,16 +50,15 @@ class Display:
         self.bar.stop()
 
     def time_left(self) -> float | None:
-        """Seconds that the remaining cells will take, by what their kind, or any cell, has taken; None if unknown."""
-        every = [value for values in self.seconds.values() for value in values]
-        if not every:
+        """Seconds that the remaining cells will take, by what cells of their kind have taken; None if unknown."""
+        if not self.times:
             running = sum(self.shares.values())
             return None if running < 0.05 else (time.monotonic() - self.began) * (len(self.left) - running) / running
-        overall = sum(every) / len(every)
         expected = 0.0
         for key, cell in self.left.items():
-            known = self.seconds.get(kind(cell.identity), [])
-            mean = sum(known) / len(known) if known else overall
+            mean = self.times.expected(cell.identity)
+            if mean is None:
+                return None
             expected += mean * (1 - self.shares.get(key, 0.0))
         return expected / min(self.jobs, max(len(self.left), 1))
 
@@ -71,7 +72,6 @@ class Display:
     def _finished(self, cell: Cell, record: Mapping[str, Any]) -> None:
         self.left.pop(cell.key, None)
         seconds = float(record["provenance"].get("seconds") or 0.0)
-        self.seconds.setdefault(kind(cell.identity), []).append(seconds)
         remaining = self.time_left()
         ahead = f", {spoken(remaining)} left" if remaining is not None and self.left else ""
         number = f"[{self.total - len(self.left)}/{self.total}]"
@@ -84,21 +84,6 @@ class Display:
         done = self.total - len(self.left)
         left = "" if remaining is None else f"{spoken(remaining)} left"
         self.bar.update(self.task, completed=done + sum(self.shares.values()), done=done, left=left)
-
-
-def kind(identity: Mapping[str, Any]) -> str:
-    """Cells of one kind take about the same time."""
-    return (
-        f"{identity['method']} {identity['iterations']} {identity['model']} {identity['data']} {identity['training']}"
-    )
-
-
-def spoken(seconds: float) -> str:
-    """`about 40 s`, `about 3 min`, `about 2 h 10 min`."""
-    if seconds < 90:
-        return f"about {max(seconds, 1):.0f} s"
-    minutes = round(seconds / 60)
-    return f"about {minutes} min" if minutes < 90 else f"about {minutes // 60} h {minutes % 60} min"
 
 
 def _outcome(record: Mapping[str, Any]) -> str:

@@ -2,19 +2,20 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import torch
 
 from routebench import kernels
-from routebench.engine.execute import Listener, Setting, execute, prepare_torch
+from routebench.engine.execute import execute
 from routebench.engine.plan import Cell, Plan, digest, set_params
-from routebench.engine.progress import kind
 from routebench.engine.provenance import command_line, provenance
+from routebench.engine.queue import Queue, most_informative_first
+from routebench.engine.setting import Listener, Record, Setting, prepare_torch
 from routebench.engine.store import Store
+from routebench.engine.times import Times
 from routebench.errors import UserError
 from routebench.routing.spec import compact
 
@@ -27,34 +28,50 @@ class Standing:
         cached: cells that have a result.
         failed: cells whose last run left none; they are run again.
         missing: cells that were never finished.
-        seconds: how long finished cells took, by kind.
+        times: how long finished cells took.
+        reasons: why failed cells left no result, by key.
     """
 
-    cached: list[Cell]
-    failed: list[Cell]
-    missing: list[Cell]
-    seconds: Mapping[str, list[float]]
+    cached: list[Cell] = field(default_factory=list)
+    failed: list[Cell] = field(default_factory=list)
+    missing: list[Cell] = field(default_factory=list)
+    times: Times = field(default_factory=Times)
+    reasons: dict[str, str] = field(default_factory=dict)
 
     @property
     def to_do(self) -> list[Cell]:
-        """What is to be run: never finished before failed."""
-        return [*self.missing, *self.failed]
+        """What is to be run: never finished before failed, and of each the most informative first."""
+        return [*most_informative_first(self.missing), *most_informative_first(self.failed)]
 
 
-def standing(plan: Plan, store: Store) -> Standing:
-    """Looks up every cell of a plan."""
-    found = Standing([], [], [], {})
-    seconds: dict[str, list[float]] = {}
+def standing(plan: Plan, store: Store, only: Sequence[str] = ()) -> Standing:
+    """Looks up every cell of a plan.
+
+    Args:
+        plan: what is wanted.
+        store: what is there.
+        only: keys, or beginnings of keys, of the cells to look at; empty for all.
+
+    Raises:
+        UserError: the plan has no cell of such a key.
+    """
+    found = Standing()
+    for key in only:
+        if not any(cell.key.startswith(key) for cell in plan.cells):
+            raise UserError(f"--cell {key}: this plan has no such cell; --dry-run lists those that it has")
     for cell in plan.cells:
+        if only and not cell.key.startswith(tuple(only)):
+            continue
         record = store.record(cell.key)
         if record is None:
             found.missing.append(cell)
         elif record["status"] == "ok":
             found.cached.append(cell)
-            seconds.setdefault(kind(cell.identity), []).append(float(record["provenance"]["seconds"]))
+            found.times.add(cell.identity, float(record["provenance"]["seconds"]))
         else:
             found.failed.append(cell)
-    return Standing(found.cached, found.failed, found.missing, seconds)
+            found.reasons[cell.key] = f"{record['status']}: {record['reason']}"
+    return found
 
 
 def choose_device(wanted: str) -> str:
@@ -134,20 +151,10 @@ def write_plan(plan: Plan, store: Store) -> None:
     store.write_plan(name, content)
 
 
-def run(
-    cells: Sequence[Cell],
-    store: Store,
-    *,
-    device: str,
-    jobs: int,
-    threads: int,
-    plugins: tuple[str, ...],
-    listener: Listener,
-    backend: str = "auto",
-) -> list[dict[str, Any]]:
-    """Runs cells with the provenance of this call, and returns their records."""
-    setting = Setting(device=device, backend=backend, jobs=jobs, threads=threads, plugins=plugins)
+def run(queue: Queue, store: Store, setting: Setting, listener: Listener) -> list[Record]:
+    """Runs the cells of a queue with the provenance of this call, and returns their records."""
     prepare_torch(setting)  # before provenance tells of it
-    origin = {**provenance(device, command_line()), "backend": backend, "threads": threads, "jobs": jobs}
-    setting = replace(setting, origin=origin)
-    return execute(cells, store, setting, listener)
+    limits = {"time_limit": setting.time_limit, "memory_limit": setting.memory_limit, "isolate": setting.isolate}
+    how = {"backend": setting.backend, "threads": setting.threads, "jobs": setting.jobs, **limits}
+    origin = {**provenance(setting.device, command_line()), **how}
+    return execute(queue, store, replace(setting, origin=origin), listener)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.execute import Listener
 from routebench.engine.plan import Choices, plan
+from routebench.engine.queue import Queue
 from routebench.engine.session import run, write_plan
+from routebench.engine.setting import Listener, Setting
 from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 from routebench.registry import EVERY, load_plugin
@@ -74,11 +75,11 @@ def store(tmp_path):
 
 @pytest.fixture
 def run_all(store):
-    """Runs cells in this process, and returns their records."""
+    """Runs cells, in this process unless asked otherwise, and returns their records."""
 
-    def go(cells, listener=None):
-        how = {"device": "cpu", "jobs": 1, "threads": 1, "plugins": ()}
-        return run(list(cells), store, **how, listener=listener or Listener())
+    def go(cells, listener=None, into=store, **how):
+        setting = Setting(**{"device": "cpu", "jobs": 1, "threads": 1, **how})
+        return run(Queue(cells), into, setting, listener or Listener())
 
     return go
 

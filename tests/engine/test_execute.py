@@ -11,10 +11,10 @@ import torch
 from routebench import kernels, load_results
 from routebench.capsules import Competition, Votes
 from routebench.engine.cell import run_cell
-from routebench.engine.execute import Listener
 from routebench.engine.fits import StoreContext, fit_key
 from routebench.engine.plan import Choices, plan
-from routebench.engine.session import choose_jobs, run, standing
+from routebench.engine.session import choose_jobs, standing
+from routebench.engine.setting import Listener
 from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 from routebench.errors import Diverged, UserError
@@ -115,25 +115,23 @@ class Sweeps(Protocol):
         return Measurement([Metric("mass", "", mass)])
 
 
-def test_the_back_end_stands_in_every_record(made, store, monkeypatch):
+def test_the_back_end_stands_in_every_record(made, run_all, monkeypatch):
     monkeypatch.setitem(EVERY["protocols"]._entries, "brightness", Sweeps)
-    how = {"device": "cpu", "jobs": 1, "threads": 1, "plugins": (), "listener": Listener(), "backend": "reference"}
     with kernels.using("auto"):  # and back to it
-        (record,) = run(list(made.cells[:1]), store, **how)
+        (record,) = run_all(made.cells[:1], backend="reference")
     assert record["provenance"]["backend"] == "reference"
     assert record["provenance"]["backends"] == ["reference"]
 
 
-def test_a_back_end_that_cannot_is_a_failed_cell(made, store, monkeypatch):
+def test_a_back_end_that_cannot_is_a_failed_cell(made, run_all, monkeypatch):
     class Strange(Sweeps):
         def measure(self, request, options, context):
             votes = Votes(torch.randn(2, 6, 3), torch.randn(6, 4, 3, 5), Competition("children"))
             votes.sweep(torch.randn(2, 4, 5))
 
     monkeypatch.setitem(EVERY["protocols"]._entries, "brightness", Strange)
-    how = {"device": "cpu", "jobs": 1, "threads": 1, "plugins": (), "listener": Listener(), "backend": "fused"}
     with kernels.using("auto"):
-        (record,) = run(list(made.cells[:1]), store, **how)
+        (record,) = run_all(made.cells[:1], backend="fused")
     assert record["status"] == "failed"
     assert "back end 'fused' cannot do this sweep" in record["reason"]
 
@@ -144,7 +142,7 @@ def test_processes_give_what_one_process_gives(made, store, tmp_path, run_all):
     other.prepare()
     seen = []
     listener = Listener(finished=lambda cell, _: seen.append(cell.key))
-    run(made.cells, other, device="cpu", jobs=2, threads=1, plugins=(str(pytest.parts),), listener=listener)
+    run_all(made.cells, listener, into=other, jobs=2, plugins=(str(pytest.parts),))
     assert values(other) == values(store)
     assert sorted(seen) == sorted(cell.key for cell in made.cells)
 
@@ -187,10 +185,9 @@ def test_bad_methods_fail_alone(bad, run_all, store):
     assert {cell.label for cell in standing(made, store).failed} == {"wrong-shape", "not-a-number"}
 
 
-def test_a_method_that_kills_its_process_fails_alone(bad, store):
+def test_a_method_that_kills_its_process_fails_alone(bad, run_all):
     made, file = bad("dies")
-    how = {"device": "cpu", "jobs": 2, "threads": 1, "plugins": (str(pytest.parts), file)}
-    records = run(made.cells, store, **how, listener=Listener())
+    records = run_all(made.cells, jobs=2, plugins=(str(pytest.parts), file))
     found = {record["label"]: record for record in records}
     assert {label: record["status"] for label, record in found.items()} == {
         "dies": "failed", "uniform": "ok", "random": "ok",
@@ -229,13 +226,12 @@ def slow(suite_file, tmp_path, seconds):
     return suite_file(more=f'seconds = {seconds}\njournal = "{tmp_path / "journal"}"')
 
 
-def test_kills_at_random_moments_leave_the_same_table(program, suite_file, tmp_path, store):
+def test_kills_at_random_moments_leave_the_same_table(program, suite_file, tmp_path, store, run_all):
     """Real fits. The seed is fixed; what a moment hits depends on the machine."""
     file = suite_file("accuracy", seeds=1, more=TESTED).read_text().replace("epochs = 1", "epochs = 3")
     (tmp_path / "small.toml").write_text(file)
     made = plan(load_suite(str(tmp_path / "small.toml")), "quick", Choices())
-    how = {"device": "cpu", "jobs": 1, "threads": choose_jobs(1, "cpu", 9)[1], "plugins": ()}
-    run(made.cells, store, **how, listener=Listener())
+    run_all(made.cells, threads=choose_jobs(1, "cpu", 9)[1])
     killed, moments = tmp_path / "killed", random.Random(7)
     command = ("suite", "small.toml", "--plugin", pytest.parts, "--jobs", 1, "--results", killed)
     for _ in range(2):

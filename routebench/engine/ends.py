@@ -1,0 +1,80 @@
+"""How a cell ends that does not end by itself, in words."""
+
+import re
+import signal
+from dataclasses import dataclass
+
+from routebench.engine.cell import LIBRARIES, make_record
+from routebench.engine.plan import Cell
+from routebench.engine.setting import Record, Setting
+from routebench.engine.store import Store
+from routebench.protocols.base import Measurement
+
+FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+) in (?P<function>\S+)')
+"""A line that faulthandler writes."""
+
+
+@dataclass(frozen=True)
+class End:
+    """Why a worker process is gone.
+
+    Args:
+        status: `failed`, `timeout` or `oom`.
+        reason: one line.
+        output: the last that it printed.
+    """
+
+    status: str
+    reason: str
+    output: str = ""
+
+
+def death(code: int | None, memory: int, output: str) -> End:
+    """Of a process that nobody stopped.
+
+    Args:
+        code: its exit code; a signal's number, negated.
+        memory: bytes that it was last seen with.
+        output: the last that it printed.
+    """
+    at = where(output)
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        told = f"{signal.strsignal(-code) or 'signal'} ({name}){at}"
+        if -code == signal.SIGKILL:
+            told += f"; it was last seen with {gigabytes(memory)}, and the system kills processes when memory runs out"
+        return End("failed", f"the worker process died: {told}", output)
+    return End("failed", f"the worker process ended itself with exit code {code}, as os._exit does{at}", output)
+
+
+def where(output: str) -> str:
+    """` at FILE:LINE (FUNCTION)`, of the innermost frame outside libraries that faulthandler wrote last, or nothing."""
+    last = output.rsplit("most recent call first", 1)
+    if len(last) == 1:
+        return ""
+    for frame in FRAME.finditer(last[1]):
+        if not frame["file"].startswith(LIBRARIES):
+            return f" at {frame['file'].rsplit('/', 1)[-1]}:{frame['line']} ({frame['function']})"
+    return ""
+
+
+def gigabytes(size: int) -> str:
+    """`1.25 GB`, of 10^9 bytes."""
+    return f"{size / 1e9:.2f} GB"
+
+
+def record_end(cell: Cell, end: End, store: Store, setting: Setting, seconds: float) -> Record | None:
+    """Writes and returns the record of a cell whose process is gone; None if another process runs the cell now."""
+    lock = store.try_lock("cell", cell.key)
+    if lock is None:
+        return None
+    try:
+        known = store.record(cell.key)
+        if known is not None and known["status"] == "ok":
+            return known
+        origin = {**setting.origin, "seconds": seconds}
+        record = {**make_record(cell, end.status, end.reason, Measurement([]), origin), "output": end.output}
+        store.write_record(record, {})
+        return record
+    finally:
+        lock.release()

@@ -1,0 +1,112 @@
+"""Which cell is run next, and when no more is begun."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from routebench.engine.plan import METHOD, Cell
+from routebench.engine.times import Times
+from routebench.registry import routing
+from routebench.routing import hyperparameters_of
+
+
+class Queue:
+    """Cells in the order in which they are run, until a budget of time is used up.
+
+    A cell that is not expected to end within the budget is passed over for one that is. One of which nothing is known
+    is begun as long as there is time at all. What was begun is finished.
+
+    Args:
+        cells: in order.
+        times: says how long a cell will take; it learns while cells finish.
+        budget: seconds from now; None for as long as it takes.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        cells: Iterable[Cell],
+        times: Times | None = None,
+        budget: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.left = list(cells)
+        """What was not begun."""
+        self.times = Times() if times is None else times
+        self._clock = clock
+        self._until = None if budget is None else clock() + budget
+
+    def take(self) -> Cell | None:
+        """The next cell; None if none is left, or none fits into what is left of the budget."""
+        for place, cell in enumerate(self.left):
+            if self._fits(cell):
+                return self.left.pop(place)
+        return None
+
+    def within_budget(self, jobs: int) -> list[Cell]:
+        """The cells that are expected to be begun, with `jobs` at a time, each of the time that is known of it."""
+        if self._until is None:
+            return list(self.left)
+        begun, free = [], [0.0] * jobs
+        allowed = self._until - self._clock()
+        for cell in self.left:
+            place, takes = free.index(min(free)), self.times.expected(cell.identity) or 0.0
+            if free[place] + takes <= allowed:
+                free[place] += takes
+                begun.append(cell)
+        return begun
+
+    def learn(self, record: Mapping[str, Any]) -> None:
+        """Takes note of how long a finished cell took."""
+        if record["status"] == "ok":
+            self.times.add(record["identity"], float(record["provenance"]["seconds"]))
+
+    def put_back(self, cells: Sequence[Cell]) -> None:
+        """Cells that were taken and could not be run now, because another process runs them."""
+        self.left += cells
+
+    def _fits(self, cell: Cell) -> bool:
+        if self._until is None:
+            return True
+        remaining = self._until - self._clock()
+        expected = self.times.expected(cell.identity) or 0.0
+        return remaining > 0 and expected <= remaining
+
+
+def most_informative_first(cells: Iterable[Cell]) -> list[Cell]:
+    """Every method once before any twice, so that a run that ends early says something of all of them.
+
+    First each method and control with the iterations that the method has by default, seed after seed, because a mean
+    over seeds is what a comparison rests on; then the other numbers of iterations. The order is otherwise kept.
+    """
+    known = list(cells)
+    headline = _headline_iterations(known)
+
+    def rank(cell: Cell) -> tuple[bool, int, bool]:
+        aside = cell.identity["iterations"] != headline[_series(cell)]
+        return aside, int(cell.identity["seed"]), cell.identity["role"] != METHOD
+
+    return sorted(known, key=rank)
+
+
+def _series(cell: Cell) -> tuple[str, str, str]:
+    return cell.label, str(cell.identity["model"]), str(cell.identity["data"])
+
+
+def _headline_iterations(cells: Iterable[Cell]) -> dict[tuple[str, str, str], int | None]:
+    """For each method, its default number of iterations, or the nearest one that is planned."""
+    planned: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        planned.setdefault(_series(cell), []).append(cell)
+    chosen: dict[tuple[str, str, str], int | None] = {}
+    for series, own in planned.items():
+        grid = [int(cell.identity["iterations"]) for cell in own if cell.identity["iterations"] is not None]
+        name = str(own[0].identity["method"])
+        default = int(hyperparameters_of(name).get("iterations", 1)) if name in routing else 1
+        chosen[series] = min(grid, key=partial(_distance, default)) if grid else None
+    return chosen
+
+
+def _distance(wanted: int, steps: int) -> tuple[int, int]:
+    return abs(steps - wanted), steps

@@ -1,0 +1,87 @@
+"""How cells are run, and who is told of it."""
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from routebench import kernels
+from routebench.engine.plan import Cell
+
+Record = dict[str, Any]
+PATIENCE = 0.1
+"""Seconds between looks at what other processes do."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How cells are run.
+
+    Args:
+        device: `cpu` or `cuda`.
+        backend: of routing, one of `routebench.kernels.BACKENDS`.
+        jobs: cells at a time.
+        threads: of torch, per cell.
+        plugins: files that every process imports.
+        origin: provenance that stands in every record.
+        isolate: cells run in processes of their own, even where one runs at a time.
+        time_limit: seconds that a cell may take; None for no limit. A limit means a process of its own.
+        memory_limit: bytes of resident memory that a cell may take; likewise.
+    """
+
+    device: str
+    jobs: int
+    threads: int
+    plugins: tuple[str, ...] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    backend: str = "auto"
+    isolate: bool = False
+    time_limit: float | None = None
+    memory_limit: int | None = None
+
+    @property
+    def in_processes(self) -> bool:
+        """Whether cells run in other processes than this one."""
+        return self.isolate or self.jobs > 1 or self.time_limit is not None or self.memory_limit is not None
+
+
+@dataclass
+class Listener:
+    """What is told of a run; the command line makes a progress display of it.
+
+    Args:
+        started, finished: called with a cell, and with its record.
+        advanced: called with the shares (0 to 1) that running cells have done, by key.
+    """
+
+    started: Callable[[Cell], None] = lambda _: None
+    advanced: Callable[[Mapping[str, float]], None] = lambda _: None
+    finished: Callable[[Cell, Record], None] = lambda *_: None
+
+
+def prepare_torch(setting: Setting) -> None:
+    """Thread count, back end and determinism, as the records say."""
+    torch.set_num_threads(setting.threads)
+    kernels.use(setting.backend)
+    keep_freed_memory()
+    if setting.device == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS is not deterministic
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cudnn.benchmark = False
+
+
+def keep_freed_memory() -> None:
+    """Has glibc keep blocks of up to 32 MB that are freed, where it would give them back to the system.
+
+    A training step frees and takes the same tensors again and again; without this, page faults took 17 to 27 % of a
+    step of `capsnet-small` where it was measured, on one core. Elsewhere than with glibc, nothing is done.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # names of <malloc.h>
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(mmap_threshold, 1 << 25)  # the most that glibc takes
+        libc.mallopt(trim_threshold, 1 << 29)

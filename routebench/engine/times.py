@@ -1,0 +1,49 @@
+"""How long a cell will take, by what finished ones took."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Identity = Mapping[str, Any]
+
+
+class Times:
+    """Seconds that finished cells took.
+
+    Cells that differ in nothing but the seed take about the same time; where none of those has finished, the mean of
+    the next wider kind stands in: any method on the same work, then any cell of the same protocol.
+    """
+
+    def __init__(self) -> None:
+        self._taken: dict[str, list[float]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._taken)
+
+    def add(self, identity: Identity, seconds: float) -> None:
+        """Takes note of a finished cell."""
+        for kind in kinds(identity):
+            self._taken.setdefault(kind, []).append(seconds)
+
+    def expected(self, identity: Identity) -> float | None:
+        """Seconds; None where nothing like it has finished."""
+        for kind in kinds(identity):
+            if taken := self._taken.get(kind):
+                return sum(taken) / len(taken)
+        return None
+
+    def total(self, identities: Iterable[Identity]) -> float | None:
+        """Seconds of several cells one after the other; None where one of them is unknown."""
+        each = [self.expected(identity) for identity in identities]
+        known = [seconds for seconds in each if seconds is not None]
+        return sum(known) if len(known) == len(each) else None
+
+
+def kinds(identity: Identity) -> list[str]:
+    """The kinds that a cell belongs to, the narrowest first."""
+    work = f"{identity['protocol']} {identity['model']} {identity['data']} {identity['training']} {identity['options']}"
+    return [
+        f"{work} {identity['method']} {identity['method_params']} {identity['iterations']}",
+        f"{work} {identity['method']}",
+        work,
+        str(identity["protocol"]),
+    ]

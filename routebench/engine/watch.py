@@ -1,0 +1,118 @@
+"""Watches a cell that runs in another process: time, memory, and how much it prints."""
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+
+import psutil
+
+from routebench.engine.ends import End, death, gigabytes, where
+from routebench.engine.plan import Cell
+from routebench.engine.setting import Setting
+from routebench.engine.store import Store
+from routebench.engine.work import Note, tail
+
+MOST_OUTPUT = 1 << 20  # bytes that a cell may have printed before the earlier part is dropped
+READ_OUTPUT = 40_000  # characters of it that are read
+KEPT_OUTPUT = 2000  # characters of it that stand in the record of a failure
+LAST_WORDS = 0.3  # seconds in which a process that is to be stopped writes where it is
+ON_ITS_WAY = 2.0  # seconds that a result may take from a process that has ended
+
+
+@dataclass
+class Watch:
+    """One running cell.
+
+    Args:
+        cell: that runs.
+        store: where its process tells of itself.
+        setting: with the limits.
+    """
+
+    cell: Cell
+    store: Store
+    setting: Setting
+    began: float | None = None
+    memory: int = 0
+    ended: End | None = None
+    _gone_since: float | None = None
+    _children: dict[int, psutil.Process] = field(default_factory=dict)
+
+    @property
+    def note(self) -> Note:
+        """What the process tells of itself."""
+        return Note(self.store, self.cell.key)
+
+    @property
+    def seconds(self) -> float:
+        """Since the process began with the cell."""
+        return 0.0 if self.began is None else time.monotonic() - self.began
+
+    def look(self) -> End | None:
+        """Why the process has to be stopped now; None if it may go on."""
+        told = self.note.read()
+        if told is None:
+            return None
+        self.began = time.monotonic() if self.began is None else self.began
+        with contextlib.suppress(OSError):
+            if self.note.output.stat().st_size > MOST_OUTPUT:
+                os.truncate(self.note.output, 0)
+        self.memory = self._memory(told.process) or self.memory  # a process that has ended has none
+        limit, allowed = self.setting.time_limit, self.setting.memory_limit
+        if self._is_gone(told.process):
+            self.ended = self.died(0)  # the pool takes an exit code of 0 for a process that has done its work
+        elif allowed is not None and self.memory > allowed:
+            at = self._last_words(told.process)
+            told_memory = f"took {gigabytes(self.memory)} of the {gigabytes(allowed)} that --memory-limit allows"
+            self.ended = End("oom", f"{told_memory} and was stopped{at}", self.output())
+        elif limit is not None and self.seconds > limit:
+            at = self._last_words(told.process)
+            self.ended = End("timeout", f"ran past {limit:g} s and was stopped{at}", self.output())
+        return self.ended
+
+    def died(self, code: int | None) -> End:
+        """The end of a process that nobody stopped."""
+        return death(code, self.memory, self.output())
+
+    def output(self) -> str:
+        """The last that the cell printed, without faulthandler's list of all that was imported."""
+        lines = tail(self.note.output, READ_OUTPUT).splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("Extension modules:"))[-KEPT_OUTPUT:]
+
+    def clear(self) -> None:
+        """Ends what the process has started and left behind, and removes its files."""
+        for child in self._children.values():
+            with contextlib.suppress(psutil.Error):
+                child.kill()  # psutil knows a process that got the number of another
+        self.note.remove()
+
+    def _is_gone(self, number: int) -> bool:
+        """Whether the process has ended, and not just now: what it found may still be on its way."""
+        with contextlib.suppress(psutil.Error):
+            if psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
+                self._gone_since = None
+                return False
+        self._gone_since = self._gone_since or time.monotonic()
+        return time.monotonic() - self._gone_since > ON_ITS_WAY
+
+    def _memory(self, number: int) -> int:
+        """Bytes of resident memory of a process and of all that it has started."""
+        total = 0
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(number)
+            self._children |= {child.pid: child for child in process.children(recursive=True)}
+            for one in (process, *self._children.values()):
+                with contextlib.suppress(psutil.Error):
+                    total += one.memory_info().rss
+        return total
+
+    def _last_words(self, number: int) -> str:
+        """Has the process write where it is, and reads it."""
+        if not hasattr(signal, "SIGUSR1"):
+            return ""
+        with contextlib.suppress(OSError):
+            os.kill(number, signal.SIGUSR1)
+            time.sleep(LAST_WORDS)
+        return where(self.output())

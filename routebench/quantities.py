@@ -1,0 +1,48 @@
+"""Durations and sizes, as people write them."""
+
+import re
+
+from routebench.errors import UserError
+
+SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+
+
+def seconds(text: str) -> float:
+    """The seconds of `90`, `90s`, `20m`, `2h` or `1h30m`.
+
+    Raises:
+        UserError: it is none of these, or zero.
+    """
+    total, place = 0.0, 0
+    while (found := PART.match(text, place)) is not None:
+        number, unit = found.groups()
+        if (unit or "s") not in SECONDS or (not unit and found.end() < len(text)):
+            break
+        total += float(number) * SECONDS[unit or "s"]
+        place = found.end()
+    if place < len(text) or not total > 0:
+        raise UserError(f"expected a duration such as 90s, 20m or 1h30m, got {text!r}")
+    return total
+
+
+def size(text: str) -> int:
+    """The bytes of `500MB`, `4GB` or `4GiB`.
+
+    Raises:
+        UserError: it is none of these, or zero.
+    """
+    found = PART.fullmatch(text)
+    units = {unit.upper(): number for unit, number in BYTES.items()}
+    if found is None or found[2].upper() not in units or not float(found[1]) > 0:
+        raise UserError(f"expected a size such as 500MB, 4GB or 4GiB, got {text!r}")
+    return int(float(found[1]) * units[found[2].upper()])
+
+
+def spoken(duration: float) -> str:
+    """Seconds as `about 40 s`, `about 3 min`, `about 2 h 10 min`."""
+    if duration < 90:
+        return f"about {max(duration, 1):.0f} s"
+    minutes = round(duration / 60)
+    return f"about {minutes} min" if minutes < 90 else f"about {minutes // 60} h {minutes % 60} min"

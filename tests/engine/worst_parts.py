@@ -1,0 +1,115 @@
+"""A plug-in with the worst that a measurement can do to its process; `as` says what. For tests."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from routebench import protocols, routing
+from routebench.protocols import Context, FitRequest, Measurement, Metric, Protocol
+
+MEASURED = Measurement([Metric("accuracy", "test", 50.0, "%", True)])
+
+
+def crash() -> None:
+    """Reads where nothing is."""
+    ctypes.string_at(0)
+
+
+def abort() -> None:
+    """As a failed assertion in C++ does."""
+    os.abort()
+
+
+def hang() -> None:
+    """In Python, deaf to requests to end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(1)
+
+
+def freeze() -> None:
+    """In C, without letting the interpreter go."""
+    while True:
+        ctypes.PyDLL(None).sleep(1000)
+
+
+def leak() -> None:
+    """200 MB every 20 ms, touched."""
+    kept = []
+    while True:
+        kept.append(torch.ones(200_000_000 // 4))
+        time.sleep(0.02)
+
+
+def chatter() -> None:
+    """30 MB of text."""
+    for _ in range(300):
+        sys.stdout.write("x" * 100_000 + "\n")
+
+
+def leave() -> None:
+    """Without a word."""
+    os._exit(0)
+
+
+def resign() -> None:
+    """Politely."""
+    sys.exit(7)
+
+
+def interrupt() -> None:
+    """As if the user had."""
+    raise KeyboardInterrupt
+
+
+def litter() -> None:
+    """Starts a process, forgets it, and dies."""
+    Path(os.environ["LITTER"]).write_text(str(subprocess.Popen(["sleep", "1000"]).pid))
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def deface() -> None:
+    """Changes what its process shares with whatever comes after."""
+    os.chdir("/")
+    torch.set_default_dtype(torch.float64)
+    os.close(1)
+
+
+DEEDS = {
+    deed.__name__: deed
+    for deed in (crash, abort, hang, freeze, leak, chatter, leave, resign, interrupt, litter, deface)
+}
+
+
+@protocols.register("worst")
+class Worst(Protocol):
+    """Does what the method is named after, then measures."""
+
+    options: ClassVar = {}
+
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
+        DEEDS.get(str(request.method), lambda: None)()
+        assert torch.get_default_dtype() == torch.float32
+        return MEASURED
+
+
+class Nothing(routing.RoutingMethod):
+    """Uniform coupling."""
+
+    gives_activations = False
+
+    def route(self, votes, activations):
+        return routing.Routed(votes.sweep().first)
+
+
+for name in DEEDS:
+    routing.register(name)(type(name.title(), (Nothing,), {"__module__": __name__}))
