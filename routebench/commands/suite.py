@@ -1,6 +1,7 @@
 """`routebench suite`: trains what is missing, measures, and shows what came out."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,12 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     metavar="FILE.py[:Name]",
     help="File with a routing method of your own, which runs beside the suite's (repeatable).",
 )
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads of torch per cell [default: cores / jobs; 1 on a cluster].",
+)
 @click.option("--isolate", is_flag=True, help="Give every cell a process of its own, even where one runs at a time.")
 @click.option(
     "--time-limit", metavar="TIME", help="Stop a cell that takes longer, such as 30m; it becomes a `timeout`."
@@ -67,6 +74,20 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     "--memory-limit", metavar="SIZE", help="Stop a cell that takes more memory, such as 4GB; it becomes an `oom`."
 )
 @click.option("--budget", metavar="TIME", help="Begin no cell that would end later than this from now, such as 20m.")
+@click.option(
+    "--executor",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Where cells run: on this machine, or on a running Ray cluster (pip install 'routebench[ray]').",
+)
+@click.option("--address", default="auto", show_default=True, metavar="HOST:PORT", help="Head of the Ray cluster.")
+@click.option(
+    "--gpus-per-cell",
+    type=click.FloatRange(min=0),
+    metavar="X",
+    help="GPUs of a cell on a cluster, such as 0.25 [default: 1 with --device cuda, else 0].",
+)
 @click.option("--cell", "cells", multiple=True, metavar="KEY", help="Run this cell of the plan only (repeatable).")
 @click.option(
     "--dry-run", is_flag=True, help="List the cells, what is known of them and the time they take; run nothing."
@@ -82,20 +103,23 @@ def command(  # noqa: PLR0917  # click passes them by name
     backend: str,
     results: Path,
     plugins: tuple[str, ...],
+    threads: int | None,
     isolate: bool,
     time_limit: str | None,
     memory_limit: str | None,
     budget: str | None,
+    executor: str,
+    address: str,
+    gpus_per_cell: float | None,
     cells: tuple[str, ...],
     dry_run: bool,
 ) -> None:
     """Run a suite: train what is not trained yet, measure, print the table, write the report."""
     from rich.console import Console
 
-    from routebench.engine import session
     from routebench.engine.plan import Choices, plan
     from routebench.engine.queue import Queue
-    from routebench.engine.setting import Setting
+    from routebench.engine.session import standing
     from routebench.engine.store import Store
     from routebench.engine.suite import load_suite
     from routebench.quantities import seconds, size
@@ -110,19 +134,47 @@ def command(  # noqa: PLR0917  # click passes them by name
     plugins, added, broken = _load(plugins)
     choices = Choices(tuple(parse(text) for text in methods), added, broken, data, seeds, backend)
     made = plan(load_suite(name), preset, choices)
-    store, chosen = Store(results), session.choose_device(device)
-    known = session.standing(made, store, only=cells)
-    count, threads = session.choose_jobs(jobs, chosen, len(known.to_do), alone=made.is_alone)
-    setting = Setting(chosen, count, threads, plugins, backend=session.choose_backend(backend, chosen), **limits)
+    store = Store(results)
+    store.check_schema()
+    known = standing(made, store, only=cells)
+    where: dict[str, Any] = {"executor": executor, "address": address, "gpus": gpus_per_cell, "device": device}
+    setting = _setting(made, len(known.to_do), jobs=jobs, threads=threads, backend=backend, **where)
+    setting = replace(setting, plugins=plugins, **limits)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     queue = Queue(known.to_do, known.times, until)
     if dry_run:
-        show_standing(console, made, known, queue, count)
+        show_standing(console, made, known, queue, setting.jobs)
         return
     store.prepare()
     records = _run(console, made, known, queue, store=store, setting=setting)
     _show_results(console, made, store)
     _exit(console, made, known, records)
+
+
+def _setting(
+    made: "Plan",
+    cells: int,
+    *,
+    executor: str,
+    address: str,
+    gpus: float | None,
+    device: str,
+    backend: str,
+    jobs: int | None,
+    threads: int | None,
+) -> "Setting":
+    """Where and how many at a time; refuses what cannot be."""
+    from routebench.engine import session
+    from routebench.engine.setting import Setting
+
+    if executor == "local":
+        chosen = session.choose_device(device)
+        count, share = session.choose_jobs(jobs, chosen, cells, alone=made.is_alone)
+        return Setting(chosen, count, threads or share, backend=session.choose_backend(backend, chosen))
+    gpus = float(device == "cuda") if gpus is None else gpus
+    count = session.choose_on_cluster(address, jobs, threads or 1, gpus, alone=made.is_alone)
+    chosen = "cuda" if gpus else "cpu"
+    return Setting(chosen, count, threads or 1, backend=backend, executor=executor, address=address, gpus=gpus)
 
 
 def _load(plugins: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:

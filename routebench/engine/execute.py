@@ -3,12 +3,15 @@
 import time
 from collections.abc import Callable, Iterator
 
+from routebench.engine.cluster import Cluster
 from routebench.engine.plan import Cell
 from routebench.engine.queue import Queue
 from routebench.engine.setting import PATIENCE, Listener, Record, Setting, prepare_torch
 from routebench.engine.store import Store
 from routebench.engine.work import run_unless_held
 from routebench.engine.workers import run_in_processes
+
+Run = Callable[[Queue, Store, Setting, Listener], Iterator[tuple[Cell, Record]]]
 
 
 def execute(queue: Queue, store: Store, setting: Setting, listener: Listener) -> list[Record]:
@@ -17,13 +20,24 @@ def execute(queue: Queue, store: Store, setting: Setting, listener: Listener) ->
     A cell that another process is running is waited for, and not run again. What the queue's budget does not allow
     stays in the queue.
     """
-    run = run_in_processes if setting.in_processes else _run_here
     records = []
-    for cell, record in run(queue, store, setting, listener):
+    for cell, record in _runner(setting)(queue, store, setting, listener):
         queue.learn(record)
         listener.finished(cell, record)
         records.append(record)
     return records
+
+
+def _runner(setting: Setting) -> Run:
+    if setting.executor == "ray":
+        return _run_on_ray
+    return run_in_processes if setting.in_processes else _run_here
+
+
+def _run_on_ray(queue: Queue, store: Store, setting: Setting, listener: Listener) -> Iterator[tuple[Cell, Record]]:
+    with Cluster(setting.address) as cluster:
+        cluster.check(store)
+        yield from cluster.run(queue, store, setting, listener)
 
 
 def _run_here(queue: Queue, store: Store, setting: Setting, listener: Listener) -> Iterator[tuple[Cell, Record]]:

@@ -5,10 +5,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import torch
 
 from routebench import kernels
+from routebench.engine.cluster import Cluster
 from routebench.engine.execute import execute
 from routebench.engine.plan import Cell, Plan, digest, set_params
 from routebench.engine.provenance import command_line, provenance
@@ -117,6 +119,24 @@ def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = Fa
     return max(1, min(jobs, cells)), max(1, cores // jobs)
 
 
+def choose_on_cluster(address: str, wanted: int | None, threads: int, gpus: float, *, alone: bool) -> int:
+    """Cells at a time on a Ray cluster: as many as it has processors, or GPUs, for.
+
+    Raises:
+        UserError: cells have to be alone, no cluster answers, or it is too small for one cell.
+    """
+    if alone:
+        raise UserError("--executor ray: this suite measures time, which a shared cluster would falsify; leave it out")
+    with Cluster(address) as cluster:
+        room = cluster.total("CPU") // threads
+        if gpus:
+            room = min(room, cluster.total("GPU") // gpus)
+    if room < 1:
+        needs = f"{threads} processors" + (f" and {gpus:g} GPUs" if gpus else "")
+        raise UserError(f"--executor ray: a cell takes {needs}, and the cluster has no room for one")
+    return int(room) if wanted is None else min(wanted, int(room))
+
+
 def write_plan(plan: Plan, store: Store) -> None:
     """Puts the plan into the folder, before anything is run."""
     cells = [
@@ -153,8 +173,10 @@ def write_plan(plan: Plan, store: Store) -> None:
 
 def run(queue: Queue, store: Store, setting: Setting, listener: Listener) -> list[Record]:
     """Runs the cells of a queue with the provenance of this call, and returns their records."""
-    prepare_torch(setting)  # before provenance tells of it
     limits = {"time_limit": setting.time_limit, "memory_limit": setting.memory_limit, "isolate": setting.isolate}
-    how = {"backend": setting.backend, "threads": setting.threads, "jobs": setting.jobs, **limits}
-    origin = {**provenance(setting.device, command_line()), **how}
+    how = {"backend": setting.backend, "threads": setting.threads, "jobs": setting.jobs, "executor": setting.executor}
+    origin: dict[str, Any] = {"command": command_line(), **how, **limits}
+    if setting.executor == "local":  # on a cluster, the machine that runs a cell tells of itself
+        prepare_torch(setting)  # before provenance tells of it
+        origin = {**provenance(setting.device, command_line()), **origin}
     return execute(queue, store, replace(setting, origin=origin), listener)

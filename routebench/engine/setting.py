@@ -31,6 +31,9 @@ class Setting:
         isolate: cells run in processes of their own, even where one runs at a time.
         time_limit: seconds that a cell may take; None for no limit. A limit means a process of its own.
         memory_limit: bytes of resident memory that a cell may take; likewise.
+        executor: `local`, or `ray` for the machines of a cluster.
+        address: of the cluster's head.
+        gpus: that a cell takes on a cluster; a part of one where cells share it.
     """
 
     device: str
@@ -42,6 +45,9 @@ class Setting:
     isolate: bool = False
     time_limit: float | None = None
     memory_limit: int | None = None
+    executor: str = "local"
+    address: str = "auto"
+    gpus: float = 0.0
 
     @property
     def in_processes(self) -> bool:

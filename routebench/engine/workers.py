@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from concurrent import futures
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,13 @@ from routebench.registry import load_plugin
 LOST_POOLS = 3  # in a row, without a finished cell between them, before giving up
 
 
-def run_in_processes(queue: Queue, store: Store, setting: Setting, listener: Listener) -> Iterator[tuple[Cell, Record]]:
-    """Takes cells from the queue, `setting.jobs` at a time, and gives them with their records as they finish."""
+def run_in_processes(
+    queue: Queue, store: Store, setting: Setting, listener: Listener, *, await_held: bool = True
+) -> Iterator[tuple[Cell, Record]]:
+    """Takes cells from the queue, `setting.jobs` at a time, and gives them with their records as they finish.
+
+    Cells that another process runs are waited for, or left out if `await_held` is false.
+    """
     held: list[Cell] = []
     lost = 0
     crew = Crew(store, setting)
@@ -39,7 +45,7 @@ def run_in_processes(queue: Queue, store: Store, setting: Setting, listener: Lis
                 crew.start(cell)
                 listener.started(cell)
             if not crew.running:
-                if not held:
+                if not held or not await_held:
                     return
                 time.sleep(PATIENCE)
                 queue.put_back(held)
@@ -83,7 +89,7 @@ class Crew:
 
     def finished(self) -> Iterator[tuple[Cell, Record | None]]:
         """Cells that have ended since, with their records; None for a cell that another process runs."""
-        done, _ = wait(self.running, timeout=PATIENCE, return_when=FIRST_COMPLETED)
+        done, _ = futures.wait(self.running, timeout=PATIENCE, return_when=FIRST_COMPLETED)
         for future, watch in self.running.items():
             if future not in done and watch.ended is None and watch.look() is not None:
                 future.cancel()  # ends the process, and only that
