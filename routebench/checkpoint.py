@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 
@@ -40,7 +40,7 @@ class Checkpoint:
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_name(f"{file.name}.{os.getpid()}.tmp")
         try:
-            save_file(tensors, unfinished, metadata=self.notes)
+            unfinished.write_bytes(save(tensors, metadata=self.notes))  # `save_file` hides that a disk is full
             os.replace(unfinished, file)
         finally:
             unfinished.unlink(missing_ok=True)

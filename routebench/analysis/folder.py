@@ -53,7 +53,8 @@ def open_folder(path: Path) -> Folder:
     colours, correct = colours_of(planned["label"]), _correct_in(path)
     parts, plans = [], {}
     content = {plan["plan"]: plan for plan in store.plans()}
-    for plan, cells, model in _split(planned):
+    order = {name: number for number, name in enumerate(content)}  # the oldest first
+    for plan, cells, model in _split(planned, order):
         facts = content[plan]
         own = results[results["cell"].isin(cells["cell"])]
         first = cells.iloc[0]
@@ -67,7 +68,7 @@ def open_folder(path: Path) -> Folder:
     return Folder(path, tuple(parts), plans)
 
 
-def _split(planned: DataFrame) -> list[tuple[str, DataFrame, str]]:
+def _split(planned: DataFrame, order: Mapping[str, int]) -> list[tuple[str, DataFrame, str]]:
     """Newest plan, cells and model of each part; a control with a network of its own goes with every model."""
     parts = []
     for _, cells in planned.groupby(["suite", "preset", "data"], sort=False):
@@ -75,12 +76,14 @@ def _split(planned: DataFrame) -> list[tuple[str, DataFrame, str]]:
         for model in models:
             own = cells["model"] == model
             shared = (cells["role"] == "control") & ~cells["model"].isin(models)
-            parts.append((str(cells.loc[own, "plan"].max()), cells[own | shared].reset_index(drop=True), str(model)))
-    return sorted(parts, key=lambda part: _time_of(part[0]), reverse=True)
-
-
-def _time_of(plan: str) -> str:
-    return plan.rsplit(".", 2)[-2] if plan.count(".") > 1 else plan  # SUITE.PRESET.DATA.TIME.HASH
+            parts.append(
+                (
+                    max(map(str, cells.loc[own, "plan"]), key=order.__getitem__),
+                    cells[own | shared].reset_index(drop=True),
+                    str(model),
+                )
+            )
+    return sorted(parts, key=lambda part: order[part[0]], reverse=True)
 
 
 def _correct_in(path: Path) -> Callable[[str], NDArray[np.bool_] | None]:

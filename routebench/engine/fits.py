@@ -13,6 +13,7 @@ from torch import nn
 
 from routebench import kernels
 from routebench.data import load
+from routebench.engine.atomic import told_when_full
 from routebench.engine.plan import digest
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.store import Store, write_tensors, write_text
@@ -58,10 +59,11 @@ class StoreContext:
 
     def _train(self, request: FitRequest, key: str) -> None:
         folder = self.store.path / "fits" / key
-        folder.mkdir(parents=True, exist_ok=True)
+        with told_when_full(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         checkpoint = folder / "checkpoint.safetensors"
         network, data = self._network(request), load(request.data).for_training()
-        with kernels.noting() as used:
+        with told_when_full(folder), kernels.noting() as used:
             epochs = fit(
                 network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
                 on_progress=self.progress,

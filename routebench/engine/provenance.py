@@ -1,4 +1,4 @@
-"""Where a result comes from: code, machine, versions, flags."""
+"""Where a result comes from: code, machine, versions, flags. Names of machines and users are not in it."""
 
 import hashlib
 import importlib.metadata
@@ -14,26 +14,40 @@ from typing import Any
 
 import torch
 
-PACKAGES = ("torch", "torchvision", "numpy", "pandas", "scipy", "scikit-learn", "safetensors", "mlxtend", "triton")
+ENVIRONMENT = re.compile(
+    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|ATEN|DNNL|ONEDNN|CUBLAS|CUDNN|NVIDIA_TF32|TORCH|PYTORCH|TRITON)_"
+)
+"""Beginnings of environment variables that can change numbers or times."""
+PATHS = re.compile(r"[/\\]|(?i:home|path|dir|cache|token|key|password)")
+"""A variable with this in its name or value is left out: it says where things lie, not how they are computed."""
+BESIDE = ("triton", "orjson", "pyarrow")
+"""Packages that change numbers or times where they are, without being asked for."""
+CODE = {".py", ".cpp", ".cu", ".toml"}
 
 
 @cache
-def provenance(device: str, command: str) -> dict[str, Any]:
+def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict[str, Any]:
     """What stands in every record.
 
     Args:
         device: `cpu` or `cuda`.
         command: the command line that was given.
+        plugins: files of the user's, as `FILE.py` or `FILE.py:Name`; their content is recorded by its hash.
     """
     return {
         "command": command,
-        **git_state(Path(__file__).parent),
+        **git_state(Path(__file__).parents[1]),
+        "plugins": {spec: content_hash(Path(spec.partition(":")[0])) for spec in plugins},
         "versions": versions(),
         "device": device,
         "processor": processor(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "os": platform.platform(),
         "threads": torch.get_num_threads(),
+        "interop_threads": torch.get_num_interop_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "environment": environment(),
         **_cuda(device),
     }
 
@@ -46,25 +60,59 @@ def command_line() -> str:
 
 
 def git_state(folder: Path) -> dict[str, Any]:
-    """Commit, whether tracked files differ from it, and a hash of the difference; empty outside a repository."""
+    """Commit, whether code differs from it, and a hash of the difference; empty outside a repository.
+
+    Args:
+        folder: of the package. Its files of code that git does not know count as well; those that git ignores do not.
+    """
     commit = _git(folder, "rev-parse", "HEAD")
     ours = _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # not a repository that an environment lies in
     if commit is None or ours is None:
         return {"commit": "", "dirty": False, "dirty_hash": ""}
     difference = _git(folder, "diff", "HEAD") or ""
-    digest = hashlib.sha256(difference.encode()).hexdigest()[:16] if difference else ""
-    return {"commit": commit, "dirty": bool(difference), "dirty_hash": digest}
+    listed = (_git(folder, "ls-files", "--others", "--exclude-standard") or "").splitlines()
+    unknown = [name for name in sorted(listed) if Path(name).suffix in CODE]
+    told = [difference, *(f"{name} {content_hash(folder / name)}" for name in unknown)]
+    is_dirty = bool(difference or unknown)
+    digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16] if is_dirty else ""
+    return {"commit": commit, "dirty": is_dirty, "dirty_hash": digest}
+
+
+def content_hash(file: Path) -> str:
+    """16 hex digits of a file's content; empty if it cannot be read."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return ""
 
 
 def versions() -> dict[str, str]:
-    """Of Python, this package and what its numbers depend on."""
+    """Of Python, this package and what it asks for."""
     found = {"python": platform.python_version()}
-    for package in ("routebench", *PACKAGES):
+    for package in ("routebench", *_dependencies(), *BESIDE):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _dependencies() -> list[str]:
+    """The names of the packages that this one cannot do without."""
+    try:
+        asked = importlib.metadata.requires("routebench") or []
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
+        asked = ["torch", "torchvision", "numpy", "pandas", "scipy", "scikit-learn", "safetensors", "mlxtend"]
+    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in asked if "extra ==" not in line]
+
+
+def environment() -> dict[str, str]:
+    """Environment variables that can change numbers or times, such as `OMP_NUM_THREADS`."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if ENVIRONMENT.match(name) and not PATHS.search(name) and not PATHS.search(value)
+    }
 
 
 def processor() -> str:
@@ -86,11 +134,14 @@ def _cuda(device: str) -> dict[str, Any]:
         "cudnn": str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
         "driver": _driver(),
         "tf32": torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
     }
 
 
 def _driver() -> str:
-    return _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") or ""
+    """One line per GPU says the same."""
+    told = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") or ""
+    return told.partition("\n")[0].strip()
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
@@ -99,7 +150,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 def _output(*command: str) -> str | None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        done = subprocess.run(command, capture_output=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return done.stdout.decode(errors="replace").strip()

@@ -1,10 +1,14 @@
 """Where a result comes from."""
 
+import importlib.metadata
+import os
+import platform
 import subprocess
 
 import pytest
+import torch
 
-from routebench.engine.provenance import git_state, provenance
+from routebench.engine.provenance import environment, git_state, provenance
 
 
 @pytest.fixture
@@ -42,20 +46,72 @@ def test_an_environment_inside_a_repository_is_not_its_code(repository):
     assert git_state(installed)["commit"] == ""
 
 
+def test_code_that_git_does_not_know_counts(repository):
+    states = [git_state(repository / "package")]
+    for text in ("X = 1", "X = 2"):
+        (repository / "package" / "mine.py").write_text(text)
+        (repository / "notes.txt").write_text(text)  # changes no number
+        states.append(git_state(repository / "package"))
+    assert [state["dirty"] for state in states] == [False, True, True]
+    assert len({state["dirty_hash"] for state in states}) == 3
+    (repository / "package" / "mine.py").unlink()
+    assert git_state(repository / "package") == states[0]
+
+
+def test_a_difference_that_is_no_text_is_hashed_all_the_same(repository):
+    (repository / "package" / "__init__.py").write_bytes(b"X = '\xe9'\n")
+    assert git_state(repository / "package")["dirty"]
+
+
+def test_a_plugin_is_known_by_its_content(tmp_path):
+    file = tmp_path / "mine.py"
+    hashes = set()
+    for text in ("X = 1", "X = 2"):
+        file.write_text(text)
+        provenance.cache_clear()
+        (known,) = provenance("cpu", "x", (f"{file}:Mine",))["plugins"].items()
+        assert known[0] == f"{file}:Mine"
+        hashes.add(known[1])
+    assert len(hashes - {""}) == 2
+
+
+def test_variables_that_change_numbers_are_kept_and_paths_are_not(monkeypatch):
+    given = {"OMP_NUM_THREADS": "1", "MKL_CBWR": "AVX2", "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "ROUTEBENCH_DATA": "d"}
+    given |= {
+        "TORCH_HOME": "x",
+        "TRITON_CACHE_DIR": "x",
+        "TORCH_EXTENSIONS": "/home/me/x",
+        "HOSTNAME": "h",
+        "USER": "me",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    kept = environment()
+    assert kept.items() >= {name: given[name] for name in list(given)[:3]}.items()
+    assert not kept.keys() & set(list(given)[3:])
+
+
+def test_no_name_of_the_machine_or_the_user_is_kept(monkeypatch):
+    monkeypatch.setenv("LOGNAME", "someone-unusual")
+    provenance.cache_clear()
+    told = repr(provenance("cpu", "routebench suite accuracy"))
+    assert not platform.node() or platform.node() not in told
+    assert "someone-unusual" not in told
+
+
 def test_a_record_says_what_it_was_made_with():
     found = provenance("cpu", "python -m routebench suite accuracy")
-    assert {"python", "torch", "numpy", "routebench"} <= found["versions"].keys()
-    assert found["processor"]
+    asked = [line for line in importlib.metadata.requires("routebench") if "extra" not in line]
+    assert len(found["versions"]) >= len(asked)
+    assert {"python", "torch", "numpy", "routebench", "einops", "loky"} <= found["versions"].keys()
+    assert found["processor"].endswith(f"{os.cpu_count()} cores")
     assert found["threads"] >= 1
-    assert {
-        "commit",
-        "dirty",
-        "dirty_hash",
-        "os",
-        "gpu",
-        "cuda",
-        "cudnn",
-        "driver",
-        "tf32",
-        "deterministic",
-    } <= found.keys()
+    flags = {"tf32", "deterministic", "matmul_precision", "cpu_capability", "interop_threads", "environment"}
+    code = {"commit", "dirty", "dirty_hash", "plugins", "command"}
+    assert {*flags, *code, "os", "gpu", "cuda", "cudnn", "driver", "device"} <= found.keys()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_is_known_with_its_software():
+    found = provenance("cuda", "x")
+    assert all(found[key] for key in ("gpu", "cuda", "cudnn", "driver"))

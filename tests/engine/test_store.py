@@ -10,10 +10,9 @@ import torch
 from safetensors.numpy import load_file
 
 from routebench import load_arrays, load_results
-from routebench.engine import store as store_module
 from routebench.engine.plan import Choices, plan
 from routebench.engine.session import standing, write_plan
-from routebench.engine.store import COLUMNS, PLANNED, Store, write_tensors, write_text
+from routebench.engine.store import COLUMNS, PLANNED, Store, StoreFull, write_tensors, write_text
 from routebench.engine.suite import load_suite
 from routebench.errors import UserError
 
@@ -51,9 +50,10 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store_module.os, moment, full)
-    with pytest.raises(OSError, match="No space"):
+    monkeypatch.setattr(os, moment, full)
+    with pytest.raises(StoreFull, match="No space"):
         write_text(file, "new")
+    monkeypatch.undo()
     assert tree(tmp_path) == {file.relative_to(tmp_path): b"old"}
 
 
@@ -65,7 +65,7 @@ def test_arrays_stand_before_the_record_that_names_them(store, made, monkeypatch
         order.append(target.parent.name)
         real(source, target)
 
-    monkeypatch.setattr(store_module.os, "replace", replace)
+    monkeypatch.setattr(os, "replace", replace)
     store.write_record({"cell": "0" * 16, "schema": 1}, {"correct": torch.ones(3)})
     assert order == ["arrays", "records"]
 
@@ -96,7 +96,10 @@ def test_planned_cells_without_a_record_are_not_run(planned, store, run_all):
     assert list(store.planned()["status"]) == ["ok"] * 3 + ["not run"] * 5
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"schema": 1', "[1]", "null", "\x00\x01", '{"schema": 1, "cell": "x"}'])
+DAMAGE = ["", "{", '{"schema": 1', "[1]", "null", "\x00\x01", '{"schema": 1, "cell": "x"}', "[" * 100_000]
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=range(len(DAMAGE)))
 def test_a_damaged_record_is_set_aside_and_nothing_else_lost(planned, store, run_all, damage):
     run_all(planned.cells)
     before = load_results(store.path)

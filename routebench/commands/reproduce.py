@@ -1,0 +1,79 @@
+"""`routebench reproduce`: how a record was made, and whether its numbers come out again."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+DIFFERS, FAILED = 1, 3
+
+
+@click.command()
+@click.argument("record", metavar="RECORD")
+@click.option("--run", "again", is_flag=True, help="Run it now, training included, and say whether the numbers agree.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder in which a cell's key is looked up.",
+)
+def command(record: str, again: bool, results: Path) -> None:
+    """Print the command that makes a record again, and what is different now; with --run, make it again.
+
+    RECORD is the path of a record, or its cell's key, or the beginning of that key.
+
+    Exit codes with --run: 0 the numbers agree; 1 they differ; 3 the run failed.
+    """
+    from routebench.engine import reproduce
+
+    file = reproduce.find_record(record, results)
+    known = reproduce.read_record(file)
+    reproduce.load_plugins(known)
+    now = reproduce.prepare(known) if again else reproduce.look(known)
+    for line in reproduce.commands(known, now):
+        click.echo(line)
+    different = reproduce.differences(known, now)
+    for line in different:
+        click.echo(f"# {line}")
+    if again:
+        sys.exit(_run(file, known, now, bool(different)))
+
+
+def _run(file: Path, known: dict[str, Any], now: Mapping[str, Any], is_different: bool) -> int:
+    """Runs a record's cell in a folder that is removed afterwards; the exit code."""
+    import tempfile
+
+    from routebench.engine import reproduce
+    from routebench.engine.agreement import compare
+    from routebench.engine.store import Store
+
+    before = reproduce.arrays_beside(file, known["cell"])
+    with tempfile.TemporaryDirectory(prefix="routebench-") as folder:
+        found = reproduce.run_again(known, Path(folder), now)
+        outputs = Store(folder).arrays(found["cell"])
+    if found["status"] != "ok" or known["status"] != "ok":
+        return _compare_ends(known, found)
+    agreement = compare(known, found, before, outputs)
+    for line in agreement.lines():
+        click.echo(line)
+    if agreement.holds:
+        click.echo("the record is reproduced")
+        return 0
+    why = "not as it was is what stands above" if is_different else "nothing is known to have changed"
+    click.echo(f"the record is not reproduced; {why}")
+    return DIFFERS
+
+
+def _compare_ends(known: Mapping[str, Any], found: Mapping[str, Any]) -> int:
+    """For a record without a result, or a run without one."""
+    then, now = (f"{each['status']}: {each['reason']}".rstrip(": ") for each in (known, found))
+    click.echo(f"then {then}")
+    click.echo(f"now {now}")
+    if known["status"] == found["status"]:
+        click.echo("the failure is reproduced")
+        return 0
+    return FAILED if known["status"] == "ok" else DIFFERS

@@ -1,0 +1,150 @@
+"""Files that are written whole or not at all, whatever happens to the process, the machine or the disk."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import platform
+import secrets
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from routebench.errors import UserError
+
+if sys.platform != "win32":  # there, leftovers are known by their age alone
+    import fcntl
+
+if TYPE_CHECKING:
+    import torch
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""No space, no quota, a file larger than the system lets it be."""
+OLD = 24 * 3600
+"""Seconds after which an unfinished file of another machine is a leftover."""
+
+
+class StoreFull(UserError):
+    """The disk took no more. What was written before is whole; nothing half-written stays."""
+
+
+def write_text(file: Path, text: str) -> None:
+    """Writes a file in one step: a reader, or a crash, finds the old one or the new one, whole.
+
+    Raises:
+        StoreFull: the disk, or the user's share of it, is full. The old file stays.
+    """
+    _replace(file, text.encode())
+
+
+def write_tensors(file: Path, tensors: Mapping[str, "torch.Tensor"]) -> None:
+    """Likewise, for tensors, in safetensors."""
+    from safetensors.torch import save
+
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    _replace(file, save(plain))
+
+
+def write_bytes(file: Path, content: bytes) -> None:
+    """Likewise, for bytes."""
+    _replace(file, content)
+
+
+@contextlib.contextmanager
+def told_when_full(folder: Path) -> Iterator[None]:
+    """Turns the errors of a full disk into `StoreFull`.
+
+    Args:
+        folder: that is written to, for the message.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise StoreFull(
+            f"results folder: {str(folder)!r} takes no more ({error.strerror}); "
+            "finished cells are kept: make room, then run the same command again"
+        ) from error
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Removes the unfinished files of processes that were killed while they wrote into a folder.
+
+    A file that is being written is locked, so that one of this machine which is not locked is a leftover. Locks of
+    other machines may not be seen here: their files are leftovers once they are old.
+    """
+    for file in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):  # its writer, or another process, was quicker
+            here = file.name.split(".")[-3:-2] == [_machine()]
+            if here and sys.platform != "win32":
+                _remove_unless_locked(file)
+            elif time.time() - file.stat().st_mtime > OLD:
+                file.unlink()
+
+
+def _replace(file: Path, content: bytes) -> None:
+    with told_when_full(file.parent):
+        descriptor, unfinished = _begin(file)
+        try:
+            with os.fdopen(descriptor, "wb") as opened:
+                opened.write(content)
+                opened.flush()
+                os.fsync(descriptor)
+                os.replace(unfinished, file)  # while it is still locked
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    _fsync_folder(file.parent)
+
+
+def _begin(file: Path) -> tuple[int, Path]:
+    """A new locked file beside `file`."""
+    while True:
+        unfinished = file.with_name(f".{file.name}.{_machine()}.{secrets.token_hex(4)}.tmp")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        _lock(descriptor, wait=True)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, unfinished
+        os.close(descriptor)  # `clear_leftovers` found it before it was locked
+
+
+def _remove_unless_locked(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDWR)
+    try:
+        if _lock(descriptor, wait=False):
+            file.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    """Locks an open file until it is closed; False if it cannot be locked."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # held by another, or a file system without locks
+        return False
+    return True
+
+
+def _fsync_folder(folder: Path) -> None:
+    """Makes a rename outlast a loss of power, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@cache
+def _machine() -> str:
+    """8 hex digits that another machine, or the same one after a restart, does not share; they name neither."""
+    boot: Any = Path("/proc/sys/kernel/random/boot_id")
+    known = boot.read_text(encoding="ascii") if boot.is_file() else platform.node()
+    return hashlib.sha256(known.encode()).hexdigest()[:8]

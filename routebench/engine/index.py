@@ -1,0 +1,99 @@
+"""What a results folder remembers of files that it has read. It is derived, and thrown away whenever in doubt.
+
+A results folder is its records and plans. An index beside them saves reading each of 100,000 files again: it holds
+their content by column and, for each file, size, times and number, which tell whether it still is what was read.
+"""
+
+import json
+import os
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routebench.engine.atomic import write_bytes
+from routebench.engine.columns import Column
+from routebench.errors import UserError
+
+VERSION = "1"
+"""Raised when what is stored changes its meaning; an index of another version is made anew."""
+ENOUGH = 1000
+"""Files, or cells of a plan, from which on an index pays."""
+SETTLED = 2.0
+"""Seconds after its last change from which on a file is remembered: clocks of file systems are coarse."""
+
+
+def stamp(known: os.stat_result) -> tuple[int, int, int, int]:
+    """What changes when a file is replaced or written to, also where a clock was set back."""
+    return known.st_size, known.st_mtime_ns, known.st_ctime_ns, known.st_ino
+
+
+def settled(stamps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which files have not been changed for a while; [files, 4] to [files]. One from the future never is settled."""
+    return stamps[:, 1] < time.time_ns() - int(SETTLED * 1e9)
+
+
+@dataclass
+class Saved:
+    """Columns and arrays as an index holds them."""
+
+    columns: dict[str, Column]
+    arrays: dict[str, NDArray[Any]]
+
+
+def save(file: Path, saved: Saved) -> None:
+    """Writes an index. Where that is not possible, nothing happens."""
+    from safetensors.numpy import save as serialise
+
+    arrays = dict(saved.arrays)
+    for name, column in saved.columns.items():
+        arrays[f"{name}/codes"] = column.codes
+        arrays[f"{name}/values"] = np.frombuffer(json.dumps(column.kinds).encode(), dtype=np.uint8)
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    sums = {name: str(_sum(array)) for name, array in arrays.items()}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(file, serialise(arrays, metadata={**sums, "index": VERSION}))
+    except (OSError, UserError):  # a folder that may only be read, a full disk: it is done without
+        return
+
+
+def load(file: Path, columns: Iterable[str], arrays: Iterable[str]) -> Saved | None:
+    """Reads parts of an index; None if there is none, or one that is damaged or of another version."""
+    from safetensors import SafetensorError, safe_open
+
+    if not file.is_file():
+        return None
+    try:
+        with safe_open(file, framework="np") as opened:
+            sums = opened.metadata() or {}
+            if sums.get("index") != VERSION:
+                return None
+            return Saved(
+                {
+                    name: Column(
+                        json.loads(_checked(opened, sums, f"{name}/values").tobytes()),
+                        _checked(opened, sums, f"{name}/codes"),
+                    )
+                    for name in columns
+                },
+                {name: _checked(opened, sums, name) for name in arrays},
+            )
+    except (SafetensorError, OSError, ValueError, KeyError):
+        return None
+
+
+def _checked(opened: Any, sums: Mapping[str, str], name: str) -> NDArray[Any]:
+    found: NDArray[Any] = opened.get_tensor(name)
+    if str(_sum(found)) != sums[name]:
+        raise ValueError(f"{name} is not what was written")
+    return found
+
+
+def _sum(array: NDArray[Any]) -> int:
+    return zlib.crc32(array.reshape(-1).view(np.uint8).data)

@@ -1,0 +1,125 @@
+"""Plans by column: which cells a results folder is to hold, and which of them count."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routebench.engine.columns import Column, join
+from routebench.engine.index import Saved
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PLAN = {"plan", "created", "preset", "cells"}
+"""Keys without which a plan is damaged."""
+COORDINATES = (
+    "suite", "protocol", "options", "method", "method_params", "iterations", "role", "model", "model_params", "data",
+    "seed",
+)  # fmt: skip
+"""What names a cell in the user's eyes; code and data fingerprints are not in it."""
+KNOWN = ("suite", "method", "role", "iterations", "model", "data", "seed")
+FACTS = ("cell", "label", "method_params", *KNOWN)
+
+PLANNED = (
+    "plan", "suite", "preset", "cell", "label", "method", "method_params", "role", "iterations", "model", "data",
+    "seed", "status", "reason",
+)  # fmt: skip
+NOT_RUN = "not run"
+
+
+def is_plan(content: Mapping[str, Any]) -> bool:
+    """Whether what a file holds is a plan."""
+    if not content.keys() >= PLAN or not isinstance(content["cells"], list):
+        return False
+    if not isinstance(content.get("sequence", 0), int) or not isinstance(content["created"], str):
+        return False
+    return isinstance(content["plan"], str) and all(map(_is_cell, content["cells"]))
+
+
+def _is_cell(cell: Any) -> bool:
+    return (
+        isinstance(cell, dict)
+        and cell.keys() >= {"cell", "label", "params", "identity"}
+        and isinstance(cell["identity"], dict)
+        and cell["identity"].keys() >= set(KNOWN)
+    )
+
+
+def age(head: Mapping[str, Any]) -> tuple[int, str, str]:
+    """Sorts plans, the oldest first.
+
+    The sequence number only grows, whatever clocks do. Plans of before there was one are older than all others.
+    """
+    return head.get("sequence", 0), head["created"], head["plan"]
+
+
+@dataclass(frozen=True)
+class PlanTable:
+    """A plan by column.
+
+    Args:
+        head: the plan without its cells.
+        facts: of the cells, by name.
+        places: [cells], a number that cells share which a user cannot tell apart.
+    """
+
+    head: dict[str, Any]
+    facts: dict[str, Column]
+    places: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, plan: Mapping[str, Any]) -> "PlanTable":
+        """From what a file holds."""
+        cells = plan["cells"]
+        facts = {key: Column.of(cell["identity"][key] for cell in cells) for key in KNOWN}
+        facts |= {key: Column.of(cell[key] for cell in cells) for key in ("cell", "label")}
+        facts["method_params"] = Column.of(cell["params"] for cell in cells)
+        places = [_place(plan["preset"], cell["identity"]) for cell in cells]
+        head = {key: value for key, value in plan.items() if key != "cells"}
+        return cls(head, facts, np.array(places, dtype=np.int64))
+
+    def saved(self, stamp: Sequence[int]) -> Saved:
+        """For an index; `stamp` is that of the plan's file."""
+        head = Column([self.head], np.zeros(1, dtype=np.int32))
+        return Saved({**self.facts, "head": head}, {"stamp": np.array(stamp, dtype=np.int64), "places": self.places})
+
+    @classmethod
+    def read(cls, saved: Saved) -> "PlanTable":
+        """From an index."""
+        facts = {name: saved.columns[name] for name in FACTS}
+        return cls(saved.columns["head"].kinds[0], facts, saved.arrays["places"])
+
+
+def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]]) -> "pd.DataFrame":
+    """One row per planned cell with its status. Of cells that a user cannot tell apart, the newest plan's counts.
+
+    Args:
+        plans: the oldest first.
+        outcomes: status and reason by cell, of those that have a record.
+    """
+    import pandas as pd
+
+    if not plans:
+        return pd.DataFrame(columns=list(PLANNED)).astype({"iterations": "Int64"})
+    places = np.concatenate([plan.places for plan in plans])
+    newest = ~pd.Series(places).duplicated(keep="last").to_numpy()
+    facts = {name: join([plan.facts[name] for plan in plans]).at(newest) for name in FACTS}
+    sizes = [len(plan.places) for plan in plans]
+    for name in ("plan", "preset"):
+        codes = np.repeat(np.arange(len(plans), dtype=np.int32), sizes)
+        facts[name] = Column([plan.head[name] for plan in plans], codes).at(newest)
+    found = [outcomes.get(cell, (NOT_RUN, "")) for cell in facts["cell"].items()]
+    facts["status"] = Column.of(status for status, _ in found)
+    facts["reason"] = Column.of(reason for _, reason in found)
+    table = {name: facts[name].array("Int64" if name == "iterations" else None) for name in PLANNED}
+    return pd.DataFrame(table, copy=False)
+
+
+def _place(preset: str, identity: Mapping[str, Any]) -> int:
+    known = json.dumps([preset, *(identity.get(key) for key in COORDINATES)], sort_keys=True)
+    return int.from_bytes(hashlib.blake2b(known.encode(), digest_size=8).digest(), "little", signed=True)

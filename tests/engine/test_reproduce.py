@@ -1,0 +1,191 @@
+"""A record is made again, and compared number by number."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from routebench.commands.reproduce import _run, command
+from routebench.engine import reproduce
+from routebench.engine.agreement import compare
+from routebench.engine.plan import Choices, plan
+from routebench.engine.session import write_plan
+from routebench.engine.suite import load_suite
+from routebench.errors import UserError
+
+
+@pytest.fixture
+def record(planned, store, run_all):
+    """The file of a finished record, with a command line such as a user gives."""
+    made = run_all(planned.cells)[0]
+    made["provenance"] |= {"command": "python -m routebench suite small.toml --plugin parts.py --results r --jobs 2"}
+    store.write_record(made, {})
+    return store.path / "records" / f"{made['cell']}.json"
+
+
+def metric(value, name="accuracy", unit="%", **more):
+    return {"metric": name, "split": "test", "value": value, "unit": unit, "test_iterations": 2, "epoch": None, **more}
+
+
+def agreement(then, now, outputs_then=(), outputs_now=()):
+    sides = [{"metrics": list(side)} for side in (then, now)]
+    return compare(*sides, dict(outputs_then), dict(outputs_now))
+
+
+def test_equal_numbers_agree_to_the_last_digit():
+    found = agreement([metric(0.1 + 0.2), metric(math.nan, "loss")], [metric(0.1 + 0.2), metric(math.nan, "loss")])
+    assert found.holds
+    assert list(found.lines()) == ["2 of 2 numbers agree to the last digit"]
+
+
+def test_rounding_is_told():
+    found = agreement([metric(1.0)], [metric(1.0 + 1e-7)])
+    assert found.holds
+    assert list(found.lines())[1] == "1 agree within rounding; the largest relative difference is 1.0e-07"
+
+
+@pytest.mark.parametrize("now", [94.7, math.nan, math.inf, None])
+def test_another_number_differs(now):
+    found = agreement([metric(94.8)], [metric(now)])
+    assert not found.holds
+    assert list(found.lines())[1].startswith("differs: accuracy test T=2: 94.8 then,")
+
+
+@pytest.mark.parametrize("sides", [([metric(1.0)], []), ([], [metric(1.0)])])
+def test_a_number_that_one_side_lacks_differs(sides):
+    assert not agreement(*sides).holds
+
+
+def test_coordinates_tell_numbers_apart():
+    sides = [[metric(float(batch), where={"batch": batch}) for batch in order] for order in ((1, 2), (2, 1))]
+    assert agreement(*sides).holds
+
+
+@pytest.mark.parametrize(("name", "unit"), [("time", "s"), ("time", "ms"), ("speed", "flop/s"), ("time_runs", "count")])
+def test_times_need_not_agree(name, unit):
+    found = agreement([metric(2.0, name, unit)], [metric(3.0, name, unit)])
+    assert found.holds
+    assert "1.50 of what they were" in list(found.lines())[-1]
+
+
+def test_raw_outputs_are_counted():
+    one, other = np.array([1, 2, 3]), np.array([1, 5, 3])
+    found = agreement([], [], {"predicted": one, "same": one}, {"predicted": other, "same": one})
+    assert list(found.lines())[1:] == ["raw output predicted: 1 of 3 values differ"]
+
+
+def test_a_key_and_its_beginning_and_a_path_name_a_record(record, store):
+    for name in (str(record), record.stem, record.stem[:12]):
+        assert reproduce.find_record(name, store.path).samefile(record)
+
+
+def test_names_that_name_no_record(record, store, tmp_path):
+    wrong = ("0" if record.stem[-1] != "0" else "1").join([record.stem[:-1], ""])
+    for name, folder, told in [
+        (wrong, store.path, f"did you mean '{record.stem}'"),
+        ("", store.path, "8 records begin with ''"),
+        ("absent.json", store.path, "no such file"),
+        (record.stem, tmp_path / "absent", "expected a results folder"),
+    ]:
+        with pytest.raises(UserError, match=told):
+            reproduce.find_record(name, folder)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 1, "cell": 2}', "\x00"])
+def test_a_file_that_is_no_record_is_said_and_stays(tmp_path, content):
+    file = tmp_path / "x.json"
+    file.write_text(content)
+    with pytest.raises(UserError, match="expected a record's JSON"):
+        reproduce.read_record(file)
+    assert file.read_text() == content
+
+
+def test_a_record_of_another_schema_is_refused(record):
+    content = json.loads(record.read_text())
+    record.write_text(json.dumps({**content, "schema": 2}))
+    with pytest.raises(UserError, match="schema version 2"):
+        reproduce.read_record(record)
+
+
+def test_the_command_names_the_cell_and_a_folder_of_its_own(record):
+    known = reproduce.read_record(record)
+    now = reproduce.prepare(known)
+    command = f"--device cpu --backend auto --cell {record.stem} --results reproduced"
+    assert reproduce.commands(known, now)[-1] == (
+        f"python -m routebench suite small.toml --plugin parts.py --jobs 2 {command}"
+    )
+    known["provenance"]["command"] = "pytest"
+    assert reproduce.commands(known, now)[-1] == (
+        f"python -m routebench suite small --method {known['label']} --data digits200 {command}"
+    )
+
+
+def test_another_commit_and_a_changed_checkout_are_said(record):
+    known = reproduce.read_record(record)
+    now = reproduce.prepare(known)
+    known["provenance"] |= {"commit": "a" * 40, "dirty": True, "dirty_hash": "1234"}
+    checkout, warning, _ = reproduce.commands(known, {**now, "commit": "b" * 40})
+    assert checkout == f"git checkout {'a' * 40}"
+    assert "hash of the difference: 1234" in warning
+
+
+def test_what_is_different_now_is_listed(record):
+    known = reproduce.read_record(record)
+    now = reproduce.prepare(known)
+    assert reproduce.differences(known, now) == []
+    known["identity"] |= {"source": "s" * 16, "data_fingerprint": "f" * 16}
+    known["provenance"]["versions"] |= {"torch": "1.0", "gone": "2.0"}
+    known["provenance"]["processor"] = "abacus"
+    told = "\n".join(reproduce.differences(known, now))
+    for part in ("ssss then", "fingerprint ffff", "torch: 1.0 then", "gone: 2.0 then, none now", "processor: abacus"):
+        assert part in told
+
+
+def test_a_plugin_that_is_not_here_is_said(record, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"plug-in 'parts\.py' is not here"):
+        reproduce.load_plugins(reproduce.read_record(record))
+
+
+def call(*arguments):
+    """Exit code and output of the command."""
+    done = CliRunner().invoke(command, [*map(str, arguments)])
+    return done.exit_code, done.output
+
+
+def test_the_command_reproduces(planned, store, run_all, parts):
+    made = run_all(planned.cells)[0]
+    made["provenance"] |= {"command": f"python -m routebench suite small.toml --plugin {parts}"}
+    store.write_record(made, {})
+    file = store.path / "records" / f"{made['cell']}.json"
+    code, told = call(made["cell"][:12], "--results", store.path)
+    assert code == 0
+    assert told.splitlines()[-1].endswith(f"--cell {made['cell']} --results reproduced")
+    code, told = call(file, "--run")
+    assert (code, told.splitlines()[-1]) == (0, "the record is reproduced")
+    assert "1 of 1 numbers agree to the last digit" in told
+    made["metrics"][0]["value"] += 1
+    store.write_record(made, {})
+    code, told = call(file, "--run")
+    assert code == 1
+    assert "differs: accuracy test" in told
+    assert "nothing is known to have changed" in told
+
+
+def test_failures_are_compared_by_their_kind(parts, suite_file, store, run_all, tmp_path):
+    journal = tmp_path / "journal"
+    journal.mkdir()  # so that writing to it fails
+    made = plan(load_suite(str(suite_file(seeds=1, more=f'journal = "{journal}"'))), "quick", Choices())
+    write_plan(made, store)
+    (failed,) = run_all(made.cells[:1])
+    file = store.path / "records" / f"{failed['cell']}.json"
+    now = reproduce.prepare(failed)
+    assert _run(file, failed, now, False) == 0
+    journal.rmdir()
+    assert _run(file, failed, now, False) == 1
+    (fine,) = run_all(made.cells[:1])
+    journal.unlink()
+    journal.mkdir()
+    assert _run(file, fine, now, False) == 3

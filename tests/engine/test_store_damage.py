@@ -1,0 +1,193 @@
+"""What is damaged is set aside and said; what is whole stays, whatever lies beside it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from routebench import load_arrays, load_results
+from routebench.engine.session import standing
+from routebench.engine.store import Store
+from routebench.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+READ_ONLY = """
+import sys
+from pathlib import Path
+from routebench import load_results
+from routebench.engine.store import Store
+from routebench.errors import UserError
+folder = Path(sys.argv[1])
+store = Store(folder)
+print(len(load_results(folder)), len(store.planned()), len(list(store.records())), len(store.warnings))
+try:
+    store.prepare()
+except UserError as error:
+    print(error)
+"""
+
+
+def changed(file, change):
+    """The file's JSON with a change."""
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+@pytest.fixture
+def done(planned, store, run_all):
+    """A finished run of eight cells."""
+    run_all(planned.cells)
+    return planned
+
+
+@pytest.fixture
+def victim(done, store):
+    """The record that is going to be damaged."""
+    return store.path / "records" / f"{done.cells[2].key}.json"
+
+
+SHAPES = {
+    "a list of metrics that is a table": lambda record: record.update(metrics={"accuracy": 1}),
+    "a metric that is a number": lambda record: record.update(metrics=[1.0]),
+    "a value that is a word": lambda record: record["metrics"][0].update(value="high"),
+    "a metric without a value": lambda record: record["metrics"][0].pop("value"),
+    "a metric without a name": lambda record: record["metrics"][0].pop("metric"),
+    "coordinates that are a list": lambda record: record["metrics"][0].update(where=[1]),
+    "an identity that is a word": lambda record: record.update(identity="dynamic"),
+    "an identity without a seed": lambda record: record["identity"].pop("seed"),
+    "a seed that is a list": lambda record: record["identity"].update(seed=[1]),
+    "a reason that is a table": lambda record: record.update(reason={}),
+    "no provenance": lambda record: record.update(provenance=None),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_record_of_another_shape_is_set_aside(done, store, victim, shape):
+    changed(victim, SHAPES[shape])
+    reader = Store(store.path)
+    assert len(reader.results()) == 7
+    (warning,) = reader.warnings
+    assert victim.name in warning
+    assert not victim.exists()
+    assert sorted(reader.planned()["status"]) == ["not run", *["ok"] * 7]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_cell_is_asked_for_likewise(done, store, victim, shape):
+    changed(victim, SHAPES[shape])
+    assert store.record(victim.stem) is None
+    assert [cell.key for cell in standing(done, store).to_do] == [victim.stem]
+
+
+def test_a_folder_in_place_of_a_record_is_set_aside(done, store, victim):
+    victim.unlink()
+    victim.mkdir()
+    (victim / "inside").write_text("")
+    assert len(load_results(store.path)) == 7
+    assert not victim.exists()
+
+
+def test_bytes_that_are_no_text_are_set_aside(done, store, victim):
+    victim.write_bytes(victim.read_bytes().replace(b"brightness", b"bright\xff\xfe"))
+    assert len(load_results(store.path)) == 7
+
+
+def test_numbers_that_are_none_are_kept(done, store, victim):
+    changed(victim, lambda record: record["metrics"][0].update(value=float("nan")))
+    assert "NaN" in victim.read_text()
+    table = load_results(store.path)
+    assert len(table) == 8
+    assert table["value"].isna().sum() == 1
+
+
+def test_a_record_that_another_process_has_replaced_is_not_set_aside(done, store, victim, monkeypatch):
+    whole, real = victim.read_text(), os.replace
+    victim.write_text("{")
+
+    def replace(source, target):
+        if Path(source) == victim:  # the moment between reading and moving
+            monkeypatch.undo()
+            fresh = victim.with_suffix(".new")
+            fresh.write_text(whole)
+            real(fresh, victim)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    reader = Store(store.path)
+    reader.results()
+    assert reader.warnings == []
+    assert victim.read_text() == whole
+    assert list((store.path / "damaged").iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "folder"])
+def test_damaged_arrays_are_set_aside_and_the_record_stays(done, store, damage):
+    key = done.cells[2].key
+    file = store.path / "arrays" / f"{key}.safetensors"
+    content = file.read_bytes()
+    file.unlink()
+    if damage == "folder":
+        file.mkdir()
+    else:
+        file.write_bytes(content[: len(content) // 2] if damage == "cut" else b"")
+    assert store.arrays(key) == {}
+    (warning,) = store.warnings
+    assert f"remove records/{key}.json to have them measured again" in warning
+    assert store.record(key)["status"] == "ok"
+    with pytest.raises(UserError, match="holds no arrays"):
+        load_arrays(store.path, key)
+
+
+def test_a_damaged_plan_is_set_aside(done, store):
+    (file,) = (store.path / "plans").glob("*.json")
+    file.write_bytes(file.read_bytes()[:1000])
+    assert store.planned().empty
+    assert len(store.warnings) == 1
+    assert len(load_results(store.path)) == 8
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"schema": "1"', "folder"])
+def test_a_damaged_schema_file_is_written_anew(done, store, damage):
+    file = store.path / "schema.json"
+    file.unlink()
+    if damage == "folder":
+        file.mkdir()
+    else:
+        file.write_text(damage)
+    Store(store.path).prepare()
+    assert json.loads(file.read_text()) == {"schema": 1}
+    assert len(load_results(store.path)) == 8
+
+
+def read_only(folder, target):
+    """A command that runs another one where a folder can only be read; None if this machine cannot do that."""
+    if os.geteuid() != 0 and os.access(folder, os.W_OK):
+        folder.chmod(0o555)
+        for inner in folder.rglob("*"):
+            inner.chmod(0o555 if inner.is_dir() else 0o444)
+        return target
+    mount = f'mount --bind {folder} {folder} && mount -o remount,bind,ro {folder} && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*command, "true"], capture_output=True, check=False).returncode
+    ):
+        return None
+    return [*command, *target]
+
+
+def test_a_folder_that_can_only_be_read_is_read(done, store, victim):
+    victim.write_text("{")
+    command = read_only(store.path, [sys.executable, "-c", READ_ONLY, str(store.path)])
+    if command is None:
+        pytest.skip("root, and no mount of its own may be made here")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    counts, refused = done.stdout.splitlines()
+    assert counts == "7 8 7 1"
+    assert "cannot be written" in refused
+    assert victim.read_text() == "{"
