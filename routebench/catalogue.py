@@ -12,24 +12,40 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from routebench.registry import EVERY, load_plugin, shipped
+from routebench.registry import (
+    EVERY,
+    SHIPPED,
+    load_plugin,
+    plugins_of_environment,
+    shipped,
+    suite_files,
+    suite_origin,
+)
 
 FILE = Path(__file__).with_name("catalogue.json")
 FOLDERS = ("capsules", "data", "models", "ops", "protocols", "routing")
+KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
 
 Catalogue = dict[str, list[dict[str, Any]]]
 
 
-def catalogue(plugins: Sequence[str] = ()) -> Catalogue:
-    """Names and facts of methods, models, data sets, protocols, analyses and suites."""
-    extended = plugins or any(importlib.metadata.entry_points(group=registry.package) for registry in EVERY.values())
-    if not extended and FILE.exists():
+def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Catalogue:
+    """Names and facts of methods, models, data sets, suites, analyses and protocols, or of some of these kinds."""
+    if not _extended(plugins, kinds) and FILE.exists():
         kept = json.loads(FILE.read_text(encoding="utf-8"))
         if kept["made_from"] == code_hash():
-            return dict(kept["entries"])
+            return {kind: kept["entries"][kind] for kind in kinds}
     for plugin in plugins:
         load_plugin(plugin)
-    return collect()
+    return collect(kinds)
+
+
+def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
+    """Whether there may be more than routebench brings."""
+    if plugins or plugins_of_environment():
+        return True
+    groups = ["routebench.suites" if kind == "suites" else EVERY[kind].package for kind in kinds]
+    return any(importlib.metadata.entry_points(group=group) for group in groups)
 
 
 def code_hash() -> str:
@@ -43,16 +59,9 @@ def code_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def collect() -> Catalogue:
+def collect(kinds: Sequence[str] = KINDS) -> Catalogue:
     """The catalogue, from the registries."""
-    return {
-        "methods": [_method(name) for name in EVERY["methods"]],
-        "models": [_model(name) for name in EVERY["models"]],
-        "data": [_data(name) for name in EVERY["data"]],
-        "suites": [_suite(file) for file in sorted(shipped("suites").glob("*.toml"))],
-        "analyses": [_named("analyses", name) for name in EVERY["analyses"]],
-        "protocols": [_named("protocols", name) for name in EVERY["protocols"]],
-    }
+    return {kind: _entries(kind) for kind in kinds}
 
 
 def write() -> None:
@@ -61,9 +70,20 @@ def write() -> None:
     FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
+def _entries(kind: str) -> list[dict[str, Any]]:
+    if kind == "suites":
+        return [_suite(file) for _, file in sorted(suite_files().items())]
+    facts = {"methods": _method, "models": _model, "data": _data}.get(kind)
+    return [_named(kind, name) if facts is None else facts(name) for name in EVERY[kind]]
+
+
 def _named(kind: str, name: str) -> dict[str, Any]:
     lines = (EVERY[kind][name].__doc__ or "").strip().splitlines()
-    return {"name": name, "summary": lines[0].rstrip() if lines else ""}
+    return {"name": name, "summary": lines[0].rstrip() if lines else "", **_from(EVERY[kind].origin(name))}
+
+
+def _from(origin: str) -> dict[str, str]:
+    return {} if origin == SHIPPED else {"origin": origin}
 
 
 def _method(name: str) -> dict[str, Any]:
@@ -79,19 +99,30 @@ def _method(name: str) -> dict[str, Any]:
 
 
 def _model(name: str) -> dict[str, Any]:
+    known = EVERY["models"][name].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
+    method = "dynamic" if known.routed else None
+    return {
+        **_named("models", name),
+        "parameters": _parameters(name, known, method),
+        "stated_parameters": known.stated_parameters,
+        "source": known.source,
+        "routed": known.routed,
+        "counted_for": {"shape": list(known.shape), "classes": known.classes, "method": method},
+    }
+
+
+def _parameters(name: str, known: Any, method: str | None) -> int | None:
+    """None where a model of the user's own cannot be built."""
     from routebench.models import build
     from routebench.models.network import count_parameters
 
-    facts = EVERY["models"][name].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
-    method = "dynamic" if facts.routed else None
-    return {
-        **_named("models", name),
-        "parameters": count_parameters(build(name, shape=facts.shape, classes=facts.classes, method=method)),
-        "stated_parameters": facts.stated_parameters,
-        "source": facts.source,
-        "routed": facts.routed,
-        "counted_for": {"shape": list(facts.shape), "classes": facts.classes, "method": method},
-    }
+    try:
+        network = build(name, shape=known.shape, classes=known.classes, method=method)
+        return count_parameters(network)
+    except Exception:
+        if EVERY["models"].origin(name) == SHIPPED:
+            raise
+        return None
 
 
 def _data(name: str) -> dict[str, Any]:
@@ -100,13 +131,17 @@ def _data(name: str) -> dict[str, Any]:
 
 
 def _suite(file: Path) -> dict[str, Any]:
-    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        content = {"question": f"cannot be read: {error}"}  # `suite` says more
     return {
         "name": file.stem,
-        "summary": content["question"],
-        "protocol": content["protocol"],
-        "version": content["version"],
-        "presets": list(content["presets"]),
+        "summary": str(content.get("question", "")),
+        "protocol": content.get("protocol"),
+        "version": content.get("version"),
+        "presets": list(content.get("presets", ())),
+        **_from(suite_origin(file)),
     }
 
 

@@ -1,8 +1,11 @@
 """`routebench list`: what there is to run."""
 
 import json
+from typing import Any
 
 import click
+
+from routebench.commands import options
 
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
 
@@ -10,19 +13,29 @@ KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
 @click.command()
 @click.argument("kind", type=click.Choice(KINDS), required=False, metavar=f"[{'|'.join(KINDS)}]")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
-@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py[:Name]", help="List what this file adds, too.")
+@options.plugins
 def command(kind: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
     """List methods, models, data sets, suites, analyses and protocols."""
     from routebench.catalogue import catalogue
 
-    known = catalogue(plugins)
+    asked = (kind,) if kind else KINDS
+    known = catalogue(plugins, asked)
     if as_json:
         click.echo(json.dumps(known[kind] if kind else known, indent=2))
         return
-    for name in [kind] if kind else KINDS:
+    for name in asked:
         if kind is None:
             click.echo(f"{name}:")
         width = max((len(entry["name"]) for entry in known[name]), default=0)
         for entry in known[name]:
-            count = f"  {entry['parameters']:>10,} parameters" if "parameters" in entry else ""
-            click.echo(f"  {entry['name']:<{width}}{count}  {entry['summary']}")
+            click.echo(f"  {entry['name']:<{width}}{_size(entry)}  {entry['summary']}{_origin(entry)}")
+
+
+def _size(entry: dict[str, Any]) -> str:
+    if "parameters" not in entry:
+        return ""
+    return "  cannot be built        " if entry["parameters"] is None else f"  {entry['parameters']:>10,} parameters"
+
+
+def _origin(entry: dict[str, Any]) -> str:
+    return f" ({entry['origin']})" if "origin" in entry else ""

@@ -20,6 +20,23 @@ device = click.option(
 )
 
 
+def _with_environment(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    from routebench.registry import plugins_of_environment
+
+    return tuple(dict.fromkeys([*plugins_of_environment(), *given]))
+
+
+plugins = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="FILE.py[:Name]|FOLDER",
+    callback=_with_environment,
+    help="Methods, models, data sets, protocols, analyses and suites of your own (repeatable). "
+    "ROUTEBENCH_PLUGINS names more, separated as in PATH.",
+)
+
+
 def say(console: Any, text: str) -> None:
     """Prints text as it is, without wrapping."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -16,8 +16,12 @@ from routebench.commands import options
     metavar="FILE.html",
     help="Where to write the page [default: DIR/report.html].",
 )
-def command(folder: Path, output: Path | None) -> None:
+@options.plugins
+def command(folder: Path, output: Path | None, plugins: tuple[str, ...]) -> None:
     """Write one HTML page, which opens offline, from a results folder."""
+    from routebench.registry import load_plugin
     from routebench.report import write_report
 
+    for plugin in plugins:
+        load_plugin(plugin)
     click.echo(f"report: {write_report(folder, output)}")

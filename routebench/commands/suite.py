@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from routebench.commands import options
 from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED, device, say
-from routebench.errors import PluginError
+from routebench.errors import PluginError, UserError
 from routebench.quantities import spoken
 
 if TYPE_CHECKING:
@@ -53,13 +54,7 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     metavar="DIR",
     help="Folder that keeps results; a run goes on where that folder stands.",
 )
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    metavar="FILE.py[:Name]",
-    help="File with a routing method of your own, which runs beside the suite's (repeatable).",
-)
+@options.plugins
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
@@ -131,9 +126,13 @@ def command(  # noqa: PLR0917  # click passes them by name
         "memory_limit": None if memory_limit is None else size(memory_limit),
     }
     until = None if budget is None else seconds(budget)
-    plugins, added, broken = _load(plugins)
+    plugins, added, broken = _load(plugins, name)
     choices = Choices(tuple(parse(text) for text in methods), added, broken, data, seeds, backend)
-    made = plan(load_suite(name), preset, choices)
+    try:
+        suite = load_suite(name)
+    except UserError as error:  # the suite may lie in a folder that did not import
+        raise UserError("; ".join([str(error), *broken.values()])) from error
+    made = plan(suite, preset, choices)
     store = Store(results)
     store.check_schema()
     known = standing(made, store, only=cells)
@@ -177,15 +176,19 @@ def _setting(
     return Setting(chosen, count, threads or 1, backend=backend, executor=executor, address=address, gpus=gpus)
 
 
-def _load(plugins: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
-    """The plug-ins that import, the methods that they add, and why the others do not."""
+def _load(plugins: tuple[str, ...], suite: str) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
+    """The plug-ins that import, the methods that they add to a suite, and why the others do not.
+
+    To a suite of its own a folder adds none: the suite says what it compares.
+    """
     from routebench.registry import load_plugin
 
     added: list[str] = []
     broken: dict[str, str] = {}
     for spec in plugins:
         try:
-            added += load_plugin(spec)["methods"]
+            found = load_plugin(spec)
+            added += [] if suite in found["suites"] else found["methods"]
         except PluginError as error:
             broken[spec] = str(error)
     return tuple(spec for spec in plugins if spec not in broken), tuple(added), broken

@@ -14,7 +14,7 @@ from routebench.errors import UserError, nearest, unknown
 from routebench.models.facts import Facts
 from routebench.protocols.base import FitRequest
 from routebench.recipe import Recipe
-from routebench.registry import models, protocols, routing
+from routebench.registry import models, plugin_files, protocols, routing
 from routebench.routing import hyperparameters_of
 from routebench.routing.make import factory
 from routebench.routing.spec import MethodSpec
@@ -189,7 +189,8 @@ def _lost(choices: Choices) -> list[MethodSpec]:
 
 def _broken_points(like: Mapping[str, Any], choices: Choices) -> list[tuple[dict[str, Any], Sequence[int | None], str]]:
     """Their identities, beside that of a method which runs. Another content of the files is another identity."""
-    source = digest({file: Path(file.partition(":")[0]).read_text(errors="replace") for file in choices.broken})
+    files = {str(file): file for spec in choices.broken for file in plugin_files(spec)}
+    source = digest({name: file.read_text(errors="replace") for name, file in files.items()})
     changed = {"role": METHOD, "routed": True, "source": source}
     return [
         ({**like, **changed, "method": spec.name, "method_params": plain(spec.params)}, [None], reason)

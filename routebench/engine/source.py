@@ -2,16 +2,18 @@
 
 import ast
 import hashlib
+import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+import sysconfig
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
-UNCOUNTED = {PACKAGE / name for name in ("__init__.py", "registry.py", "errors.py", "claims.py")}
-"""The first two know everything by name, so that following them would reach all; the others change no number."""
+UNCOUNTED = {*(PACKAGE / name for name in ("__init__.py", "errors.py", "claims.py")), *PACKAGE.glob("registry/*.py")}
+"""`__init__` and `registry` know everything by name, so that following them would reach all."""
 
 OTHER_LANGUAGES = (".cpp", ".cu")
 
@@ -39,13 +41,13 @@ def _file_of(entry: Callable[..., Any] | str) -> Path:
     module = entry if isinstance(entry, str) else entry.__module__
     file = sys.modules[module].__file__ if module in sys.modules else None
     if file is None:
-        file = inspect.getfile(entry) if not isinstance(entry, str) else str(_module_file(entry))
+        file = inspect.getfile(entry) if not isinstance(entry, str) else str(_in_folder(PACKAGE.parent, module))
     return Path(file).resolve()
 
 
 @cache
 def _reachable(start: Path) -> frozenset[Path]:
-    """The file and every file of the package that it imports, directly or not."""
+    """The file and every file that it imports, directly or not."""
     found, waiting = {start}, [start]
     while waiting:
         file = waiting.pop()
@@ -58,31 +60,96 @@ def _reachable(start: Path) -> frozenset[Path]:
 
 @cache
 def _imported(file: Path) -> frozenset[Path]:
-    """The files that one file imports, of this package or, for a plug-in, of its own folder.
+    """The files that one file imports: of routebench, its own package, a plug-in's folder, the user's path.
 
-    A package's `__init__` stands for the names it passes on.
+    A package's `__init__` stands for the names it passes on. Other libraries do not count.
     """
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    own = frozenset(_files(name for name in names if name.split(".")[0] == PACKAGE.name))
-    if file.is_relative_to(PACKAGE):
-        return own
-    return own | {beside for name in names if (beside := file.with_name(f"{name}.py")).is_file()}
+        elif isinstance(node, ast.ImportFrom):
+            module = _absolute(node, file)
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    if not file.is_relative_to(PACKAGE):
+        names.add(_package_of(file))  # its `__init__` runs before it
+    return frozenset(found for name in names for found in _files_of(name, file)) - UNCOUNTED
 
 
-def _files(names: Iterable[str]) -> Iterable[Path]:
-    for name in names:
-        file = _module_file(name)
-        if file is not None and file not in UNCOUNTED:
-            yield file
+def _absolute(node: ast.ImportFrom, file: Path) -> str:
+    """The module of `from ... import`, without leading dots."""
+    if not node.level:
+        return node.module or ""
+    package = _package_of(file).split(".")
+    return ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
 
 
-def _module_file(name: str) -> Path | None:
-    path = PACKAGE.joinpath(*name.split(".")[1:])
+def _package_of(file: Path) -> str:
+    """The package that a file lies in, with dots; empty if in none."""
+    return ".".join(file.parent.relative_to(_root_of(file)).parts)
+
+
+def _files_of(name: str, file: Path) -> list[Path]:
+    """What importing a name runs: its file and, outside routebench, the packages that it lies in."""
+    parts = name.split(".")
+    if parts[0] == PACKAGE.name:
+        found = _in_folder(PACKAGE.parent, name)
+        return [] if found is None else [found]
+    root = None if file.is_relative_to(PACKAGE) else _where(parts[0], file)
+    if root is None:
+        return []
+    steps = (_in_folder(root, ".".join(parts[:length])) for length in range(1, len(parts) + 1))
+    return [step for step in steps if step is not None]
+
+
+def _where(top: str, file: Path) -> Path | None:
+    """The folder from which a file imports a top-level module; None if it is another library's."""
+    root = _root_of(file)
+    if _library_of(file):
+        own = file.relative_to(root).with_suffix("").parts[0]
+        return root if top == own else None
+    return root if _in_folder(root, top) else _on_path(top)
+
+
+@cache
+def _root_of(file: Path) -> Path:
+    """The folder that absolute imports of a file's package start from; of a plug-in, its own."""
+    if library := _library_of(file):
+        return library
+    folder = file.parent
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
+@cache
+def _on_path(top: str) -> Path | None:
+    """The folder of a module that is on the path, but in no library: code of the user's own."""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    origin = Path(spec.origin).resolve() if spec and spec.origin else None
+    if spec is None or origin is None or not origin.is_file() or _library_of(origin):
+        return None
+    return origin.parents[1] if spec.submodule_search_locations else origin.parent
+
+
+@cache
+def _library_of(file: Path) -> Path | None:
+    """The folder of installed packages, or of Python itself, that a file lies in: known by its name, or by torch."""
+    torch = importlib.util.find_spec("torch")
+    known = {Path(sysconfig.get_path("stdlib")).resolve()}
+    known |= {Path(torch.origin).resolve().parents[1]} if torch and torch.origin else set()
+    return next(
+        (folder for folder in file.parents if folder.name in {"site-packages", "dist-packages"} or folder in known),
+        None,
+    )
+
+
+@cache
+def _in_folder(folder: Path, module: str) -> Path | None:
+    path = folder.joinpath(*module.split("."))
     for file in (path.with_suffix(".py"), path / "__init__.py"):
         if file.is_file():
             return file

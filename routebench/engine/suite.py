@@ -26,7 +26,7 @@ from typing import Any, get_args, get_origin
 from routebench.engine.toml import Table, count, counts, table, text
 from routebench.errors import UserError, unknown
 from routebench.recipe import Recipe
-from routebench.registry import protocols, shipped
+from routebench.registry import protocols, suite_files
 
 _TOP = ("question", "version", "protocol", "caveat", "training", "methods", "controls", "presets")
 _ENTRY = ("name", "params", "iterations", "training", "models")
@@ -109,16 +109,16 @@ class Suite:
 
 
 def find_suite(name: str) -> Path:
-    """The file of a suite: a shipped one by name, or a path that ends in `.toml`.
+    """The file of a suite: one of routebench, an installed package or a plug-in by name, or a path ending in `.toml`.
 
     Raises:
-        UserError: there is no such suite.
+        UserError: there is no such suite, or two have the same name.
     """
     if name.endswith(".toml"):
         if not Path(name).is_file():
             raise UserError(f"suite file {name!r}: no such file")
         return Path(name)
-    known = {file.stem: file for file in shipped("suites").glob("*.toml")}
+    known = suite_files()
     if name not in known:
         raise unknown("suite", name, known)
     return known[name]

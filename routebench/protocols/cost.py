@@ -1,6 +1,5 @@
 """What routing costs: time and memory of routed layers and of a training step, for each back end and batch size."""
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from routebench.models import CapsuleNetwork
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.cost_probe import ProbeError, peak_memory
 from routebench.protocols.cost_work import DENSE, LAYERS, NETWORK, Subject, network_of, prepare
-from routebench.registry import models, protocols, routing
+from routebench.registry import loaded_plugins, protocols
 
 REPEATS = 2  # of every time, far apart: two measurements of one thing tell how far noise goes
 SEARCHED = 16  # times the largest batch of the suite is as far as the largest that fits is looked for
@@ -152,7 +151,7 @@ class _Point:
         if self.device.type == "cuda":
             return self._memory_on_gpu(batch)
         arguments = {"subject": self.subject.plain(), "backend": self.backend}
-        maker, plugins = "routebench.protocols.cost_work:probed", _plugins(self.subject.request)
+        maker, plugins = "routebench.protocols.cost_work:probed", loaded_plugins()
         return peak_memory(maker, arguments, batch, threads=torch.get_num_threads(), plugins=plugins)
 
     def _memory_on_gpu(self, batch: int) -> int:
@@ -238,10 +237,3 @@ def _machine(device: torch.device, seconds: float) -> tuple[float, float]:
 
 def _timer(run: Callable[[], object]) -> Timer:
     return Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
-
-
-def _plugins(request: FitRequest) -> list[str]:
-    """Files of a user's own that the network or its routing come from."""
-    entries = [models[request.model], *([] if request.method is None else [routing[request.method]])]
-    modules = {entry.__module__ for entry in entries if entry.__module__.startswith("routebench_plugin_")}
-    return [file for module in modules if (file := sys.modules[module].__file__) is not None]

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from routebench.errors import UserError
-from routebench.registry import import_file, models, routing
+from routebench.registry import load_plugin, models, routing
 
 MODULE = "routebench.protocols.cost_probe"
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -136,7 +136,7 @@ def _measure(call: Mapping[str, Any]) -> dict[str, Any]:
     try:
         torch.set_num_threads(call["threads"])
         for plugin in call["plugins"]:
-            import_file(Path(plugin))
+            load_plugin(plugin)
         module, _, name = call["maker"].partition(":")
         prepare: Prepare = getattr(importlib.import_module(module), name)(**call["arguments"])
         prepare(1)()

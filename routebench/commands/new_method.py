@@ -1,0 +1,94 @@
+"""`routebench new-method`: a file with a routing method that runs as it is."""
+
+import importlib.util
+import keyword
+import re
+import shlex
+from pathlib import Path
+
+import click
+
+from routebench.commands import options
+from routebench.errors import UserError
+
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+TEMPLATES = Path(__file__).parents[1] / "templates"
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    metavar="DIR",
+    help="Where to write it [default: here].",
+)
+@options.plugins
+def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
+    """Write a routing method of your own, and a test of it: a file that runs as it is."""
+    module = _module_of(name, folder)
+    _expect_free(name, plugins)
+    file, test = folder / f"{module}.py", folder / f"test_{module}.py"
+    for path in (file, test):
+        if path.exists():
+            raise UserError(f"{str(path)!r} is there already; move it, or choose another name or --folder")
+    words = {
+        "name": name,
+        "words": name.replace("-", " ").capitalize(),
+        "class_name": "".join(word.capitalize() for word in name.split("-")),
+        "file": file.name,
+        "test_file": test.name,
+    }
+    _write(file, "method.py.jinja", words)
+    _write(test, "test_method.py.jinja", words)
+    plugin = shlex.quote(str(file))
+    click.echo(f"wrote {file} and {test}; next:")
+    click.echo(f"  python -m routebench check {name} --plugin {plugin}")
+    click.echo(f"  python -m routebench suite accuracy --preset smoke --plugin {plugin} --method {name}")
+
+
+def _module_of(name: str, folder: Path) -> str:
+    """The name of the file without its ending: one that Python can import, and that hides no other module."""
+    if not NAME.fullmatch(name):
+        words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
+        suggested = "-".join(words).lstrip("0123456789-") or "my-method"
+        raise UserError(
+            f"method name: expected small letters, digits and hyphens, got {name!r}; did you mean {suggested!r}?"
+        )
+    module = name.replace("-", "_")
+    if keyword.iskeyword(module) or _is_imported_from_elsewhere(module, folder):
+        raise UserError(
+            f"method name: {module}.py would hide what Python knows as {module!r}; did you mean '{name}-routing'?"
+        )
+    return module
+
+
+def _is_imported_from_elsewhere(module: str, folder: Path) -> bool:
+    spec = importlib.util.find_spec(module)
+    return spec is not None and Path(spec.origin or "").resolve().parent not in {Path.cwd(), folder.resolve()}
+
+
+def _expect_free(name: str, plugins: tuple[str, ...]) -> None:
+    from routebench.catalogue import catalogue
+
+    for known in catalogue(plugins, ["methods"])["methods"]:
+        if known["name"] == name:
+            whose = known.get("origin", "routebench")
+            raise UserError(f"routing method {name!r} of {whose} is there already; choose another name: 'my-{name}'")
+
+
+def _write(file: Path, template: str, words: dict[str, str]) -> None:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=False,  # noqa: S701  # this is no HTML
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(templates.get_template(template).render(words), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{str(file)!r} cannot be written: {error.strerror}; choose another --folder") from error

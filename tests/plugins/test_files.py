@@ -1,0 +1,171 @@
+"""`--plugin FILE.py` and `FILE.py:Name`."""
+
+import pytest
+
+from routebench import routing
+from routebench.capsules import Sizes
+from routebench.errors import PluginError, UserError
+from routebench.registry import EVERY, datasets, load_plugin, loaded_plugins, models, protocols
+from tests.plugins.texts import analysis, method
+
+UNDECORATED = method("x").replace('@routing.register("x")\n', "")
+
+
+def test_a_file_adds_what_it_decorates(write):
+    added = load_plugin(str(write({"mine.py": method("mine")})))
+    assert added == {"methods": ["mine"], "models": [], "data": [], "protocols": [], "analyses": [], "suites": []}
+    assert routing.make("mine", Sizes(6, 4, 8)).name == "Mine"
+
+
+def test_loading_again_gives_the_same_names(write):
+    file = str(write({"mine.py": method("mine")}))
+    assert load_plugin(file) == load_plugin(file)
+
+
+def test_two_files_of_one_name_stand_side_by_side(write):
+    files = [write({f"{folder}/mine.py": method(folder)}) for folder in ("one", "two")]
+    assert [load_plugin(str(file))["methods"] for file in files] == [["one"], ["two"]]
+
+
+def test_a_name_needs_no_decorator(write):
+    file = write({"mine.py": UNDECORATED.replace("Mine", "HTTPLikeRouting")})
+    assert load_plugin(f"{file}:HTTPLikeRouting")["methods"] == ["http-like-routing"]
+    assert "http-like-routing" in EVERY["methods"]
+    assert loaded_plugins() == [f"{file}:HTTPLikeRouting"]
+
+
+def test_a_name_adds_only_itself_but_the_rest_is_known(write):
+    file = write({"mine.py": method("one", "One") + method("two", "Two")})
+    assert load_plugin(f"{file}:Two")["methods"] == ["two"]
+    assert "one" in EVERY["methods"]
+
+
+PROTOCOL = """
+from routebench.protocols import Measurement, Protocol
+class Nothing(Protocol):
+    def measure(self, request, options, context):
+        return Measurement([])
+"""
+MODEL = """
+from routebench.models.cnn import ControlCNN
+from routebench.models.facts import facts
+@facts(source="mine", routed=False)
+def tiny_cnn(shape, classes):
+    return ControlCNN(shape, classes, channels=(2, 2), kernel=5, stride=2, hidden=8)
+"""
+DATA = "from routebench.data import Dataset, load\ndef my_digits() -> Dataset:\n    return load('mnist5k')\n"
+ANALYSIS = analysis("x").replace('@analyses.register("x")\n', "").replace("(runs):", "(runs) -> Analysis | None:")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "kind", "known_as"),
+    [
+        (PROTOCOL, "Nothing", "protocols", "nothing"),
+        (MODEL, "tiny_cnn", "models", "tiny-cnn"),
+        (DATA, "my_digits", "data", "my-digits"),
+        (ANALYSIS, "count_cells", "analyses", "count-cells"),
+    ],
+)
+def test_a_name_is_registered_by_its_kind(write, text, name, kind, known_as):
+    added = load_plugin(f"{write({'mine.py': text})}:{name}")
+    assert {kind: names for kind, names in added.items() if names} == {kind: [known_as]}
+    assert EVERY[kind][known_as].__name__ == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "says"),
+    [
+        ("", "", "registers nothing"),
+        (UNDECORATED, "", "mine.py:Mine"),
+        (UNDECORATED, "Mien", "did you mean 'Mine'?"),
+        ("X = 3", "X", "expected a routing method"),
+        ("def f():\n    return 1", "f", "or decorate it"),
+    ],
+)
+def test_a_file_without_the_wanted_is_told(write, text, name, says):
+    file = write({"mine.py": text})
+    with pytest.raises(UserError, match=says) as caught:
+        load_plugin(f"{file}:{name}" if name else str(file))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_told():
+    with pytest.raises(UserError, match=r"absent\.py.*no such file"):
+        load_plugin("absent.py:Name")
+
+
+WRONG = {
+    "a function": ('@routing.register("f")\ndef f(): ...', "expected a subclass of routing.RoutingMethod"),
+    "another class": ('@routing.register("f")\nclass F: ...', "got class F"),
+    "no route": ('@routing.register("f")\nclass F(routing.RoutingMethod): ...', "define route"),
+    "no default": (
+        '@routing.register("f")\nclass F(routing.RoutingMethod):\n route = 3\n def __init__(self, sizes, *, power): 1',
+        "none for 'power'",
+    ),
+    "a name to mistype": ('@routing.register("my f")\nclass F(routing.RoutingMethod): ...', "without spaces"),
+    "a protocol": ('from routebench import protocols\n@protocols.register("f")\nclass F: ...', "protocols.Protocol"),
+    "a model": ('from routebench import models\n@models.register("f")\ndef f(): ...', "@models.facts"),
+    "a data set": ('from routebench import datasets\n@datasets.register("f")\nclass F: ...', "expected a function"),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), WRONG.values(), ids=WRONG)
+def test_what_is_of_another_kind_is_refused(write, text, says):
+    file = write({"mine.py": f"from routebench import routing\n{text}\n"})
+    with pytest.raises(UserError, match=says) as caught:
+        load_plugin(str(file))
+    assert "\n" not in str(caught.value)
+    assert not any("f" in registry for registry in EVERY.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (method("mine") + "\nraise ValueError('two\\nlines')", r"mine\.py:13 failed to import: ValueError: two lines"),
+        ("import absent_module_of_a_user", "ModuleNotFoundError"),
+        ("def f(:", "SyntaxError"),
+        ("import sys\nsys.exit('wanted arguments')", "SystemExit: wanted arguments"),
+    ],
+)
+def test_a_file_that_breaks_leaves_nothing(write, text, says):
+    file = write({"mine.py": text})
+    with pytest.raises(PluginError, match=says):
+        load_plugin(str(file))
+    assert "mine" not in EVERY["methods"]
+    file.write_text(method("mine"))
+    assert load_plugin(str(file))["methods"] == ["mine"]
+
+
+def test_a_file_imports_its_neighbours(write):
+    file = write({"mine.py": "from neighbour import NAME\n" + method("x").replace('"x"', "NAME"),
+                  "neighbour.py": "NAME = 'named-next-door'"})  # fmt: skip
+    assert load_plugin(str(file))["methods"] == ["named-next-door"]
+
+
+def test_a_neighbour_of_another_plugin_is_not_taken_for_the_own(write):
+    for folder in ("one", "two"):
+        write({f"{folder}/mine.py": "import helpers\n" + method(folder), f"{folder}/helpers.py": ""})
+    file = write({"one/mine.py": "import helpers\n" + method("one")})
+    load_plugin(str(file))
+    with pytest.raises(UserError, match=r"'helpers' is hidden by .*one/helpers\.py; rename"):
+        load_plugin(str(file.parents[1] / "two" / "mine.py"))
+
+
+def test_a_mistyped_name_of_a_plugin_is_suggested(write):
+    load_plugin(str(write({"mine.py": method("cosine-like")})))
+    for registry, wrong, right in (
+        (EVERY["methods"], "cosin-like", "cosine-like"),
+        (models, "capsnet-smal", "capsnet-small"),
+        (datasets, "mnist5", "mnist5k"),
+        (protocols, "acuracy", "accuracy"),
+    ):
+        with pytest.raises(UserError, match=f"unknown {registry.kind} '{wrong}'; did you mean '{right}'"):
+            _ = registry[wrong]
+
+
+def test_a_decorator_without_parentheses_is_told(write, program):
+    """In a process of its own, where nothing else checks types."""
+    write({"mine.py": "from routebench import routing\n@routing.register\nclass F(routing.RoutingMethod): ...\n"})
+    done = program("list", "methods", "--plugin", "mine.py")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "expected a name without spaces as in @register('my-name'), got <class" in done.stderr

@@ -1,0 +1,100 @@
+"""`--plugin FOLDER`: a folder with the layout of the repository, and ROUTEBENCH_PLUGINS."""
+
+import json
+import os
+
+import pytest
+
+from routebench.engine.suite import load_suite
+from routebench.errors import PluginError, UserError
+from routebench.registry import EVERY, load_plugin, plugin_files, plugins_of_environment
+from tests.plugins.texts import analysis, method, suite
+
+
+@pytest.fixture
+def lab(write, tmp_path):
+    """A folder with a method in two places, an analysis, a suite, and what is no plug-in."""
+    write({
+        "lab/beside.py": method("beside"),
+        "lab/routing/mine.py": "from _common import NAME\n" + method("x").replace('"x"', "NAME"),
+        "lab/_common.py": "NAME = 'mine'",
+        "lab/routing/test_mine.py": "raise ValueError",
+        "lab/routing/conftest.py": "raise ValueError",
+        "lab/analyses/count.py": analysis("count-cells"),
+        "lab/suites/own-question.toml": suite("mine"),
+        "lab/pyproject.toml": "",
+    })  # fmt: skip
+    return tmp_path / "lab"
+
+
+def test_a_folder_brings_all_that_it_holds(lab):
+    added = load_plugin(str(lab))
+    assert {kind: names for kind, names in added.items() if names} == {
+        "methods": ["beside", "mine"],
+        "analyses": ["count-cells"],
+        "suites": ["own-question"],
+    }
+    assert load_plugin(str(lab)) == added
+    assert [file.name for file in plugin_files(str(lab))] == ["beside.py", "mine.py", "count.py"]
+
+
+def test_its_suites_are_found_by_name(lab):
+    with pytest.raises(UserError, match="unknown suite 'own-question'"):
+        load_suite("own-question")
+    load_plugin(str(lab))
+    assert load_suite("own-question").methods[0].name == "mine"
+    with pytest.raises(UserError, match="did you mean 'own-question'"):
+        load_suite("own-qestion")
+
+
+def test_one_broken_file_keeps_the_folder_out(lab):
+    (lab / "routing" / "wrong.py").write_text("1 / 0")
+    with pytest.raises(PluginError, match=r"wrong\.py:1 failed to import: ZeroDivisionError"):
+        load_plugin(str(lab))
+    assert "beside" not in EVERY["methods"]
+    (lab / "routing" / "wrong.py").unlink()
+    assert load_plugin(str(lab))["methods"] == ["beside", "mine"]
+
+
+def test_an_empty_folder_is_told(tmp_path):
+    with pytest.raises(UserError, match=r"suites/\*\.toml"):
+        load_plugin(str(tmp_path))
+    with pytest.raises(UserError, match="got a folder"):
+        load_plugin(f"{tmp_path}:Name")
+
+
+def test_names_in_the_environment_stay_with_their_files(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setenv("ROUTEBENCH_PLUGINS", os.pathsep.join(["a.py", "Name", "folder", "", "b.py", "folder"]))
+    assert plugins_of_environment() == ["a.py:Name", "folder", "b.py", "folder"]
+
+
+def test_list_shows_plugins_of_option_and_environment(lab, write, program):
+    write({"other.py": method("other")})
+    done = program("list", "--json", "--plugin", "lab", ROUTEBENCH_PLUGINS="other.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    known = {kind: {entry["name"]: entry for entry in entries} for kind, entries in json.loads(done.stdout).items()}
+    assert known["methods"]["mine"]["origin"] == known["suites"]["own-question"]["origin"] == f"plug-in {lab}"
+    assert known["methods"]["other"]["origin"].endswith("other.py")
+    assert "origin" not in known["methods"]["dynamic"]
+    assert "count-cells" in known["analyses"]
+
+
+def test_a_broken_plugin_of_the_environment_is_told_where_plugins_are_asked_for(write, program):
+    write({"wrong.py": "1 / 0"})
+    done = program("list", "methods", ROUTEBENCH_PLUGINS="wrong.py")
+    assert done.returncode == 2
+    assert done.stderr == "Error: plug-in wrong.py:1 failed to import: ZeroDivisionError: division by zero\n"
+
+
+def test_elsewhere_it_is_one_line_and_the_others_are_there(write, monkeypatch, caplog):
+    monkeypatch.setenv(
+        "ROUTEBENCH_PLUGINS",
+        os.pathsep.join([str(write({"wrong.py": "1 / 0"})), str(write({"other.py": method("other")}))]),
+    )
+    registry = EVERY["methods"]
+    monkeypatch.setattr(registry, "_loaded", False)
+    assert {"other", "em"} <= set(registry)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("warning: ROUTEBENCH_PLUGINS: plug-in wrong.py:1 failed to import")

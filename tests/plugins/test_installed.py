@@ -1,0 +1,84 @@
+"""Another package brings methods, a model and suites by entry points; a broken one does no harm."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.texts import METHOD, method, suite
+
+PARTS = Path(__file__).parents[1] / "engine" / "small_parts.py"
+"""Brings `digits200`, which trains at once."""
+
+PROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "{name}"
+version = "1.2"
+[tool.hatch.build.targets.wheel]
+packages = ["{module}"]
+[project.entry-points."routebench.{group}"]
+{points}
+"""
+
+OBJECT = METHOD.format(name="x", class_name="FromElsewhere").replace('@routing.register("x")\n', "")
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    """A folder that pip has installed two packages into: one that works, one whose import fails."""
+    made, target = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("installed")
+    points = 'decorated = "capsule_lab.routing"\nfrom-elsewhere = "capsule_lab.plain:FromElsewhere"\n'
+    points += '[project.entry-points."routebench.suites"]\nlab = "capsule_lab"'
+    package(made / "lab", "capsule-lab", "routing", points, {
+        "__init__.py": "", "routing.py": "from .names import NAME\n" + method("x").replace('"x"', "NAME"),
+        "names.py": "NAME = 'lab-method'", "plain.py": OBJECT, "suites/lab-question.toml": suite("lab-method"),
+    })  # fmt: skip
+    broken = {"__init__.py": "import absent_module_of_a_package"}
+    package(made / "broken", "broken-lab", "routing", 'broken = "broken_lab"', broken)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", target, made / "lab", made / "broken"], check=True)
+    return target
+
+
+def package(folder, name, group, points, files):
+    module = name.replace("-", "_")
+    for file, text in files.items():
+        path = folder / module / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "pyproject.toml").write_text(PROJECT.format(name=name, module=module, group=group, points=points))
+
+
+WARNING = (
+    "warning: package broken-lab 1.2 is left out: routebench.routing entry point 'broken': ModuleNotFoundError: "
+    "No module named 'absent_module_of_a_package'\n"
+)
+
+
+def test_list_shows_what_installed_packages_bring(program, target):
+    done = program("list", "methods", "--json", path=[target])
+    assert done.returncode == 0, done.stderr
+    known = {entry["name"]: entry for entry in json.loads(done.stdout)}
+    assert {"lab-method", "from-elsewhere", "dynamic"} <= known.keys()
+    assert known["lab-method"]["origin"] == known["from-elsewhere"]["origin"] == "package capsule-lab 1.2"
+    assert done.stderr == WARNING
+
+
+def test_its_suites_are_listed_without_torch(program, target):
+    done = program("list", "suites", path=[target], PYTHONPROFILEIMPORTTIME="1")
+    assert "lab-question  How well does the plug-in do? (package capsule-lab 1.2)" in done.stdout
+    assert "torch" not in {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+
+def test_a_method_is_measured_by_the_suite_of_its_package(program, target, tmp_path):
+    call = ("suite", "lab-question", "--preset", "smoke", "--jobs", "1", "--plugin", PARTS, "--data", "digits200")
+    done = program(*call, path=[target])
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "lab-method" in done.stdout
+    records = [json.loads(file.read_text()) for file in tmp_path.glob("results/records/*.json")]
+    assert [record["status"] for record in records if record["identity"]["method"] == "lab-method"] == ["ok"]

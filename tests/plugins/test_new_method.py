@@ -1,0 +1,110 @@
+"""`new-method` writes a file that runs as it is."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from routebench import routing
+from routebench.capsules import Sizes
+from routebench.conformance.claimed import worst_seen
+from routebench.conformance.inputs import Inputs
+from routebench.conformance.problem import DENSE, WINDOWS
+from routebench.conformance.subject import subject_of
+from routebench.errors import UserError
+from routebench.registry import load_plugin
+from tests.plugins.texts import analysis
+
+PARTS = Path(__file__).parents[1] / "engine" / "small_parts.py"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def written(program, tmp_path):
+    done = program("new-method", "my-agreement", "--folder", "made here")
+    assert done.returncode == 0, done.stderr
+    return done.stdout, tmp_path / "made here" / "my_agreement.py"
+
+
+def test_it_says_what_to_do_next(written):
+    out, file = written
+    plugin = "--plugin 'made here/my_agreement.py'"
+    assert out.splitlines()[1:] == [
+        f"  python -m routebench check my-agreement {plugin}",
+        f"  python -m routebench suite accuracy --preset smoke {plugin} --method my-agreement",
+    ]
+    classes = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
+    (docstring,) = map(ast.get_docstring, classes)
+    assert "Source:" in docstring
+    assert "Departures:" in docstring
+
+
+def test_what_it_writes_is_in_order(written):
+    """Formatted, typed, and its own test passes."""
+    _, file = written
+    test = file.with_name("test_my_agreement.py")
+    config = ["--config", ROOT / "pyproject.toml"]
+    for command in (
+        ["ruff", "format", "--check", *config, file, test],
+        ["ruff", "check", *config, "--ignore", "D103,I001", file, test],  # a test explains itself; what is first-party
+        ["pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", file.parent, test],
+    ):
+        call = [sys.executable, "-m", *map(str, command)]
+        done = subprocess.run(call, cwd=file.parent, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_keeps_its_claims(written):
+    load_plugin(str(written[1]))
+    claims = routing.registry["my-agreement"].claims
+    assert len(claims) >= 6
+    inputs = Inputs(subject_of("my-agreement"), seed=0, shapes=(DENSE, WINDOWS))
+    assert not [claim for claim in claims if worst_seen(claim, inputs).wrong]
+
+
+def test_a_wrong_hyperparameter_is_refused(written):
+    load_plugin(str(written[1]))
+    with pytest.raises(UserError, match="sharpness must be a number of at least 0"):
+        routing.make("my-agreement", Sizes(6, 4, 8), sharpness=-1)
+    with pytest.raises(UserError, match="iterations must be an integer of at least 1"):
+        routing.make("my-agreement", Sizes(6, 4, 8), iterations=0)
+
+
+def test_it_trains(written, write, program, tmp_path):
+    """The printed command, on fewer images; an analysis of the user's own stands in the report."""
+    count = write({"count.py": analysis("count-cells")})
+    command = written[0].splitlines()[-1].replace("'", "").split(" --plugin ")[0].split()[3:]
+    small = ["--data", "digits200", "--method", "my-agreement", "--jobs", "2"]
+    plugins = [part for plugin in (PARTS, count, f"{written[1]}:MyAgreement") for part in ("--plugin", plugin)]
+    done = program(*command, *small, *plugins)
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = [json.loads(file.read_text()) for file in tmp_path.glob("results/records/*.json")]
+    mine = [record for record in records if record["identity"]["method"] == "my-agreement"]
+    assert {record["identity"]["iterations"] for record in mine} == {1, 3}
+    assert {record["status"] for record in mine} == {"ok"}
+    assert "Cells of the plug-in" in (tmp_path / "results" / "report.html").read_text()
+    assert all(torch.tensor(record["metrics"][0]["value"]).isfinite() for record in mine)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("dynamic", "'dynamic' of routebench is there already"),
+        ("MyMethod", "did you mean 'my-method'?"),
+        ("2nd_try", "did you mean 'nd-try'?"),
+        ("torch", "would hide what Python knows as 'torch'; did you mean 'torch-routing'?"),
+        ("class", "did you mean 'class-routing'?"),
+        ("mine", "mine.py' is there already"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused(write, program, tmp_path, name, says):
+    write({"mine.py": "kept"})
+    done = program("new-method", name)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert says in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]

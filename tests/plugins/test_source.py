@@ -1,0 +1,64 @@
+"""An edit of any file that a plug-in runs through makes other cells of it."""
+
+import pytest
+
+from routebench.engine import source
+from routebench.registry import EVERY, load_plugin
+from tests.plugins.texts import method
+
+FILES = {
+    "lab/routing/mine.py": "import helpers.inner as inner\nfrom common import X\n" + method("mine"),
+    "lab/routing/helpers/__init__.py": "",
+    "lab/routing/helpers/inner.py": "from . import deeper\nfrom .deeper import Y\n",
+    "lab/routing/helpers/deeper.py": "Y = 1",
+    "lab/common.py": "X = 1",
+    "lab/routing/stranger.py": "Z = 1",
+}
+
+
+@pytest.fixture
+def hash_after(write, tmp_path, monkeypatch):
+    """The hash of the method, once with the files as they are, once with one more line in one of them."""
+    write(FILES)
+    load_plugin(str(tmp_path / "lab"))
+
+    def edited(name):
+        hashes = []
+        for line in ("", "\nEDITED = True\n"):
+            (tmp_path / name).write_text(FILES[name] + line)
+            for cached in vars(source).values():
+                if hasattr(cached, "cache_clear"):
+                    cached.cache_clear()
+            hashes.append(source.source_hash(EVERY["methods"]["mine"]))
+        return hashes
+
+    return edited
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if "stranger" not in name])
+def test_its_own_and_what_it_imports_count(hash_after, name):
+    before, after = hash_after(name)
+    assert before != after
+
+
+def test_others_do_not(hash_after):
+    before, after = hash_after("lab/routing/stranger.py")
+    assert before == after
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "target"])
+def test_of_an_installed_package_its_own_files_count(write, tmp_path, monkeypatch, folder):
+    """Wherever pip has put it, and torch and other packages beside it are left out."""
+    start = write({
+        f"{folder}/lab_package/routing/mine.py": "import torch\nimport other_package\nfrom ..names import NAME\n",
+        f"{folder}/lab_package/routing/__init__.py": "",
+        f"{folder}/lab_package/names.py": "import lab_package.deep.down",
+        f"{folder}/lab_package/__init__.py": "",
+        f"{folder}/lab_package/deep/down.py": "",
+        f"{folder}/lab_package/stranger.py": "",
+        "site-packages/other_package.py": "",
+    })  # fmt: skip
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    reached = {file.relative_to(tmp_path / folder).as_posix() for file in source._reachable(start)}
+    names = {"__init__.py", "names.py", "deep/down.py", "routing/mine.py", "routing/__init__.py"}
+    assert reached == {f"lab_package/{name}" for name in names}
