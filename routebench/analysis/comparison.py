@@ -65,10 +65,10 @@ def headline_accuracies(results: DataFrame) -> DataFrame:
 
 def compare(runs: Runs) -> Comparison:
     """Compares everything that was planned; a method without a result keeps its row."""
-    entries = _entries(runs)
+    entries = entries_of(runs)
     samples = _test_samples(runs, entries)
     base = next((entry for entry in entries if entry.label == BASELINE and entry.accuracies), None)
-    gains = {entry.name: _difference(runs, entry, base) for entry in entries if base and entry is not base}
+    gains = {entry.name: difference_between(runs, entry, base) for entry in entries if base and entry is not base}
     table = DataFrame([_row(runs, entry, samples, gains.get(entry.name)) for entry in entries])
     if not table.empty:
         table["p_holm"] = statistics.holm(table["p"].to_numpy(dtype=float))
@@ -86,11 +86,12 @@ def compare(runs: Runs) -> Comparison:
 
 def compare_samples(runs: Runs, ours: str, theirs: str) -> statistics.Difference:
     """The difference of two rows, by name, in points: paired by seed, or by test image where they share one seed."""
-    entries = {entry.name: entry for entry in _entries(runs)}
-    return _difference(runs, entries[ours], entries[theirs])
+    entries = {entry.name: entry for entry in entries_of(runs)}
+    return difference_between(runs, entries[ours], entries[theirs])
 
 
-def _entries(runs: Runs) -> list[Entry]:
+def entries_of(runs: Runs) -> list[Entry]:
+    """Every planned method with each T and network, in alphabetical order, with what it reached by seed."""
     measured = headline_accuracies(runs.results).drop_duplicates("cell")
     accuracy = dict(zip(measured["cell"], measured["value"], strict=True))
     planned = runs.planned.assign(steps=runs.planned["iterations"].fillna(0).astype(int))
@@ -128,7 +129,8 @@ def _test_samples(runs: Runs, entries: Iterable[Entry]) -> int | None:
     return None
 
 
-def _difference(runs: Runs, ours: Entry, theirs: Entry) -> statistics.Difference:
+def difference_between(runs: Runs, ours: Entry, theirs: Entry) -> statistics.Difference:
+    """`ours - theirs` in points: paired by seed, or by test image where they share one seed."""
     shared = set(ours.accuracies) & set(theirs.accuracies)
     if len(shared) == 1:
         seed = shared.pop()
@@ -179,7 +181,7 @@ def _mean_of(results: DataFrame, metric: str) -> float:
 def _groups(runs: Runs, entries: Iterable[Entry], table: DataFrame) -> dict[str, int]:
     known = {entry.name: entry for entry in entries}
     names = [name for name in table["name"] if known[name].accuracies]
-    return statistics.rank_groups(names, lambda one, other: _difference(runs, known[one], known[other]).p_value)
+    return statistics.rank_groups(names, lambda one, other: difference_between(runs, known[one], known[other]).p_value)
 
 
 def _detectable(entries: Iterable[Entry], base: Entry | None) -> float:

@@ -6,10 +6,11 @@ A file in `analyses/` holds one, registered by name:
     @belongs_to("accuracy", place=20)
     def accuracy_by_iterations(runs: Runs) -> Analysis | None: ...
 
-None says that these runs hold nothing for it. Without `belongs_to` an analysis is asked about every suite.
+None says that these runs hold nothing for it. Without `belongs_to` an analysis is asked about every suite. One that
+belongs to a protocol `across=True` gets a tuple of `Runs` instead: one suite, preset and model on several data sets.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -118,16 +119,18 @@ def plain_columns(table: DataFrame) -> tuple[Column, ...]:
     )
 
 
-def belongs_to(protocol: str, place: int = LAST) -> Callable[[Analyse], Analyse]:
+def belongs_to(protocol: str, place: int = LAST, *, across: bool = False) -> Callable[[Analyse], Analyse]:
     """A decorator that says which protocol's results an analysis reads, and where it stands in a report.
 
     Args:
         protocol: its name; empty for every protocol.
         place: smaller comes first.
+        across: it reads `tuple[Runs, ...]`, one per data set.
     """
 
     def mark(analysis: Analyse) -> Analyse:
         analysis.protocol, analysis.place = protocol, place  # type: ignore[attr-defined]  # functions carry attributes
+        analysis.across = across  # type: ignore[attr-defined]
         return analysis
 
     return mark
@@ -139,5 +142,18 @@ def place_of(analysis: Callable[..., Any]) -> int:
 
 
 def reads(analysis: Callable[..., Any], protocol: str) -> bool:
-    """Whether an analysis is to be asked about results of a protocol."""
-    return getattr(analysis, "protocol", "") in ("", protocol)
+    """Whether an analysis is to be asked about results of a protocol on one data set."""
+    return getattr(analysis, "protocol", "") in ("", protocol) and not getattr(analysis, "across", False)
+
+
+def reads_across(analysis: Callable[..., Any], protocol: str) -> bool:
+    """Whether an analysis is to be asked about results of a protocol on several data sets together."""
+    return getattr(analysis, "protocol", "") in ("", protocol) and getattr(analysis, "across", False)
+
+
+def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
+    """Groups of runs that differ in nothing but their data set, two data sets or more, those sorted by name."""
+    groups: dict[tuple[str, ...], dict[str, Runs]] = {}
+    for runs in parts:
+        groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {}).setdefault(runs.data, runs)
+    return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]

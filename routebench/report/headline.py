@@ -8,7 +8,7 @@ from pandas import DataFrame
 
 from routebench.analysis import wording
 from routebench.analysis.comparison import Comparison, compare, compare_samples
-from routebench.analysis.result import Analysis, Row, Runs, place_of
+from routebench.analysis.result import Analysis, Row, Runs, place_of, reads
 from routebench.registry import analyses
 from routebench.statistics import OVER_SAMPLES, holm
 
@@ -63,8 +63,8 @@ def headline_of(runs: Runs) -> Headline | None:
 
 def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
     """The analysis that stands first in the report of a protocol, among those of its own."""
-    own = [analyses[name] for name in analyses if getattr(analyses[name], "protocol", "") == protocol != ""]
-    return min(own, key=place_of, default=None)
+    own = (analyses[name] for name in analyses if getattr(analyses[name], "protocol", "") == protocol != "")
+    return min((analysis for analysis in own if reads(analysis, protocol)), key=place_of, default=None)
 
 
 def _from_reading(runs: Runs) -> Headline | None:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,16 @@ from routebench.analysis.comparison import compare
 from routebench.analysis.figures import inline_svg, save_svg, to_svg, variable
 from routebench.analysis.folder import Folder, open_folder
 from routebench.analysis.palette import ON_DARK
-from routebench.analysis.result import Analysis, Column, Runs, place_of, plain_columns, reads
+from routebench.analysis.result import (
+    Analysis,
+    Column,
+    Runs,
+    across_data,
+    place_of,
+    plain_columns,
+    reads,
+    reads_across,
+)
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report.glossary import GLOSSARY
@@ -53,6 +62,14 @@ class Section:
     done: int
 
 
+@dataclass(frozen=True)
+class Together:
+    """What several data sets say together, on the page."""
+
+    runs: tuple[Runs, ...]
+    blocks: tuple[Block, ...]
+
+
 def write_report(results: Path, output: Path | None = None) -> Path:
     """Writes the page, and beside it a folder with each figure as SVG and each table as CSV.
 
@@ -75,7 +92,8 @@ def write_page(folder: Folder, page: Path) -> Path:
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         sections = [_section(folder, runs, beside) for runs in folder.parts]
-        page.write_text(_render(sections, folder), encoding="utf-8")
+        together = [_together(group, beside) for group in across_data(folder.parts)]
+        page.write_text(_render(sections, [part for part in together if part.blocks], folder), encoding="utf-8")
     except OSError as error:
         raise UserError(f"the report cannot be written to {str(page)!r}: {error.strerror}; choose with -o") from error
     return page
@@ -117,14 +135,23 @@ def _section(folder: Folder, runs: Runs, beside: Path) -> Section:
         runs=runs,
         question=str(plan.get("question", "")),
         headline=headline_of(runs),
-        blocks=tuple(_block(runs, name, analysis, beside) for name, analysis in found if analysis is not None),
+        blocks=tuple(_block(runs.name, name, analysis, beside) for name, analysis in found if analysis is not None),
         origins=origins_of(runs, plan, folder.records(runs), compare(runs).test_samples),
         done=int((runs.planned["status"] == "ok").sum()),
     )
 
 
-def _block(runs: Runs, name: str, found: Analysis, beside: Path) -> Block:
-    stem = f"{runs.name}-{name}"
+def _together(group: tuple[Runs, ...], beside: Path) -> Together:
+    stem = replace(group[0], data="across-data").name
+    names = sorted(analyses, key=lambda name: (place_of(analyses[name]), name))
+    found = ((name, analyses[name](group)) for name in names if reads_across(analyses[name], group[0].protocol))
+    return Together(
+        group, tuple(_block(stem, name, analysis, beside) for name, analysis in found if analysis is not None)
+    )
+
+
+def _block(part: str, name: str, found: Analysis, beside: Path) -> Block:
+    stem = f"{part}-{name}"
     text = found.table.to_csv(index=False)
     beside.mkdir(parents=True, exist_ok=True)
     (beside / f"{stem}.csv").write_text(text, encoding="utf-8")
@@ -147,7 +174,7 @@ def _sort_key(value: Any) -> str:
     return "" if pd.isna(value) else str(value)
 
 
-def _render(sections: list[Section], folder: Folder) -> str:
+def _render(sections: list[Section], together: list[Together], folder: Folder) -> str:
     environment = Environment(
         loader=PackageLoader("routebench.report"),
         autoescape=True,
@@ -160,6 +187,7 @@ def _render(sections: list[Section], folder: Folder) -> str:
     page = environment.get_template("page.html")
     return page.render(
         sections=sections,
+        together=together,
         main=_main(sections),
         folder=str(folder.path),
         glossary=GLOSSARY,

@@ -12,6 +12,7 @@ from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 FOR_ACCURACY = [
     "accuracy-table",
     "gain-over-uniform",
+    "accuracy-pairwise",
     "accuracy-by-iterations",
     "iteration-matrix",
     "training-curves",

@@ -1,0 +1,117 @@
+"""Intervals, paired tests and rank groups: what may be said about methods measured with a few seeds.
+
+Pure functions of numbers. A NaN is a failed measurement and is refused: whoever calls drops failed runs first and shows
+how many there were. Too few values give NaN limits and a `kind` that says why, never an error, because a report
+must be able to show what is there.
+
+What would vary if the study were done again decides which function is right:
+
+| what varies | interval and test |
+| --- | --- |
+| seeds, on the same test samples | `mean_interval`, `paired_difference`; without a normal distribution `sign_flip_p` |
+| test samples, one network each | `wilson_interval`, `paired_samples` |
+| test samples, these networks of several seeds | `paired_samples_of_seeds`, `bootstrap_samples` |
+| seeds and test samples | `crossed_difference`; with five seeds or more `bootstrap_both` |
+| data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` |
+"""
+
+from routebench.statistics.across_data import (
+    RANKED,
+    TOO_FEW_DATA,
+    Ranking,
+    cliques,
+    friedman,
+    nemenyi_difference,
+    wilcoxon_holm,
+    wilcoxon_p,
+)
+from routebench.statistics.by_sample import (
+    NO_DISCORDANT,
+    OVER_SAMPLES_ONLY,
+    discordant_odds,
+    paired_samples,
+    paired_samples_of_seeds,
+)
+from routebench.statistics.by_seed import equivalence_p, paired_difference, sign_flip_p, smallest_sign_flip_p
+from routebench.statistics.crossed import BOTH_CONSTANT, OVER_BOTH, crossed_difference
+from routebench.statistics.effects import (
+    STANDARDISED,
+    TOO_FEW,
+    cliffs_delta,
+    hedges_correction,
+    probability_of_superiority,
+    standardised_difference,
+)
+from routebench.statistics.families import holm, rank_groups
+from routebench.statistics.intervals import (
+    CONFIDENCE,
+    CONSTANT,
+    NO_VALUE,
+    ONE_VALUE,
+    OVER_SAMPLES,
+    OVER_SEEDS,
+    Difference,
+    Interval,
+    accuracy_interval,
+    mean_interval,
+    wilson_interval,
+)
+from routebench.statistics.power import smallest_detectable_difference, smallest_detectable_share
+from routebench.statistics.resampling import (
+    BOOTSTRAP_BOTH,
+    BOOTSTRAP_SAMPLES,
+    FEWEST_SEEDS,
+    TOO_FEW_SEEDS,
+    bootstrap_both,
+    bootstrap_samples,
+)
+
+__all__ = [
+    "BOOTSTRAP_BOTH",
+    "BOOTSTRAP_SAMPLES",
+    "BOTH_CONSTANT",
+    "CONFIDENCE",
+    "CONSTANT",
+    "FEWEST_SEEDS",
+    "NO_DISCORDANT",
+    "NO_VALUE",
+    "ONE_VALUE",
+    "OVER_BOTH",
+    "OVER_SAMPLES",
+    "OVER_SAMPLES_ONLY",
+    "OVER_SEEDS",
+    "RANKED",
+    "STANDARDISED",
+    "TOO_FEW",
+    "TOO_FEW_DATA",
+    "TOO_FEW_SEEDS",
+    "Difference",
+    "Interval",
+    "Ranking",
+    "accuracy_interval",
+    "bootstrap_both",
+    "bootstrap_samples",
+    "cliffs_delta",
+    "cliques",
+    "crossed_difference",
+    "discordant_odds",
+    "equivalence_p",
+    "friedman",
+    "hedges_correction",
+    "holm",
+    "mean_interval",
+    "nemenyi_difference",
+    "paired_difference",
+    "paired_samples",
+    "paired_samples_of_seeds",
+    "probability_of_superiority",
+    "rank_groups",
+    "sign_flip_p",
+    "smallest_detectable_difference",
+    "smallest_detectable_share",
+    "smallest_sign_flip_p",
+    "standardised_difference",
+    "wilcoxon_holm",
+    "wilcoxon_p",
+    "wilson_interval",
+]

@@ -1,0 +1,110 @@
+"""Two methods with the same seeds: is there a difference, and is it too small to matter?
+
+What is said holds for other seeds on the same test samples.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+from statsmodels.stats.weightstats import DescrStatsW
+
+from routebench.statistics.intervals import (
+    CONFIDENCE,
+    CONSTANT,
+    OVER_SEEDS,
+    Difference,
+    finite,
+    mean_interval,
+    standard_error,
+)
+
+EXACT_UP_TO = 14  # seeds: 2^14 ways of giving signs; beyond, that many are drawn
+
+
+def shared_differences(ours: Mapping[int, float], theirs: Mapping[int, float]) -> NDArray[np.float64]:
+    """`ours - theirs` for each seed that both have, in order of the seeds."""
+    return finite([ours[seed] - theirs[seed] for seed in sorted(set(ours) & set(theirs))])
+
+
+def paired_difference(
+    ours: Mapping[int, float], theirs: Mapping[int, float], confidence: float = CONFIDENCE
+) -> Difference:
+    """The mean of `ours - theirs` over the seeds that both have, with the paired t interval and two-sided p-value.
+
+    Source: Student, The probable error of a mean, Biometrika 6 (1908), on the differences. Sharing a seed means
+    sharing data order and, as far as the shapes allow, initial weights, so that what the seed does to both cancels.
+    Differences that are all the same leave nothing to estimate their spread from: p is 1 where they are zero and NaN,
+    that is untestable, where they are not.
+
+    Args:
+        ours: seed to value.
+        theirs: seed to value, in the same unit.
+        confidence: e.g. 0.95.
+    """
+    differences = shared_differences(ours, theirs)
+    found = mean_interval(differences, confidence)
+    if found.kind == OVER_SEEDS:
+        p_value = float(2 * special.stdtr(found.n - 1, -abs(found.mean) / standard_error(differences)))
+    else:
+        p_value = 1.0 if found.kind == CONSTANT and found.mean == 0 else math.nan
+    return Difference(found.mean, found.low, found.high, found.n, found.kind, p_value)
+
+
+def sign_flip_p(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
+    """Two-sided p-value by giving each seed's difference every sign: no normal distribution is assumed.
+
+    Source: Fisher, The Design of Experiments (1935), section 21; Ernst, Permutation methods: a basis for exact
+    inference, Statistical Science 19 (2004). Exact up to `EXACT_UP_TO` seeds; never below `smallest_sign_flip_p`.
+
+    Returns:
+        p; NaN without a shared seed.
+    """
+    differences = shared_differences(ours, theirs)
+    if differences.size == 0:
+        return math.nan
+    found = stats.permutation_test(
+        (differences, np.zeros_like(differences)),  # swapping a pair is flipping the sign of its difference
+        lambda one, other, axis: np.mean(one - other, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=2**EXACT_UP_TO,
+        rng=np.random.default_rng(0),
+    )
+    return float(found.pvalue)
+
+
+def smallest_sign_flip_p(n: int) -> float:
+    """The smallest two-sided p that n pairs can give in a sign-flip or Wilcoxon test, `2 / 2^n`: 0.25 for 3 seeds.
+
+    Five pairs give 0.0625, so that fewer than six can never be significant at 5 %. NaN for n < 1.
+    """
+    return 2.0 ** (1 - n) if n > 0 else math.nan
+
+
+def equivalence_p(ours: Mapping[int, float], theirs: Mapping[int, float], margin: float) -> float:
+    """The p-value of 'the true difference is `margin` or more, either way'; small means shown to be about equal.
+
+    Two one-sided t-tests, of which the larger p counts. Source: Schuirmann, A comparison of the two one-sided tests
+    procedure and the power approach, J. Pharmacokinetics and Biopharmaceutics 15 (1987). That no difference was found
+    shows nothing; this does.
+
+    Args:
+        ours: seed to value.
+        theirs: seed to value, in the same unit.
+        margin: the smallest difference that matters, in that unit, above zero.
+
+    Returns:
+        p; NaN with fewer than two shared seeds or where all differences are equal, because their spread is unknown.
+
+    Raises:
+        ValueError: the margin is not above zero.
+    """
+    if not margin > 0:
+        raise ValueError(f"expected a margin above zero, got {margin}")
+    differences = shared_differences(ours, theirs)
+    if differences.size < 2 or np.ptp(differences) == 0:
+        return math.nan
+    return float(DescrStatsW(differences).ttost_mean(-margin, margin)[0])

@@ -1,0 +1,143 @@
+"""Every pair of methods, and several data sets together: verdicts, holes, the page."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from routebench import statistics
+from routebench.analysis.comparison import compare, compare_samples
+from routebench.analysis.figures import to_svg
+from routebench.analysis.pairs import (
+    BETTER,
+    BETTER_BY_LITTLE,
+    EQUAL,
+    OPEN,
+    UNTESTABLE,
+    detectable_in,
+    pairs_of,
+    verdict,
+)
+from routebench.analysis.result import across_data, reads, reads_across
+from routebench.registry import analyses
+from routebench.report import write_report
+from tests.analysis.made_up_folder import write_folder
+from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
+
+FEW = {name: METHODS[name] for name in ("dynamic", "em", "uniform", "cnn")}
+
+
+def on(data: str, **options):
+    return replace(made_up_runs(**{"methods": FEW, "failures": False, **options}), data=data)
+
+
+@pytest.mark.parametrize(
+    ("p_value", "p_equal", "expected"),
+    [
+        (0.01, 0.9, BETTER),
+        (0.01, 0.01, BETTER_BY_LITTLE),
+        (0.9, 0.01, EQUAL),
+        (0.9, 0.9, OPEN),
+        (0.9, math.nan, OPEN),
+        (math.nan, 0.9, UNTESTABLE),
+    ],
+)
+def test_no_difference_shown_is_not_shown_to_be_equal(p_value: float, p_equal: float, expected: str) -> None:
+    assert verdict(p_value, p_equal) == expected
+
+
+def test_pairs_are_the_comparisons_and_agree_with_its_groups() -> None:
+    runs = on("mnist5k", seeds=8)
+    table, found = pairs_of(runs), compare(runs).table
+    assert len(table) == 8 * 7 / 2
+    assert (table["difference"] >= 0).all()
+    for row in table.head(5).to_dict("records"):
+        assert compare_samples(runs, row["first"], row["second"]).p_value == pytest.approx(row["p"], nan_ok=True)
+    assert table["p_holm"].to_numpy() == pytest.approx(statistics.holm(table["p"].to_numpy()), nan_ok=True)
+    best = found.iloc[0]["name"]
+    behind = table[(table["first"] == best) & table["verdict"].isin([BETTER, BETTER_BY_LITTLE])]["second"]
+    assert set(behind) == set(found[found["group"] > 1]["name"])
+
+
+def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:
+    methods = {
+        "dynamic": ([1], "method", "capsnet-small", [97.0]),
+        "uniform": ([None], "control", "capsnet-small", [97.0]),
+    }
+    analysis = analyses["accuracy-pairwise"](on("mnist5k", seeds=10, spread=0.05, methods=methods))
+    assert list(analysis.table["verdict"]) == [EQUAL]
+    assert "in one both are equal within 0.5 points" in analysis.reading
+
+
+def test_one_seed_is_compared_by_image_and_says_so() -> None:
+    analysis = analyses["accuracy-pairwise"](on("mnist5k", seeds=1))
+    assert set(analysis.table["interval"]) == {statistics.OVER_SAMPLES}
+    assert analysis.table["effect"].isna().all()
+    assert any("McNemar" in note for note in analysis.notes)
+    assert any(note.startswith("Smallest detectable difference: on the same test images") for note in analysis.notes)
+    assert 0.3 < detectable_in(analysis.table) < 5
+
+
+def test_correcting_for_many_pairs_asks_for_more() -> None:
+    table = pairs_of(on("mnist5k", seeds=3))
+    assert detectable_in(table, len(table)) > 2 * detectable_in(table) > 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"seeds": 1}, {"spread": 0.0}, {"failures": True}, {"methods": METHODS, "seeds": 2}]
+)
+def test_holes_are_no_error_and_nothing_is_random(options) -> None:
+    one, two = (analyses["accuracy-pairwise"](on("mnist5k", **options)) for _ in range(2))
+    assert one.shown().equals(two.shown())
+    assert to_svg(one.figure) == to_svg(two.figure)
+    assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
+    assert one.reading.endswith(".")
+
+
+def test_nothing_measured_gives_nothing() -> None:
+    records = made_up_records(seeds=1, methods=FEW)
+    for record in records:
+        record |= {"status": "oom", "reason": "out of memory", "metrics": []}
+    assert analyses["accuracy-pairwise"](made_up_runs(records)) is None
+
+
+def test_several_data_sets_are_ranked_together() -> None:
+    parts = tuple(on(data, seeds=seeds) for data, seeds in (("a", 2), ("b", 3), ("c", 1)))
+    analysis = analyses["accuracy-across-data"](parts)
+    assert analysis.table["rank"].is_monotonic_increasing
+    scores = [compare(part).table.set_index("name")["mean"][list(analysis.table["name"])] for part in parts]
+    assert list(analysis.table["rank"]) == pytest.approx(list(statistics.friedman(scores).ranks))
+    assert "over 3 data sets" in analysis.reading
+    assert any("it can tell nothing apart here" in note for note in analysis.notes)
+    assert "<svg" in to_svg(analysis.figure)
+
+
+def test_methods_missing_on_a_data_set_are_named_and_one_data_set_says_nothing() -> None:
+    fewer = {name: FEW[name] for name in ("dynamic", "uniform")}
+    analysis = analyses["accuracy-across-data"]((on("a"), on("b", methods=fewer)))
+    assert set(analysis.table["name"]) == {"dynamic T=1", "dynamic T=2", "dynamic T=3", "uniform"}
+    assert any("Left out" in note and "cnn" in note for note in analysis.notes)
+    assert analyses["accuracy-across-data"]((on("a"),)) is None
+
+
+def test_only_runs_that_differ_in_their_data_stand_together() -> None:
+    a, b = on("a"), on("b")
+    assert across_data([b, replace(a, preset="full"), a]) == [(a, b)]
+    assert across_data([a]) == []
+    across = analyses["accuracy-across-data"]
+    assert (reads(across, "accuracy"), reads_across(across, "accuracy"), reads_across(across, "cost")) == (0, 1, 0)
+    assert not reads_across(analyses["accuracy-table"], "accuracy")
+
+
+def test_a_page_of_two_data_sets_has_a_part_for_both_and_of_one_has_none(tmp_path) -> None:
+    records, others = (made_up_records(seeds=2, methods=FEW, failures=False) for _ in range(2))
+    write_folder(tmp_path, records)
+    alone = write_report(tmp_path).read_text(encoding="utf-8")
+    for record in others:
+        record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
+    write_folder(tmp_path, others, time=1)
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    assert 'id="together-1"' not in alone
+    assert 'id="together-1-accuracy-across-data"' in text
+    assert 'href="#together-1"' in text
+    assert (tmp_path / "report-figures" / "accuracy-quick-across-data-capsnet-small-accuracy-across-data.svg").exists()

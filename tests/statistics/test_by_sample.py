@@ -1,0 +1,78 @@
+"""Tests per sample in closed form, and by simulation: they keep their size."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from routebench import statistics
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20)
+
+
+def table(both: int, ours: int, theirs: int, neither: int) -> tuple[np.ndarray, np.ndarray]:
+    one = np.repeat([True, True, False, False], [both, ours, theirs, neither])
+    other = np.repeat([True, False, True, False], [both, ours, theirs, neither])
+    return one, other
+
+
+def test_mcnemar_is_the_exact_binomial_tail() -> None:
+    found = statistics.paired_samples(*table(900, 12, 3, 85))
+    tail = sum(math.comb(15, k) for k in range(4)) / 2**15
+    assert found.p_value == pytest.approx(2 * tail)
+    assert (found.mean, found.n) == (pytest.approx(0.009), 1000)
+
+
+def test_mcnemar_without_discordant_samples_finds_nothing() -> None:
+    assert statistics.paired_samples(*table(90, 0, 0, 10)).p_value == 1.0
+    assert statistics.paired_samples([], []).kind == statistics.NO_VALUE
+    with pytest.raises(ValueError, match="same samples"):
+        statistics.paired_samples([True], [True, False])
+
+
+def test_paired_samples_cover_and_keep_the_size(rng: np.random.Generator) -> None:
+    draws = rng.multinomial(400, [0.90, 0.03, 0.03, 0.04], size=1000)
+    found = [statistics.paired_samples(*table(*map(int, draw))) for draw in draws]
+    covered = np.mean([difference.low <= 0 <= difference.high for difference in found])
+    assert 0.94 <= covered <= 0.985  # conservative by design when few samples are discordant
+    assert np.mean([difference.p_value < 0.05 for difference in found]) <= 0.05
+
+
+def test_odds_of_discordant_samples_are_the_exact_binomial_limits() -> None:
+    found = statistics.discordant_odds(*table(900, 12, 3, 85))
+    limits = stats.binomtest(12, 15).proportion_ci(0.95, "exact")
+    assert (found.mean, found.n) == (pytest.approx(4.0), 15)
+    assert found.low == pytest.approx(limits.low / (1 - limits.low))
+    assert found.high == pytest.approx(limits.high / (1 - limits.high))
+    assert (found.low > 1) == (statistics.paired_samples(*table(900, 12, 3, 85)).p_value < 0.05)
+    assert statistics.discordant_odds(*table(9, 1, 0, 0)).mean == math.inf
+    assert statistics.discordant_odds(*table(9, 0, 0, 1)).kind == statistics.NO_DISCORDANT
+
+
+def test_one_seed_of_several_is_mcnemar() -> None:
+    one, other = table(900, 12, 3, 85)
+    single = statistics.paired_samples(one, other)
+    found = statistics.paired_samples_of_seeds(one[None], other[None])
+    assert found.p_value == pytest.approx(single.p_value)
+    assert (found.low, found.high) == (pytest.approx(single.low), pytest.approx(single.high))
+
+
+def test_scores_of_a_sample_share_one_sign() -> None:
+    # Scores 2, 1, 1: of the 8 signed sums +-2 +-1 +-1, the two of |4| reach |4|.
+    ours = np.array([[1, 1, 0, 1], [1, 0, 1, 1]])
+    theirs = np.array([[0, 0, 0, 1], [0, 0, 0, 1]])
+    assert statistics.paired_samples_of_seeds(ours, theirs).p_value == pytest.approx(2 / 8)
+    assert statistics.paired_samples_of_seeds(ours, ours).p_value == 1.0
+    assert statistics.paired_samples_of_seeds(np.ones((2, 0)), np.ones((2, 0))).kind == statistics.NO_VALUE
+
+
+def test_copies_of_one_network_are_no_new_evidence() -> None:
+    one, other = table(900, 12, 3, 85)
+    single = statistics.paired_samples(one, other)
+    copied = statistics.paired_samples_of_seeds(np.tile(one, (4, 1)), np.tile(other, (4, 1)))
+    assert copied.p_value == pytest.approx(single.p_value)
+    assert statistics.paired_samples(np.tile(one, 4), np.tile(other, 4)).p_value < single.p_value / 100  # pooled: wrong

@@ -1,0 +1,118 @@
+"""Seeds and samples together: in closed form, and by simulation of trained networks, where pooling samples fails."""
+
+import math
+
+import numpy as np
+import pytest
+
+from routebench import statistics
+from routebench.statistics.resampling import draws_of_both
+from tests.statistics.simulation import equal_networks, seeds
+
+RUNS = 300
+SPREADS = [(0.3, 1.0), (0.5, 0.0), (0.0, 1.5), (0.0, 0.0)]  # of seeds, of samples; in log odds
+
+
+def share(found: list[bool]) -> float:
+    return float(np.mean(found))
+
+
+def test_the_variance_is_the_two_way_tables() -> None:
+    rng = np.random.default_rng(3)
+    ours, theirs = rng.random((4, 50)) < 0.9, rng.random((4, 50)) < 0.6
+    d = ours.astype(float) - theirs
+    rows, columns = d.mean(axis=1, keepdims=True), d.mean(axis=0, keepdims=True)
+    of_seed = 50 * ((rows - d.mean()) ** 2).sum() / 3
+    of_sample = 4 * ((columns - d.mean()) ** 2).sum() / 49
+    rest = ((d - rows - columns + d.mean()) ** 2).sum() / (3 * 49)
+    found = statistics.crossed_difference(ours, theirs)
+    error = math.sqrt((of_seed + max(of_sample - rest, 0)) / 200)
+    assert found.mean == pytest.approx(d.mean())
+    assert found.half_width == pytest.approx(3.182446 * error, rel=1e-6)  # t(0.975, 3)
+    assert (found.n, found.kind) == (4, statistics.OVER_BOTH)
+
+
+def test_what_cannot_be_said_has_a_kind() -> None:
+    right, wrong = np.ones((3, 5), bool), np.zeros((3, 5), bool)
+    assert statistics.crossed_difference(right, right).p_value == 1.0
+    untestable = statistics.crossed_difference(right, wrong)
+    assert math.isnan(untestable.p_value)
+    assert untestable.kind == statistics.BOTH_CONSTANT
+    assert statistics.crossed_difference(right[:1], wrong[:1]).kind == statistics.OVER_SAMPLES
+    assert statistics.crossed_difference(right[:, :0], right[:, :0]).kind == statistics.NO_VALUE
+    assert statistics.bootstrap_samples(right[:, :0], right[:, :0]).kind == statistics.NO_VALUE
+    few = statistics.bootstrap_both(right, wrong)
+    assert (few.mean, few.kind) == (1.0, statistics.TOO_FEW_SEEDS)
+    assert math.isnan(few.low)
+    with pytest.raises(ValueError, match="same samples"):
+        statistics.crossed_difference(right, wrong[:2])
+
+
+@pytest.mark.parametrize(("of_seed", "of_sample"), SPREADS)
+def test_the_crossed_test_keeps_its_size_with_3_seeds_and_1000_samples(of_seed: float, of_sample: float) -> None:
+    drawn = equal_networks(np.random.default_rng(5), RUNS, 3, 1000, of_seed, of_sample)
+    p_values = np.array([statistics.crossed_difference(*pair).p_value for pair in drawn])
+    assert np.mean(p_values < 0.05) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / RUNS)
+    assert np.mean(p_values < 0.001) <= 0.004  # what Holm's correction asks of it
+
+
+def test_pooling_samples_over_seeds_finds_differences_that_are_not_there() -> None:
+    drawn = equal_networks(np.random.default_rng(6), RUNS, 3, 1000, 0.3, 1.0)
+    pooled = [statistics.paired_samples(ours.ravel(), theirs.ravel()).p_value < 0.05 for ours, theirs in drawn]
+    by_seed = [
+        statistics.paired_difference(seeds(ours.mean(axis=1)), seeds(theirs.mean(axis=1))).p_value < 0.05
+        for ours, theirs in drawn
+    ]
+    assert share(pooled) > 0.2
+    assert share(by_seed) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / RUNS)
+
+
+def test_the_same_networks_on_other_samples_are_what_the_stratified_test_speaks_of() -> None:
+    drawn = equal_networks(np.random.default_rng(7), RUNS, 3, 1000, 0.0, 2.0)
+    ours = [statistics.paired_samples_of_seeds(*pair).p_value < 0.05 for pair in drawn]
+    pooled = [statistics.paired_samples(one.ravel(), other.ravel()).p_value < 0.05 for one, other in drawn]
+    assert share(ours) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / RUNS)
+    assert share(pooled) > share(ours) + 0.03
+
+
+def test_power_rises_with_the_effect() -> None:
+    rng = np.random.default_rng(8)
+
+    def power(gain: float) -> float:
+        drawn = equal_networks(rng, 80, 5, 300, 0.2, 0.3)
+        better = drawn[:, 0] | (rng.random(drawn[:, 0].shape) < gain)
+        pairs = zip(better, drawn[:, 1], strict=True)
+        return share([statistics.crossed_difference(*pair).p_value < 0.05 for pair in pairs])
+
+    small, medium, large = power(0.05), power(0.3), power(0.8)
+    assert small < medium < large
+    assert large > 0.9
+
+
+def test_the_bootstrap_over_samples_covers() -> None:
+    drawn = equal_networks(np.random.default_rng(9), RUNS, 1, 1000, 0.0, 1.0)
+    found = [statistics.bootstrap_samples(ours[0], theirs[0], draws=600) for ours, theirs in drawn]
+    covered = share([interval.low <= 0 <= interval.high for interval in found])
+    assert 0.92 <= covered <= 0.98
+    assert share([difference.p_value < 0.05 for difference in found]) <= 0.08
+
+
+def test_the_bootstrap_over_seeds_is_too_narrow_with_3_and_nearly_right_with_10() -> None:
+    def covered(n_seeds: int) -> float:
+        drawn = equal_networks(np.random.default_rng(10), 200, n_seeds, 200, 1.0, 0.0)
+        limits = [np.quantile(draws_of_both(*pair, 400), [0.025, 0.975]) for pair in drawn]
+        return share([low <= 0 <= high for low, high in limits])
+
+    assert covered(3) < 0.92
+    assert covered(10) > 0.90
+
+
+def test_the_bootstrap_is_the_plain_one_draw_by_draw() -> None:
+    rng = np.random.default_rng(11)
+    ours, theirs = rng.random((5, 80)) < 0.9, rng.random((5, 80)) < 0.8
+    d = ours.astype(float) - theirs
+    plain = [d[rng.integers(5, size=5)][:, rng.integers(80, size=80)].mean() for _ in range(2000)]
+    found = statistics.bootstrap_both(ours, theirs)
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(plain, [0.025, 0.975])), abs=0.008)
+    assert found.mean == pytest.approx(d.mean())
+    assert found == statistics.bootstrap_both(ours, theirs)

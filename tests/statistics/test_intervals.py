@@ -1,0 +1,94 @@
+"""Intervals against scipy or a closed form, and by simulation: they cover."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from routebench import statistics
+from tests.statistics.simulation import MONTE_CARLO, RUNS
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20)
+
+
+def test_mean_interval_is_scipys(rng: np.random.Generator) -> None:
+    sample = rng.normal(97, 0.4, size=5)
+    expected = stats.ttest_1samp(sample, 0).confidence_interval(0.95)
+    found = statistics.mean_interval(sample)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert (found.n, found.kind) == (5, statistics.OVER_SEEDS)
+    assert found.half_width == pytest.approx((expected.high - expected.low) / 2)
+
+
+def test_two_values_have_the_wide_interval_of_one_degree_of_freedom() -> None:
+    # t(0.975, 1) = tan(0.95 pi / 2); the standard error of {0, 1} is 1/2.
+    assert statistics.mean_interval([0.0, 1.0]).half_width == pytest.approx(math.tan(0.475 * math.pi) / 2)
+
+
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_mean_interval_covers_the_truth_95_times_in_100(rng: np.random.Generator, n: int) -> None:
+    found = [statistics.mean_interval(sample) for sample in rng.normal(1.0, 2.0, size=(RUNS, n))]
+    covered = np.mean([interval.low <= 1.0 <= interval.high for interval in found])
+    assert covered == pytest.approx(0.95, abs=MONTE_CARLO)
+
+
+def test_too_few_values_say_so() -> None:
+    nothing, one = statistics.mean_interval([]), statistics.mean_interval([3.0])
+    assert math.isnan(nothing.mean)
+    assert (nothing.n, nothing.kind) == (0, statistics.NO_VALUE)
+    assert one.mean == 3.0
+    assert math.isnan(one.low)
+    assert one.kind == statistics.ONE_VALUE
+
+
+def test_equal_values_have_no_width_and_say_so() -> None:
+    found = statistics.mean_interval([2.0, 2.0, 2.0])
+    assert (found.low, found.high, found.kind) == (2.0, 2.0, statistics.CONSTANT)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_failed_measurement_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="drop failed runs"):
+        statistics.mean_interval([1.0, bad])
+    with pytest.raises(ValueError, match="drop failed runs"):
+        statistics.paired_difference({0: 1.0}, {0: bad})
+
+
+def test_wilson_is_the_closed_form() -> None:
+    z, p, n = stats.norm.ppf(0.975), 0.97, 1000
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    margin = z / (1 + z**2 / n) * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    found = statistics.wilson_interval(970, 1000)
+    assert (found.low, found.high) == pytest.approx((centre - margin, centre + margin))
+
+
+def test_wilson_stays_inside_at_the_edges_and_refuses_nonsense() -> None:
+    assert statistics.wilson_interval(0, 10).low == pytest.approx(0, abs=1e-12)
+    assert statistics.wilson_interval(10, 10).high == pytest.approx(1, abs=1e-12)
+    assert statistics.wilson_interval(0, 0).kind == statistics.NO_VALUE
+    with pytest.raises(ValueError, match="successes"):
+        statistics.wilson_interval(11, 10)
+
+
+def test_wilson_covers_a_proportion_of_97_percent(rng: np.random.Generator) -> None:
+    counts, times = np.unique(rng.binomial(1000, 0.97, size=20_000), return_counts=True)
+    covered = [statistics.wilson_interval(int(count), 1000) for count in counts]
+    inside = np.array([interval.low <= 0.97 <= interval.high for interval in covered])
+    # The count is discrete, so that coverage swings about the nominal value (Brown, Cai and DasGupta 2001).
+    assert (inside * times).sum() / times.sum() == pytest.approx(0.95, abs=0.012)
+
+
+def test_accuracy_interval_uses_seeds_when_there_are_several_and_samples_when_there_is_one() -> None:
+    several = statistics.accuracy_interval([97.0, 98.0], 1000)
+    one = statistics.accuracy_interval([97.0], 1000)
+    assert several.kind == statistics.OVER_SEEDS
+    assert several.n == 2
+    assert one.kind == statistics.OVER_SAMPLES
+    assert one.n == 1000
+    assert (one.mean, one.low) == (97.0, pytest.approx(100 * statistics.wilson_interval(970, 1000).low))
+    assert statistics.accuracy_interval([97.0], None).kind == statistics.ONE_VALUE
+    assert statistics.accuracy_interval([], 1000).kind == statistics.NO_VALUE
