@@ -1,4 +1,4 @@
-"""What a routing method may claim about itself; `tests/test_claims.py` measures every claim of every method."""
+"""What a routing method may claim about itself; `routebench check` measures it, and `tests/test_claims.py` for ours."""
 
 from enum import Enum
 

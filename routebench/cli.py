@@ -43,8 +43,8 @@ def cli() -> None:
 
     Start with `python -m routebench suite accuracy`.
 
-    Exit codes: 0 done; 1 the gate found a regression; 2 the call was wrong; 3 some cells failed, the rest are done and
-    kept; 4 nothing was measured; 130 interrupted, go on with the same command.
+    Exit codes: 0 done; 1 the gate found a regression, or the check a fault; 2 the call was wrong; 3 some cells failed,
+    the rest are done and kept; 4 nothing was measured; 130 interrupted, go on with the same command.
     """
 
 

@@ -51,8 +51,8 @@ class RoutingMethod(nn.Module, ABC):
 
     source: ClassVar[str] = ""
     """The publication that defines the method, with its procedure or equation."""
-    claims: ClassVar[tuple[Claim, ...]] = ()
-    """What the tests of the project, and `tests/test_claims.py`, measure."""
+    claims: tuple[Claim, ...] = ()
+    """What `python -m routebench check` measures; an instance whose hyperparameters break a claim takes it out."""
 
     competition: str = "types"
     """Axis over which the votes' own coupling sums to one; see `routebench.capsules.AXES`."""

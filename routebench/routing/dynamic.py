@@ -27,7 +27,7 @@ class DynamicRouting(IterativeRouting):
     """
 
     source = "Sabour, Frosst and Hinton, NeurIPS 2017, Procedure 1 (arXiv:1710.09829)"
-    claims = (
+    claims: tuple[Claim, ...] = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,
         Claim.BATCH_INDEPENDENCE,
@@ -53,6 +53,8 @@ class DynamicRouting(IterativeRouting):
             raise ValueError("leaky needs parents that compete; choose another competition than 'children'")
         self.competition = competition_axis(competition)
         self.bias = nn.Parameter(torch.zeros(sizes.parents, sizes.pose)) if true_or_false(bias=bias) else None
+        if bias:  # a direction of its own, which does not turn with the votes
+            self.claims = tuple(claim for claim in self.claims if claim is not Claim.POSE_ROTATION)
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
         """Lines 4 to 7. An absent child casts a short vote, so its activation is not used again here."""

@@ -11,7 +11,7 @@ from routebench.errors import UserError
 _SPEC = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _SETTING = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*?)\s*", re.DOTALL)
 _COMMA = re.compile(r""",(?=(?:[^"']|"[^"]*"|'[^']*')*$)(?![^\[]*\])""")  # outside quotes and lists
-_BARE_WORD = re.compile(r"[A-Za-z][\w.-]*")
+_BARE_WORD = re.compile(r"[A-Za-z][\w.+-]*")
 
 
 @dataclass(frozen=True)

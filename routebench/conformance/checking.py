@@ -1,0 +1,63 @@
+"""The whole check, in the order in which its findings are shown."""
+
+import torch
+
+from routebench import kernels
+from routebench.conformance.agreement import back_ends, devices
+from routebench.conformance.claimed import claims
+from routebench.conformance.findings import Finding, Kind, Verdict
+from routebench.conformance.finite import finite
+from routebench.conformance.inputs import Inputs
+from routebench.conformance.options import options
+from routebench.conformance.reach import reach
+from routebench.conformance.repetition import deterministic, forgetful, images_apart
+from routebench.conformance.shapes import precision, runs
+from routebench.conformance.subject import Subject, subject_of
+from routebench.routing import RoutingMethod
+from routebench.routing.spec import MethodSpec
+
+
+def check(method: str | MethodSpec | type[RoutingMethod], *, seed: int = 0, device: str = "cpu") -> Verdict:
+    """Measures what is required of a routing method, and every claim that it makes or could make.
+
+    It runs on random inputs in several shapes, scales and precisions, with plain torch unless it says otherwise, and
+    leaves torch's random generator as it was. What a method raises is a finding.
+
+    >>> from routebench.conformance import check
+    >>> verdict = check("uniform")  # doctest: +SKIP
+    >>> assert verdict.conforms, verdict  # doctest: +SKIP
+
+    Args:
+        method: a registered method, `dynamic` or `dynamic[detach=true]`; or a class, which need not be registered.
+        seed: of the random inputs.
+        device: `cuda` compares the processor with the GPU, too; `cpu` leaves that out.
+
+    Raises:
+        UserError: the name or a hyperparameter is unknown, or a value is not allowed.
+    """
+    subject = subject_of(method)
+    with kernels.using("reference"):
+        found = _findings(subject, seed, None if device == "cpu" else torch.device(device))
+    order = list(Kind)
+    return Verdict(str(subject), seed, device, tuple(sorted(found, key=lambda finding: order.index(finding.kind))))
+
+
+def _findings(subject: Subject, seed: int, device: torch.device | None) -> list[Finding]:
+    found, shapes = runs(subject, seed)
+    if not shapes:
+        return found
+    repeated = deterministic(Inputs(subject, seed, shapes))
+    inputs = Inputs(subject, seed, shapes, repeats=not repeated.wrong)
+    return [
+        *found,
+        precision(inputs),
+        *finite(inputs),
+        images_apart(inputs),
+        repeated,
+        forgetful(inputs),
+        *reach(inputs),
+        *options(inputs),
+        back_ends(inputs),
+        devices(inputs, device),
+        *claims(inputs),
+    ]

@@ -1,0 +1,121 @@
+"""What a conformance check leaves: one finding per question, and the verdict over all of them."""
+
+import math
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+
+class Kind(Enum):
+    """Why a question is asked."""
+
+    REQUIRED = "required of every method"
+    CLAIMED = "claimed by this method"
+    MEASURED = "measured, but not claimed"
+
+
+class Outcome(Enum):
+    """The answer. Only `WRONG` makes a method fail."""
+
+    OK = "ok"
+    WRONG = "WRONG"
+    NOT_CLAIMED = "not claimed"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question.
+
+    Args:
+        name: of the question, in two or three words.
+        kind: why it was asked.
+        outcome: the answer.
+        seen: in words and with the number, what was seen.
+        at: the input at which it was worst: shape, dtype, scale of the poses, iterations.
+        advice: what to look at in the method's code; empty if nothing is wrong.
+        deviation: the largest difference as a share of the largest value; infinite if there was nothing to compare;
+            None where the question has no such number.
+    """
+
+    name: str
+    kind: Kind
+    outcome: Outcome
+    seen: str
+    at: str = ""
+    advice: str = ""
+    deviation: float | None = None
+
+    @property
+    def wrong(self) -> bool:
+        """Whether this makes the method fail."""
+        return self.outcome is Outcome.WRONG
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All findings about one method.
+
+    Args:
+        method: as it was asked for, `dynamic[detach=true]`.
+        seed: of the random inputs; the same seed gives the same findings.
+        device: `cpu` or `cuda`: what the processor was compared with.
+        findings: in the order in which they are shown.
+    """
+
+    method: str
+    seed: int
+    device: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """What is wrong."""
+        return tuple(finding for finding in self.findings if finding.wrong)
+
+    @property
+    def conforms(self) -> bool:
+        """Whether all that is required and claimed holds, as far as it could be checked."""
+        return not self.faults
+
+    def named(self, name: str) -> Finding:
+        """The finding of this name.
+
+        Raises:
+            KeyError: the question was not asked.
+        """
+        for finding in self.findings:
+            if finding.name == name:
+                return finding
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        if self.faults:
+            count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+            return f"{self.method}: {count}: {', '.join(finding.name for finding in self.faults)}"
+        counts = [self._count(kind, word) for kind, word in ((Kind.REQUIRED, "required"), (Kind.CLAIMED, "claims"))]
+        unchecked = sum(finding.outcome is Outcome.NOT_CHECKED for finding in self.findings)
+        rest = f" ({unchecked} not checked)" if unchecked else ""
+        return f"{self.method}: conforms: {', '.join(counts)} hold{rest}"
+
+    def _count(self, kind: Kind, word: str) -> str:
+        asked = [f for f in self.findings if f.kind is kind and f.outcome is not Outcome.NOT_CHECKED]
+        return f"{sum(finding.outcome is Outcome.OK for finding in asked)} of {len(asked)} {word}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `json.dumps`. A deviation that is not finite is null."""
+        findings = [
+            {**asdict(finding), "kind": finding.kind.name.lower(), "outcome": finding.outcome.value}
+            for finding in self.findings
+        ]
+        for finding in findings:
+            value = finding["deviation"]
+            finding["deviation"] = value if value is not None and math.isfinite(value) else None
+        return {
+            "method": self.method,
+            "seed": self.seed,
+            "device": self.device,
+            "conforms": self.conforms,
+            "verdict": str(self),
+            "findings": findings,
+        }

@@ -1,0 +1,93 @@
+"""Every mistake is caught, named in words, and is the only one found."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from routebench.claims import Claim
+from routebench.conformance import Kind, Outcome, check
+from routebench.conformance.claimed import measured
+from routebench.conformance.inputs import Inputs
+from routebench.conformance.options import options
+from routebench.conformance.problem import DENSE
+from routebench.conformance.reach import reach
+from routebench.conformance.repetition import deterministic, forgetful, images_apart
+from routebench.conformance.shapes import precision
+from routebench.conformance.subject import subject_of
+
+SAID = {
+    "softmax-axis": {"mass conservation": "sums to one over the children, not over the parents"},
+    "batch": {"batch independence": "when the other images of its batch change"},
+    "detached": {
+        "gradient of poses": "no gradient of the parents' poses reaches the votes",
+        "gradient of activations": "no gradient of the parents' activations reaches the votes",
+    },
+    "iterations": {"iterations": "their number changes nothing"},
+    "variance": {"finite parents": "always with one child, one child of one parent"},
+    "squeeze": {
+        "batch of one": "expected poses of shape (1, 4, 5), got (4, 5)",
+        "one child or parent": "expected poses of shape (3, 1, 5), got (3, 5)",
+    },
+}
+"""For each of the six the faults that are found, and what is said of them."""
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_mistake_is_named_and_nothing_else(broken, name):
+    verdict = check(broken[name])
+    assert {fault.name for fault in verdict.faults} == set(SAID[name])
+    assert not verdict.conforms
+    for fault in verdict.faults:
+        assert SAID[name][fault.name] in fault.seen
+        assert fault.at
+        assert fault.advice
+    assert f"{len(SAID[name])} fault" in str(verdict)
+
+
+def test_same_code_without_a_mistake_conforms(broken):
+    verdict = check(broken["nothing"])
+    assert verdict.conforms, verdict.faults
+    assert "conforms" in str(verdict)
+
+
+def first_problem(method):
+    return Inputs(subject_of(method), seed=0, shapes=(DENSE,))
+
+
+MORE = {
+    "state": (forgetful, "after calls on other images"),
+    "activations": (lambda inputs: reach(inputs)[2], "they enter the computation, but cancel"),
+    "child-number": (partial(measured, Claim.CHILD_ORDER), "with its children in another order"),
+    "random": (deterministic, "with the same seed of torch"),
+    "option": (lambda inputs: options(inputs)[-1], "2.0 or 0.5 instead of 1.0 changes not one bit"),
+    "precision": (precision, "poses are float32 for votes of float64"),
+    "softmax-axis-unclaimed": (partial(measured, Claim.MASS_CONSERVATION), "over the children, not over the parents"),
+}
+"""For each of the other broken methods what finds it, and what it says."""
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_other_mistakes_are_found_too(broken, name):
+    ask, said = MORE[name]
+    found = ask(first_problem(broken[name]))
+    assert found.wrong
+    assert found.kind is (Kind.CLAIMED if name == "child-number" else Kind.REQUIRED)
+    assert said in found.seen
+    assert not ask(first_problem(broken["nothing"])).wrong
+
+
+def test_what_a_method_raises_is_told_and_nothing_more_is_asked(broken):
+    verdict = check(broken["call"])
+    assert [fault.name for fault in verdict.findings] == ["ordinary shapes", "one child or parent", "batch of one"]
+    assert all("AttributeError: 'Votes' object has no attribute 'shape'" in fault.seen for fault in verdict.faults)
+
+
+def test_what_cannot_be_compared_is_not_called_wrong(broken):
+    inputs = replace(first_problem(broken["random"]), repeats=False)
+    for found in (images_apart(inputs), measured(Claim.CHILD_ORDER, inputs), *options(inputs)):
+        assert found.outcome is Outcome.NOT_CHECKED
+
+
+def test_every_broken_method_is_tested(broken):
+    assert set(broken) == {*SAID, *MORE, "nothing", "call"}
