@@ -1,0 +1,80 @@
+"""`routebench compare`: two results folders, paired, with a verdict."""
+
+import sys
+from pathlib import Path
+
+import click
+
+FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
+
+EPILOG = """A difference is a regression where it is bad, supported by the data, and above the noise floor.
+
+With --gate the exit code is 1 for a regression or for a cell that BASE has and HEAD could not measure, 4 if nothing
+could be judged, 3 if HEAD has not run cells that BASE has, else 0. Without it, it is 0."""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("base", type=click.Path(path_type=Path), metavar="BASE")
+@click.argument("head", type=click.Path(path_type=Path), metavar="HEAD")
+@click.option("--gate", is_flag=True, help="Say by the exit code whether HEAD is worse.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    show_default=True,
+    help="markdown fits a comment on a pull request.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to write it to.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric (repeatable).")
+@click.option("--method", "methods", multiple=True, metavar="NAME", help="Only this method (repeatable).")
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Chance of any false verdict.",
+)
+@click.option(
+    "--tolerance",
+    "tolerances",
+    multiple=True,
+    metavar="METRIC=VALUE[%]",
+    help="A change up to here is accepted, such as accuracy=0.5 or training_time=10% (repeatable).",
+)
+def command(  # noqa: PLR0917  # click passes them by name
+    base: Path,
+    head: Path,
+    gate: bool,
+    form: str,
+    output: Path | None,
+    metrics: tuple[str, ...],
+    methods: tuple[str, ...],
+    alpha: float,
+    tolerances: tuple[str, ...],
+) -> None:
+    """Compare two results folders: what got worse, what got better, and what could not have been seen."""
+    from routebench.comparing import formats
+    from routebench.comparing.comparison import Wishes, compare_folders
+    from routebench.comparing.tolerances import read_tolerances
+    from routebench.comparing.verdict import verdict
+
+    wishes = Wishes(metrics, methods, read_tolerances(tolerances), alpha)
+    found = compare_folders(base, head, wishes)
+    written = str(getattr(formats, FORMATS[form])(found))
+    if output is None:
+        click.echo(written, nl=False)
+    else:
+        _write(output, written)
+        click.echo(f"{verdict(found)} Written to {output}")
+    if gate:
+        sys.exit(found.exit_code)
+
+
+def _write(file: Path, text: str) -> None:
+    from routebench.errors import UserError
+
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{str(file)!r} cannot be written ({error.strerror}); choose another with -o") from error

@@ -1,0 +1,241 @@
+"""Every change between two folders with its verdict: a regression is bad, supported by the data, and above noise."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from routebench import statistics
+from routebench.comparing.cells import Side, read_side
+from routebench.comparing.evidence import Evidence, weigh
+from routebench.comparing.noise import Noise
+from routebench.comparing.pairs import Pair, Pairs, pair_up
+from routebench.comparing.settings import SPEEDS, TIMES, Group, Setting, settings_of
+from routebench.comparing.tolerances import Tolerance, refuse_unknown
+from routebench.errors import unknown
+
+SETTING, METHOD, ALL = "setting", "method", "all methods"
+REGRESSION, IMPROVEMENT, SAME = "regression", "improvement", "same"
+NOISE, UNSHOWN = "within noise", "no difference shown"
+UNJUDGED, UNCOMPARED = "not judged", "not compared"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row: what one metric did from BASE to HEAD, in one setting or over several.
+
+    Args:
+        group: the metric.
+        level: `SETTING`, `METHOD` (all its settings) or `ALL` (methods).
+        name: of the method and setting.
+        settings: what stands behind it.
+        base, head: means over settings, seeds and repeats, in the metric's unit.
+        evidence: on the scale of differences, or of logarithms of ratios.
+        p_value: after Holm's correction; NaN where untestable.
+        threshold: noise floor or tolerance, the larger.
+        could_see: the smallest change that would have been found 8 times in 10; NaN if unknown.
+        verdict: one of this module's words.
+        why: where there is no verdict.
+    """
+
+    group: Group
+    level: str
+    name: str
+    settings: tuple[Setting, ...]
+    base: float
+    head: float
+    evidence: Evidence
+    p_value: float = math.nan
+    threshold: float = 0.0
+    could_see: float = math.nan
+    verdict: str = UNJUDGED
+    why: str = ""
+
+    @property
+    def method(self) -> str:
+        """Label of the method; `all methods` over all."""
+        return self.name if self.level == ALL else self.settings[0].method
+
+    @property
+    def judged(self) -> bool:
+        """Whether a verdict could be reached."""
+        return self.verdict not in (UNJUDGED, UNCOMPARED)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two folders compared.
+
+    Args:
+        base, head: the folders.
+        pairs: their cells.
+        changes: all rows.
+        alpha: chance of any false verdict.
+        notes: sentences on what was left out, and why.
+    """
+
+    base: Side
+    head: Side
+    pairs: Pairs
+    changes: tuple[Change, ...]
+    alpha: float
+    notes: tuple[str, ...] = ()
+
+    def with_verdict(self, *verdicts: str) -> list[Change]:
+        """Rows with one of some verdicts, pooled ones first."""
+        order = (ALL, METHOD, SETTING)
+        found = [change for change in self.changes if change.verdict in verdicts]
+        return sorted(found, key=lambda change: order.index(change.level))
+
+    @property
+    def exit_code(self) -> int:
+        """Of the gate: 1 a regression or a cell newly broken, 4 nothing judged, 3 HEAD lacks cells, else 0."""
+        if self.pairs.broken or self.with_verdict(REGRESSION):
+            return 1
+        if not any(change.judged for change in self.changes):
+            return 4
+        return 3 if self.pairs.missing else 0
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user asks of a comparison: `metrics` and `methods` empty for all, tolerances by metric."""
+
+    metrics: Sequence[str] = ()
+    methods: Sequence[str] = ()
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    alpha: float = 0.05
+
+
+def compare_folders(base: Path, head: Path, wishes: Wishes) -> Comparison:
+    """Compares two results folders.
+
+    Raises:
+        UserError: a folder is missing or empty, they have nothing in common, or a metric or method is unknown.
+    """
+    ours, theirs = read_side(base), read_side(head)
+    pairs = pair_up(ours, theirs)
+    settings, notes = settings_of(pairs.measured, ours, theirs)
+    pairs = replace(pairs, broken=_wanted_cells(pairs.broken, wishes), missing=_wanted_cells(pairs.missing, wishes))
+    noise = Noise(settings)
+    chosen = _chosen(settings, wishes, [pair.base.label for pair in (*pairs.broken, *pairs.missing)])
+    changes = [_plain(level, own) for level, own in _rows(chosen)]
+    weighed = [_weighed(change, noise, wishes.tolerances.get(change.group.metric)) for change in changes]
+    judged = _judge(weighed, wishes.alpha)
+    return Comparison(ours, theirs, pairs, tuple(judged), wishes.alpha, (*pairs.notes, *notes))
+
+
+def _wanted_cells(pairs: Iterable[Pair], wishes: Wishes) -> tuple[Pair, ...]:
+    return tuple(
+        pair for pair in pairs if not wishes.methods or {pair.address.method, pair.base.label} & set(wishes.methods)
+    )
+
+
+def _chosen(settings: Sequence[Setting], wishes: Wishes, others: Sequence[str]) -> list[Setting]:
+    """The settings asked for, without the machine's own speeds and without the spreads of other metrics.
+
+    Raises:
+        UserError: a wish names what was not measured.
+    """
+    metrics = {setting.group.metric for setting in settings} - set(SPEEDS)
+    metrics -= {f"{metric}_iqr" for metric in metrics}
+    if settings:
+        refuse_unknown(wishes.tolerances, metrics)
+    for metric in wishes.metrics:
+        if settings and metric not in metrics:
+            raise unknown("metric", metric, metrics)
+    names = {name for setting in settings for name in _names(setting)} | set(others)
+    for method in wishes.methods:
+        if method not in names:
+            raise unknown("method", method, names)
+    return [
+        setting
+        for setting in settings
+        if setting.group.metric in (wishes.metrics or metrics)
+        and (not wishes.methods or _names(setting) & set(wishes.methods))
+    ]
+
+
+def _names(setting: Setting) -> set[str]:
+    return {setting.method, next(iter(setting.cells.values())).address.method}
+
+
+def _rows(settings: Sequence[Setting]) -> Iterable[tuple[str, list[Setting]]]:
+    """Single settings; all of a method, if it has several; all of all methods, if there are several."""
+    groups: dict[Group, dict[str, list[Setting]]] = {}
+    for setting in settings:
+        groups.setdefault(setting.group, {}).setdefault(setting.method, []).append(setting)
+    for group, methods in groups.items():
+        comparable = [[one for one in own if not one.obstacle] for own in methods.values()]
+        yield from ((SETTING, [setting]) for own in methods.values() for setting in own)
+        if group.higher_is_better is None:
+            continue
+        yield from ((METHOD, own) for own in comparable if len(own) > 1)
+        if sum(bool(own) for own in comparable) > 1:
+            yield ALL, [setting for own in comparable for setting in own]
+
+
+def _plain(level: str, settings: Sequence[Setting]) -> Change:
+    first = settings[0]
+    name = {SETTING: first.name, METHOD: f"{first.method}, {len(settings)} settings"}.get(level, ALL)
+    base = float(np.mean([values.mean() for setting in settings for values in setting.base.values()]))
+    head = float(np.mean([values.mean() for setting in settings for values in setting.head.values()]))
+    return Change(first.group, level, name, tuple(settings), base, head, Evidence("", math.nan))
+
+
+def _weighed(change: Change, noise: Noise, tolerance: Tolerance | None) -> Change:
+    """With its evidence, or with the reason why there is none."""
+    group, obstacle = change.group, change.settings[0].obstacle
+    if group.higher_is_better is None:
+        return replace(change, evidence=_direction_less(change), why="neither direction is better")
+    if obstacle:
+        return replace(change, verdict=UNCOMPARED, why=obstacle)
+    evidence = weigh(change.settings, noise)
+    accepted = 0.0 if tolerance is None else tolerance.as_change(change.base, relative=group.relative)
+    if evidence.kind == "seeds" and group.unit in TIMES and tolerance is None:
+        why = f"no repeats tell how noisy it is; --tolerance {group.metric}=20% would judge it"
+        return replace(change, evidence=replace(evidence, kind="", p_value=math.nan), why=why)
+    threshold = max(evidence.floor, accepted)
+    same = not evidence.kind and evidence.change == 0
+    verdict = SAME if same else UNJUDGED
+    return replace(change, evidence=evidence, threshold=threshold, verdict=verdict, why="" if same else evidence.why)
+
+
+def _direction_less(change: Change) -> Evidence:
+    if change.settings[0].obstacle:
+        return Evidence("", math.nan)
+    return Evidence("", float(np.mean([setting.change(seed) for setting in change.settings for seed in setting.seeds])))
+
+
+def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
+    """Verdicts. Half of alpha goes to pooled rows and half to single settings; Holm within each."""
+    judged = list(changes)
+    for single in (True, False):
+        places = [
+            place
+            for place, change in enumerate(changes)
+            if (change.level == SETTING) == single and change.verdict != UNCOMPARED and change.evidence.kind
+        ]
+        adjusted = np.minimum(2 * statistics.holm([changes[place].evidence.p_value for place in places]), 1.0)
+        made = max(1, int(np.isfinite(adjusted).sum()))
+        for place, p_value in zip(places, adjusted.tolist(), strict=True):
+            change, own = changes[place], alpha / 2 / made
+            could_see = max(change.evidence.detectable(own), change.threshold)
+            verdict = _verdict(change, p_value, alpha)
+            judged[place] = replace(change, p_value=p_value, could_see=could_see, verdict=verdict)
+    return judged
+
+
+def _verdict(change: Change, p_value: float, alpha: float) -> str:
+    size = change.evidence.change
+    if size == 0 and change.base == change.head:
+        return SAME
+    if math.isnan(p_value):
+        return UNJUDGED
+    if p_value >= alpha:
+        return UNSHOWN
+    if abs(size) <= change.threshold:
+        return NOISE
+    return IMPROVEMENT if (size > 0) == change.group.higher_is_better else REGRESSION

@@ -1,0 +1,144 @@
+"""What the numbers of BASE and HEAD support: a change, its p-value, the noise floor, and what could have been seen.
+
+Each way of measuring has a test of its own; `QUESTIONS` says what it answers.
+
+| what there is | test | noise floor |
+| --- | --- | --- |
+| right or wrong per test image | exact signs over images, all seeds of one together | spread over seeds of the change |
+| repeats of one measurement | changes against those between repeats (A/A) and of the machine's speed | 95 % of A/A |
+| several seeds | t over seeds, paired | none: the t interval holds it |
+| one value in each of several settings | t over settings, spread pooled over methods | 95 % of the spread |
+| a count that nothing varies | none needed | 0 |
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy import special
+
+from routebench import statistics
+from routebench.comparing.noise import COVERED, Noise
+from routebench.comparing.settings import Setting
+
+POWER = 0.8
+COUNTED = ("flop", "count")
+"""Units of what is counted: the same code gives the same number."""
+QUESTIONS = {
+    "samples": "did the networks of these seeds get worse on these test images?",
+    "repeats": "did the same work take longer, beyond what two measurements of one thing differ by?",
+    "seeds": "does the mean change, seed by seed?",
+    "settings": "does it change alike in all settings of a method?",
+    "counted": "is the count another?",
+}
+
+
+def _unknown(alpha: float) -> float:  # noqa: ARG001  # the signature is the interface
+    return math.nan
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of one change.
+
+    Args:
+        kind: key of `QUESTIONS`; empty where nothing can be tested.
+        change: HEAD - BASE, or the logarithm of HEAD / BASE; NaN where unknown.
+        p_value: two-sided, raw; NaN where untestable.
+        floor: a change up to here is noise; 0 where none is known or needed.
+        detectable: from the level of a test to the smallest change that it finds 8 times in 10; NaN where unknown.
+        why: what is missing, where there is no kind.
+    """
+
+    kind: str
+    change: float
+    p_value: float = math.nan
+    floor: float = 0.0
+    detectable: Callable[[float], float] = _unknown
+    why: str = ""
+
+
+def _by_error(error: float, least: float = 0.0) -> Callable[[float], float]:
+    """What a test with normal quantiles finds: of a change with an error, made of steps of at least so much."""
+
+    def detectable(alpha: float) -> float:
+        z = -float(special.ndtri(alpha / 2)) + float(special.ndtri(POWER))
+        return max(z * error, z * z * least)
+
+    return detectable
+
+
+def weigh(settings: Sequence[Setting], noise: Noise) -> Evidence:
+    """The evidence for one change, over one setting or several of one group."""
+    first = settings[0]
+    changes = [float(np.mean([setting.change(seed) for seed in setting.seeds])) for setting in settings]
+    change = float(np.median(changes)) if first.group.relative else float(np.mean(changes))
+    if all(setting.right for setting in settings) and len({_images(setting) for setting in settings}) == 1:
+        return _over_samples(settings, noise)
+    if first.group.unit in COUNTED:
+        same = all(value == 0 for value in changes)
+        return Evidence("counted", change, 1.0 if same else 0.0, detectable=_by_error(0.0))
+    if all(setting.repeats > 1 for setting in settings) and noise.known_from_repeats(first.group):
+        return _over_repeats(settings, noise)
+    shared = set.intersection(*(set(setting.seeds) for setting in settings))
+    if len(shared) > 1:
+        return _over_seeds(settings, sorted(shared))
+    spread = noise.over_settings(first.group) if len(settings) > 1 else None
+    if spread is not None:
+        return _over_settings(change, len(settings), *spread)
+    same = change == 0 and not any(changes)
+    return Evidence("", change, why="" if same else "one value on each side, and nothing that tells its noise")
+
+
+def _images(setting: Setting) -> int:
+    return int(next(iter(setting.right.values())).shape[1])
+
+
+def _over_samples(settings: Sequence[Setting], noise: Noise) -> Evidence:
+    right = np.stack([both for setting in settings for both in setting.right.values()])  # (networks, 2, n_test)
+    base, head = right[:, 0], right[:, 1]
+    found = statistics.paired_samples_of_seeds(head, base)
+    per_image = head.mean(axis=0) - base.mean(axis=0)
+    networks, images = base.shape
+    error = 100 * float(np.sqrt((per_image**2).sum())) / images
+    floor = noise.over_seeds(settings)
+    least = 100 / (networks * images)
+    return Evidence("samples", 100 * found.mean, found.p_value, floor, _by_error(error, least))
+
+
+def _over_repeats(settings: Sequence[Setting], noise: Noise) -> Evidence:
+    """Changes per cell, against as many changes drawn from those between repeats of one thing."""
+    group, pooled = settings[0].group, len(settings) > 1
+    by_cell: dict[str, list[float]] = {}
+    for setting in settings:
+        for seed in setting.seeds:
+            by_cell.setdefault(setting.cells[seed].base.key, []).append(setting.change(seed))
+    change = float(np.mean([np.median(values) for values in by_cell.values()]))
+    repeats = min(setting.repeats for setting in settings)
+    unrest = noise.unrest(settings)
+    null = unrest * noise.null(group, pooled=pooled, cells=len(by_cell), repeats=repeats)
+    p_value = (1 + null.size - int(np.searchsorted(null, abs(change) - 1e-12))) / (1 + null.size)
+    # As that of a normal distribution with the same tails: the wider of its 5 % and its 1 in 1,000.
+    error = max(
+        float(null[int((1 - tail) * null.size)]) / -float(special.ndtri(tail / 2)) for tail in (1 - COVERED, 0.001)
+    )
+    floor = unrest * noise.floor_of_repeats(group, pooled=pooled)
+    return Evidence("repeats", change, p_value, floor, _by_error(error))
+
+
+def _over_seeds(settings: Sequence[Setting], seeds: Sequence[int]) -> Evidence:
+    changes = {seed: float(np.mean([setting.change(seed) for setting in settings])) for seed in seeds}
+    found = statistics.paired_difference(changes, dict.fromkeys(seeds, 0.0))
+    deviation = float(np.std(list(changes.values()), ddof=1))
+    detectable = partial(statistics.smallest_detectable_difference, deviation, len(seeds))
+    return Evidence("seeds", found.mean, found.p_value, detectable=detectable)
+
+
+def _over_settings(change: float, count: int, deviation: float, degrees: int, floor: float) -> Evidence:
+    error = deviation / math.sqrt(count)
+    if error == 0:
+        return Evidence("settings", change, 1.0 if change == 0 else 0.0, floor, _by_error(0.0))
+    p_value = float(2 * special.stdtr(degrees, -abs(change) / error))
+    return Evidence("settings", change, p_value, floor, _by_error(error))

@@ -1,0 +1,167 @@
+"""A comparison as text for a terminal, as Markdown for a pull request, and as JSON for a program."""
+
+import html
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from routebench.comparing import wording
+from routebench.comparing.comparison import (
+    IMPROVEMENT,
+    NOISE,
+    REGRESSION,
+    SAME,
+    UNCOMPARED,
+    UNJUDGED,
+    UNSHOWN,
+    Change,
+    Comparison,
+)
+from routebench.comparing.sensitivity import sensitivities
+from routebench.comparing.verdict import verdict
+
+LONGEST_COMMENT = 65_536
+"""Characters that GitHub takes in one comment."""
+CUT = "\n\n*Cut here: the rest is too long for a comment; `--format json` has all of it.*\n"
+COLUMNS = ("Metric", "Of", "BASE", "HEAD", "Change", "p (Holm)", "Noise floor", "Could see", "Verdict")
+
+
+def as_text(comparison: Comparison) -> str:
+    """The verdict, what changed, what could have been seen, and where it comes from."""
+    lines = [verdict(comparison)]
+    for words, kind in (("Regressions", REGRESSION), ("Improvements", IMPROVEMENT)):
+        rows = comparison.with_verdict(kind)
+        lines += ["", f"{words}:", *(f"  {wording.told(row)}, p {wording.p(row)}" for row in rows)] if rows else []
+    lines += ["", *(_paragraph("Broken in HEAD:", _cells(comparison)))] if comparison.pairs.broken else []
+    lines += ["", f"Judged ({_counts(comparison)}):", *(f"  {one.in_words()}" for one in sensitivities(comparison))]
+    blind = _blindness(comparison)
+    lines += ["", *blind] if blind else []
+    notes = [*comparison.notes, *_unjudged(comparison)]
+    lines += ["", *notes] if notes else []
+    return "\n".join([*lines, "", *wording.provenance(comparison), ""])
+
+
+def as_markdown(comparison: Comparison, longest: int = LONGEST_COMMENT) -> str:
+    """For a comment: the verdict first, what changed in a table, the rest folded; at most `longest` characters."""
+    marked = "❌" if comparison.exit_code else "✅"
+    parts = [f"**{marked} {_safe(verdict(comparison))}**", *map(_safe, _blindness(comparison))]
+    if rows := comparison.with_verdict(REGRESSION, IMPROVEMENT):
+        parts.append(_table(COLUMNS, (_cells_of(row) for row in rows)))
+    if comparison.pairs.broken:
+        parts.append("Broken in HEAD:\n\n" + "\n".join(f"- {_safe(line)}" for line in _cells(comparison)))
+    if seen := sensitivities(comparison):
+        parts.append(f"Judged ({_counts(comparison)}):\n\n" + "\n".join(f"- {_safe(one.in_words())}" for one in seen))
+    if notes := [*comparison.notes, *_unjudged(comparison)]:
+        parts.append("\n".join(f"- {_safe(note)}" for note in notes))
+    parts.append("\n".join(f"- {_safe(line)}" for line in wording.provenance(comparison)))
+    words = (REGRESSION, IMPROVEMENT, NOISE, UNSHOWN, UNCOMPARED, UNJUDGED, SAME)  # what may be cut comes last
+    shown = [change for word in words for change in comparison.with_verdict(word)]
+    opened, closed = "<details><summary>All rows</summary>\n\n", "\n\n</details>\n"
+    table = _table(COLUMNS, (_cells_of(row) for row in shown))
+    body = "\n\n".join(parts)
+    if len(body) > longest - len(CUT):
+        return _cut(body, longest)
+    room = longest - len(body) - len(opened) - len(closed) - 2
+    if room <= len(CUT):
+        return body
+    return f"{body}\n\n{opened}{table if len(table) <= room else _cut(table, room)}{closed}"
+
+
+def as_json(comparison: Comparison) -> str:
+    """Everything, for a program; a number that is not known is null."""
+    content = {
+        "verdict": verdict(comparison),
+        "exit_code": comparison.exit_code,
+        "alpha": comparison.alpha,
+        "blind": _blindness(comparison),
+        "broken": [{"cell": pair.base.name, "reason": pair.head.reason} for pair in comparison.pairs.broken],
+        "missing": [pair.base.name for pair in comparison.pairs.missing],
+        "notes": list(comparison.notes),
+        "provenance": wording.provenance(comparison),
+        "changes": [_as_plain(change) for change in comparison.changes],
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _as_plain(change: Change) -> dict[str, Any]:
+    group = change.group
+    scale: Callable[[float], float] = math.expm1 if group.relative else float
+    numbers = {
+        "base": change.base,
+        "head": change.head,
+        "change": scale(change.evidence.change),
+        "p_holm": change.p_value,
+        "noise_floor": scale(change.evidence.floor),
+        "threshold": scale(change.threshold),
+        "could_see": scale(change.could_see),
+    }
+    return {
+        **vars(group),
+        "relative": group.relative,
+        "level": change.level,
+        "name": change.name,
+        "method": change.method,
+        "iterations": change.settings[0].iterations if len(change.settings) == 1 else None,
+        **{name: number if math.isfinite(number) else None for name, number in numbers.items()},
+        "evidence": change.evidence.kind,
+        "verdict": change.verdict,
+        "why": change.why,
+    }
+
+
+def _cells_of(change: Change) -> tuple[str, ...]:
+    group = change.group
+    return (
+        group.name,
+        change.name,
+        wording.value(change.base, group.unit),
+        wording.value(change.head, group.unit),
+        wording.size(change.evidence.change, group),
+        wording.p(change),
+        wording.extent(change.threshold, group),
+        wording.extent(change.could_see, group),
+        f"{change.verdict}: {change.why}" if change.why else change.verdict,
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *([_safe(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _blindness(comparison: Comparison) -> list[str]:
+    return [one.blindness() for one in sensitivities(comparison) if one.blind]
+
+
+def _cells(comparison: Comparison) -> list[str]:
+    return [f"{pair.base.name}: {pair.head.status}: {pair.head.reason}" for pair in comparison.pairs.broken]
+
+
+def _paragraph(title: str, lines: list[str]) -> list[str]:
+    return [title, *(f"  {line}" for line in lines)]
+
+
+def _counts(comparison: Comparison) -> str:
+    names = (REGRESSION, IMPROVEMENT, NOISE, UNSHOWN, SAME, UNJUDGED, UNCOMPARED)
+    found = {name: len(comparison.with_verdict(name)) for name in names}
+    return ", ".join(f"{count} {name}" for name, count in found.items() if count)
+
+
+def _unjudged(comparison: Comparison) -> list[str]:
+    """One sentence for each reason why rows have no verdict."""
+    metrics: dict[tuple[str, str], dict[str, None]] = {}
+    for change in comparison.with_verdict(UNJUDGED, UNCOMPARED):
+        metrics.setdefault((change.verdict, change.why), {})[change.group.name] = None
+    return [f"{word.capitalize()}: {', '.join(names)} ({why})." for (word, why), names in metrics.items() if why]
+
+
+def _safe(text: str) -> str:
+    """Text that Markdown and GitHub take as it is: no HTML, no column, no mention."""
+    return html.escape(" ".join(text.split()), quote=False).replace("|", "\\|").replace("@", "&#64;")
+
+
+def _cut(text: str, longest: int) -> str:
+    """Whole lines from the start, and that the rest was cut."""
+    kept = text[: max(0, longest - len(CUT))]
+    return kept[: kept.rfind("\n")] + CUT

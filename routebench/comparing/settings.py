@@ -1,0 +1,232 @@
+"""A measurement that both folders have: one metric of one method in one setting, over its seeds."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routebench.comparing.cells import Cell, Side
+from routebench.comparing.pairs import Pair
+
+FloatArray = NDArray[np.float64]
+REPEATS = ("repeat", "round")
+"""Coordinates that number measurements of one and the same thing."""
+OTHER_ITERATIONS = "at other iterations"
+ABSOLUTE = ("%", "")
+"""Units in which a difference is a difference; in any other it is a ratio."""
+OF_THE_MACHINE = ("s", "ms", "us", "ns", "bytes", "flop/s", "bytes/s", "images", "images/s")
+"""Units of what compares on one machine only."""
+TIMES = ("s", "ms", "us", "ns")
+SPEEDS = ("peak_flops", "bandwidth")
+"""Metrics of the machine itself, measured beside each cell: never judged, but they tell whether it was as fast."""
+SAME_SPEED = math.log(1.25)
+"""Times of two cells are not compared if the machine's own speed differed by more than this, as a log ratio."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is pooled and judged together: one metric of one suite, preset, data set and split."""
+
+    suite: str
+    preset: str
+    data: str
+    metric: str
+    split: str
+    unit: str
+    higher_is_better: bool | None
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """`accuracy`, or `accuracy at other iterations`."""
+        split = f" ({self.split})" if self.split not in ("", "test") else ""
+        return f"{self.metric}{split}{' ' if self.note else ''}{self.note}"
+
+    @property
+    def relative(self) -> bool:
+        """Whether differences are ratios."""
+        return self.unit not in ABSOLUTE
+
+
+@dataclass
+class Setting:
+    """One metric of one method with one number of iterations, at one point of a protocol's own coordinates.
+
+    Args:
+        group: that it is judged in.
+        method: label, with the model where a method has several.
+        iterations: T, None where a method has none.
+        where: the other coordinates in words, such as `batch 32, part network`.
+        base, head: seed to (repeats,) values.
+        cells: seed to the pair that they come from.
+        obstacle: why the two are not compared; empty if they are.
+        right: seed to (2, n_test) whether BASE and HEAD have each test image right; empty where not kept.
+    """
+
+    group: Group
+    method: str
+    iterations: int | None
+    where: str
+    base: dict[int, FloatArray] = field(default_factory=dict)
+    head: dict[int, FloatArray] = field(default_factory=dict)
+    cells: dict[int, Pair] = field(default_factory=dict)
+    obstacle: str = ""
+    right: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """`dynamic T=3, batch 32`."""
+        steps = "" if self.iterations is None else f" T={self.iterations}"
+        return f"{self.method}{steps}{', ' if self.where else ''}{self.where}"
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds that both sides have."""
+        return sorted(self.base)
+
+    @property
+    def repeats(self) -> int:
+        """How many measurements of one thing each cell has at least; 1 if it has no repeats."""
+        return min(values.size for values in (*self.base.values(), *self.head.values()))
+
+    def leave_out(self, seed: int, why: str) -> None:
+        """Takes out a seed; without any left the setting is not compared."""
+        if len(self.base) == 1:
+            self.obstacle = why
+            return
+        for values in (self.base, self.head, self.cells, self.right):
+            values.pop(seed, None)
+
+    def change(self, seed: int) -> float:
+        """HEAD - BASE, means over repeats; the natural logarithm of HEAD / BASE where the group is relative."""
+        base, head = self.base[seed], self.head[seed]
+        if self.group.relative:
+            return float(np.log(head).mean() - np.log(base).mean())
+        return float(head.mean() - base.mean())
+
+
+def settings_of(pairs: Iterable[Pair], base: Side, head: Side) -> tuple[list[Setting], list[str]]:
+    """Every measurement that both have, and sentences on what only one of them has.
+
+    Points of training curves are left out: the last epoch's weights are what a metric on the test images tells about.
+    """
+    found: dict[tuple[object, ...], Setting] = {}
+    alone: dict[str, set[str]] = {"BASE": set(), "HEAD": set()}
+    for pair in pairs:
+        ours, theirs = _values(pair.base), _values(pair.head)
+        alone["BASE"] |= {spot[0] for spot in ours.keys() - theirs.keys()}
+        alone["HEAD"] |= {spot[0] for spot in theirs.keys() - ours.keys()}
+        for spot in (spot for spot in ours if spot in theirs):
+            _add(found, pair, spot, ours[spot], theirs[spot])
+    for setting in found.values():
+        _finish(setting, base, head)
+    _tell_networks_apart(found.values())
+    _refuse_disturbed(found.values())
+    notes = [f"Metrics only in {who}: {', '.join(sorted(names))}." for who, names in alone.items() if names]
+    return list(found.values()), notes
+
+
+Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
+"""Metric, split, test iterations, the protocol's own coordinates."""
+
+
+def _values(cell: Cell) -> dict[Spot, list[Mapping[str, Any]]]:
+    """The metrics of a cell by what they measure; several of one are repeats."""
+    found: dict[Spot, list[Mapping[str, Any]]] = {}
+    for metric in cell.metrics:
+        if metric.get("epoch") is None and metric["metric"] != "absent" and metric["value"] is not None:
+            own = tuple(sorted((key, value) for key, value in metric.get("where", {}).items() if key not in REPEATS))
+            spot = (metric["metric"], metric["split"], metric.get("test_iterations"), own)
+            found.setdefault(spot, []).append(metric)
+    return found
+
+
+def _add(
+    found: dict[tuple[object, ...], Setting],
+    pair: Pair,
+    spot: Spot,
+    base: list[Mapping[str, Any]],
+    head: list[Mapping[str, Any]],
+) -> None:
+    address, (metric, split, tested, own) = pair.address, spot
+    trained = address.iterations
+    note = OTHER_ITERATIONS if tested not in (None, trained) else ""
+    unit, higher = base[0]["unit"], base[0]["higher_is_better"]
+    group = Group(address.suite, address.preset, address.data, metric, split, unit, higher, note)
+    where = [f"{key} {value}" for key, value in own] + ([f"tested with T={tested}"] if note else [])
+    key = (group, address.method, address.params, trained, address.model, address.model_params, address.options, spot)
+    method = pair.base.label
+    setting = found.setdefault(key, Setting(group, method, trained, ", ".join(where)))
+    other = (head[0]["unit"], head[0]["higher_is_better"])
+    if other != (unit, higher):
+        setting.obstacle = f"unit or direction differs: {unit!r}, {higher} in BASE, {other[0]!r}, {other[1]} in HEAD"
+    of_machine = pair.machines and unit in OF_THE_MACHINE
+    setting.obstacle = setting.obstacle or pair.obstacle or (f"other machine: {pair.machines}" if of_machine else "")
+    setting.base[address.seed] = np.array([row["value"] for row in base], dtype=np.float64)
+    setting.head[address.seed] = np.array([row["value"] for row in head], dtype=np.float64)
+    setting.cells[address.seed] = pair
+
+
+def _finish(setting: Setting, base: Side, head: Side) -> None:
+    """Refuses values that no difference can be made of, and fetches the outcome per test image."""
+    values = np.concatenate([*setting.base.values(), *setting.head.values()])
+    if not np.isfinite(values).all():
+        setting.obstacle = setting.obstacle or "a value is not finite"
+    elif setting.group.relative and (values <= 0).any():
+        setting.obstacle = setting.obstacle or "a value is not positive, so that there is no ratio"
+    if setting.group.unit == "%" and not setting.group.note and not setting.obstacle:
+        found = {seed: _right(setting, seed, base, head) for seed in setting.seeds}
+        kept = {seed: right for seed, right in found.items() if right is not None}
+        if len(kept) == len(found) and len({right.shape for right in kept.values()}) == 1:
+            setting.right = kept
+
+
+def _right(setting: Setting, seed: int, base: Side, head: Side) -> NDArray[np.bool_] | None:
+    """Right or wrong per test image on both sides, if that is what the metric is the share of."""
+    pair = setting.cells[seed]
+    ours, theirs = base.correct(pair.base), head.correct(pair.head)
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        return None
+    told = ((ours, setting.base[seed]), (theirs, setting.head[seed]))
+    if any(abs(100 * right.mean() - values.mean()) > 1e-3 for right, values in told):
+        return None
+    return np.stack([ours, theirs]).astype(bool)
+
+
+def _tell_networks_apart(settings: Iterable[Setting]) -> None:
+    """Where one label stands for several networks of a group, the network goes into the name."""
+    settings = list(settings)
+    networks: dict[tuple[Group, str], set[str]] = {}
+    names = [(setting.group, setting.method) for setting in settings]
+    for setting, name in zip(settings, names, strict=True):
+        networks.setdefault(name, set()).add(_network(setting))
+    for setting, name in zip(settings, names, strict=True):
+        if len(networks[name]) > 1:
+            setting.method = f"{setting.method} ({_network(setting)})"
+
+
+def _network(setting: Setting) -> str:
+    address = next(iter(setting.cells.values())).address
+    return address.model if address.model_params == "{}" else f"{address.model} {address.model_params}"
+
+
+def _refuse_disturbed(settings: Iterable[Setting]) -> None:
+    """Takes out the times of cells beside which the machine itself was much faster or slower than on the other side."""
+    settings = list(settings)
+    speed = {
+        pair.base.key: setting.change(seed)
+        for setting in settings
+        if setting.group.metric == SPEEDS[0] and not setting.obstacle
+        for seed, pair in setting.cells.items()
+    }
+    for setting in settings:
+        if setting.group.unit in TIMES and not setting.obstacle:
+            for seed in setting.seeds:
+                change = speed.get(setting.cells[seed].base.key, 0.0)
+                if abs(change) > SAME_SPEED:
+                    setting.leave_out(
+                        seed, f"the machine itself ran at {100 * math.exp(change):.0f} % of its speed in BASE"
+                    )

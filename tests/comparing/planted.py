@@ -1,0 +1,133 @@
+"""Results folders with a known difference: the published records, written anew through the store after a change."""
+
+import copy
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from routebench.engine.store import Store
+
+ROOT = Path(__file__).parents[2]
+ACCURACY, COST = ROOT / "reports" / "accuracy-quick", ROOT / "reports" / "cost-quick"
+
+Record, Arrays = dict[str, Any], dict[str, np.ndarray]
+Edit = Callable[[Record, Arrays], None]
+
+
+@cache
+def _published(source: Path) -> tuple[dict[str, Any], str, dict[str, Arrays]]:
+    store = Store(source)
+    (plan,) = store.plans()
+    records = {cell["cell"]: store.record(cell["cell"]) for cell in plan["cells"]}
+    return plan, json.dumps(records), {key: store.arrays(key) for key in records}
+
+
+def write(
+    target: Path,
+    edit: Edit = lambda record, arrays: None,
+    *,
+    source: Path = ACCURACY,
+    keep: Callable[[Record], bool] = lambda record: True,
+    run: Callable[[Record], bool] = lambda record: True,
+    metrics: tuple[str, ...] = (),
+) -> Path:
+    """A folder with the published records after `edit`.
+
+    Args:
+        target: where.
+        edit: changes a record and its arrays in place.
+        source: published folder.
+        keep: which cells are planned.
+        run: which of them have a record.
+        metrics: that are kept; empty for all.
+    """
+    plan, records, arrays = _published(source)
+    store = Store(target)
+    store.prepare()
+    kept = {key: record for key, record in json.loads(records).items() if keep(record)}
+    for key, record in kept.items():
+        own = {name: values.copy() for name, values in arrays[key].items()}
+        if metrics:
+            record["metrics"] = [metric for metric in record["metrics"] if metric["metric"] in metrics]
+        edit(record, own)
+        if run(record):
+            store.write_record(record, {name: torch.from_numpy(values) for name, values in own.items()})
+    cells = [
+        {**cell, "identity": kept[cell["cell"]]["identity"]}
+        for cell in copy.deepcopy(plan["cells"])
+        if cell["cell"] in kept
+    ]
+    store.write_plan(plan["plan"], {**plan, "cells": cells})
+    return target
+
+
+def headline(record: Record) -> bool:
+    """T = 3 and methods without iterations: seven settings with three seeds."""
+    return record["identity"]["iterations"] in (None, 3)
+
+
+def set_correct(record: Record, arrays: Arrays, correct: np.ndarray) -> None:
+    """Other images right; the accuracy with the iterations trained with says so."""
+    arrays["correct"] = correct.astype(np.uint8)
+    for metric in record["metrics"]:
+        if metric["metric"] == "accuracy" and metric["test_iterations"] in (None, record["identity"]["iterations"]):
+            metric["value"] = 100 * float(correct.mean())
+
+
+def lose(images: int, method: str, rng: np.random.Generator) -> Edit:
+    """So many images that were right are wrong, other ones with each seed; a negative number: the other way round."""
+
+    def edit(record: Record, arrays: Arrays) -> None:
+        if record["identity"]["method"] == method:
+            correct = arrays["correct"].astype(bool)
+            flipped = rng.choice(np.flatnonzero(correct == (images > 0)), abs(images), replace=False)
+            correct[flipped] = images < 0
+            set_correct(record, arrays, correct)
+
+    return edit
+
+
+def trained_again(rng: np.random.Generator) -> Edit:
+    """Other weights of the same method, as a change of rounding gives them.
+
+    Which of the images that some seed has wrong are right is drawn anew, each with its share over seeds.
+    """
+    _, _, arrays = _published(ACCURACY)
+    records = json.loads(_published(ACCURACY)[1])
+    right: dict[tuple[str, int | None], list[np.ndarray]] = {}
+    for key, record in records.items():
+        right.setdefault((record["label"], record["identity"]["iterations"]), []).append(arrays[key]["correct"])
+    shares = {method: np.mean(rows, axis=0) for method, rows in right.items()}
+
+    def edit(record: Record, own: Arrays) -> None:
+        share = shares[record["label"], record["identity"]["iterations"]]
+        set_correct(record, own, rng.random(share.size) < share)
+
+    return edit
+
+
+def measured_again(rng: np.random.Generator, factor: float = 1.0, method: str = "") -> Edit:
+    """Every time again, as far from the mean of its two repeats as another one of the same cell was from its own.
+
+    A method is `factor` times as slow.
+    """
+
+    def edit(record: Record, arrays: Arrays) -> None:
+        times: dict[str, list[dict[str, Any]]] = {}
+        for metric in record["metrics"]:
+            if metric["metric"] in ("training_time", "inference_time"):
+                where = {key: value for key, value in metric["where"].items() if key != "repeat"}
+                times.setdefault(json.dumps([metric["metric"], where], sort_keys=True), []).append(metric)
+        pairs = [np.log([metric["value"] for metric in pair]) for pair in times.values()]
+        apart = np.array([one - other for one, other in pairs]) / np.sqrt(2)  # of one value from the truth
+        slower = factor if record["identity"]["method"] == method else 1.0
+        for pair, logs in zip(times.values(), pairs, strict=True):
+            for metric in pair:
+                metric["value"] = slower * float(np.exp(logs.mean() + rng.choice(apart) * rng.choice([-1, 1])))
+
+    return edit

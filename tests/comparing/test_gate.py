@@ -1,0 +1,308 @@
+"""Planted differences between folders of real records: what the gate has to catch, and what it has to let pass."""
+
+import numpy as np
+import pytest
+
+from routebench.comparing.comparison import (
+    ALL,
+    IMPROVEMENT,
+    METHOD,
+    NOISE,
+    REGRESSION,
+    SAME,
+    SETTING,
+    UNCOMPARED,
+    UNJUDGED,
+    Wishes,
+    compare_folders,
+)
+from routebench.comparing.tolerances import Tolerance
+from routebench.errors import UserError
+from tests.comparing.planted import COST, headline, lose, measured_again, set_correct, trained_again, write
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("published") / "accuracy", keep=headline)
+
+
+TIMES = ("training_time", "inference_time", "peak_flops")
+
+
+def few_costs(record):
+    """Six cells: dynamic with five T, and em with one."""
+    return record["identity"]["method"] == "dynamic" or few_em(record)
+
+
+def few_em(record):
+    return record["identity"]["method"] == "em" and record["identity"]["iterations"] == 3
+
+
+def unchanged(record, arrays):
+    """As published."""
+
+
+def write_costs(target, edit, metrics=TIMES):
+    return write(target, edit, source=COST, keep=few_costs, metrics=metrics)
+
+
+def found(comparison, verdict):
+    return {(change.group.name, change.method) for change in comparison.with_verdict(verdict)}
+
+
+def test_a_folder_is_the_same_as_itself(published):
+    comparison = compare_folders(published, published, Wishes())
+    assert {change.verdict for change in comparison.changes} == {SAME, UNJUDGED}
+    assert comparison.exit_code == 0
+
+
+def test_one_point_of_accuracy_lost_is_a_regression(published, tmp_path, fixed_rng):
+    head = write(tmp_path / "head", lose(10, "dynamic", fixed_rng), keep=headline)
+    comparison = compare_folders(published, head, Wishes())
+    assert comparison.exit_code == 1
+    (change,) = [row for row in comparison.with_verdict(REGRESSION) if row.level == SETTING]
+    assert (change.group.name, change.name) == ("accuracy", "dynamic T=3")
+    assert change.evidence.change == pytest.approx(-1.0)
+    assert change.could_see < 1.0
+
+
+def test_one_point_of_accuracy_gained_is_an_improvement(published, tmp_path, fixed_rng):
+    head = write(tmp_path / "head", lose(-10, "dynamic", fixed_rng), keep=headline)
+    comparison = compare_folders(published, head, Wishes())
+    assert comparison.exit_code == 0
+    assert ("accuracy", "dynamic") in found(comparison, IMPROVEMENT)
+
+
+def test_a_tolerance_of_a_point_and_a_half_lets_one_point_pass(published, tmp_path, fixed_rng):
+    head = write(tmp_path / "head", lose(10, "dynamic", fixed_rng), keep=headline)
+    comparison = compare_folders(published, head, Wishes(tolerances={"accuracy": Tolerance(1.5, percent=False)}))
+    assert comparison.exit_code == 0
+    assert ("accuracy", "dynamic") in found(comparison, NOISE)
+
+
+def test_two_images_are_no_regression(published, tmp_path, fixed_rng):
+    comparison = compare_folders(
+        published, write(tmp_path / "head", lose(2, "dynamic", fixed_rng), keep=headline), Wishes()
+    )
+    assert comparison.exit_code == 0
+
+
+def test_a_point_lost_by_every_method_is_seen_though_all_weights_are_others(tmp_path):
+    rng = np.random.default_rng(3)
+    again, methods = trained_again(rng), ("dynamic", "em", "inverted-attention", "uniform", "random", "none", "cnn")
+
+    def worse(record, arrays):
+        again(record, arrays)
+        for method in methods:
+            lose(10, method, rng)(record, arrays)
+
+    base = write(tmp_path / "base", trained_again(rng), keep=headline)
+    comparison = compare_folders(base, write(tmp_path / "head", worse, keep=headline), Wishes())
+    assert ("accuracy", ALL) in found(comparison, REGRESSION)
+
+
+@pytest.mark.parametrize("draw", range(10))
+def test_the_same_methods_with_other_weights_pass(tmp_path, draw):
+    rng = np.random.default_rng(draw)
+    base, head = (write(tmp_path / name, trained_again(rng), keep=headline) for name in ("base", "head"))
+    comparison = compare_folders(base, head, Wishes(metrics=("accuracy",)))
+    assert comparison.exit_code == 0
+    assert not comparison.with_verdict(REGRESSION, IMPROVEMENT)
+    assert any(change.evidence.change for change in comparison.changes)
+
+
+@pytest.mark.parametrize("draw", range(10))
+def test_times_measured_again_pass(tmp_path, draw):
+    rng = np.random.default_rng(draw)
+    base, head = (write(tmp_path / name, measured_again(rng), source=COST, keep=few_costs) for name in ("base", "head"))
+    comparison = compare_folders(base, head, Wishes(metrics=("training_time",)))
+    assert comparison.exit_code == 0
+    assert not comparison.with_verdict(REGRESSION, IMPROVEMENT)
+
+
+@pytest.mark.parametrize(("factor", "verdict", "code"), [(1.2, REGRESSION, 1), (1 / 1.2, IMPROVEMENT, 0)])
+def test_a_fifth_more_or_less_time_is_seen(tmp_path, factor, verdict, code):
+    rng = np.random.default_rng(0)
+    base = write_costs(tmp_path / "base", measured_again(rng))
+    head = write_costs(tmp_path / "head", measured_again(rng, factor, "dynamic"))
+    comparison = compare_folders(base, head, Wishes())
+    assert comparison.exit_code == code
+    (training, inference) = [row for row in comparison.changes if (row.level, row.method) == (METHOD, "dynamic")]
+    assert {training.verdict, inference.verdict} == {verdict}
+    assert np.exp(training.evidence.change) == pytest.approx(factor, rel=0.05)
+    assert training.threshold < abs(np.log(1.2))
+
+
+def test_more_arithmetic_is_a_regression_without_any_test(tmp_path):
+    def more(record, arrays):
+        for metric in record["metrics"]:
+            if metric["metric"] == "training_flops" and record["identity"]["method"] == "em":
+                metric["value"] *= 1.01
+
+    base, head = (
+        write_costs(tmp_path / "base", unchanged, (*TIMES, "training_flops")),
+        write_costs(tmp_path / "head", more, ("training_flops",)),
+    )
+    comparison = compare_folders(base, head, Wishes(metrics=("training_flops",)))
+    assert found(comparison, REGRESSION) >= {("training_flops", "em")}
+    accepted = Wishes(metrics=("training_flops",), tolerances={"training_flops": Tolerance(2, percent=True)})
+    assert compare_folders(base, head, accepted).exit_code == 0
+
+
+def test_a_metric_without_direction_is_shown_and_never_judged(published, tmp_path):
+    def larger(record, arrays):
+        for metric in record["metrics"]:
+            if metric["metric"] == "parameters":
+                metric["value"] *= 2
+
+    comparison = compare_folders(
+        published, write(tmp_path / "head", larger, keep=headline), Wishes(metrics=("parameters",))
+    )
+    assert {change.verdict for change in comparison.changes} == {UNJUDGED}
+    assert all(np.exp(change.evidence.change) == pytest.approx(2) for change in comparison.changes)
+    assert comparison.exit_code == 4
+
+
+def test_seconds_of_training_are_judged_only_against_a_tolerance(published, tmp_path):
+    def slower(record, arrays):
+        for metric in record["metrics"]:
+            if metric["metric"] == "fit_seconds":
+                metric["value"] *= 2 + 0.001 * record["identity"]["seed"]
+
+    head = write(tmp_path / "head", slower, keep=headline)
+    assert compare_folders(published, head, Wishes(metrics=("fit_seconds",))).exit_code == 4
+    tolerances = {"fit_seconds": Tolerance(20, percent=True)}
+    assert compare_folders(published, head, Wishes(metrics=("fit_seconds",), tolerances=tolerances)).exit_code == 1
+
+
+def test_a_cell_that_newly_fails_is_a_regression_and_is_named(published, tmp_path):
+    def fails(record, arrays):
+        if (record["label"], record["identity"]["seed"]) == ("dynamic", 1):
+            record.update(status="diverged", reason="the loss was not finite at step 41", metrics=[])
+            arrays.clear()
+
+    comparison = compare_folders(published, write(tmp_path / "head", fails, keep=headline), Wishes())
+    (pair,) = comparison.pairs.broken
+    assert (pair.base.name, pair.head.status) == ("dynamic T=3 seed 1", "diverged")
+    assert comparison.exit_code == 1
+    assert compare_folders(published, tmp_path / "head", Wishes(methods=("em",))).exit_code == 0
+    assert compare_folders(tmp_path / "head", published, Wishes()).exit_code == 0  # mended
+
+
+def test_a_cell_that_head_has_not_run_is_told_by_an_exit_code_of_its_own(published, tmp_path):
+    head = write(tmp_path / "head", keep=headline, run=lambda record: record["label"] != "cnn")
+    comparison = compare_folders(published, head, Wishes())
+    assert comparison.exit_code == 3
+    assert {pair.base.label for pair in comparison.pairs.missing} == {"cnn"}
+
+
+def test_times_of_another_machine_are_not_compared_and_accuracy_is(published, tmp_path):
+    def elsewhere(record, arrays):
+        record["provenance"]["processor"] = "Another CPU, 64 cores"
+
+    head = write(tmp_path / "head", elsewhere, keep=headline)
+    comparison = compare_folders(published, head, Wishes())
+    assert {row.verdict for row in comparison.changes if row.group.metric == "fit_seconds"} == {UNCOMPARED}
+    assert {row.verdict for row in comparison.changes if row.group.metric == "accuracy"} == {SAME}
+    assert any("Another CPU" in note for note in comparison.notes)
+
+
+def test_times_of_a_machine_that_was_itself_slower_are_not_compared(tmp_path):
+    def slower(record, arrays):
+        for metric in record["metrics"]:
+            metric["value"] *= {"peak_flops": 0.7, "training_time": 1.4, "inference_time": 1.4}.get(metric["metric"], 1)
+
+    base, head = (
+        write_costs(tmp_path / "base", unchanged, (*TIMES, "training_flops")),
+        write_costs(tmp_path / "head", slower),
+    )
+    comparison = compare_folders(base, head, Wishes(metrics=("training_time",)))
+    assert {change.verdict for change in comparison.changes} == {UNCOMPARED}
+    assert comparison.exit_code == 4
+
+
+@pytest.mark.parametrize("fact", ["suite_version", "data_fingerprint"])
+def test_other_data_and_other_suite_versions_are_not_compared(published, tmp_path, fact):
+    head = write(tmp_path / "head", lambda record, arrays: record["identity"].update({fact: "other"}), keep=headline)
+    comparison = compare_folders(published, head, Wishes())
+    assert {row.verdict for row in comparison.changes if row.group.higher_is_better is not None} == {UNCOMPARED}
+    assert any(fact.replace("_", " ") in note for note in comparison.notes)
+    assert comparison.exit_code == 4
+
+
+def test_other_options_are_named(published, tmp_path):
+    def other(record, arrays):
+        record["identity"]["options"] = {"test_iterations": [1, 2]}
+
+    comparison = compare_folders(published, write(tmp_path / "head", other, keep=headline), Wishes())
+    assert any("options differ: test_iterations [1, 2, 3, 4, 5] → [1, 2]" in note for note in comparison.notes)
+    assert comparison.exit_code == 4
+
+
+def test_another_recipe_is_compared_and_told(published, tmp_path):
+    head = write(
+        tmp_path / "head", lambda record, arrays: record["identity"]["training"].update(epochs=9), keep=headline
+    )
+    comparison = compare_folders(published, head, Wishes())
+    assert any("epochs 6 → 9" in note for note in comparison.notes)
+    assert {row.verdict for row in comparison.changes if row.group.metric == "accuracy"} == {SAME}
+
+
+def test_code_and_commit_do_not_have_to_agree(published, tmp_path):
+    def newer(record, arrays):
+        record["identity"]["source"] = "feedfacecafebeef"
+        record["provenance"]["commit"] = "1" * 40
+
+    comparison = compare_folders(published, write(tmp_path / "head", newer, keep=headline), Wishes())
+    assert len(comparison.pairs.measured) == 21
+    assert comparison.notes == ()
+
+
+def test_one_seed_is_tested_by_image(tmp_path, fixed_rng):
+    def one(record):
+        return headline(record) and record["identity"]["seed"] == 0
+
+    base = write(tmp_path / "base", keep=one)
+    many = compare_folders(base, write(tmp_path / "many", lose(15, "em", fixed_rng), keep=one), Wishes())
+    few = compare_folders(base, write(tmp_path / "few", lose(3, "em", fixed_rng), keep=one), Wishes())
+    assert (many.exit_code, few.exit_code) == (1, 0)
+
+
+def test_correctness_that_does_not_belong_to_the_metric_is_not_used(tmp_path):
+    def other(record, arrays):
+        arrays["correct"] = 1 - arrays["correct"]
+
+    base, head = write(tmp_path / "base", other, keep=headline), write(tmp_path / "head", other, keep=headline)
+    kinds = {change.evidence.kind for change in compare_folders(base, head, Wishes(metrics=("accuracy",))).changes}
+    assert kinds == {"seeds"}
+
+
+@pytest.mark.parametrize(
+    ("wishes", "told"),
+    [
+        (Wishes(metrics=("acuracy",)), "unknown metric 'acuracy'; did you mean 'accuracy'"),
+        (Wishes(methods=("dynamics",)), "unknown method 'dynamics'; did you mean 'dynamic'"),
+        (Wishes(tolerances={"los": Tolerance(1, percent=False)}), "unknown metric 'los'; did you mean 'loss'"),
+    ],
+)
+def test_a_wish_for_what_was_not_measured_is_answered_with_the_nearest(published, wishes, told):
+    with pytest.raises(UserError, match=told):
+        compare_folders(published, published, wishes)
+
+
+def test_nothing_in_common_is_one_line(published, tmp_path):
+    with pytest.raises(UserError, match=r"nothing in common: .* holds accuracy quick on mnist5k, .* holds cost quick"):
+        compare_folders(published, write_costs(tmp_path / "head", unchanged), Wishes())
+
+
+def test_flips_that_cancel_are_no_change(published, tmp_path, fixed_rng):
+    """As many images right anew as wrong anew: the accuracy is the same, and nothing is said."""
+
+    def both(record, arrays):
+        correct = arrays["correct"].astype(bool)
+        flipped = [fixed_rng.choice(np.flatnonzero(correct == state), 10, replace=False) for state in (True, False)]
+        correct[np.concatenate(flipped)] ^= True
+        set_correct(record, arrays, correct)
+
+    comparison = compare_folders(published, write(tmp_path / "head", both, keep=headline), Wishes())
+    assert not comparison.with_verdict(REGRESSION, IMPROVEMENT)
