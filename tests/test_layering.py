@@ -35,7 +35,10 @@ ARROWS = {
     "analysis": "engine published statistics",
     "analyses": "analysis published statistics",
     "report": "analysis statistics",
-    "commands": "__init__ analysis catalogue engine quantities report routing statistics",  # `__init__`: the version
+    "comparing": "analysis engine statistics",
+    "conformance": "capsules claims kernels ops routing",
+    "export": "analysis engine report statistics",
+    "commands": "__init__ analysis catalogue comparing conformance engine export quantities report routing statistics",
     "cli": "__init__ commands",
     "__main__": "cli",
 }

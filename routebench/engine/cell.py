@@ -14,7 +14,7 @@ import torch
 from routebench import kernels
 from routebench.engine.fits import StoreContext
 from routebench.engine.plan import Cell, set_params
-from routebench.engine.store import Store
+from routebench.engine.store import Store, StoreFull
 from routebench.errors import Diverged, PluginError, UserError
 from routebench.protocols.base import Measurement
 from routebench.registry import protocols
@@ -39,6 +39,8 @@ def run_cell(
     try:
         with kernels.noting() as used:
             found = _measure(cell, context)
+    except StoreFull:  # no record could be written either: the suite ends
+        raise
     except Diverged as error:
         status, reason = "diverged", f"{error} of training"
     except (MemoryError, torch.OutOfMemoryError) as error:

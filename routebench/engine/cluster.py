@@ -1,5 +1,6 @@
 """Runs cells on the machines of a Ray cluster, from a results folder that all of them see."""
 
+import hashlib
 import logging
 import os
 import socket
@@ -11,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from routebench.catalogue import code_hash
 from routebench.engine.ends import End, record_end
 from routebench.engine.plan import Cell
 from routebench.engine.provenance import provenance
@@ -158,6 +158,15 @@ def _nobody(address: str, told: str) -> UserError:
     )
 
 
+def code_hash() -> str:
+    """Of every file of routebench on this machine."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for file in sorted(file for suffix in ("py", "cpp") for file in package.rglob(f"*.{suffix}")):
+        digest.update(f"{file.relative_to(package)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
 def _look(token: str) -> tuple[bool, str]:
     """On another machine: whether a file is there, and which code."""
     return Path(token).exists(), code_hash()
@@ -165,7 +174,7 @@ def _look(token: str) -> tuple[bool, str]:
 
 def _run_cell(cell: Cell, path: str, setting: Setting) -> Record | None:
     """On another machine: one cell, in a process of its own there, so that limits and crashes are as on one machine."""
-    origin = {**provenance(setting.device, str(setting.origin["command"])), **setting.origin}
+    origin = {**provenance(setting.device, str(setting.origin["command"]), setting.plugins), **setting.origin}
     here = replace(setting, origin=origin, isolate=True, jobs=1)
     queue = Queue([cell])
     for _, record in run_in_processes(queue, Store(path), here, Listener(), await_held=False):

@@ -165,7 +165,7 @@ def write_plan(plan: Plan, store: Store) -> None:
         "command": command_line(),
         "cells": cells,
     }
-    latest = store.plans()
+    latest = store.plan_heads()
     if latest and latest[-1]["plan"].rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]:
         return  # the same plan again: an interrupted run goes on
     store.write_plan(name, content)
@@ -178,5 +178,5 @@ def run(queue: Queue, store: Store, setting: Setting, listener: Listener) -> lis
     origin: dict[str, Any] = {"command": command_line(), **how, **limits}
     if setting.executor == "local":  # on a cluster, the machine that runs a cell tells of itself
         prepare_torch(setting)  # before provenance tells of it
-        origin = {**provenance(setting.device, command_line()), **origin}
+        origin = {**provenance(setting.device, command_line(), setting.plugins), **origin}
     return execute(queue, store, replace(setting, origin=origin), listener)
