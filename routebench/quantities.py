@@ -18,7 +18,8 @@ def seconds(text: str) -> float:
     total, place = 0.0, 0
     while (found := PART.match(text, place)) is not None:
         number, unit = found.groups()
-        if (unit or "s") not in SECONDS or (not unit and found.end() < len(text)):
+        is_alone = place == 0 and found.end() == len(text)
+        if unit not in SECONDS and not (unit == "" and is_alone):
             break
         total += float(number) * SECONDS[unit or "s"]
         place = found.end()

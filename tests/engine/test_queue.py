@@ -1,0 +1,111 @@
+"""Which cell is next, how long it will take, and when no more is begun."""
+
+import pytest
+
+from routebench.engine.plan import Choices, plan
+from routebench.engine.queue import Queue, most_informative_first
+from routebench.engine.suite import load_suite
+from routebench.engine.times import Times
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def names(cells):
+    return [(cell.label, cell.identity["iterations"], cell.identity["seed"]) for cell in cells]
+
+
+def test_every_method_once_before_any_twice(parts, suite_file):
+    made = plan(load_suite(str(suite_file(seeds=2))), "quick", Choices())
+    first = [("dynamic", 2, 0), ("uniform", None, 0), ("random", None, 0)]  # dynamic's default is 3: 2 is the nearest
+    then = [("dynamic", 2, 1), ("uniform", None, 1), ("random", None, 1)]
+    assert names(most_informative_first(reversed(made.cells)))[:3] == [first[0], *reversed(first[1:])]
+    assert names(most_informative_first(made.cells)) == [*first, *then, ("dynamic", 1, 0), ("dynamic", 1, 1)]
+
+
+def test_expected_time_is_that_of_the_nearest_kind(made):
+    times = Times()
+    cells = dict(zip(names(made.cells), made.cells, strict=True))
+    one, two, other = cells["dynamic", 1, 0], cells["dynamic", 1, 1], cells["dynamic", 2, 0]
+    assert times.expected(one.identity) is None
+    assert times.total([one.identity]) is None
+    times.add(one.identity, 10.0)
+    assert times.expected(two.identity) == 10.0  # another seed
+    assert times.expected(other.identity) == 10.0  # another number of iterations, for want of better
+    times.add(other.identity, 30.0)
+    assert times.expected(two.identity) == 10.0
+    assert times.expected(cells["uniform", None, 0].identity) == 20.0  # the mean of other methods
+    assert times.total([two.identity, other.identity]) == 40.0
+
+
+def queue_of(made, budget, seconds):
+    clock, times = Clock(), Times()
+    for cell in made.cells:
+        times.add(cell.identity, seconds(cell))
+    return Queue(made.cells, times, budget, clock), clock
+
+
+def test_a_budget_begins_nothing_that_would_end_too_late(made):
+    queue, clock = queue_of(made, 25.0, lambda _: 10.0)
+    assert len(queue.within_budget(1)) == 2
+    assert len(queue.within_budget(2)) == 4
+    taken = []
+    while (cell := queue.take()) is not None:
+        taken.append(cell)
+        clock.now += 10.0
+    assert taken == list(made.cells[:2])
+    assert queue.left == list(made.cells[2:])
+
+
+def test_a_cell_that_does_not_fit_is_passed_over_for_one_that_does(made):
+    queue, _ = queue_of(made, 5.0, lambda cell: 10.0 if cell.identity["method"] == "dynamic" else 1.0)
+    assert queue.take().label != "dynamic"
+
+
+def test_a_cell_of_unknown_length_is_begun_while_there_is_time(made):
+    clock = Clock()
+    queue = Queue(made.cells, Times(), 5.0, clock)
+    assert queue.take() == made.cells[0]
+    clock.now = 5.0
+    assert queue.take() is None
+
+
+def test_a_queue_learns_from_records(made):
+    queue = Queue(made.cells, Times(), 100.0, Clock())
+    cell = queue.take()
+    queue.learn({"status": "failed", "identity": cell.identity, "provenance": {"seconds": 1.0}})
+    assert not queue.times
+    queue.learn({"status": "ok", "identity": cell.identity, "provenance": {"seconds": 7.0}})
+    assert queue.times.expected(cell.identity) == 7.0
+
+
+def test_without_a_budget_everything_is_taken_and_what_is_put_back_comes_last(made):
+    queue = Queue(made.cells)
+    first = queue.take()
+    queue.put_back([first])
+    taken = []
+    while (cell := queue.take()) is not None:
+        taken.append(cell)
+    assert taken == [*made.cells[1:], first]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_budget_of_a_suite_says_what_it_left(program, suite_file, tmp_path, parts, jobs):
+    file = suite_file(more="seconds = 0.6")
+    command = ("suite", file, "--plugin", parts, "--jobs", jobs, "--results", tmp_path / "r", "--budget")
+    done = program(*command, "1s")
+    assert done.returncode == 0, done.stderr
+    assert "the budget left" in done.stdout
+    count = len(list((tmp_path / "r" / "records").glob("*.json")))
+    assert 0 < count < 8
+    listed = program(*command, "1h", "--dry-run")
+    assert f"{count} cached, 0 failed, {8 - count} to do; about" in listed.stdout
+    resumed = program(*command, "1h")
+    assert "the budget left" not in resumed.stdout
+    assert len(list((tmp_path / "r" / "records").glob("*.json"))) == 8
