@@ -1,5 +1,6 @@
 """The results in `reports/` can be read by the version that they travel with, and nothing in them is missing."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,14 @@ def test_published_results_are_whole(folder):
     assert set(part.planned["status"]) == {"ok"}
     assert set(results["cell"]) == set(part.planned["cell"])
     assert not results["dirty"].any()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_published_results_name_no_folder_of_the_machine_that_made_them(folder):
+    files = [file for suffix in ("json", "html", "csv", "svg") for file in folder.rglob(f"*.{suffix}")]
+    assert files
+    told = [file.name for file in files if re.search(r"(?<![\w.])/(tmp|home|root|Users|work)/", file.read_text())]
+    assert told == []
 
 
 def test_a_report_is_published():
