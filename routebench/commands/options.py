@@ -1,9 +1,13 @@
 """What several commands take, and how they print."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+
+from routebench.errors import UserError
+from routebench.quantities import seconds, size
 
 SOME_FAILED, NOTHING_MEASURED, INTERRUPTED = 3, 4, 130
 PIPE_WIDTH = 200
@@ -18,6 +22,28 @@ device = click.option(
     show_default=True,
     help="Where networks run.",
 )
+
+
+class Quantity(click.ParamType[float]):
+    """A number with a unit.
+
+    Args:
+        name: what it is, in help.
+        read: from what is typed to the number; raises `UserError`.
+    """
+
+    def __init__(self, name: str, read: Callable[[str], float]):
+        self.name, self.read = name, read
+
+    def convert(self, value: Any, _option: click.Parameter | None, _context: click.Context | None) -> Any:
+        """The number; an error names the option."""
+        try:
+            return self.read(value) if isinstance(value, str) else value
+        except UserError as error:
+            self.fail(str(error), _option, _context)
+
+
+TIME, SIZE = Quantity("time", seconds), Quantity("size", size)
 
 
 def _with_environment(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,14 +10,14 @@ import click
 from routebench.commands import options
 from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED, device, say
 from routebench.errors import PluginError, UserError
-from routebench.quantities import spoken
 
 if TYPE_CHECKING:
-    from routebench.engine.plan import Cell, Plan
+    from routebench.engine.plan import Plan
     from routebench.engine.queue import Queue
-    from routebench.engine.session import Standing
     from routebench.engine.setting import Setting
+    from routebench.engine.standing import Standing
     from routebench.engine.store import Store
+    from routebench.engine.suite import Suite
 
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
@@ -63,12 +63,12 @@ BACKENDS = ("auto", "reference", "fused", "triton")
 )
 @click.option("--isolate", is_flag=True, help="Give every cell a process of its own, even where one runs at a time.")
 @click.option(
-    "--time-limit", metavar="TIME", help="Stop a cell that takes longer, such as 30m; it becomes a `timeout`."
+    "--time-limit", type=options.TIME, help="Stop a cell that takes longer, such as 30m; it becomes a `timeout`."
 )
 @click.option(
-    "--memory-limit", metavar="SIZE", help="Stop a cell that takes more memory, such as 4GB; it becomes an `oom`."
+    "--memory-limit", type=options.SIZE, help="Stop a cell that takes more memory, such as 4GB; it becomes an `oom`."
 )
-@click.option("--budget", metavar="TIME", help="Begin no cell that would end later than this from now, such as 20m.")
+@click.option("--budget", type=options.TIME, help="Begin no cell that would end later than this from now, such as 20m.")
 @click.option(
     "--executor",
     type=click.Choice(["local", "ray"]),
@@ -100,9 +100,9 @@ def command(  # noqa: PLR0917  # click passes them by name
     plugins: tuple[str, ...],
     threads: int | None,
     isolate: bool,
-    time_limit: str | None,
-    memory_limit: str | None,
-    budget: str | None,
+    time_limit: float | None,
+    memory_limit: int | None,
+    budget: float | None,
     executor: str,
     address: str,
     gpus_per_cell: float | None,
@@ -114,35 +114,28 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     from routebench.engine.plan import Choices, plan
     from routebench.engine.queue import Queue
-    from routebench.engine.session import standing
+    from routebench.engine.session import choose_setting
+    from routebench.engine.standing import listing, standing
     from routebench.engine.store import Store
-    from routebench.engine.suite import load_suite
-    from routebench.quantities import seconds, size
     from routebench.routing.spec import parse
 
-    limits: dict[str, Any] = {
-        "isolate": isolate,
-        "time_limit": None if time_limit is None else seconds(time_limit),
-        "memory_limit": None if memory_limit is None else size(memory_limit),
-    }
-    until = None if budget is None else seconds(budget)
     plugins, added, broken = _load(plugins, name)
     choices = Choices(tuple(parse(text) for text in methods), added, broken, data, seeds, backend)
-    try:
-        suite = load_suite(name)
-    except UserError as error:  # the suite may lie in a folder that did not import
-        raise UserError("; ".join([str(error), *broken.values()])) from error
-    made = plan(suite, preset, choices)
+    made = plan(_suite(name, broken), preset, choices)
     store = Store(results)
     store.check_schema()
     known = standing(made, store, only=cells)
-    where: dict[str, Any] = {"executor": executor, "address": address, "gpus": gpus_per_cell, "device": device}
-    setting = _setting(made, len(known.to_do), jobs=jobs, threads=threads, backend=backend, **where)
+    setting = choose_setting(
+        made, len(known.to_do), executor=executor, address=address, gpus=gpus_per_cell, device=device,
+        backend=backend, jobs=jobs, threads=threads,
+    )  # fmt: skip
+    limits: dict[str, Any] = {"isolate": isolate, "time_limit": time_limit, "memory_limit": memory_limit}
     setting = replace(setting, plugins=plugins, **limits)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    queue = Queue(known.to_do, known.times, until)
+    queue = Queue(known.to_do, known.times, budget)
     if dry_run:
-        show_standing(console, made, known, queue, setting.jobs)
+        for line in listing(made, known, queue, setting.jobs):
+            say(console, line)
         return
     store.prepare()
     records = _run(console, made, known, queue, store=store, setting=setting)
@@ -150,30 +143,13 @@ def command(  # noqa: PLR0917  # click passes them by name
     _exit(console, made, known, records)
 
 
-def _setting(
-    made: "Plan",
-    cells: int,
-    *,
-    executor: str,
-    address: str,
-    gpus: float | None,
-    device: str,
-    backend: str,
-    jobs: int | None,
-    threads: int | None,
-) -> "Setting":
-    """Where and how many at a time; refuses what cannot be."""
-    from routebench.engine import session
-    from routebench.engine.setting import Setting
+def _suite(name: str, broken: dict[str, str]) -> "Suite":
+    from routebench.engine.suite import load_suite
 
-    if executor == "local":
-        chosen = session.choose_device(device)
-        count, share = session.choose_jobs(jobs, chosen, cells, alone=made.is_alone)
-        return Setting(chosen, count, threads or share, backend=session.choose_backend(backend, chosen))
-    gpus = float(device == "cuda") if gpus is None else gpus
-    count = session.choose_on_cluster(address, jobs, threads or 1, gpus, alone=made.is_alone)
-    chosen = "cuda" if gpus else "cpu"
-    return Setting(chosen, count, threads or 1, backend=backend, executor=executor, address=address, gpus=gpus)
+    try:
+        return load_suite(name)
+    except UserError as error:  # the suite may lie in a folder that did not import
+        raise UserError("; ".join([str(error), *broken.values()])) from error
 
 
 def _load(plugins: tuple[str, ...], suite: str) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
@@ -194,46 +170,16 @@ def _load(plugins: tuple[str, ...], suite: str) -> tuple[tuple[str, ...], tuple[
     return tuple(spec for spec in plugins if spec not in broken), tuple(added), broken
 
 
-def show_standing(console: Any, made: "Plan", known: "Standing", queue: "Queue", jobs: int) -> None:
-    """Lists cells in the order in which they would run, with the seconds that they are expected to take."""
-    for cell in known.cached:
-        say(console, f" cached  {cell.key}          {cell}")
-    to_do, times = list(queue.left), queue.times
-    for cell in to_do:
-        seconds, reason = times.expected(cell.identity), known.reasons.get(cell.key)
-        takes = "      ?" if seconds is None else f"{seconds:5.0f} s"
-        say(
-            console,
-            f"{'failed' if reason else 'to do':>7}  {cell.key} {takes}  {cell}{f'  ({reason})' if reason else ''}",
-        )
-    counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
-    say(console, f"{len(made.cells)} cells: {counts}{_expected(queue, to_do, jobs)}")
-    begun = queue.within_budget(jobs)
-    if len(begun) < len(to_do):
-        say(
-            console,
-            f"the budget is expected to allow {len(begun)} of them, the first {len(begun)} of the list that fit",
-        )
-
-
-def _expected(queue: "Queue", to_do: "list[Cell]", jobs: int) -> str:
-    """`; about 3 min, 2 at a time`; nothing where nothing is to be done."""
-    if not to_do:
-        return ""
-    total = queue.times.total([cell.identity for cell in to_do])
-    at_a_time = f"{jobs} at a time"
-    return f"; {at_a_time}, for a time not known yet" if total is None else f"; {spoken(total / jobs)}, {at_a_time}"
-
-
 def _run(
     console: Any, made: "Plan", known: "Standing", queue: "Queue", *, store: "Store", setting: "Setting"
 ) -> list[dict[str, Any]]:
     from routebench.engine.progress import Display
     from routebench.engine.session import run, write_plan
+    from routebench.engine.standing import time_ahead
 
     write_plan(made, store)
     to_do = list(queue.left)
-    where = f"{setting.device}{_expected(queue, to_do, setting.jobs)}" if to_do else "nothing to run"
+    where = f"{setting.device}{time_ahead(queue, setting.jobs)}" if to_do else "nothing to run"
     say(
         console,
         f"{made.suite.name}, preset {made.preset.name}, {made.preset.data}: {len(made.cells)} cells, "
@@ -271,6 +217,8 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
 
 def _exit(console: Any, made: "Plan", known: "Standing", records: list[dict[str, Any]]) -> None:
     failed = [record for record in records if record["status"] != "ok"]
+    if not records and not known.cached:
+        sys.exit(NOTHING_MEASURED)
     if not failed:
         return
     say(console, f"{len(failed)} of {len(made.cells)} cells have no result; the same command tries them again")

@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,68 +11,51 @@ import torch
 from routebench import kernels
 from routebench.engine.cluster import Cluster
 from routebench.engine.execute import execute
-from routebench.engine.plan import Cell, Plan, digest, set_params
+from routebench.engine.plan import Plan, digest, set_params
 from routebench.engine.provenance import command_line, provenance
-from routebench.engine.queue import Queue, most_informative_first
+from routebench.engine.queue import Queue
 from routebench.engine.setting import Listener, Record, Setting, prepare_torch
 from routebench.engine.store import Store
-from routebench.engine.times import Times
 from routebench.errors import UserError
 from routebench.routing.spec import compact
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What a results folder knows of a plan's cells.
+def choose_setting(
+    plan: Plan,
+    cells: int,
+    *,
+    executor: str,
+    address: str,
+    gpus: float | None,
+    device: str,
+    backend: str,
+    jobs: int | None,
+    threads: int | None,
+) -> Setting:
+    """Where cells run, and how many at a time.
 
     Args:
-        cached: cells that have a result.
-        failed: cells whose last run left none; they are run again.
-        missing: cells that were never finished.
-        times: how long finished cells took.
-        reasons: why failed cells left no result, by key.
-    """
-
-    cached: list[Cell] = field(default_factory=list)
-    failed: list[Cell] = field(default_factory=list)
-    missing: list[Cell] = field(default_factory=list)
-    times: Times = field(default_factory=Times)
-    reasons: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def to_do(self) -> list[Cell]:
-        """What is to be run: never finished before failed, and of each the most informative first."""
-        return [*most_informative_first(self.missing), *most_informative_first(self.failed)]
-
-
-def standing(plan: Plan, store: Store, only: Sequence[str] = ()) -> Standing:
-    """Looks up every cell of a plan.
-
-    Args:
-        plan: what is wanted.
-        store: what is there.
-        only: keys, or beginnings of keys, of the cells to look at; empty for all.
+        plan: what is run.
+        cells: that are to be run.
+        executor: `local` or `ray`.
+        address: of the cluster's head.
+        gpus: of a cell on a cluster; None for one if `device` is `cuda`.
+        device: `auto`, `cpu` or `cuda`.
+        backend: of routing, as in `routebench.kernels.BACKENDS`.
+        jobs: cells at a time; None to choose.
+        threads: of torch per cell; None to choose.
 
     Raises:
-        UserError: the plan has no cell of such a key.
+        UserError: it cannot be done here.
     """
-    found = Standing()
-    for key in only:
-        if not any(cell.key.startswith(key) for cell in plan.cells):
-            raise UserError(f"--cell {key}: this plan has no such cell; --dry-run lists those that it has")
-    for cell in plan.cells:
-        if only and not cell.key.startswith(tuple(only)):
-            continue
-        record = store.record(cell.key)
-        if record is None:
-            found.missing.append(cell)
-        elif record["status"] == "ok":
-            found.cached.append(cell)
-            found.times.add(cell.identity, float(record["provenance"]["seconds"]))
-        else:
-            found.failed.append(cell)
-            found.reasons[cell.key] = f"{record['status']}: {record['reason']}"
-    return found
+    if executor == "local":
+        chosen = choose_device(device)
+        count, share = choose_jobs(jobs, chosen, cells, alone=plan.is_alone)
+        return Setting(chosen, count, threads or share, backend=choose_backend(backend, chosen))
+    gpus = float(device == "cuda") if gpus is None else gpus
+    count = choose_on_cluster(address, jobs, threads or 1, gpus, alone=plan.is_alone)
+    chosen = "cuda" if gpus else "cpu"
+    return Setting(chosen, count, threads or 1, backend=backend, executor=executor, address=address, gpus=gpus)
 
 
 def choose_device(wanted: str) -> str:

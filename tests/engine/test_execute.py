@@ -13,8 +13,9 @@ from routebench.capsules import Competition, Votes
 from routebench.engine.cell import run_cell
 from routebench.engine.fits import StoreContext, fit_key
 from routebench.engine.plan import Choices, plan
-from routebench.engine.session import choose_jobs, standing
+from routebench.engine.session import choose_jobs
 from routebench.engine.setting import Listener
+from routebench.engine.standing import standing
 from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 from routebench.errors import Diverged, UserError

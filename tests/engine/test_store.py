@@ -11,7 +11,8 @@ from safetensors.numpy import load_file
 
 from routebench import load_arrays, load_results
 from routebench.engine.plan import Choices, plan
-from routebench.engine.session import standing, write_plan
+from routebench.engine.session import write_plan
+from routebench.engine.standing import standing
 from routebench.engine.store import COLUMNS, PLANNED, Store, StoreFull, write_tensors, write_text
 from routebench.engine.suite import load_suite
 from routebench.errors import UserError

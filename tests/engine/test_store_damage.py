@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from routebench import load_arrays, load_results
-from routebench.engine.session import standing
+from routebench.engine.standing import standing
 from routebench.engine.store import Store
 from routebench.errors import UserError
 

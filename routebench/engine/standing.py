@@ -1,0 +1,98 @@
+"""What a results folder knows of a plan before it is run, and how that is told."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from routebench.engine.plan import Cell, Plan
+from routebench.engine.queue import Queue, most_informative_first
+from routebench.engine.store import Store
+from routebench.engine.times import Times
+from routebench.errors import UserError
+from routebench.quantities import spoken
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a results folder knows of a plan's cells.
+
+    Args:
+        cached: cells that have a result.
+        failed: cells whose last run left none; they are run again.
+        missing: cells that were never finished.
+        times: how long finished cells took.
+        reasons: why failed cells left no result, by key.
+    """
+
+    cached: list[Cell] = field(default_factory=list)
+    failed: list[Cell] = field(default_factory=list)
+    missing: list[Cell] = field(default_factory=list)
+    times: Times = field(default_factory=Times)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def to_do(self) -> list[Cell]:
+        """What is to be run: never finished before failed, and of each the most informative first."""
+        return [*most_informative_first(self.missing), *most_informative_first(self.failed)]
+
+
+def standing(plan: Plan, store: Store, only: Sequence[str] = ()) -> Standing:
+    """Looks up every cell of a plan.
+
+    Args:
+        plan: what is wanted.
+        store: what is there.
+        only: keys, or beginnings of keys, of the cells to look at; empty for all.
+
+    Raises:
+        UserError: the plan has no cell of such a key.
+    """
+    found = Standing()
+    for key in only:
+        if not any(cell.key.startswith(key) for cell in plan.cells):
+            raise UserError(f"--cell {key}: this plan has no such cell; --dry-run lists those that it has")
+    for cell in plan.cells:
+        if only and not cell.key.startswith(tuple(only)):
+            continue
+        record = store.record(cell.key)
+        if record is None:
+            found.missing.append(cell)
+        elif record["status"] == "ok":
+            found.cached.append(cell)
+            found.times.add(cell.identity, float(record["provenance"]["seconds"]))
+        else:
+            found.failed.append(cell)
+            found.reasons[cell.key] = f"{record['status']}: {record['reason']}"
+    return found
+
+
+def listing(plan: Plan, known: Standing, queue: Queue, jobs: int) -> Iterator[str]:
+    """A line per cell, in the order in which they would run, with the seconds that each is expected to take.
+
+    Args:
+        plan: with the cells.
+        known: what is known of them.
+        queue: those to do.
+        jobs: cells at a time.
+    """
+    for cell in known.cached:
+        yield f" cached  {cell.key}          {cell}"
+    to_do = list(queue.left)
+    for cell in to_do:
+        seconds, reason = queue.times.expected(cell.identity), known.reasons.get(cell.key)
+        takes = "      ?" if seconds is None else f"{seconds:5.0f} s"
+        state, why = ("failed", f"  ({reason})") if reason else (" to do", "")
+        yield f" {state}  {cell.key} {takes}  {cell}{why}"
+    counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
+    yield f"{len(plan.cells)} cells: {counts}{time_ahead(queue, jobs)}"
+    begun = queue.within_budget(jobs)
+    if len(begun) < len(to_do):
+        yield f"the budget is expected to allow {len(begun)} of them, the first of the list that fit"
+
+
+def time_ahead(queue: Queue, jobs: int) -> str:
+    """`; about 3 min, 2 at a time`; nothing where nothing is to be done."""
+    if not queue.left:
+        return ""
+    total = queue.times.total([cell.identity for cell in queue.left])
+    told = "for a time not known yet" if total is None else spoken(total / jobs)
+    return f"; {told}, {jobs} at a time"
