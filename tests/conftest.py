@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before matplotlib is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the programs that tests start, too: threads that share a core wait
@@ -9,6 +10,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the programs that tests sta
 import numpy as np
 import pytest
 import torch
+
+from routebench.registry import EVERY, plugins, suites
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,3 +29,19 @@ def fixed_seeds():
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002 - libraries draw from the global generator
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugins_are_forgotten():
+    """What the tests of one file register, those of the next do not find."""
+    for registry in EVERY.values():
+        registry.load()
+    entries, modules = {kind: dict(registry._entries) for kind, registry in EVERY.items()}, set(sys.modules)
+    yield
+    for kind, registry in EVERY.items():
+        registry._entries, registry._clash = entries[kind], None
+    for name in set(sys.modules) - modules:
+        if name.startswith("routebench_plugin_"):
+            del sys.modules[name]
+    for kept in (suites._ADDED, plugins._LOADED, plugins._TRIED):
+        kept.clear()

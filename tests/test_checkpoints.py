@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -136,11 +137,12 @@ class TestDamagedCheckpoint:
         file = tmp_path / "checkpoint.safetensors"
         Checkpoint({"w": torch.ones(2)}, {}, {}, {}).write(file)
 
-        def full_disk(tensors, target, metadata):
-            target.write_bytes(b"half of it")
+        def full_disk(target, content):
+            with target.open("wb") as opened:
+                opened.write(content[: len(content) // 2])
             raise OSError("no space left on device")
 
-        monkeypatch.setattr("routebench.checkpoint.save_file", full_disk)
+        monkeypatch.setattr(Path, "write_bytes", full_disk)
         with pytest.raises(OSError, match="no space left"):
             Checkpoint({"w": torch.zeros(2)}, {}, {}, {}).write(file)
         assert Checkpoint.read(file).weights["w"].tolist() == [1, 1]

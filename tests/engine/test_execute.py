@@ -256,17 +256,6 @@ def tree_size(folder):
     )
 
 
-def test_two_processes_on_one_folder_run_each_cell_once(program, suite_file, tmp_path):
-    file = slow(suite_file, tmp_path, 0.3)
-    command = ("suite", file, "--plugin", pytest.parts, "--jobs", 1, "--results", tmp_path / "shared")
-    pair = [program.start(*command) for _ in range(2)]
-    said = [process.communicate(timeout=60) for process in pair]
-    assert [process.returncode for process in pair] == [0, 0], said
-    journal = (tmp_path / "journal").read_text().splitlines()
-    assert len(journal) == len(set(journal)) == 8
-    assert list(Store(tmp_path / "shared").planned()["status"]) == ["ok"] * 8
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupt_stops_soon_and_the_same_command_goes_on(program, suite_file, tmp_path, jobs):
     file = slow(suite_file, tmp_path, 0.7)

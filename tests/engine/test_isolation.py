@@ -1,6 +1,5 @@
 """Whatever a cell does to its process becomes a record with a reason, and its neighbours go on."""
 
-import os
 import time
 from pathlib import Path
 
@@ -16,20 +15,17 @@ WORST = Path(__file__).with_name("worst_parts.py")
 DEEDS = ("crash", "abort", "hang", "freeze", "leak", "chatter", "leave", "resign", "interrupt", "litter", "deface")
 
 
-@pytest.fixture(scope="module")
-def litter(tmp_path_factory):
+@pytest.fixture
+def litter(tmp_path):
     """Where a process is named that a cell leaves behind."""
-    file = tmp_path_factory.mktemp("litter") / "process"
-    os.environ["LITTER"] = str(file)  # before the process is started that workers are forked from
-    yield file
-    del os.environ["LITTER"]
+    return tmp_path / "process"
 
 
 @pytest.fixture
 def ended(parts, litter, suite_file, run_all):
     """The records of the worst cells and of their neighbours, by method."""
     load_plugin(str(WORST))
-    suite = load_suite(str(suite_file("worst", seeds=1)))
+    suite = load_suite(str(suite_file("worst", seeds=1, more=f'litter = "{litter}"')))
     made = plan(suite, "quick", Choices(methods=tuple(map(parse, DEEDS))))
     how = {"jobs": 2, "time_limit": 8.0, "memory_limit": 10**9, "plugins": (str(parts), str(WORST))}
     return {record["identity"]["method"]: record for record in run_all(made.cells, **how)}

@@ -13,7 +13,7 @@ from routebench.routing import hyperparameters_of, make
 from tests.references.problem import Problem, assert_close, dense, gradients, on_grid
 
 ITERATIVE = ["dynamic", "em", "inverted-attention"]
-ROOT = Path(registry.__file__).parent
+ROOT = Path(registry.__file__).parents[1]
 
 
 def run(method, problem):
