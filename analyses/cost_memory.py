@@ -2,8 +2,8 @@
 
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.cost import MEGABYTE, lines, number, part_in_words, parts_of, points
+from routebench.analysis import script
+from routebench.analysis.cost import LINE_COLUMNS, MEGABYTE, lines, number, part_in_words, parts_of, points
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
 from routebench.registry import analyses
 
@@ -25,10 +25,7 @@ def cost_memory(runs: Runs) -> Analysis | None:
         table=table,
         figure=lines(table, runs, "iterations", "Peak memory, MB", "routing iterations T"),
         columns=(
-            Column("Method", "label", lambda row: str(row["label"]), numeric=False),
-            Column("What", "part", lambda row: part_in_words(str(row["part"])), numeric=False),
-            Column("Back end", "backend", lambda row: str(row["backend"]), numeric=False),
-            Column("T", "iterations", lambda row: str(row["iterations"] or wording.NOTHING)),
+            *LINE_COLUMNS,
             Column("MB", "value", lambda row: number(row["value"])),
         ),
         notes=(

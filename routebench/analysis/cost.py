@@ -19,7 +19,7 @@ from scipy import stats
 from routebench.analysis import wording
 from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
 from routebench.analysis.palette import INK, MUTED
-from routebench.analysis.result import Runs
+from routebench.analysis.result import Column, Runs
 from routebench.statistics import CONFIDENCE
 
 IntArray = NDArray[np.int_]
@@ -151,6 +151,15 @@ def with_interval(value: float, low: float, high: float) -> str:
 def noise_in_words(costs: Costs) -> str:
     """`noise floor 3 %`, or that none is known."""
     return "noise floor unknown" if math.isnan(costs.noise) else f"noise floor {100 * costs.noise:.2g} %"
+
+
+LINE_COLUMNS = (
+    Column("Method", "label", lambda row: str(row["label"]), numeric=False),
+    Column("What", "part", lambda row: part_in_words(str(row["part"])), numeric=False),
+    Column("Back end", "backend", lambda row: str(row["backend"]), numeric=False),
+    Column("T", "iterations", lambda row: str(row["iterations"] or wording.NOTHING)),
+)
+"""Columns that name a line of a figure of `points`."""
 
 
 def lines(table: DataFrame, runs: Runs, x: str, title: str, xlabel: str) -> Figure:

@@ -104,6 +104,9 @@ class Protocol(ABC):
     alone: typing.ClassVar[bool] = False
     """Whether nothing else may run beside a cell, because time is measured. It then has all cores."""
 
+    trains: typing.ClassVar[bool] = True
+    """Whether what is measured was trained; else weights are random, and nothing is tested."""
+
     @abstractmethod
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Everything that is to be known of one cell.

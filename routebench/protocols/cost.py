@@ -52,6 +52,7 @@ class Cost(Protocol):
         "memory_budget_mb": int,
     }
     alone = True
+    trains = False
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics with the coordinates part, backend, batch and repeat, as far as they apply."""

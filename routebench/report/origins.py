@@ -7,6 +7,7 @@ from typing import Any
 
 from routebench.analysis import wording
 from routebench.analysis.result import Runs
+from routebench.registry import protocols
 
 SELECTION = {
     "last": "the weights of the last epoch; nothing was selected",
@@ -24,7 +25,6 @@ NAMES = {
     "backend": "back end asked for",
     "backends": "back ends that routed",
 }
-UNTRAINED = ("cost",)  # protocols that measure random weights, and so test nothing
 HIDDEN = {"command", "seconds", "finished", "started", "data_fingerprint", "hostname", "argv"}
 
 
@@ -86,7 +86,7 @@ def _made(
     facts = [
         Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1)
     ]
-    if runs.protocol not in UNTRAINED:
+    if runs.protocol not in protocols or getattr(protocols[runs.protocol], "trains", True):
         tested = f"{test_samples:,}, never trained on and never used to select" if test_samples else "unknown"
         weights = "; ".join(SELECTION.get(rule, rule) for rule in selections) or "unknown"
         facts += [Fact("test images", tested), Fact("weights tested", weights)]
