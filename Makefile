@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test check microbench catalogue clean
+.PHONY: help setup bench test check docs microbench catalogue clean
 
 help: ## Lists the commands.
 	@echo "make COMMAND, with COMMAND one of"
@@ -26,6 +26,10 @@ check: $(INSTALLED) ## Format, lint and types.
 	@echo "check: format" && $(RUN) ruff format --check --quiet || { echo "run: $(RUN) ruff format"; exit 1; }
 	@echo "check: lint" && $(RUN) ruff check --quiet
 	@echo "check: types" && $(RUN) mypy
+
+docs: $(INSTALLED) ## Builds the documentation into build/site; a broken link is an error.
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
+	@echo "docs: build/site/index.html"
 
 microbench: $(INSTALLED) ## Times single operations with pytest-benchmark.
 	@$(RUN) pytest tests/benchmarks --benchmark-enable --benchmark-only --benchmark-group-by=func $(ARGS)

@@ -1,0 +1,125 @@
+"""Text that pages take from the code, so that the two cannot disagree.
+
+A page asks with `<!-- fill: NAME ARGUMENTS -->` on a line of its own.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parents[2]
+ASKED = re.compile(r"^<!-- fill: (?P<name>[a-z-]+)(?P<arguments>[^>]*) -->$", re.MULTILINE)
+BAR = re.compile(r"\|(?=[^`]*(?:`[^`]*`[^`]*)*$)")
+"""A bar with an even number of backticks behind it."""
+
+
+def fill(markdown: str) -> str:
+    """A page's Markdown with every request answered.
+
+    Raises:
+        LookupError: nothing has the name that is asked for.
+    """
+
+    def answer(asked: re.Match[str]) -> str:
+        if asked["name"] not in FILLERS:
+            raise LookupError(f"<!-- fill: {asked['name']} -->: expected one of {', '.join(FILLERS)}")
+        return FILLERS[asked["name"]](*asked["arguments"].split())
+
+    return ASKED.sub(answer, markdown)
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table; bars in cells are escaped, but not in code, where they separate nothing."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(BAR.sub(r"\\|", cell) for cell in line) + " |" for line in lines)
+
+
+def commands() -> str:
+    """Every command with its usage, what it does, and its options, from the command line itself."""
+    from routebench.cli import cli
+
+    context = click.Context(cli, info_name="python -m routebench")
+    names = cli.list_commands(context)
+    found = {name: cli.get_command(context, name) for name in names}
+    return "\n\n".join(_command(command, name, context) for name, command in found.items() if command is not None)
+
+
+def _command(command: click.Command, name: str, parent: click.Context) -> str:
+    context = click.Context(command, info_name=name, parent=parent)
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    rows = [(f"`{names}`", _text(told)) for names, told in filter(None, records) if told and "--help" not in names]
+    options = [table(["Option", "What it does"], rows)] if rows else []
+    return "\n\n".join([f"## {name}", f"```text\n{usage}\n```", _text(command.help or ""), *options])
+
+
+def _text(told: str) -> str:
+    """Plain text of a help page as Markdown; paragraphs stay, and a name in capitals or with dashes is no mark-up."""
+    paragraphs = [" ".join(part.split()) for part in told.replace("\b", "").split("\n\n")]
+    return "\n\n".join(re.sub(r"([<>*_\[\]])", r"\\\1", part) for part in paragraphs)
+
+
+def exit_codes() -> str:
+    """What the exit codes mean, from the help of the command line."""
+    from routebench.cli import cli
+
+    (told,) = (part for part in (cli.help or "").split("\n\n") if part.strip().startswith("Exit codes:"))
+    codes = " ".join(told.split()).removeprefix("Exit codes: ").rstrip(".").split("; ")
+    return table(["Exit code", "Meaning"], (code.split(" ", 1) for code in codes))
+
+
+def glossary() -> str:
+    """The words of the report."""
+    from routebench.report.glossary import GLOSSARY
+
+    return table(["Word", "Meaning"], ((f"**{word}**", meaning) for word, meaning in GLOSSARY))
+
+
+def columns(results: str) -> str:
+    """The columns of the first table in a published report, with their explanations."""
+    from routebench.analysis.folder import open_folder
+    from routebench.report.headline import first_analysis
+
+    (runs,) = open_folder(ROOT / results).parts
+    analyse = first_analysis(runs.protocol)
+    found = None if analyse is None else analyse(runs)
+    if found is None:
+        raise LookupError(f"{results} has no table")
+    rows = ((f"**{column.title}**", column.explained[:1].upper() + column.explained[1:]) for column in found.columns)
+    return table(["Column", "Meaning"], rows)
+
+
+def listing(kind: str) -> str:
+    """What is registered of one kind, as `routebench list` has it."""
+    from routebench.catalogue import catalogue
+
+    return table(["Name", "What it is"], ((f"`{one['name']}`", one["summary"]) for one in catalogue()[kind]))
+
+
+def file(path: str) -> str:
+    """A file of the repository, to be saved under its name."""
+    shown = ROOT / path
+    language = {".py": "python", ".toml": "toml", ".yml": "yaml"}[shown.suffix]
+    return f'```{language} title="{shown.name}"\n{shown.read_text(encoding="utf-8").rstrip()}\n```'
+
+
+def record(results: str) -> str:
+    """One record of a published report, with one of its metrics."""
+    found = json.loads(min((ROOT / results / "records").glob("*.json")).read_text(encoding="utf-8"))
+    found["metrics"] = found["metrics"][:1]
+    return f"```json\n{json.dumps(found, indent=2)}\n```"
+
+
+FILLERS: dict[str, Callable[..., str]] = {
+    "commands": commands,
+    "exit-codes": exit_codes,
+    "glossary": glossary,
+    "columns": columns,
+    "list": listing,
+    "file": file,
+    "record": record,
+}

@@ -1,0 +1,18 @@
+"""`routebench cite`: the publication of a routing method."""
+
+import click
+
+from routebench.commands import options
+
+
+@click.command()
+@click.argument("methods", nargs=-1, required=True, metavar="METHOD...")
+@options.plugins
+def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
+    """Print BibTeX of the publications that define routing methods, each once."""
+    from routebench.export import citations_of
+    from routebench.registry import load_plugin
+
+    for plugin in plugins:
+        load_plugin(plugin)
+    click.echo(citations_of(methods), nl=False)

@@ -1,0 +1,51 @@
+"""`routebench export`: results for other programs and for papers."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from routebench.commands import options
+from routebench.errors import UserError
+
+
+@click.command()
+@options.folder
+@click.option(
+    "--format",
+    "format_",
+    metavar="csv|parquet|markdown|latex",
+    help="Rows as csv or parquet; the comparison table as markdown or latex [default: by the ending of FILE].",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write [default: standard output; parquet needs a file].",
+)
+@click.option("--suite", metavar="NAME", help="Only this suite.")
+@click.option("--preset", metavar="NAME", help="Only this preset.")
+@click.option("--metric", metavar="NAME", help="Only rows of this metric, and cells without a result; csv and parquet.")
+def command(  # noqa: PLR0917  # click passes them by name
+    folder: Path, format_: str | None, output: Path | None, suite: str | None, preset: str | None, metric: str | None
+) -> None:
+    """Write results as rows (csv, parquet) or as comparison tables (markdown, latex), with where they come from.
+
+    LaTeX tables need the package booktabs. Bold is the best rank group: methods that the runs cannot tell apart.
+    """
+    from routebench import export
+    from routebench.engine.provenance import command_line
+
+    chosen = export.format_named(format_, output)
+    if chosen == "parquet" and output is None:
+        raise UserError("parquet is no text; name a file for it with -o FILE.parquet")
+    content = export.export(folder, export.Choice(suite, preset, metric), chosen, command_line())
+    if not content:
+        click.echo("nothing was measured yet", err=True)
+        sys.exit(options.NOTHING_MEASURED)
+    if output is None:
+        click.echo(content, nl=False)
+        return
+    export.put_in_place(output, content)
+    click.echo(f"export: {output}")

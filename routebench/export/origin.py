@@ -1,0 +1,96 @@
+"""Where exported numbers come from, as lines of a comment and as data."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from routebench.analysis.folder import Folder
+from routebench.analysis.result import Runs
+from routebench.report.origins import Origins, origins_of
+
+METADATA = b"routebench"
+"""The key of a parquet file's schema metadata under which the provenance stands, as JSON."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the records of exported cells say about how they were made.
+
+    Args:
+        command: that wrote the export.
+        shared: what is the same for every cell.
+        cells: cell key to what is its own.
+    """
+
+    command: str
+    shared: Mapping[str, Any]
+    cells: Mapping[str, Mapping[str, Any]]
+
+    def of(self, cell: str) -> dict[str, Any]:
+        """Everything known of one cell."""
+        return {**self.shared, **self.cells[cell]}
+
+    def as_json(self) -> str:
+        """One line of ASCII."""
+        return json.dumps({"command": self.command, "shared": self.shared, "cells": self.cells})
+
+
+def provenance_of(records: Iterable[Mapping[str, Any]], command: str) -> Provenance:
+    """Collects the provenance of records, with the fingerprints of data and source that are part of their identity."""
+    cells = {str(record["cell"]): _facts(record) for record in records}
+    known = list(cells.values())
+    first = known[0] if known else {}
+    shared = {
+        key: value for key, value in first.items() if all(key in facts and facts[key] == value for facts in known)
+    }
+    own = {
+        cell: {key: value for key, value in facts.items() if key not in shared} for cell, facts in cells.items()
+    }  # fmt: skip
+    return Provenance(command, shared, own)
+
+
+def provenance_of_parquet(file: Path | str) -> Provenance:
+    """Reads back what `export --format parquet` wrote beside the rows.
+
+    Raises:
+        KeyError: the file was not written by routebench.
+    """
+    from pyarrow import parquet
+
+    return Provenance(**json.loads(parquet.read_schema(file).metadata[METADATA]))
+
+
+def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
+    identity = record.get("identity", {})
+    named = {key: identity[key] for key in ("data_fingerprint", "source") if key in identity}
+    return {**record.get("provenance", {}), **named}
+
+
+def part_lines(runs: Runs, plan: Mapping[str, Any], origins: Origins, command: str) -> list[str]:
+    """What the comment above a table says: the suite, the data, the code, the machine, and both commands.
+
+    Args:
+        runs: the part that the table shows.
+        plan: its plan.
+        origins: as `origins_of_part` gives them.
+        command: that writes the export.
+    """
+    facts = [*origins.made, *origins.recipe, *origins.provenance]
+    lines = [
+        f"suite: {runs.suite}, version {plan.get('suite_version', 'unknown')}, preset {runs.preset}",
+        f"question: {plan.get('question', '')}",
+        *(f"{fact.name}: {fact.value}" for fact in facts),
+        *(f"warning: {warning}" for warning in origins.warnings),
+        f"made by: {origins.command}",
+        f"exported by: {command}",
+    ]
+    return [" ".join(line.split()) for line in lines]
+
+
+def origins_of_part(folder: Folder, runs: Runs) -> Origins:
+    """How a part was made, from its plan and its records."""
+    right = (runs.correct(str(cell)) for cell in runs.planned["cell"])
+    test_samples = next((int(array.size) for array in right if array is not None), None)
+    return origins_of(runs, folder.plans[runs.name], folder.records(runs), test_samples)

@@ -1,0 +1,73 @@
+"""Every example of the documentation runs, in the order of its page, and prints what the page shows."""
+
+import shutil
+
+import pytest
+
+from tests.docs.pages import ROOT, RUN, blocks_of, pages
+from tests.docs.running import expect_shown, run_block
+
+PUBLISHED = ROOT / "reports" / "accuracy-quick"
+START = "index.md"
+REASONS = {"installs", "needs a cluster"}
+"""Why a block may be left out."""
+OTHERS = [page for page in pages() if page != START and any(block.language in RUN for block in blocks_of(page))]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    """A folder in which the first page has been worked through."""
+    folder = tmp_path_factory.mktemp("start")
+    work_through(START, folder, {})
+    return folder
+
+
+def work_through(page, folder, given):
+    """Runs a page in a folder; `given` are the results that it may take for granted, by the words of its marker."""
+    names = ""
+    for block in blocks_of(page):
+        if block.given:
+            shutil.copytree(given[block.given], folder / "results")
+        if not block.not_run:
+            run_block(block, folder, names)
+        if block.language == "python" and not block.title:
+            names += block.code
+
+
+def test_the_first_page_runs(started):
+    assert (started / "results" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("page", OTHERS)
+def test_examples_run(page, started, tmp_path):
+    work_through(page, tmp_path, {"results": PUBLISHED, "results of index.md": started / "results"})
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [(page, block.not_run) for page in pages() for block in blocks_of(page) if block.not_run],
+)
+def test_examples_that_are_left_out(page, reason):
+    assert reason in REASONS
+    pytest.skip(f"docs/{page}: an example is not run: {reason}")
+
+
+def test_nearly_all_examples_run():
+    blocks = [block for page in pages() for block in blocks_of(page) if block.language in RUN]
+    left_out = [block for block in blocks if block.not_run]
+    assert len(blocks) > 25
+    assert len(left_out) == 3
+
+
+def test_a_wrong_example_is_noticed(tmp_path):
+    expect_shown("true", ["one", "...", "three"], "one\ntwo\nthree\n")
+    expect_shown("true", ["o...e", "two"], "one\ntwo\nthree\n")
+    for wrong in (["three", "one"], ["one", "three"], ["one", "t...x"]):
+        with pytest.raises(AssertionError, match="does not print"):
+            expect_shown("true", wrong, "one\ntwo\nthree\n")
+    python, console = blocks_of("index.md")[-1], blocks_of("export.md")[0]
+    assert (python.language, console.language) == ("python", "console")
+    with pytest.raises(AssertionError, match="expected a results folder"):
+        run_block(console, tmp_path)
+    with pytest.raises(AssertionError, match="expected a results folder"):
+        run_block(python, tmp_path)

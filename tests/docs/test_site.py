@@ -1,0 +1,93 @@
+"""The site builds without a warning, and says what the code says."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import click
+import pytest
+
+import routebench
+from routebench.cli import cli
+from routebench.report.glossary import GLOSSARY
+from tests.docs.pages import DOCS, ROOT, fill, pages, text_of
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Built by mkdocs, where a broken link or a page that is in no menu is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+class Loaded(HTMLParser):
+    """What a browser fetches by itself when it opens a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        known = dict(attrs)
+        if tag in ("script", "img", "iframe") and known.get("src"):
+            self.found.append(known["src"])
+        if tag == "link" and known.get("rel") not in ("canonical", "next", "prev"):
+            self.found.append(known["href"])
+
+
+def test_it_opens_without_a_network(site):
+    for page in (page for page in site.rglob("*.html") if page.name != "404.html"):  # which a server shows anywhere
+        loaded = Loaded()
+        loaded.feed(page.read_text(encoding="utf-8"))
+        assert [link for link in loaded.found if re.match(r"(\w+:)?//", link)] == []
+        assert all((page.parent / link.split("?")[0]).exists() for link in loaded.found if not link.startswith("data:"))
+
+
+def test_every_page_is_there_and_nothing_of_the_workshop(site):
+    assert {str(Path(page).with_suffix(".html")) for page in pages()} <= {
+        str(file.relative_to(site)) for file in site.rglob("*.html")
+    }
+    assert not (site / "_site").exists()
+    assert "<!-- fill" not in "".join(file.read_text(encoding="utf-8") for file in site.glob("*.html"))
+    assert "highest mean accuracy" in (site / "example-report.html").read_text(encoding="utf-8")
+
+
+def test_every_command_and_option_is_described():
+    text = text_of("commands.md")
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        assert f"\n## {name}\n" in text
+        for parameter in cli.get_command(context, name).params:
+            if isinstance(parameter, click.Option):
+                assert all(option in text for option in parameter.opts)
+    assert text.count("python -m routebench ") >= len(cli.list_commands(context))
+
+
+def test_every_word_of_the_report_is_explained():
+    text = text_of("numbers.md")
+    for word, meaning in GLOSSARY:
+        assert f"| **{word}** | {meaning} |" in text
+    for column in ("Accuracy, %", "p (Holm)", "Group", "ms per iteration", "Times the floor"):
+        assert f"| **{column}** |" in text
+
+
+def test_columns_of_results_are_the_documented_ones():
+    rows = [line.split(" | ")[0] for line in (DOCS / "results.md").read_text().splitlines() if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    real = list(routebench.load_results(ROOT / "reports" / "accuracy-quick").columns)
+    assert sorted(set(real) & set(named)) == sorted(real)
+
+
+def test_an_unknown_request_is_an_error():
+    with pytest.raises(LookupError, match="expected one of commands"):
+        fill("<!-- fill: comands -->")
+
+
+def test_pages_are_short():
+    lengths = {page: len((DOCS / page).read_text().splitlines()) for page in pages()}
+    assert {page: length for page, length in lengths.items() if length > 150} == {}

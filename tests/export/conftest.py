@@ -1,0 +1,26 @@
+"""Results folders, written once and only read."""
+
+import pytest
+
+from tests.analysis.made_up_folder import write_folder
+from tests.analysis.made_up_runs import made_up_records
+from tests.export.folders import nasty_folder
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory):
+    """Seven methods with three seeds; em with T = 3 has a diverged cell and one without a record."""
+    return write_folder(tmp_path_factory.mktemp("plain"), made_up_records())
+
+
+@pytest.fixture(scope="session")
+def nasty(tmp_path_factory):
+    return nasty_folder(tmp_path_factory.mktemp("nasty"))
+
+
+@pytest.fixture(scope="session")
+def two_presets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("presets")
+    for time, preset in enumerate(("quick", "smoke")):
+        write_folder(folder, made_up_records(seeds=1, failures=False, preset=preset), preset=preset, time=time)
+    return folder

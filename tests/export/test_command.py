@@ -1,0 +1,93 @@
+"""`routebench export`, as a user meets it."""
+
+import shutil
+import sys
+
+import pandas as pd
+import pytest
+
+from routebench import cli
+from routebench.errors import UserError
+from routebench.export import put_in_place
+from tests.analysis.made_up_folder import write_folder
+from tests.analysis.made_up_runs import made_up_records
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path, plain, capfd):
+    """Runs `export` in this process, beside a folder `results`; gives exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(plain, tmp_path / "results")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["routebench", "export", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, error = capfd.readouterr()
+        return ended.value.code or 0, out, error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--format", "latx"), "did you mean 'latex'?"),
+        ((), "--format csv|parquet|markdown|latex"),
+        (("-o", "table.doc"), ".tex"),
+        (("--format", "parquet"), "-o FILE.parquet"),
+        (("absent", "--format", "csv"), "'absent'"),
+        (("empty", "--format", "csv"), "nothing was planned in 'empty' yet"),
+        (("--format", "csv", "--suite", "cost"), "accuracy (quick)"),
+        (("--format", "latex", "--metric", "loss"), "--metric chooses rows"),
+        (("--format", "csv", "-o", "results"), "results"),
+        (("--format", "csv", "-o", "file/out.csv"), "cannot be written"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_writes_nothing(call, tmp_path, arguments, says):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    code, out, error = call(*arguments)
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert says in error
+    assert {path.name for path in tmp_path.iterdir()} == {"results", "empty", "file"}
+
+
+@pytest.mark.parametrize(("format_", "start"), [("csv", "# "), ("markdown", "<!--"), ("latex", "% suite: accuracy")])
+def test_text_goes_to_standard_output(call, format_, start):
+    code, out, error = call("--format", format_)
+    assert (code, error) == (0, "")
+    assert out.startswith(start)
+    assert out.endswith("\n")
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.md", "out.tex"])
+def test_the_ending_of_the_file_says_the_format(call, tmp_path, name):
+    assert call("-o", f"new/{name}")[:2] == (0, f"export: new/{name}\n")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [name]
+    if name.endswith(".parquet"):
+        assert "accuracy" in set(pd.read_parquet(tmp_path / "new" / name)["metric"])
+
+
+def test_a_plan_without_a_run_is_nothing_measured(call, tmp_path):
+    records = [{**record, "status": "not run"} for record in made_up_records(seeds=1)[:2]]
+    write_folder(tmp_path / "planned", records)
+    for format_ in ("csv", "latex", "markdown"):
+        code, out, error = call("planned", "--format", format_)
+        assert (code, out, error) == (4, "", "nothing was measured yet\n")
+
+
+def test_a_file_is_replaced_by_a_whole_one_or_not_at_all(tmp_path, monkeypatch):
+    file = tmp_path / "out.csv"
+    put_in_place(file, b"old")
+    put_in_place(file, b"new")
+    assert file.read_bytes() == b"new"
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UserError, match="No space left"):
+        put_in_place(file, b"newer")
+    assert file.read_bytes() == b"new"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]

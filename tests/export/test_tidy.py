@@ -1,0 +1,90 @@
+"""Reading an export back gives what `load_results` gives."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from routebench.engine.store import Store, load_results
+from routebench.errors import UserError
+from routebench.export import Choice, export, provenance_of_parquet
+from tests.export.folders import NASTY
+
+COMMAND = "python -m routebench export"
+
+
+def read_csv(content: bytes) -> pd.DataFrame:
+    return pd.read_csv(io.BytesIO(content), comment="#")
+
+
+def as_csv_has_it(results: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
+    """CSV knows no types and no difference between an empty text and none: the types are those that pandas guesses."""
+    return results.replace("", np.nan).astype(like.dtypes.to_dict())
+
+
+@pytest.fixture(params=["plain", "nasty"])
+def folder(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_csv_gives_every_row_back(folder):
+    results = load_results(folder)
+    found = read_csv(export(folder, Choice(), "csv", COMMAND))
+    assert_frame_equal(found, as_csv_has_it(results, found), check_exact=True)
+    assert found["value"].notna().sum() > 100
+
+
+def test_parquet_gives_every_row_and_type_back(folder):
+    results = load_results(folder)
+    content = export(folder, Choice(), "parquet", COMMAND)
+    assert_frame_equal(pd.read_parquet(io.BytesIO(content)), results, check_exact=True)
+
+
+def test_a_failed_cell_keeps_its_row_and_its_reason(nasty):
+    found = read_csv(export(nasty, Choice(metric="accuracy"), "csv", COMMAND))
+    (failed,) = found[found["status"] != "ok"].to_dict("records")
+    assert (failed["status"], failed["label"]) == ("failed", NASTY)
+    assert failed["reason"] == 'ValueError: "a", # b;\nsecond line --> % \\end'
+    assert set(found.loc[found["status"] == "ok", "metric"]) == {"accuracy"}
+
+
+def test_both_formats_carry_the_provenance_of_every_cell(plain, tmp_path):
+    file = tmp_path / "out.parquet"
+    file.write_bytes(export(plain, Choice(), "parquet", COMMAND))
+    origin = provenance_of_parquet(file)
+    lines = export(plain, Choice(), "csv", COMMAND).decode().splitlines()
+    shared = json.loads(next(line for line in lines if line.startswith("# all: ")).removeprefix("# all: "))
+    named = [line.removeprefix("# cell ").split(": ", 1) for line in lines if line.startswith("# cell ")]
+    own = {cell: json.loads(text) for cell, text in named}
+    assert origin.command == COMMAND
+    assert COMMAND in lines[0]
+    records = list(Store(plain).records())
+    assert len(records) == len(own) == len(origin.cells) > 30
+    for record in records:
+        assert origin.of(record["cell"]) == {**shared, **own[record["cell"]]}
+        assert origin.of(record["cell"]).items() >= record["provenance"].items()
+        assert origin.of(record["cell"])["data_fingerprint"] == record["identity"]["data_fingerprint"]
+
+
+def test_a_preset_is_told_from_another_of_the_same_suite(two_presets):
+    every = {preset: read_csv(export(two_presets, Choice(preset=preset), "csv", COMMAND)) for preset in (None, "smoke")}
+    assert every["smoke"]["cell"].nunique() == 13
+    assert every[None]["cell"].nunique() == 26
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        (Choice(suite="acuracy"), "nothing was planned of suite 'acuracy'"),
+        (Choice(preset="full"), "holds accuracy (quick)"),
+        (Choice(metric="acuracy"), "did you mean 'accuracy'"),
+    ],
+)
+def test_a_choice_that_nothing_fits_says_what_there_is(plain, choice, says):
+    with pytest.raises(UserError) as error:
+        export(plain, choice, "csv", COMMAND)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
