@@ -19,8 +19,8 @@ setup: $(INSTALLED) ## Creates .venv with everything in it; again only when pypr
 bench: $(INSTALLED) ## Compares the routing methods on 5,000 MNIST images and writes the report.
 	@$(RUN) routebench suite accuracy $(ARGS)
 
-test: $(INSTALLED) ## Runs the tests. ARGS="-k NAME" goes on to pytest.
-	@$(RUN) pytest $(ARGS)
+test: $(INSTALLED) ## Runs the tests, files side by side. ARGS="-k NAME" goes on to pytest.
+	@$(RUN) pytest -n logical --maxprocesses 8 --dist loadfile $(ARGS)
 
 check: $(INSTALLED) ## Format, lint and types.
 	@echo "check: format" && $(RUN) ruff format --check --quiet || { echo "run: $(RUN) ruff format"; exit 1; }

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import wording
+from routebench.analysis import script, wording
 from routebench.analysis.comparison import compare
 from routebench.analysis.figures import look, new_figure
 from routebench.analysis.palette import INK, MUTED
@@ -127,3 +127,7 @@ def _draw(axes: Axes, table: DataFrame, critical: float) -> None:
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("mean rank (1 is best)")
+
+
+if __name__ == "__main__":
+    script.run(accuracy_across_data, "accuracy-across-data")

@@ -34,7 +34,7 @@ ARROWS = {
     "published": "",
     "analysis": "engine published statistics",
     "analyses": "analysis published statistics",
-    "report": "analysis statistics",
+    "report": "analysis engine statistics",
     "comparing": "analysis engine statistics",
     "conformance": "capsules claims kernels ops routing",
     "export": "analysis engine report statistics",

@@ -6,6 +6,7 @@ A page asks with `<!-- fill: NAME ARGUMENTS -->` on a line of its own.
 import json
 import re
 from collections.abc import Callable, Iterable
+from html import escape
 from pathlib import Path
 
 import click
@@ -60,7 +61,7 @@ def _command(command: click.Command, name: str, parent: click.Context) -> str:
 def _text(told: str) -> str:
     """Plain text of a help page as Markdown; paragraphs stay, and a name in capitals or with dashes is no mark-up."""
     paragraphs = [" ".join(part.split()) for part in told.replace("\b", "").split("\n\n")]
-    return "\n\n".join(re.sub(r"([<>*_\[\]])", r"\\\1", part) for part in paragraphs)
+    return "\n\n".join(re.sub(r"([*_\[\]])", r"\\\1", escape(part, quote=False)) for part in paragraphs)
 
 
 def exit_codes() -> str:

@@ -141,14 +141,19 @@ def place_of(analysis: Callable[..., Any]) -> int:
     return int(getattr(analysis, "place", LAST))
 
 
+def takes_several(analysis: Callable[..., Any]) -> bool:
+    """Whether an analysis reads the results on several data sets together."""
+    return bool(getattr(analysis, "across", False))
+
+
 def reads(analysis: Callable[..., Any], protocol: str) -> bool:
     """Whether an analysis is to be asked about results of a protocol on one data set."""
-    return getattr(analysis, "protocol", "") in ("", protocol) and not getattr(analysis, "across", False)
+    return getattr(analysis, "protocol", "") in ("", protocol) and not takes_several(analysis)
 
 
 def reads_across(analysis: Callable[..., Any], protocol: str) -> bool:
     """Whether an analysis is to be asked about results of a protocol on several data sets together."""
-    return getattr(analysis, "protocol", "") in ("", protocol) and getattr(analysis, "across", False)
+    return getattr(analysis, "protocol", "") in ("", protocol) and takes_several(analysis)
 
 
 def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:

@@ -2,20 +2,22 @@
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from routebench.analysis.figures import save_svg, to_svg
-from routebench.analysis.result import Analysis, Runs
+from routebench.analysis.result import Analysis, Runs, across_data, takes_several
 from routebench.errors import UserError
 
 
-def run(analysis: Callable[[Runs], Analysis | None], name: str) -> None:
+def run(analysis: Callable[[Any], Analysis | None], name: str) -> None:
     """Prints the table of an analysis for every part of a results folder, and writes its figures.
 
     Args:
-        analysis: the function.
+        analysis: the function; of one part, or, where it reads across data sets, of a tuple of them.
         name: that it is registered under; names the files.
 
     Raises:
@@ -32,14 +34,17 @@ def run(analysis: Callable[[Runs], Analysis | None], name: str) -> None:
     except UserError as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from None
-    shown = [_show(analysis, part, name, options.figures or options.results / "report-figures") for part in parts]
+    figures = options.figures or options.results / "report-figures"
+    asked: list[tuple[Runs, Any]] = [(part, part) for part in parts]
+    if takes_several(analysis):
+        asked = [(replace(group[0], data="across-data"), group) for group in across_data(parts)]
+    shown = [_show(analysis(given), runs, name, figures) for runs, given in asked]
     if not any(shown):
         click.echo(f"error: {options.results} holds nothing for {name!r}", err=True)
         raise SystemExit(4)
 
 
-def _show(analysis: Callable[[Runs], Analysis | None], runs: Runs, name: str, figures: Path) -> bool:
-    found = analysis(runs)
+def _show(found: Analysis | None, runs: Runs, name: str, figures: Path) -> bool:
     if found is None:
         return False
     click.echo(f"{runs.suite}, {runs.preset}, {runs.data}, {runs.model}: {found.title}\n{found.reading}\n")

@@ -58,6 +58,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     from routebench.comparing.comparison import Wishes, compare_folders
     from routebench.comparing.tolerances import read_tolerances
     from routebench.comparing.verdict import verdict
+    from routebench.engine import atomic
 
     wishes = Wishes(metrics, methods, read_tolerances(tolerances), alpha)
     found = compare_folders(base, head, wishes)
@@ -65,16 +66,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     if output is None:
         click.echo(written, nl=False)
     else:
-        _write(output, written)
+        atomic.write_output(output, written, "the comparison")
         click.echo(f"{verdict(found)} Written to {output}")
     if gate:
         sys.exit(found.exit_code)
-
-
-def _write(file: Path, text: str) -> None:
-    from routebench.errors import UserError
-
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{str(file)!r} cannot be written ({error.strerror}); choose another with -o") from error

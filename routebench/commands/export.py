@@ -35,6 +35,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     LaTeX tables need the package booktabs. Bold is the best rank group: methods that the runs cannot tell apart.
     """
     from routebench import export
+    from routebench.engine import atomic
     from routebench.engine.provenance import command_line
 
     chosen = export.format_named(format_, output)
@@ -47,5 +48,5 @@ def command(  # noqa: PLR0917  # click passes them by name
     if output is None:
         click.echo(content, nl=False)
         return
-    export.put_in_place(output, content)
+    atomic.write_output(output, content, "the export")
     click.echo(f"export: {output}")

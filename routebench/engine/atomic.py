@@ -53,6 +53,25 @@ def write_bytes(file: Path, content: bytes) -> None:
     _replace(file, content)
 
 
+def write_output(file: Path, content: str | bytes, what: str) -> None:
+    """Writes a file that the user asked for, in one step, with the folders that it needs.
+
+    Args:
+        file: where.
+        content: text is written as UTF-8.
+        what: what it is, for the message.
+
+    Raises:
+        UserError: it cannot be written there. The old file stays.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _replace(file, content.encode() if isinstance(content, str) else content)
+    except (OSError, StoreFull) as error:
+        reason = error.strerror if isinstance(error, OSError) else "the disk is full"
+        raise UserError(f"{what} cannot be written to {str(file)!r}: {reason}; choose with -o") from error
+
+
 @contextlib.contextmanager
 def told_when_full(folder: Path) -> Iterator[None]:
     """Turns the errors of a full disk into `StoreFull`.

@@ -6,4 +6,3 @@ from routebench.export.choice import format_named as format_named
 from routebench.export.citation import citations_of as citations_of
 from routebench.export.export import export as export
 from routebench.export.origin import provenance_of_parquet as provenance_of_parquet
-from routebench.export.write import put_in_place as put_in_place

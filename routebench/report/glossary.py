@@ -32,6 +32,18 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "smallest detectable difference",
         "The true difference that these seeds would show 8 times in 10. Smaller ones usually go unnoticed.",
     ),
+    (
+        "equal within 0.5 points",
+        "Shown to differ by less: two one-sided tests at 5 %, Holm. Not the same as finding no difference.",
+    ),
+    (
+        "effect size",
+        "The mean difference in standard deviations of the differences between seeds (Hedges' g): 0 is none.",
+    ),
+    (
+        "critical difference",
+        "How far apart two mean ranks over data sets must be to count as different (Nemenyi's test at 5 %).",
+    ),
     ("held-out", "A tenth of the training images, never trained on, for looking at training and for selection."),
     ("fingerprint", "A hash over every pixel and label of a data set: the same fingerprint is the same data."),
     (

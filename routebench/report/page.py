@@ -27,6 +27,7 @@ from routebench.analysis.result import (
     reads,
     reads_across,
 )
+from routebench.engine import atomic
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report.glossary import GLOSSARY
@@ -90,12 +91,12 @@ def write_page(folder: Folder, page: Path) -> Path:
     """Writes the page of an opened folder; see `write_report`."""
     beside = page.with_name(f"{page.stem}-figures")
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
         sections = [_section(folder, runs, beside) for runs in folder.parts]
         together = [_together(group, beside) for group in across_data(folder.parts)]
-        page.write_text(_render(sections, [part for part in together if part.blocks], folder), encoding="utf-8")
     except OSError as error:
         raise UserError(f"the report cannot be written to {str(page)!r}: {error.strerror}; choose with -o") from error
+    text = _render(sections, [part for part in together if part.blocks], folder)
+    atomic.write_output(page, text, "the report")
     return page
 
 

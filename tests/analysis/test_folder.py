@@ -68,6 +68,19 @@ def test_an_analysis_runs_as_a_script(tmp_path, monkeypatch, capsys) -> None:
     assert drawn.read_text(encoding="utf-8").count("<svg ") == 1
 
 
+def test_a_script_across_data_takes_the_parts_together(tmp_path, monkeypatch, capsys) -> None:
+    path = write_folder(tmp_path / "results", made_up_records(methods=FEW, seeds=2, failures=False))
+    others = made_up_records(methods=FEW, seeds=2, failures=False)
+    for record in others:
+        record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
+    write_folder(path, others, time=1)
+    monkeypatch.setattr(sys, "argv", ["accuracy_across_data.py", str(path)])
+    script.run(analyses["accuracy-across-data"], "accuracy-across-data")
+    said = capsys.readouterr().out
+    assert said.startswith("accuracy, quick, across-data, capsnet-small: Ranks over data sets\n")
+    assert said.count("figure: ") == 1
+
+
 @pytest.mark.parametrize(("found", "code"), [(None, 4), ("no folder", 2)])
 def test_a_script_without_anything_to_show_ends_with_a_code(tmp_path, monkeypatch, capsys, found, code) -> None:
     path = write_folder(tmp_path / "results", made_up_records(methods={"none": METHODS["none"]}, seeds=1))

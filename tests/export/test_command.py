@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 
 from routebench import cli
-from routebench.errors import UserError
-from routebench.export import put_in_place
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import made_up_records
 
@@ -75,19 +73,3 @@ def test_a_plan_without_a_run_is_nothing_measured(call, tmp_path):
     for format_ in ("csv", "latex", "markdown"):
         code, out, error = call("planned", "--format", format_)
         assert (code, out, error) == (4, "", "nothing was measured yet\n")
-
-
-def test_a_file_is_replaced_by_a_whole_one_or_not_at_all(tmp_path, monkeypatch):
-    file = tmp_path / "out.csv"
-    put_in_place(file, b"old")
-    put_in_place(file, b"new")
-    assert file.read_bytes() == b"new"
-
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(UserError, match="No space left"):
-        put_in_place(file, b"newer")
-    assert file.read_bytes() == b"new"
-    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
