@@ -1,12 +1,13 @@
 """A training run on disk: tensors in safetensors, which cannot execute code when they are read."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
+
+from routebench.atomic import write_bytes
 
 
 class DamagedCheckpoint(Exception):
@@ -38,12 +39,7 @@ class Checkpoint:
             for name, value in values.items()
         }
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-        try:
-            unfinished.write_bytes(save(tensors, metadata=self.notes))  # `save_file` hides that a disk is full
-            os.replace(unfinished, file)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_bytes(file, save(tensors, metadata=self.notes))  # `save_file` hides that a disk is full
 
     @staticmethod
     def read(file: Path) -> "Checkpoint":

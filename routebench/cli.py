@@ -43,17 +43,17 @@ def cli() -> None:
 
     Start with `python -m routebench suite accuracy`.
 
-    Exit codes: 0 done; 1 the gate found a regression, or the check a fault; 2 the call was wrong; 3 some cells failed,
-    the rest are done and kept; 4 nothing was measured; 130 interrupted, go on with the same command.
+    Exit codes: 0 done; 1 the gate found a regression, or the check a fault; 2 the call was wrong; 3 some cells have
+    no result, the rest are done and kept; 4 nothing was measured; 130 interrupted, go on with the same command.
     """
 
 
 def main() -> NoReturn:
-    """Runs the command line; every error of the user's is one line and exit code 2."""
+    """Runs the command line; every error of the user's is one line and an exit code other than 0."""
     try:
         cli.main(standalone_mode=False, prog_name="python -m routebench")
     except UserError as error:
-        _fail(str(error))
+        _fail(str(error), error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.UsageError as error:
@@ -66,6 +66,6 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, exit_code: int = UserError.exit_code) -> NoReturn:
     click.echo(f"Error: {' '.join(message.split())}", err=True)
-    sys.exit(2)
+    sys.exit(exit_code)

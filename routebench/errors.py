@@ -5,7 +5,10 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Bad input: one line that says what was expected, what came and what to do. The command line exits with 2."""
+    """Bad input: one line that says what was expected, what came and what to do."""
+
+    exit_code = 2
+    """Of the command line."""
 
 
 class PluginError(UserError):

@@ -1,13 +1,15 @@
 """Training runs that stop and go on: the same bits as without a stop, and damaged checkpoints set aside."""
 
+import errno
 import json
+import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from routebench.atomic import StoreFull
 from routebench.checkpoint import Checkpoint, DamagedCheckpoint
 from tests.short_fits import RECIPES, SHORT, curves, network_of, same_weights, sixty_digits, trained
 
@@ -137,13 +139,12 @@ class TestDamagedCheckpoint:
         file = tmp_path / "checkpoint.safetensors"
         Checkpoint({"w": torch.ones(2)}, {}, {}, {}).write(file)
 
-        def full_disk(target, content):
-            with target.open("wb") as opened:
-                opened.write(content[: len(content) // 2])
-            raise OSError("no space left on device")
+        def full_disk(descriptor):
+            os.truncate(descriptor, 10)
+            raise OSError(errno.ENOSPC, "no space left on device")
 
-        monkeypatch.setattr(Path, "write_bytes", full_disk)
-        with pytest.raises(OSError, match="no space left"):
+        monkeypatch.setattr("os.fsync", full_disk)
+        with pytest.raises(StoreFull, match="no space left"):
             Checkpoint({"w": torch.zeros(2)}, {}, {}, {}).write(file)
         assert Checkpoint.read(file).weights["w"].tolist() == [1, 1]
         assert [found.name for found in tmp_path.iterdir()] == [file.name]

@@ -51,6 +51,9 @@ MISTYPED = [
     (("suite", "accuracy", "--jobs", "many"), "many"),
     (("suite", "absent.toml"), "absent.toml"),
     (("suite", "accuracy", "--plugin", "absent.py"), "absent.py"),
+    (("suite", "accuracy", "--address", "here:1"), "--executor ray"),
+    (("suite", "accuracy", "--gpus-per-cell", "0.2"), "--executor ray"),
+    (("suite", "accuracy", "--memory-limit", "1MB"), "at least 500MB"),
     (("suite",), "NAME"),
     (("list", "method"), "methods"),
     (("report", "absent"), "absent"),
@@ -148,6 +151,17 @@ def test_the_committed_catalogue_is_fresh():
 
 
 BROKEN = "import absent_module_of_a_user\n"
+LEAVES = """
+import os
+
+from routebench import routing
+
+
+@routing.register("leaves")
+class Leaves(routing.RoutingMethod):
+    def route(self, votes, activations):
+        os._exit(0)
+"""
 
 
 def test_a_plugin_that_does_not_import_is_a_failed_cell(tmp_path):
@@ -156,9 +170,24 @@ def test_a_plugin_that_does_not_import_is_a_failed_cell(tmp_path):
     done = small_suite(tmp_path, "--plugin", "broken.py")
     assert done.returncode == 3, done.stdout + done.stderr
     assert "absent_module_of_a_user" in done.stdout
+    assert done.stderr.count("warning: plug-in") == 1
+    shown = done.stdout.partition("Method ")[2]
+    assert "uniform" in shown  # in one table
+    assert "broken" in shown
     listed = small_suite(tmp_path, "--plugin", "broken.py", "--dry-run").stdout.splitlines()
     (line,) = [line for line in listed if "broken" in line]
     assert line.split()[0] == "failed"
+
+
+def test_a_method_that_ends_its_process_does_not_conform(tmp_path):
+    (tmp_path / "leaves.py").write_text(LEAVES)
+    done = called(tmp_path, "check", "--plugin", "leaves.py")
+    assert (done.returncode, done.stdout) == (
+        1,
+        "WRONG: leaves.py: it ended its process with exit code 0, as os._exit does\n",
+    )
+    told = json.loads(called(tmp_path, "check", "--plugin", "leaves.py", "--json").stdout)
+    assert (told["conforms"], "exit code 0" in told["ended"]) == (False, True)
 
 
 def test_a_finished_suite_shows_table_and_report_and_status(tmp_path):
@@ -193,6 +222,10 @@ def small_suite(folder, *arguments):
         '[presets.quick]\ndata = "digits200"\nmodel = "capsnet-small"\niterations = [1, 2]\nseeds = 1\n'
     )
     parts = Path(__file__).parent / "engine" / "small_parts.py"
-    command = [sys.executable, "-m", "routebench", "suite", "small.toml", "--plugin", parts, "--jobs", "1", *arguments]
+    return called(folder, "suite", "small.toml", "--plugin", parts, "--jobs", "1", *arguments)
+
+
+def called(folder, *arguments):
+    command = [sys.executable, "-m", "routebench", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

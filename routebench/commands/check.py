@@ -1,12 +1,14 @@
 """`routebench check`: what a routing method must do and what it claims, measured."""
 
 import json
+import shutil
 import sys
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from routebench.commands.options import PIPE_WIDTH, device, say
+from routebench.commands.options import PIPE_WIDTH, TIME, device, say
 from routebench.errors import UserError
 
 if TYPE_CHECKING:
@@ -26,12 +28,35 @@ STYLES = {"ok": "green", "WRONG": "bold red", "not claimed": "dim", "not checked
 )
 @device
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--time-limit", type=TIME, default="15m", show_default=True, help="Stop a method that hangs.")
 @click.option("--json", "as_json", is_flag=True, help="Every finding, as JSON.")
-def command(method: str | None, plugins: tuple[str, ...], device: str, seed: int, as_json: bool) -> None:
+def command(  # noqa: PLR0917  # click passes them by name
+    method: str | None, plugins: tuple[str, ...], device: str, seed: int, time_limit: float, as_json: bool
+) -> None:
     """Check a routing method: what is required of every method and what this one claims, on random inputs.
 
     METHOD is NAME or NAME[key=value,...]. The exit code is 1 if something is wrong.
     """
+    from routebench.engine.alone import Ended, alone
+
+    name = method or ", ".join(plugins)
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else PIPE_WIDTH
+    if is_terminal and not as_json:
+        click.echo(f"checking {name}, which takes up to a minute ...", err=True)
+    form = "json" if as_json else "colours" if is_terminal else "plain"
+    try:
+        told, conforms = alone(_check, method, plugins, device, seed, form, width, limit=time_limit)
+    except Ended as end:
+        told, conforms = _ended(name, str(end), as_json), False
+    click.echo(told, nl=False)
+    sys.exit(0 if conforms else 1)
+
+
+def _check(  # noqa: PLR0917  # a process gets them by position
+    method: str | None, plugins: tuple[str, ...], device: str, seed: int, form: str, width: int
+) -> tuple[str, bool]:
+    """In a process of its own, because a method may crash or hang: what to print, and whether all is well."""
     from rich.console import Console
 
     from routebench.conformance import check
@@ -40,11 +65,18 @@ def command(method: str | None, plugins: tuple[str, ...], device: str, seed: int
 
     added = [name for plugin in plugins for name in load_plugin(plugin)["methods"]]
     verdict = check(method or _only(added, plugins), seed=seed, device=choose_device(device))
+    if form == "json":
+        return json.dumps(verdict.as_json(), indent=2) + "\n", verdict.conforms
+    written = StringIO()
+    _print(Console(file=written, width=width, force_terminal=form == "colours"), verdict)
+    lines = [line.rstrip() for line in written.getvalue().splitlines()]
+    return "\n".join(lines) + "\n", verdict.conforms
+
+
+def _ended(name: str, reason: str, as_json: bool) -> str:
     if as_json:
-        click.echo(json.dumps(verdict.as_json(), indent=2))
-    else:
-        _print(Console(width=None if sys.stdout.isatty() else PIPE_WIDTH), verdict)
-    sys.exit(0 if verdict.conforms else 1)
+        return json.dumps({"method": name, "conforms": False, "ended": reason}, indent=2) + "\n"
+    return f"WRONG: {name}: it {reason}\n"
 
 
 def _only(added: list[str], plugins: tuple[str, ...]) -> str:

@@ -54,11 +54,11 @@ def command(  # noqa: PLR0917  # click passes them by name
     tolerances: tuple[str, ...],
 ) -> None:
     """Compare two results folders: what got worse, what got better, and what could not have been seen."""
+    from routebench import atomic
     from routebench.comparing import formats
     from routebench.comparing.comparison import Wishes, compare_folders
     from routebench.comparing.tolerances import read_tolerances
     from routebench.comparing.verdict import verdict
-    from routebench.engine import atomic
 
     wishes = Wishes(metrics, methods, read_tolerances(tolerances), alpha)
     found = compare_folders(base, head, wishes)

@@ -34,8 +34,7 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     LaTeX tables need the package booktabs. Bold is the best rank group: methods that the runs cannot tell apart.
     """
-    from routebench import export
-    from routebench.engine import atomic
+    from routebench import atomic, export
     from routebench.engine.provenance import command_line
 
     chosen = export.format_named(format_, output)

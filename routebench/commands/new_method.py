@@ -4,6 +4,7 @@ import importlib.util
 import keyword
 import re
 import shlex
+import unicodedata
 from pathlib import Path
 
 import click
@@ -51,7 +52,8 @@ def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
 def _module_of(name: str, folder: Path) -> str:
     """The name of the file without its ending: one that Python can import, and that hides no other module."""
     if not NAME.fullmatch(name):
-        words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
+        plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+        words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", plain).lower())
         suggested = "-".join(words).lstrip("0123456789-") or "my-method"
         raise UserError(
             f"method name: expected small letters, digits and hyphens, got {name!r}; did you mean {suggested!r}?"

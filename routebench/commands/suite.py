@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
+LEAST_MEMORY = 500_000_000  # bytes
 
 
 @click.command()
@@ -68,7 +69,11 @@ BACKENDS = ("auto", "reference", "fused", "triton")
 @click.option(
     "--memory-limit", type=options.SIZE, help="Stop a cell that takes more memory, such as 4GB; it becomes an `oom`."
 )
-@click.option("--budget", type=options.TIME, help="Begin no cell that would end later than this from now, such as 20m.")
+@click.option(
+    "--budget",
+    type=options.TIME,
+    help="Begin no cell that is expected to end later than this from now, such as 20m; one never run may.",
+)
 @click.option(
     "--executor",
     type=click.Choice(["local", "ray"]),
@@ -119,7 +124,10 @@ def command(  # noqa: PLR0917  # click passes them by name
     from routebench.engine.store import Store
     from routebench.routing.spec import parse
 
+    _expect_used(executor, address, gpus_per_cell, memory_limit)
     plugins, added, broken = _load(plugins, name)
+    for spec, reason in broken.items():
+        click.echo(f"warning: {reason}; it becomes a failed cell of {spec}, and the others run", err=True)
     choices = Choices(tuple(parse(text) for text in methods), added, broken, data, seeds, backend)
     made = plan(_suite(name, broken), preset, choices)
     store = Store(results)
@@ -140,7 +148,18 @@ def command(  # noqa: PLR0917  # click passes them by name
     store.prepare()
     records = _run(console, made, known, queue, store=store, setting=setting)
     _show_results(console, made, store)
-    _exit(console, made, known, records)
+    _exit(console, made, known, records, len(queue.left))
+
+
+def _expect_used(executor: str, address: str, gpus: float | None, memory_limit: int | None) -> None:
+    """Raises UserError for an option that would do nothing, or stop everything."""
+    if executor == "local" and (address != "auto" or gpus is not None):
+        raise UserError("--address and --gpus-per-cell are for a cluster; add --executor ray, or leave them out")
+    if memory_limit is not None and memory_limit < LEAST_MEMORY:
+        raise UserError(
+            f"--memory-limit: expected at least {LEAST_MEMORY / 1e6:.0f}MB, of which a process with torch takes most, "
+            f"got {memory_limit / 1e6:g}MB"
+        )
 
 
 def _suite(name: str, broken: dict[str, str]) -> "Suite":
@@ -215,11 +234,11 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
     say(console, f"report: {write_report(store.path)}")
 
 
-def _exit(console: Any, made: "Plan", known: "Standing", records: list[dict[str, Any]]) -> None:
+def _exit(console: Any, made: "Plan", known: "Standing", records: list[dict[str, Any]], left: int) -> None:
     failed = [record for record in records if record["status"] != "ok"]
-    if not records and not known.cached:
+    if failed:
+        say(console, f"{len(failed)} of {len(made.cells)} cells have no result; the same command tries them again")
+    if len(failed) == len(records) and not known.cached:
         sys.exit(NOTHING_MEASURED)
-    if not failed:
-        return
-    say(console, f"{len(failed)} of {len(made.cells)} cells have no result; the same command tries them again")
-    sys.exit(SOME_FAILED if len(failed) < len(records) or known.cached else NOTHING_MEASURED)
+    if failed or left:
+        sys.exit(SOME_FAILED)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 ROUNDING = 1e-5
 """Largest relative difference that the order of additions in float32 is taken to explain."""
-TIMES = {"s", "ms"}
+OF_THE_MACHINE = {"s", "ms", "us", "ns", "bytes", "images"}
+"""Units of times, of memory, and of the largest batch that fits it; speeds are per second."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,13 @@ class Pair:
 
     Args:
         name: such as `accuracy test T=2`.
-        is_time: how fast something was, which no two runs share.
+        is_of_machine: a time, a speed or memory, which no two runs share.
     """
 
     name: str
     then: float | None
     now: float | None
-    is_time: bool
+    is_of_machine: bool
 
     @property
     def difference(self) -> float:
@@ -52,8 +53,8 @@ class Agreement:
 
     @property
     def numbers(self) -> list[Pair]:
-        """Those that are no times."""
-        return [pair for pair in self.pairs if not pair.is_time]
+        """Those that the machine has no part in."""
+        return [pair for pair in self.pairs if not pair.is_of_machine]
 
     @property
     def differing(self) -> list[Pair]:
@@ -79,10 +80,10 @@ class Agreement:
         for name, (unequal, total) in self.outputs.items():
             if unequal:
                 yield f"raw output {name}: {unequal} of {total} values differ"
-        ratios = sorted(pair.now / pair.then for pair in self.pairs if pair.is_time and pair.then and pair.now)
+        ratios = sorted(pair.now / pair.then for pair in self.pairs if pair.is_of_machine and pair.then and pair.now)
         if ratios:
             spread = f"{ratios[0]:.2f}" if len(ratios) == 1 else f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
-            yield f"times and speeds, which need not agree: {spread} of what they were ({len(ratios)} of them)"
+            yield f"times, speeds and memory, which need not agree: {spread} of what they were ({len(ratios)} of them)"
 
 
 def compare(
@@ -94,7 +95,7 @@ def compare(
     """Two records of one cell, number by number, and their raw outputs."""
     first, second = ({_name(metric): metric for metric in record["metrics"]} for record in (then, now))
     pairs = [
-        Pair(name, _value(first, name), _value(second, name), _is_time(metric))
+        Pair(name, _value(first, name), _value(second, name), _is_of_machine(metric))
         for name, metric in (second | first).items()
     ]
     common = [name for name in outputs_then if name in outputs_now]
@@ -116,10 +117,10 @@ def _value(metrics: Mapping[str, Mapping[str, Any]], name: str) -> float | None:
     return metrics[name]["value"] if name in metrics else None
 
 
-def _is_time(metric: Mapping[str, Any]) -> bool:
-    """Times, speeds, and how often something was run for a time."""
+def _is_of_machine(metric: Mapping[str, Any]) -> bool:
+    """Times, speeds, memory, and how often something was run for a time."""
     unit = metric.get("unit") or ""
-    return unit in TIMES or unit.endswith("/s") or str(metric["metric"]).endswith("_runs")
+    return unit in OF_THE_MACHINE or unit.endswith("/s") or str(metric["metric"]).endswith("_runs")
 
 
 def _unequal(then: NDArray[Any], now: NDArray[Any]) -> tuple[int, int]:

@@ -16,11 +16,12 @@ from routebench.engine.ends import End, record_end
 from routebench.engine.plan import Cell
 from routebench.engine.provenance import provenance
 from routebench.engine.queue import Queue
-from routebench.engine.setting import PATIENCE, Listener, Record, Setting
+from routebench.engine.setting import PATIENCE, Listener, Record, Setting, prepare_torch
 from routebench.engine.store import Store
 from routebench.engine.work import Note, shares
 from routebench.engine.workers import run_in_processes
 from routebench.errors import UserError
+from routebench.registry.plugins import loaded_plugins
 
 CONNECTING = 5.0  # seconds that a cluster's head may take to answer
 RETRIES = 3  # of a cell whose machine was lost
@@ -93,13 +94,14 @@ class Cluster:
         A cell whose machine, or whose process of Ray, is lost is run again elsewhere, and goes on from its checkpoint.
         """
         submit = self.ray.remote(num_cpus=setting.threads, num_gpus=setting.gpus, max_retries=0)(_run_cell).remote
+        shipped = replace(setting, plugins=tuple(loaded_plugins()))  # with absolute paths
         running: dict[Any, Cell] = {}
         held: list[Cell] = []
         lost: Counter[str] = Counter()
         try:
             while True:
                 while len(running) < setting.jobs and (cell := queue.take()) is not None:
-                    running[submit(cell, str(store.path.resolve()), setting)] = cell
+                    running[submit(cell, str(store.path.resolve()), shipped)] = cell
                     listener.started(cell)
                 if not running:
                     if not held:
@@ -128,6 +130,9 @@ class Cluster:
             return dict(found) if (found := self.ray.get(reference)) is not None else None
         except errors.RayTaskError as error:
             raise error.as_instanceof_cause() from error
+        except errors.OutOfMemoryError:
+            told = "its machine ran out of memory, and Ray stopped it"
+            return record_end(cell, End("oom", told), store, setting, 0.0)
         except errors.RayError as error:
             Note(store, cell.key).remove()
             lost[cell.key] += 1
@@ -174,7 +179,8 @@ def _look(token: str) -> tuple[bool, str]:
 
 def _run_cell(cell: Cell, path: str, setting: Setting) -> Record | None:
     """On another machine: one cell, in a process of its own there, so that limits and crashes are as on one machine."""
-    origin = {**provenance(setting.device, str(setting.origin["command"]), setting.plugins), **setting.origin}
+    prepare_torch(setting)  # before provenance tells of it
+    origin = {**provenance(setting.device, str(setting.origin["command"])), **setting.origin}
     here = replace(setting, origin=origin, isolate=True, jobs=1)
     queue = Queue([cell])
     for _, record in run_in_processes(queue, Store(path), here, Listener(), await_held=False):

@@ -10,6 +10,8 @@ from routebench.engine.setting import Record, Setting
 from routebench.engine.store import Store
 from routebench.protocols.base import Measurement
 
+KEPT_OUTPUT = 2000  # characters of what a cell printed that stand in its record
+STACK = "most recent call first"  # faulthandler begins with the innermost frame
 FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+) in (?P<function>\S+)')
 """A line that faulthandler writes."""
 
@@ -49,13 +51,24 @@ def death(code: int | None, memory: int, output: str) -> End:
 
 def where(output: str) -> str:
     """` at FILE:LINE (FUNCTION)`, of the innermost frame outside libraries that faulthandler wrote last, or nothing."""
-    last = output.rsplit("most recent call first", 1)
+    last = output.rsplit(STACK, 1)
     if len(last) == 1:
         return ""
     for frame in FRAME.finditer(last[1]):
         if not frame["file"].startswith(LIBRARIES):
             return f" at {frame['file'].rsplit('/', 1)[-1]}:{frame['line']} ({frame['function']})"
     return ""
+
+
+def excerpt(output: str) -> str:
+    """The last that was printed; of a long stack at its end, the innermost frames, and what was printed before it."""
+    if len(output) <= KEPT_OUTPUT:
+        return output
+    stack = output.rfind(STACK)
+    if stack < 0 or len(output) - stack < KEPT_OUTPUT // 2:
+        return output[-KEPT_OUTPUT:]
+    first = max(0, stack - KEPT_OUTPUT // 2)
+    return output[first : first + KEPT_OUTPUT] + "...\n"
 
 
 def gigabytes(size: int) -> str:
@@ -73,7 +86,7 @@ def record_end(cell: Cell, end: End, store: Store, setting: Setting, seconds: fl
         if known is not None and known["status"] == "ok":
             return known
         origin = {**setting.origin, "seconds": seconds}
-        record = {**make_record(cell, end.status, end.reason, Measurement([]), origin), "output": end.output}
+        record = {**make_record(cell, end.status, end.reason, Measurement([]), origin), "output": excerpt(end.output)}
         store.write_record(record, {})
         return record
     finally:

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from routebench import kernels
+from routebench.atomic import told_when_full
 from routebench.data import load
-from routebench.engine.atomic import told_when_full
 from routebench.engine.plan import digest
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.store import Store, write_tensors, write_text

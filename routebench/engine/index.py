@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.engine.atomic import write_bytes
+from routebench.atomic import write_bytes
 from routebench.engine.columns import Column
 from routebench.errors import UserError
 

@@ -117,7 +117,8 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     entries = _entries(suite, preset, choices)
     fingerprint = load(preset.data).fingerprint
     points = [(*_identity(suite, preset, entry, role, fingerprint), "") for entry, role in entries]
-    points += _broken_points(points[-1][0], choices)  # the last is a control, which every plan has
+    like = next(point for point, _, _ in points if point["method"] in CONTROLS)  # which every plan has
+    points += _broken_points(like, choices)
     cells: dict[str, Cell] = {}
     for seed in range(preset.seeds):
         for point, grid, broken in points:
@@ -229,6 +230,8 @@ def _identity(
     """A cell's identity but for iterations and seed, and the grid of iterations."""
     routed = not entry.models
     model = preset.model if routed else entry.models[preset.model]
+    if model not in models:
+        raise UserError(f"{suite.file}: preset {preset.name}, model: unknown model {model!r}{nearest(model, models)}")
     facts: Facts = models[model].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
     if facts.routed != routed:
         wanted = "a capsule network" if routed else "a network without capsules"

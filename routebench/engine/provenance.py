@@ -8,11 +8,14 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from routebench.registry.plugins import plugin_files, plugins_of_environment
 
 ENVIRONMENT = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|ATEN|DNNL|ONEDNN|CUBLAS|CUDNN|NVIDIA_TF32|TORCH|PYTORCH|TRITON)_"
@@ -32,12 +35,12 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
     Args:
         device: `cpu` or `cuda`.
         command: the command line that was given.
-        plugins: files of the user's, as `FILE.py` or `FILE.py:Name`; their content is recorded by its hash.
+        plugins: of the user, as `load_plugin` takes them; their content is recorded by its hash.
     """
     return {
         "command": command,
         **git_state(Path(__file__).parents[1]),
-        "plugins": {spec: content_hash(Path(spec.partition(":")[0])) for spec in plugins},
+        "plugins": plugin_hashes(plugins),
         "versions": versions(),
         "device": device,
         "processor": processor(),
@@ -76,6 +79,25 @@ def git_state(folder: Path) -> dict[str, Any]:
     is_dirty = bool(difference or unknown)
     digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16] if is_dirty else ""
     return {"commit": commit, "dirty": is_dirty, "dirty_hash": digest}
+
+
+def plugin_hashes(plugins: Iterable[str]) -> dict[str, str]:
+    """Plug-ins of the command line as they were named, those of the environment by their last name, with hashes."""
+    named = {Path(spec).name: plugin_hash(spec) for spec in plugins_of_environment() if Path(spec).exists()}
+    return named | {spec: plugin_hash(spec) for spec in plugins}
+
+
+def plugin_hash(spec: str) -> str:
+    """16 hex digits of the content of a plug-in's files.
+
+    Raises:
+        UserError: there is no such file or folder.
+    """
+    files = plugin_files(spec)
+    if len(files) == 1:
+        return content_hash(files[0])
+    told = "\n".join(f"{file.name} {content_hash(file)}" for file in files)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def content_hash(file: Path) -> str:

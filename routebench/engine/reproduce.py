@@ -13,7 +13,7 @@ import torch
 from routebench.data import load
 from routebench.engine.cell import run_cell
 from routebench.engine.plan import Cell
-from routebench.engine.provenance import command_line, provenance
+from routebench.engine.provenance import command_line, plugin_hash, provenance
 from routebench.engine.reading import SCHEMA, other_schema
 from routebench.engine.records import is_record
 from routebench.engine.session import choose_backend, choose_device
@@ -22,6 +22,7 @@ from routebench.engine.source import fit_code, source_hash
 from routebench.engine.store import Store
 from routebench.errors import UserError
 from routebench.registry import load_plugin, models, protocols, routing
+from routebench.registry.plugins import plugin_files, plugins_of_environment
 
 Record = dict[str, Any]
 MANY = 10_000
@@ -136,8 +137,8 @@ def _fixed_words(record: Record) -> list[str]:
     return [*words, "--cell", record["cell"], "--results", "reproduced"]
 
 
-def load_plugins(record: Record) -> list[str]:
-    """Loads the plug-in files that the recorded command names, and returns what is different about them.
+def load_plugins(record: Record) -> None:
+    """Loads the plug-ins that the recorded command names.
 
     Raises:
         UserError: one is not there, or does not load.
@@ -146,18 +147,24 @@ def load_plugins(record: Record) -> list[str]:
     specs = [value for word, value in pairwise(words) if word == "--plugin"]
     specs += [word.partition("=")[2] for word in words if word.startswith("--plugin=")]
     for spec in specs:
-        if not Path(spec.partition(":")[0]).is_file():
+        try:
+            plugin_files(spec)
+        except UserError:
             raise UserError(
                 f"the record's plug-in {spec!r} is not here; call from the folder where its command was given"
-            )
+            ) from None
         load_plugin(spec)
-    return specs
 
 
 def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
     """One line for each thing that is not as it was, so that numbers need not agree to the last digit."""
     then = record["provenance"]
-    return [*_code_differences(record), *_machine_differences(then, now), *_version_differences(then, now)]
+    return [
+        *_code_differences(record),
+        *_plugin_differences(then),
+        *_machine_differences(then, now),
+        *_version_differences(then, now),
+    ]
 
 
 def _code_differences(record: Record) -> Iterator[str]:
@@ -169,6 +176,17 @@ def _code_differences(record: Record) -> Iterator[str]:
     fingerprint = load(known["data"]).fingerprint
     if fingerprint != known.get("data_fingerprint"):
         yield f"data set {known['data']}: fingerprint {known.get('data_fingerprint')} then, {fingerprint} now"
+
+
+def _plugin_differences(then: Mapping[str, Any]) -> Iterator[str]:
+    here = {Path(spec).name: spec for spec in plugins_of_environment()}
+    for named, hashed in then.get("plugins", {}).items():
+        try:
+            found = plugin_hash(here.get(named, named))
+        except UserError:
+            found = "none"
+        if found != hashed:
+            yield f"plug-in {named}: {hashed or 'unknown'} then, {found} now"
 
 
 def _machine_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

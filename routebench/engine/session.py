@@ -12,7 +12,7 @@ from routebench import kernels
 from routebench.engine.cluster import Cluster
 from routebench.engine.execute import execute
 from routebench.engine.plan import Plan, digest, set_params
-from routebench.engine.provenance import command_line, provenance
+from routebench.engine.provenance import command_line, plugin_hashes, provenance
 from routebench.engine.queue import Queue
 from routebench.engine.setting import Listener, Record, Setting, prepare_torch
 from routebench.engine.store import Store
@@ -161,4 +161,6 @@ def run(queue: Queue, store: Store, setting: Setting, listener: Listener) -> lis
     if setting.executor == "local":  # on a cluster, the machine that runs a cell tells of itself
         prepare_torch(setting)  # before provenance tells of it
         origin = {**provenance(setting.device, command_line(), setting.plugins), **origin}
+    else:
+        origin["plugins"] = plugin_hashes(setting.plugins)
     return execute(queue, store, replace(setting, origin=origin), listener)

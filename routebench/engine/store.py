@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
+from routebench.atomic import StoreFull, clear_leftovers, told_when_full, write_tensors, write_text
 from routebench.engine import plans, records
-from routebench.engine.atomic import StoreFull, clear_leftovers, told_when_full, write_tensors, write_text
 from routebench.engine.plans import COORDINATES, PLANNED
 from routebench.engine.reading import SCHEMA, Reader, other_schema
 from routebench.engine.records import COLUMNS

@@ -16,7 +16,6 @@ from routebench.engine.work import Note, tail
 
 MOST_OUTPUT = 1 << 20  # bytes that a cell may have printed before the earlier part is dropped
 READ_OUTPUT = 40_000  # characters of it that are read
-KEPT_OUTPUT = 2000  # characters of it that stand in the record of a failure
 LAST_WORDS = 0.3  # seconds in which a process that is to be stopped writes where it is
 ON_ITS_WAY = 2.0  # seconds that a result may take from a process that has ended
 
@@ -79,7 +78,7 @@ class Watch:
     def output(self) -> str:
         """The last that the cell printed, without faulthandler's list of all that was imported."""
         lines = tail(self.note.output, READ_OUTPUT).splitlines(keepends=True)
-        return "".join(line for line in lines if not line.startswith("Extension modules:"))[-KEPT_OUTPUT:]
+        return "".join(line for line in lines if not line.startswith("Extension modules:"))
 
     def clear(self) -> None:
         """Ends what the process has started and left behind, and removes its files."""

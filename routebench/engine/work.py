@@ -13,7 +13,7 @@ import torch
 from routebench.engine.cell import run_cell
 from routebench.engine.plan import Cell
 from routebench.engine.setting import Record, Setting
-from routebench.engine.store import Store, write_text
+from routebench.engine.store import Store, StoreFull, write_text
 
 
 def run_unless_held(cell: Cell, store: Store, setting: Setting, tell: Callable[[float], None]) -> Record | None:
@@ -59,7 +59,7 @@ class Note:
         """Writes the share, and this process's number."""
         if time.monotonic() - self._last >= 1:
             self._last = time.monotonic()
-            with contextlib.suppress(OSError):  # a full disk must not end a cell that only tells of itself
+            with contextlib.suppress(OSError, StoreFull):  # a full disk must not end a cell that only tells of itself
                 write_text(self.file, json.dumps({"process": os.getpid(), "share": share}))
 
     def read(self) -> Told | None:

@@ -27,7 +27,9 @@ def register_by_kind(module: ModuleType, name: str, shown: str) -> dict[str, lis
     """
     entry = getattr(module, name, None)
     if entry is None:
-        raise UserError(f"plug-in {shown!r} defines no {name!r}{nearest(name, candidates(module))}")
+        found = candidates(module)
+        hint = nearest(name, found) if found else "; it defines nothing that can be used: name another file"
+        raise UserError(f"plug-in {shown!r} defines no {name!r}{hint}")
     if not any(registry.names_of(entry) for registry in EVERY.values()):
         kind = kind_of(entry)
         if not kind:

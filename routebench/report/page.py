@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from pandas import DataFrame
 
+from routebench import atomic
 from routebench.analysis.comparison import compare
 from routebench.analysis.figures import inline_svg, save_svg, to_svg, variable
 from routebench.analysis.folder import Folder, open_folder
@@ -27,7 +28,6 @@ from routebench.analysis.result import (
     reads,
     reads_across,
 )
-from routebench.engine import atomic
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report.glossary import GLOSSARY

@@ -55,6 +55,9 @@ def test_the_worst_cells_fail_alone(ended, litter, store):
     assert all(store.record(record["cell"])["status"] == record["status"] for record in ended.values())
     assert not [file for file in (store.path / "locks").iterdir() if file.suffix in (".share", ".output")]
     assert "Fatal Python error" in ended["crash"]["output"]
+    assert "(_below)" in ended["hang"]["reason"]
+    assert all(len(record.get("output", "")) < 2100 for record in ended.values())
+    assert "in _below" in ended["hang"]["output"]
     left = int(litter.read_text())
     deadline = time.monotonic() + 5
     while psutil.pid_exists(left) and time.monotonic() < deadline:

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import torch
 
-from routebench.engine.provenance import environment, git_state, provenance
+from routebench.engine.provenance import environment, git_state, plugin_hashes, provenance
 
 
 @pytest.fixture
@@ -73,6 +73,17 @@ def test_a_plugin_is_known_by_its_content(tmp_path):
         assert known[0] == f"{file}:Mine"
         hashes.add(known[1])
     assert len(hashes - {""}) == 2
+
+
+def test_a_folder_of_plugins_is_known_by_its_content_and_those_of_the_environment_by_name(tmp_path, monkeypatch):
+    (tmp_path / "routing").mkdir()
+    hashes = set()
+    for text in ("X = 1", "X = 2"):
+        (tmp_path / "routing" / "mine.py").write_text(text)
+        hashes.add(plugin_hashes((str(tmp_path),))[str(tmp_path)])
+    assert len(hashes - {""}) == 2
+    monkeypatch.setenv("ROUTEBENCH_PLUGINS", str(tmp_path / "routing" / "mine.py"))
+    assert list(plugin_hashes(())) == ["mine.py"]
 
 
 def test_variables_that_change_numbers_are_kept_and_paths_are_not(monkeypatch):

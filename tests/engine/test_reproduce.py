@@ -11,9 +11,11 @@ from routebench.commands.reproduce import _run, command
 from routebench.engine import reproduce
 from routebench.engine.agreement import compare
 from routebench.engine.plan import Choices, plan
+from routebench.engine.provenance import plugin_hash
 from routebench.engine.session import write_plan
 from routebench.engine.suite import load_suite
 from routebench.errors import UserError
+from routebench.registry import datasets
 
 
 @pytest.fixture
@@ -63,8 +65,10 @@ def test_coordinates_tell_numbers_apart():
     assert agreement(*sides).holds
 
 
-@pytest.mark.parametrize(("name", "unit"), [("time", "s"), ("time", "ms"), ("speed", "flop/s"), ("time_runs", "count")])
-def test_times_need_not_agree(name, unit):
+@pytest.mark.parametrize(
+    ("name", "unit"), [("time", "s"), ("time", "ms"), ("speed", "flop/s"), ("time_runs", "count"), ("memory", "bytes")]
+)
+def test_what_the_machine_has_a_part_in_need_not_agree(name, unit):
     found = agreement([metric(2.0, name, unit)], [metric(3.0, name, unit)])
     assert found.holds
     assert "1.50 of what they were" in list(found.lines())[-1]
@@ -147,6 +151,22 @@ def test_a_plugin_that_is_not_here_is_said(record, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"plug-in 'parts\.py' is not here"):
         reproduce.load_plugins(reproduce.read_record(record))
+
+
+def test_a_folder_of_plugins_is_loaded_and_its_changes_are_told(record, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts").mkdir()
+    file = tmp_path / "parts" / "folder_of_mine.py"
+    file.write_text("from routebench import datasets\n\n\n@datasets.register('mine-of-a-folder')\ndef mine(): ...\n")
+    known = reproduce.read_record(record)
+    known["provenance"] |= {"command": "python -m routebench suite small.toml --plugin parts"}
+    known["provenance"]["plugins"] = {"parts": plugin_hash("parts")}
+    reproduce.load_plugins(known)
+    assert "mine-of-a-folder" in datasets
+    now = reproduce.prepare(known)
+    assert reproduce.differences(known, now) == []
+    file.write_text(file.read_text() + "\n\nX = 1\n")
+    assert [line.split(":")[0] for line in reproduce.differences(known, now)] == ["plug-in parts"]
 
 
 def call(*arguments):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from routebench.atomic import OLD, clear_leftovers, write_text
 from routebench.engine import session
-from routebench.engine.atomic import OLD, clear_leftovers, write_text
 from routebench.engine.plan import Choices, plan
 from routebench.engine.session import write_plan
 from routebench.engine.store import Store
@@ -99,7 +99,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing(store):
     code = """
     import os, sys, time
     from pathlib import Path
-    from routebench.engine import atomic
+    from routebench import atomic
     os.fsync = lambda _: (print("writing", flush=True), time.sleep(60))
     atomic.write_text(Path(sys.argv[1]), "new")
     """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from routebench.engine.atomic import write_output
+from routebench.atomic import write_output
 from routebench.errors import UserError
 
 

@@ -30,6 +30,8 @@ OLD = 24 * 3600
 class StoreFull(UserError):
     """The disk took no more. What was written before is whole; nothing half-written stays."""
 
+    exit_code = 3  # the rest is kept
+
 
 def write_text(file: Path, text: str) -> None:
     """Writes a file in one step: a reader, or a crash, finds the old one or the new one, whole.
