@@ -15,7 +15,8 @@ from suites.tracking.fit import SmallFit
 from suites.tracking.layer import Layer, Memory, Time
 from suites.tracking.lower import Lower, lower_is_better
 from suites.tracking.start import Start
-from suites.tracking.suite import Suite, rows_of
+from suites.tracking.suite import Suite, rows_of, typical
+from tests.comparing.planted import write
 
 ROOT = Path(__file__).parents[1]
 
@@ -121,6 +122,30 @@ def test_the_bridge_is_worse_where_the_suite_is(published):
     head = [{**row, "value": row["value"] * worse.get(row["metric"], 1)} for row in published]
     for track in (Suite.track_test_error, Suite.track_training_time, Suite.track_inference_time):
         assert track(Suite(), head, "em") > 1.15 * track(Suite(), published, "em")
+
+
+def test_a_mean_without_a_planned_setting_is_none(published):
+    """The worst setting failing must not make the method better."""
+    accuracy = [row for row in published if (row["suite"], row["method"]) == ("accuracy", "dynamic")]
+    failed = accuracy[0]["cell"]
+    gone = [{**row, "metric": None, "value": None} if row["cell"] == failed else row for row in published]
+    assert np.isfinite(Suite().track_test_error(published, "dynamic"))
+    assert np.isnan(Suite().track_test_error(gone, "dynamic"))
+    broken = [{**row, "value": float("nan")} if row["cell"] == failed else row for row in published]
+    assert np.isnan(Suite().track_test_error(broken, "dynamic"))
+    other = [row for row in published if not (row["cell"] == failed and row["metric"] == "accuracy")]
+    assert np.isnan(Suite().track_test_error(other, "dynamic"))
+
+
+def test_a_cell_that_was_not_run_has_a_row_without_value(tmp_path):
+    folder = write(tmp_path / "some", run=lambda record: record["identity"]["seed"] != 1)
+    assert np.isnan(Suite().track_test_error(rows_of(folder), "cnn"))
+
+
+def test_no_error_at_all_is_nothing_and_not_a_tiny_factor(published):
+    rows = [row for row in published if row["method"] == "cnn" and row["metric"] == "accuracy"]
+    values = dict(zip([row["seed"] for row in rows], (100.0, 98.0, 96.0), strict=True))
+    assert typical([{**row, "value": values[row["seed"]]} for row in rows]) == pytest.approx(2.0)
 
 
 def test_a_method_that_a_suite_did_not_run_is_left_out(published):

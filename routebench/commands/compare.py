@@ -9,8 +9,9 @@ FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
 
 EPILOG = """A difference is a regression where it is bad, supported by the data, and above the noise floor.
 
-With --gate the exit code is 1 for a regression or for a cell that BASE has and HEAD could not measure, 4 if nothing
-could be judged, 3 if HEAD has not run cells that BASE has, else 0. Without it, it is 0."""
+With --gate the exit code is 1 for a regression, or for a cell or a number that BASE has and HEAD could not measure; 4
+if nothing could be judged, or nothing of one metric, or if one seed leaves a loss undecided; 3 if cells that BASE has
+are not in HEAD, or not comparable there; else 0. Without it, it is 0."""
 
 
 @click.command(epilog=EPILOG)

@@ -4,11 +4,11 @@ Each way of measuring has a test of its own; `QUESTIONS` says what it answers.
 
 | what there is | test | noise floor |
 | --- | --- | --- |
-| right or wrong per test image | exact signs over images, all seeds of one together | spread over seeds of the change |
+| right or wrong per test image | exact signs over images, all seeds of one together | spread over seeds (`one_seed`) |
 | repeats of one measurement | changes against those between repeats (A/A) and of the machine's speed | 95 % of A/A |
 | several seeds | t over seeds, paired | none: the t interval holds it |
-| one value in each of several settings | t over settings, spread pooled over methods | 95 % of the spread |
-| a count that nothing varies | none needed | 0 |
+| one value in each of several settings | t over settings (methods), spread pooled over methods | 95 % of the spread |
+| a count, or a value that no seed varies | none needed | 0 |
 """
 
 import math
@@ -20,18 +20,19 @@ import numpy as np
 from scipy import special
 
 from routebench import statistics
-from routebench.comparing.noise import COVERED, Noise
-from routebench.comparing.settings import Setting
+from routebench.comparing.noise import Noise
+from routebench.comparing.settings import ROUNDING, Setting
+from routebench.comparing.tails import POWER
 
-POWER = 0.8
 COUNTED = ("flop", "count")
 """Units of what is counted: the same code gives the same number."""
 QUESTIONS = {
     "samples": "did the networks of these seeds get worse on these test images?",
     "repeats": "did the same work take longer, beyond what two measurements of one thing differ by?",
     "seeds": "does the mean change, seed by seed?",
-    "settings": "does it change alike in all settings of a method?",
+    "settings": "does it change alike in all settings?",
     "counted": "is the count another?",
+    "accepted": "is the change larger than the tolerance?",
 }
 
 
@@ -77,7 +78,7 @@ def weigh(settings: Sequence[Setting], noise: Noise) -> Evidence:
     change = float(np.median(changes)) if first.group.relative else float(np.mean(changes))
     if all(setting.right for setting in settings) and len({_images(setting) for setting in settings}) == 1:
         return _over_samples(settings, noise)
-    if first.group.unit in COUNTED:
+    if first.group.unit in COUNTED or (first.group.unit != "%" and all(setting.steady for setting in settings)):
         same = all(value == 0 for value in changes)
         return Evidence("counted", change, 1.0 if same else 0.0, detectable=_by_error(0.0))
     if all(setting.repeats > 1 for setting in settings) and noise.known_from_repeats(first.group):
@@ -85,9 +86,9 @@ def weigh(settings: Sequence[Setting], noise: Noise) -> Evidence:
     shared = set.intersection(*(set(setting.seeds) for setting in settings))
     if len(shared) > 1:
         return _over_seeds(settings, sorted(shared))
-    spread = noise.over_settings(first.group) if len(settings) > 1 else None
+    spread = noise.over_settings(settings) if len(settings) > 1 else None
     if spread is not None:
-        return _over_settings(change, len(settings), *spread)
+        return _over_settings(change, *spread)
     same = change == 0 and not any(changes)
     return Evidence("", change, why="" if same else "one value on each side, and nothing that tells its noise")
 
@@ -118,18 +119,18 @@ def _over_repeats(settings: Sequence[Setting], noise: Noise) -> Evidence:
     change = float(np.mean([np.median(values) for values in by_cell.values()]))
     repeats = min(setting.repeats for setting in settings)
     unrest = noise.unrest(settings)
-    null = unrest * noise.null(group, pooled=pooled, cells=len(by_cell), repeats=repeats)
-    p_value = (1 + null.size - int(np.searchsorted(null, abs(change) - 1e-12))) / (1 + null.size)
-    # As that of a normal distribution with the same tails: the wider of its 5 % and its 1 in 1,000.
-    error = max(
-        float(null[int((1 - tail) * null.size)]) / -float(special.ndtri(tail / 2)) for tail in (1 - COVERED, 0.001)
-    )
+    null = noise.null(group, pooled=pooled, cells=len(by_cell), repeats=repeats)
     floor = unrest * noise.floor_of_repeats(group, pooled=pooled)
-    return Evidence("repeats", change, p_value, floor, _by_error(error))
+    p_value = null.p(abs(change) / unrest)
+    return Evidence("repeats", change, p_value, floor, lambda alpha: unrest * null.detectable(alpha))
 
 
 def _over_seeds(settings: Sequence[Setting], seeds: Sequence[int]) -> Evidence:
+    """By t. Changes that are the same but for rounding have no spread, and then there is no test."""
     changes = {seed: float(np.mean([setting.change(seed) for setting in settings])) for seed in seeds}
+    size = max(abs(value) for setting in settings for seed in seeds for value in setting.base[seed])
+    if np.ptp(list(changes.values())) <= ROUNDING * max(size, 1.0):
+        changes = dict.fromkeys(seeds, changes[seeds[0]])
     found = statistics.paired_difference(changes, dict.fromkeys(seeds, 0.0))
     deviation = float(np.std(list(changes.values()), ddof=1))
     detectable = partial(statistics.smallest_detectable_difference, deviation, len(seeds))

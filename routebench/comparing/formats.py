@@ -13,6 +13,7 @@ from routebench.comparing.comparison import (
     REGRESSION,
     SAME,
     UNCOMPARED,
+    UNDECIDED,
     UNJUDGED,
     UNSHOWN,
     Change,
@@ -21,8 +22,8 @@ from routebench.comparing.comparison import (
 from routebench.comparing.sensitivity import sensitivities
 from routebench.comparing.verdict import verdict
 
-LONGEST_COMMENT = 65_536
-"""Characters that GitHub takes in one comment."""
+LONGEST_COMMENT = 65_000
+"""Characters: GitHub takes 65,536 in one comment, of which some are for a mark by which the comment is found again."""
 CUT = "\n\n*Cut here: the rest is too long for a comment; `--format json` has all of it.*\n"
 COLUMNS = ("Metric", "Of", "BASE", "HEAD", "Change", "p (Holm)", "Noise floor", "Could see", "Verdict")
 
@@ -30,10 +31,11 @@ COLUMNS = ("Metric", "Of", "BASE", "HEAD", "Change", "p (Holm)", "Noise floor", 
 def as_text(comparison: Comparison) -> str:
     """The verdict, what changed, what could have been seen, and where it comes from."""
     lines = [verdict(comparison)]
-    for words, kind in (("Regressions", REGRESSION), ("Improvements", IMPROVEMENT)):
+    for words, kind in (("Regressions", REGRESSION), ("Undecided", UNDECIDED), ("Improvements", IMPROVEMENT)):
         rows = comparison.with_verdict(kind)
         lines += ["", f"{words}:", *(f"  {wording.told(row)}, p {wording.p(row)}" for row in rows)] if rows else []
-    lines += ["", *(_paragraph("Broken in HEAD:", _cells(comparison)))] if comparison.pairs.broken else []
+    for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
+        lines += ["", *_paragraph(title, cells)] if cells else []
     lines += ["", f"Judged ({_counts(comparison)}):", *(f"  {one.in_words()}" for one in sensitivities(comparison))]
     blind = _blindness(comparison)
     lines += ["", *blind] if blind else []
@@ -46,16 +48,25 @@ def as_markdown(comparison: Comparison, longest: int = LONGEST_COMMENT) -> str:
     """For a comment: the verdict first, what changed in a table, the rest folded; at most `longest` characters."""
     marked = "❌" if comparison.exit_code else "✅"
     parts = [f"**{marked} {_safe(verdict(comparison))}**", *map(_safe, _blindness(comparison))]
-    if rows := comparison.with_verdict(REGRESSION, IMPROVEMENT):
+    if rows := comparison.with_verdict(REGRESSION, UNDECIDED, IMPROVEMENT):
         parts.append(_table(COLUMNS, (_cells_of(row) for row in rows)))
-    if comparison.pairs.broken:
-        parts.append("Broken in HEAD:\n\n" + "\n".join(f"- {_safe(line)}" for line in _cells(comparison)))
+    for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
+        parts += [f"{title}\n\n" + "\n".join(f"- {_safe(line)}" for line in cells)] if cells else []
     if seen := sensitivities(comparison):
         parts.append(f"Judged ({_counts(comparison)}):\n\n" + "\n".join(f"- {_safe(one.in_words())}" for one in seen))
     if notes := [*comparison.notes, *_unjudged(comparison)]:
         parts.append("\n".join(f"- {_safe(note)}" for note in notes))
     parts.append("\n".join(f"- {_safe(line)}" for line in wording.provenance(comparison)))
-    words = (REGRESSION, IMPROVEMENT, NOISE, UNSHOWN, UNCOMPARED, UNJUDGED, SAME)  # what may be cut comes last
+    words = (
+        REGRESSION,
+        UNDECIDED,
+        IMPROVEMENT,
+        NOISE,
+        UNSHOWN,
+        UNCOMPARED,
+        UNJUDGED,
+        SAME,
+    )  # what may be cut comes last
     shown = [change for word in words for change in comparison.with_verdict(word)]
     opened, closed = "<details><summary>All rows</summary>\n\n", "\n\n</details>\n"
     table = _table(COLUMNS, (_cells_of(row) for row in shown))
@@ -76,7 +87,11 @@ def as_json(comparison: Comparison) -> str:
         "alpha": comparison.alpha,
         "blind": _blindness(comparison),
         "broken": [{"cell": pair.base.name, "reason": pair.head.reason} for pair in comparison.pairs.broken],
+        "lost": [
+            {"cell": loss.pair.base.name, "metric": loss.metric, "found": loss.found} for loss in comparison.losses
+        ],
         "missing": [pair.base.name for pair in comparison.pairs.missing],
+        "not_compared": [{"cell": pair.base.name, "why": pair.obstacle} for pair in comparison.pairs.uncompared],
         "notes": list(comparison.notes),
         "provenance": wording.provenance(comparison),
         "changes": [_as_plain(change) for change in comparison.changes],
@@ -134,8 +149,13 @@ def _blindness(comparison: Comparison) -> list[str]:
     return [one.blindness() for one in sensitivities(comparison) if one.blind]
 
 
-def _cells(comparison: Comparison) -> list[str]:
-    return [f"{pair.base.name}: {pair.head.status}: {pair.head.reason}" for pair in comparison.pairs.broken]
+def _broken(comparison: Comparison) -> list[str]:
+    cells = [f"{pair.base.name}: {pair.head.status}: {pair.head.reason}" for pair in comparison.pairs.broken]
+    return cells + [loss.in_words() for loss in comparison.losses]
+
+
+def _missing(comparison: Comparison) -> list[str]:
+    return [f"{pair.base.name}: {pair.head.status}" for pair in comparison.pairs.missing]
 
 
 def _paragraph(title: str, lines: list[str]) -> list[str]:
@@ -143,7 +163,7 @@ def _paragraph(title: str, lines: list[str]) -> list[str]:
 
 
 def _counts(comparison: Comparison) -> str:
-    names = (REGRESSION, IMPROVEMENT, NOISE, UNSHOWN, SAME, UNJUDGED, UNCOMPARED)
+    names = (REGRESSION, UNDECIDED, IMPROVEMENT, NOISE, UNSHOWN, SAME, UNJUDGED, UNCOMPARED)
     found = {name: len(comparison.with_verdict(name)) for name in names}
     return ", ".join(f"{count} {name}" for name, count in found.items() if count)
 

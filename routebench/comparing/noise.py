@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
+from routebench.comparing import one_seed
+from routebench.comparing.one_seed import COVERED
 from routebench.comparing.settings import SPEEDS, FloatArray, Group, Setting
+from routebench.comparing.tails import Tail
 
-COVERED = 0.95  # of pairs of measurements of one thing lie closer together than the noise floor
 DRAWS = 50_000
-FEWEST = 5  # values of which a spread is taken where there is one seed
+FEWEST = 5  # degrees of freedom of a spread over settings
+FEWEST_METHODS = 3  # of which a spread over methods is taken
 FEWEST_PAIRS = 8  # of repeats, below which nothing is said about times
 MEDIAN = 1.2533  # times the error of a mean is that of a median, of a normal distribution
-NORMAL = 1.4826  # times the median absolute deviation is the standard deviation of a normal distribution
 
 
 @dataclass
@@ -28,7 +30,7 @@ class Noise:
     settings: Sequence[Setting]
     _pools: dict[tuple[Group, bool], FloatArray] = field(default_factory=dict)
     _floors: dict[tuple[Group, bool], float] = field(default_factory=dict)
-    _nulls: dict[tuple[Group, bool, int, int], FloatArray] = field(default_factory=dict)
+    _nulls: dict[tuple[Group, bool, int, int], Tail] = field(default_factory=dict)
 
     def known_from_repeats(self, group: Group) -> bool:
         """Whether enough cells measured something of this group more than once."""
@@ -56,8 +58,8 @@ class Noise:
         speeds = [setting for setting in own if setting.group.suite == group.suite]
         return np.array([-setting.change(seed) for setting in speeds for seed in setting.seeds])
 
-    def null(self, group: Group, *, pooled: bool, cells: int, repeats: int) -> FloatArray:
-        """(DRAWS,) sizes, ascending, of the change that noise alone makes.
+    def null(self, group: Group, *, pooled: bool, cells: int, repeats: int) -> Tail:
+        """Sizes of the change that noise alone makes, `DRAWS` of them.
 
         Each is a mean over cells of means over repeats, with random signs, because which repeat came first does not
         matter. The machine's drift is drawn once for all cells, because it shifts all of them.
@@ -72,7 +74,7 @@ class Noise:
             total /= cells * repeats
             if (drift := self.drift(group)).size:
                 total += rng.choice(drift, DRAWS) * rng.choice((-1.0, 1.0), DRAWS)
-            self._nulls[key] = np.sort(np.abs(total))
+            self._nulls[key] = Tail(np.sort(np.abs(total)))
         return self._nulls[key]
 
     def unrest(self, settings: Sequence[Setting]) -> float:
@@ -99,35 +101,40 @@ class Noise:
         return self._floors[group, pooled]
 
     def over_seeds(self, settings: Sequence[Setting]) -> float:
-        """The change that trainings of unchanged code make in 95 of 100 cases, from its spread over seeds.
+        """The change that trainings of unchanged code make in 95 of 100 comparisons, from its spread over seeds.
 
+        It holds for all rows of a level together, or one of seven methods would exceed it in every third comparison.
         Within a method (one setting, or all of a method, or all methods) the change is taken seed by seed, and its
-        variance pooled over the group's settings, methods, or just these. With one seed, the spread is taken over
-        settings. 0 where predictions are the same, or where nothing tells.
+        variance pooled over the group's settings, methods, or just these. 0 where predictions are the same.
         """
-        group, seeds = settings[0].group, min(len(setting.seeds) for setting in settings)
+        seeds = min(len(setting.seeds) for setting in settings)
         if seeds < 2:
-            changes = [setting.change(setting.seeds[0]) for setting in self._of(group)]
-            if len(changes) < FEWEST:
-                return 0.0
-            deviation = NORMAL * float(np.median(np.abs(np.array(changes) - np.median(changes))))
-            return -float(special.ndtri((1 - COVERED) / 2)) * deviation / math.sqrt(len(settings))
-        deviation, degrees = spread_over_seeds(self._like(settings))
-        return float(special.stdtrit(degrees, (1 + COVERED) / 2)) * deviation / math.sqrt(seeds) if degrees else 0.0
+            return one_seed.floor(settings, self._of(settings[0].group), len(self._like(settings)))
+        alike, single = self._like(settings), [[setting] for setting in self._of(settings[0].group)]
+        # Few seeds can agree by chance: means of several settings vary at least as single ones that are independent.
+        spreads = ((alike, 1), (single, len(settings)))
+        return max(_floor(spread_over_seeds(own), len(alike), seeds * many) for own, many in spreads)
 
-    def over_settings(self, group: Group) -> tuple[float, int, float] | None:
-        """Deviation of single changes from their method's median, its degrees of freedom, and 95 % of their sizes."""
+    def over_settings(self, settings: Sequence[Setting]) -> tuple[int, float, int, float] | None:
+        """How many changes these settings make, their deviation, its degrees of freedom, and a floor; None if unknown.
+
+        The deviation is that of changes from their method's median, pooled over the group, the floor 95 % of their
+        sizes. Where methods have too few, and these settings are of three or more, it is that of the methods' means.
+        """
         left: list[float] = []
         degrees = 0
-        for own in _by_method(self._of(group)):
-            changes = np.array([setting.change(seed) for setting in own for seed in setting.seeds])
-            if changes.size > 1:
-                left += np.abs(changes - np.median(changes)).tolist()
-                degrees += changes.size - 1
-        if degrees < FEWEST:
-            return None
-        deviation = math.sqrt(sum(value**2 for value in left) / degrees)
-        return deviation, degrees, float(np.quantile(left, COVERED))
+        for own in _by_method(self._of(settings[0].group)):
+            found = _changes(own)
+            left += np.abs(found - np.median(found)).tolist()
+            degrees += found.size - 1
+        count = _changes(settings).size
+        if degrees >= FEWEST and count > 1:
+            deviation = math.sqrt(sum(value**2 for value in left) / degrees)
+            return count, deviation, degrees, float(np.quantile(left, COVERED))
+        means = [float(_changes(own).mean()) for own in _by_method(settings)]
+        if degrees < FEWEST and len(means) >= FEWEST_METHODS:
+            return len(means), float(np.std(means, ddof=1)), len(means) - 1, 0.0
+        return None
 
     def _of(self, group: Group) -> list[Setting]:
         return [setting for setting in self.settings if setting.group == group and not setting.obstacle]
@@ -152,6 +159,26 @@ def spread_over_seeds(pooled: Iterable[Sequence[Setting]]) -> tuple[float, int]:
             squares += float(((changes - changes.mean()) ** 2).sum())
             degrees += changes.size - 1
     return (math.sqrt(squares / degrees), degrees) if degrees else (math.nan, 0)
+
+
+def _floor(spread: tuple[float, int], rows: int, count: int) -> float:
+    """What means over so many stay below in 95 of 100 comparisons, of so many rows and as many of other levels.
+
+    0 where there is no spread.
+    """
+    deviation, degrees = spread
+    level = (1 + COVERED ** (1 / (2 * rows))) / 2
+    return float(special.stdtrit(degrees, level)) * deviation / math.sqrt(count) if degrees else 0.0
+
+
+def _changes(settings: Iterable[Setting]) -> FloatArray:
+    """Of each measurement; of each network, where one that was trained is tested in several settings."""
+    found: dict[object, list[float]] = {}
+    for place, setting in enumerate(settings):
+        for seed in setting.seeds:
+            own = (place, seed) if setting.group.relative else setting.cells[seed].base.key
+            found.setdefault(own, []).append(setting.change(seed))
+    return np.array([np.mean(values) for values in found.values()])
 
 
 def _by_method(settings: Iterable[Setting]) -> list[list[Setting]]:

@@ -1,8 +1,8 @@
 """Which cells of BASE and HEAD belong together, and what stands between them."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from routebench.analysis.wording import listed, plural
@@ -39,7 +39,7 @@ class Pairs:
     Args:
         measured: ok on both sides.
         broken: ok in BASE, and HEAD tried and has no result.
-        missing: ok in BASE, planned in HEAD, and not run there.
+        missing: ok in BASE, and not run in HEAD or not even planned there, though HEAD has the suite and the preset.
         notes: sentences on what else differs.
     """
 
@@ -47,6 +47,24 @@ class Pairs:
     broken: tuple[Pair, ...]
     missing: tuple[Pair, ...]
     notes: tuple[str, ...]
+
+    @property
+    def uncompared(self) -> tuple[Pair, ...]:
+        """Ok on both sides, and something stands between them."""
+        return tuple(pair for pair in self.measured if pair.obstacle)
+
+    @property
+    def expected(self) -> int:
+        """How many cells a whole comparison would have compared."""
+        return len(self.measured) + len(self.broken) + len(self.missing)
+
+    def of_methods(self, names: Collection[str]) -> "Pairs":
+        """Those of some methods, by name or label; all of them for none."""
+
+        def wanted(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
+            return tuple(pair for pair in pairs if not names or {pair.address.method, pair.base.label} & set(names))
+
+        return Pairs(wanted(self.measured), wanted(self.broken), wanted(self.missing), self.notes)
 
 
 def pair_up(base: Side, head: Side) -> Pairs:
@@ -65,7 +83,7 @@ def pair_up(base: Side, head: Side) -> Pairs:
     return Pairs(
         measured=tuple(pair for pair in fine if pair.head.status == "ok"),
         broken=tuple(pair for pair in fine if pair.head.status in FAILED),
-        missing=tuple(pair for pair in fine if pair.head.status not in ("ok", *FAILED)),
+        missing=(*(pair for pair in fine if pair.head.status not in ("ok", *FAILED)), *_unplanned(base, head, pairs)),
         notes=tuple(_notes(base, head, pairs)),
     )
 
@@ -81,6 +99,16 @@ def _pairs(base: Side, head: Side) -> Iterator[Pair]:
             other = left[where.without_options()]
             changes = _changes(json.loads(where.options), json.loads(other.options))
             yield Pair(where, ours, head.cells[other], f"options differ: {changes}", "")
+
+
+def _unplanned(base: Side, head: Side, pairs: list[Pair]) -> Iterator[Pair]:
+    """What is ok in BASE and not planned in HEAD: a method that was taken out must not pass for one that is well."""
+    paired = {pair.base.key for pair in pairs}
+    both = {(where.suite, where.preset) for where in head.cells}
+    for where, ours in base.cells.items():
+        if ours.status == "ok" and ours.key not in paired and (where.suite, where.preset) in both:
+            absent = replace(ours, status="not planned", reason="HEAD does not plan it", provenance={}, metrics=())
+            yield Pair(where, ours, absent, "", "")
 
 
 def _obstacle(base: Cell, head: Cell) -> str:

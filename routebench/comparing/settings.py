@@ -1,14 +1,14 @@
 """A measurement that both folders have: one metric of one method in one setting, over its seeds."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.comparing.cells import Cell, Side
+from routebench.comparing.cells import Address, Cell, Side
 from routebench.comparing.pairs import Pair
 
 FloatArray = NDArray[np.float64]
@@ -22,6 +22,8 @@ OF_THE_MACHINE = ("s", "ms", "us", "ns", "bytes", "flop/s", "bytes/s", "images",
 TIMES = ("s", "ms", "us", "ns")
 SPEEDS = ("peak_flops", "bandwidth")
 """Metrics of the machine itself, measured beside each cell: never judged, but they tell whether it was as fast."""
+ROUNDING = 1e-12
+"""Of the size of two numbers: what their difference is off by, so that equal differences may not look equal."""
 SAME_SPEED = math.log(1.25)
 """Times of two cells are not compared if the machine's own speed differed by more than this, as a log ratio."""
 
@@ -64,6 +66,7 @@ class Setting:
         cells: seed to the pair that they come from.
         obstacle: why the two are not compared; empty if they are.
         right: seed to (2, n_test) whether BASE and HEAD have each test image right; empty where not kept.
+        base_means: seed to mean for all of BASE's seeds, also those that HEAD does not have.
     """
 
     group: Group
@@ -75,6 +78,7 @@ class Setting:
     cells: dict[int, Pair] = field(default_factory=dict)
     obstacle: str = ""
     right: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    base_means: dict[int, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -101,11 +105,26 @@ class Setting:
             values.pop(seed, None)
 
     def change(self, seed: int) -> float:
-        """HEAD - BASE, means over repeats; the natural logarithm of HEAD / BASE where the group is relative."""
+        """HEAD - BASE, means over repeats; the natural logarithm of HEAD / BASE where the group is relative.
+
+        What is within rounding is 0.
+        """
         base, head = self.base[seed], self.head[seed]
         if self.group.relative:
-            return float(np.log(head).mean() - np.log(base).mean())
-        return float(head.mean() - base.mean())
+            base, head = np.log(base), np.log(head)
+        change, scale = float(head.mean() - base.mean()), float(np.abs([base.mean(), head.mean()]).max())
+        return 0.0 if abs(change) <= ROUNDING * max(scale, self.group.relative) else change
+
+    @property
+    def steady(self) -> bool:
+        """Whether neither seeds nor repeats change the value, on either side: then any other value is a change."""
+        sides = [np.concatenate(list(values.values())) for values in (self.base, self.head)]
+        return len(self.base) > 1 and all(np.ptp(side) <= ROUNDING * np.abs(side).max() for side in sides)
+
+
+def once_timed(settings: Sequence[Setting]) -> bool:
+    """Whether these are times that nothing measured twice, so that they are judged only against a tolerance."""
+    return settings[0].group.unit in TIMES and all(setting.repeats == 1 for setting in settings)
 
 
 def settings_of(pairs: Iterable[Pair], base: Side, head: Side) -> tuple[list[Setting], list[str]]:
@@ -116,11 +135,12 @@ def settings_of(pairs: Iterable[Pair], base: Side, head: Side) -> tuple[list[Set
     found: dict[tuple[object, ...], Setting] = {}
     alone: dict[str, set[str]] = {"BASE": set(), "HEAD": set()}
     for pair in pairs:
-        ours, theirs = _values(pair.base), _values(pair.head)
+        ours, theirs = values_of(pair.base), values_of(pair.head)
         alone["BASE"] |= {spot[0] for spot in ours.keys() - theirs.keys()}
         alone["HEAD"] |= {spot[0] for spot in theirs.keys() - ours.keys()}
         for spot in (spot for spot in ours if spot in theirs):
             _add(found, pair, spot, ours[spot], theirs[spot])
+    _add_other_seeds(found, base)
     for setting in found.values():
         _finish(setting, base, head)
     _tell_networks_apart(found.values())
@@ -133,15 +153,19 @@ Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
 """Metric, split, test iterations, the protocol's own coordinates."""
 
 
-def _values(cell: Cell) -> dict[Spot, list[Mapping[str, Any]]]:
+def values_of(cell: Cell) -> dict[Spot, list[Mapping[str, Any]]]:
     """The metrics of a cell by what they measure; several of one are repeats."""
     found: dict[Spot, list[Mapping[str, Any]]] = {}
     for metric in cell.metrics:
         if metric.get("epoch") is None and metric["metric"] != "absent" and metric["value"] is not None:
-            own = tuple(sorted((key, value) for key, value in metric.get("where", {}).items() if key not in REPEATS))
-            spot = (metric["metric"], metric["split"], metric.get("test_iterations"), own)
-            found.setdefault(spot, []).append(metric)
+            found.setdefault(spot_of(metric), []).append(metric)
     return found
+
+
+def spot_of(metric: Mapping[str, Any]) -> Spot:
+    """What one value of a cell measures."""
+    own = tuple(sorted((key, value) for key, value in metric.get("where", {}).items() if key not in REPEATS))
+    return metric["metric"], metric["split"], metric.get("test_iterations"), own
 
 
 def _add(
@@ -157,9 +181,8 @@ def _add(
     unit, higher = base[0]["unit"], base[0]["higher_is_better"]
     group = Group(address.suite, address.preset, address.data, metric, split, unit, higher, note)
     where = [f"{key} {value}" for key, value in own] + ([f"tested with T={tested}"] if note else [])
-    key = (group, address.method, address.params, trained, address.model, address.model_params, address.options, spot)
     method = pair.base.label
-    setting = found.setdefault(key, Setting(group, method, trained, ", ".join(where)))
+    setting = found.setdefault(_key(address, spot), Setting(group, method, trained, ", ".join(where)))
     other = (head[0]["unit"], head[0]["higher_is_better"])
     if other != (unit, higher):
         setting.obstacle = f"unit or direction differs: {unit!r}, {higher} in BASE, {other[0]!r}, {other[1]} in HEAD"
@@ -168,6 +191,20 @@ def _add(
     setting.base[address.seed] = np.array([row["value"] for row in base], dtype=np.float64)
     setting.head[address.seed] = np.array([row["value"] for row in head], dtype=np.float64)
     setting.cells[address.seed] = pair
+
+
+def _key(address: Address, spot: Spot) -> tuple[object, ...]:
+    """What is one setting, over its seeds."""
+    return (*(value for name, value in vars(address).items() if name != "seed"), spot)
+
+
+def _add_other_seeds(found: Mapping[tuple[object, ...], Setting], base: Side) -> None:
+    """How far BASE's seeds lie apart is known from all of them."""
+    for address, cell in base.cells.items():
+        for spot, rows in values_of(cell).items():
+            setting = found.get(_key(address, spot))
+            if setting is not None and cell.status == "ok":
+                setting.base_means[address.seed] = float(np.mean([row["value"] for row in rows]))
 
 
 def _finish(setting: Setting, base: Side, head: Side) -> None:

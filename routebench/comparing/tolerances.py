@@ -14,16 +14,20 @@ class Tolerance:
     value: float
     percent: bool
 
-    def as_change(self, base: float, *, relative: bool) -> float:
-        """On the scale of a change: a difference, or the logarithm of a ratio.
+    def as_change(self, base: float, *, relative: bool, falls: bool = False) -> float:
+        """The size of the largest accepted change: of a difference, or of the logarithm of a ratio.
 
         Args:
             base: mean of BASE.
             relative: whether changes are logarithms of ratios.
+            falls: whether HEAD is the smaller: a tenth less is a larger logarithm than a tenth more.
         """
         if not relative:
             return abs(base) * self.value / 100 if self.percent else self.value
-        return math.log1p(self.value / 100 if self.percent else self.value / abs(base))
+        share = self.value / 100 if self.percent else self.value / abs(base)
+        if not falls:
+            return math.log1p(share)
+        return -math.log1p(-share) if share < 1 else math.inf
 
 
 def read_tolerances(texts: Iterable[str]) -> dict[str, Tolerance]:

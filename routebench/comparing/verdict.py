@@ -1,25 +1,48 @@
 """The whole comparison in one line: the worst first, and what the gate is blind for."""
 
+from collections.abc import Iterator
+
 from routebench.analysis.wording import listed, plural
-from routebench.comparing.comparison import IMPROVEMENT, REGRESSION, Comparison
+from routebench.comparing.comparison import IMPROVEMENT, REGRESSION, UNDECIDED, Comparison
 from routebench.comparing.sensitivity import sensitivities
 from routebench.comparing.wording import told
 
 
 def verdict(comparison: Comparison) -> str:
     """One line: the worst first."""
-    broken, worse = comparison.pairs.broken, comparison.with_verdict(REGRESSION)
-    better = comparison.with_verdict(IMPROVEMENT)
-    if broken or worse:
-        found = [told(worse[0])] if worse else []
-        found += [f"{plural(len(broken), 'cell')} ok in BASE and without result in HEAD"] if broken else []
-        more = f"; and {plural(len(worse) - 1, 'more row')}" if len(worse) > 1 else ""
-        return f"Regression: {'; '.join(found)}{more}."
+    gaps = "".join(f" {gap}." for gap in _gaps(comparison))
+    if comparison.exit_code == 1:
+        return f"Regression: {_worse(comparison)}.{gaps}"
+    unsure = comparison.with_verdict(UNDECIDED)
+    if unsure:
+        more = f"; and {plural(len(unsure) - 1, 'more row')}" if len(unsure) > 1 else ""
+        return f"Undecided: {told(unsure[0])}: {unsure[0].why}{more}.{gaps}"
     if not any(change.judged for change in comparison.changes):
-        return "Nothing could be compared: no row could be judged."
+        return f"Nothing could be compared: no row could be judged.{gaps}"
+    better = comparison.with_verdict(IMPROVEMENT)
     gained = f", {plural(len(better), 'improvement')}" if better else ""
-    lacking = len(comparison.pairs.missing)
-    missing = f" HEAD has not run {plural(lacking, 'cell')} that BASE has." if lacking else ""
     blind = list(dict.fromkeys(one.group.name for one in sensitivities(comparison) if one.blind))
     unseen = f", but blind for {listed(blind)}" if blind else ""
-    return f"No regression{gained}{unseen}.{missing}"
+    return f"No regression{' in what was compared' if gaps else ''}{gained}{unseen}.{gaps}"
+
+
+def _worse(comparison: Comparison) -> str:
+    broken, lost, worse = comparison.pairs.broken, comparison.losses, comparison.with_verdict(REGRESSION)
+    found = [told(worse[0])] if worse else []
+    found += [f"{plural(len(broken), 'cell')} ok in BASE and without result in HEAD"] if broken else []
+    if lost:
+        others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        found.append(f"no number in HEAD for {lost[0].in_words()}{others}")
+    return "; ".join(found) + (f"; and {plural(len(worse) - 1, 'more row')}" if len(worse) > 1 else "")
+
+
+def _gaps(comparison: Comparison) -> Iterator[str]:
+    """What was not compared, and why."""
+    pairs = comparison.pairs
+    if pairs.uncompared:
+        why = "; ".join(dict.fromkeys(pair.obstacle for pair in pairs.uncompared))
+        yield f"{len(pairs.uncompared)} of {plural(pairs.expected, 'cell')} not compared: {why}"
+    if pairs.missing:
+        yield f"HEAD has not run {len(pairs.missing)} of {plural(pairs.expected, 'cell')} that BASE has"
+    if comparison.unjudged:
+        yield f"Nothing judged for {listed([group.name for group in comparison.unjudged])}"

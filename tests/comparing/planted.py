@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,29 @@ def trained_again(rng: np.random.Generator) -> Edit:
     def edit(record: Record, own: Arrays) -> None:
         share = shares[record["label"], record["identity"]["iterations"]]
         set_correct(record, own, rng.random(share.size) < share)
+
+    return edit
+
+
+def retrained(rng: np.random.Generator, spread: float, worse: Mapping[str, float] | None = None) -> Edit:
+    """Other weights of the same method: its accuracy is normal with a spread over trainings.
+
+    Args:
+        rng: draws the weights.
+        spread: standard deviation in points.
+        worse: method to points that it is truly worse by.
+    """
+    again = trained_again(rng)
+
+    def edit(record: Record, own: Arrays) -> None:
+        before = own["correct"].mean()
+        again(record, own)
+        points = rng.normal(0, spread) - (worse or {}).get(record["identity"]["method"], 0.0)
+        correct = own["correct"].astype(bool)
+        missing = round(correct.size * (before + points / 100)) - int(correct.sum())
+        flipped = rng.choice(np.flatnonzero(correct == (missing < 0)), abs(missing), replace=False)
+        correct[flipped] = missing > 0
+        set_correct(record, own, correct)
 
     return edit
 

@@ -9,7 +9,9 @@ from scipy import stats
 from routebench.comparing.comparison import ALL, METHOD, SETTING, UNJUDGED, Wishes, compare_folders
 from routebench.comparing.sensitivity import sensitivities
 from routebench.comparing.settings import settings_of
+from routebench.comparing.tails import Tail
 from routebench.comparing.verdict import verdict
+from routebench.engine.store import Store
 from tests.comparing.planted import COST, headline, write
 
 
@@ -130,3 +132,75 @@ def test_the_spread_over_seeds_is_a_floor_for_accuracy(tmp_path):
     assert overall.evidence.p_value < 0.001
     assert overall.threshold > abs(overall.evidence.change)
     assert comparison.exit_code == 0
+
+
+def test_what_no_seed_varies_needs_no_test(tmp_path):
+    """A batch that is a quarter as large with each of three seeds is a regression, though nothing tells its noise."""
+    base, head = (of_three_seeds(tmp_path / name, factor) for name, factor in (("base", 1), ("head", 0.25)))
+    comparison = compare_folders(base, head, Wishes())
+    assert comparison.exit_code == 1
+    assert {row.evidence.kind for row in comparison.changes} == {"counted"}
+    assert compare_folders(base, base, Wishes()).exit_code == 0
+
+
+def of_three_seeds(target, factor):
+    """`largest_batch` of the published cost cells, the same with seeds 0, 1 and 2."""
+    store, parts = Store(target), []
+    for seed in range(3):
+        part = Store(write(target.parent / f"{target.name}{seed}", source=COST, metrics=("largest_batch",)))
+        (plan,) = part.plans()
+        for cell in plan["cells"]:
+            record = part.record(cell["cell"])
+            record["cell"] = cell["cell"] = cell["identity"]["source"] = f"{cell['cell'][:-1]}{seed}x"
+            record["identity"]["seed"] = cell["identity"]["seed"] = seed
+            for metric in record["metrics"]:
+                metric["value"] *= factor
+            store.prepare()
+            store.write_record(record, {})
+        parts += plan["cells"]
+    store.write_plan(plan["plan"], {**plan, "cells": parts})
+    return target
+
+
+def test_one_time_among_thousands_can_be_a_regression(tmp_path):
+    """Three times as slow is seen whatever the number of rows: p has no floor of one in so many draws."""
+    base = costs(tmp_path / "base", lambda record, arrays: None, "training_time")
+
+    def slow(record, one):
+        return 3.0 if record["identity"]["method"] == "em" and one["where"]["batch"] == 32 else 1.0
+
+    head = costs(tmp_path / "head", rescale("training_time", slow), "training_time")
+    slower = [row for row in compare_folders(base, head, Wishes()).changes if row.name.startswith("em")]
+    found = [row for row in slower if row.level == SETTING and row.evidence.change > 1]
+    assert found
+    assert min(2 * 10_000 * row.evidence.p_value for row in found) < 0.05
+
+
+def test_the_tail_is_no_lighter_than_that_of_the_draws():
+    sizes = np.sort(np.abs(np.random.default_rng(0).normal(size=50_000)))
+    tail = Tail(sizes)
+    for size in (2.0, 2.8, 3.5):
+        assert tail.p(size) == pytest.approx(2 * stats.norm.sf(size), rel=0.25)
+    assert 2 * stats.norm.sf(6.0) < tail.p(6.0) < 1e-6
+    assert Tail(np.zeros(1000)).p(1.0) == pytest.approx(1 / 1001)
+    assert tail.p(tail.detectable(1e-7)) < 1e-7
+
+
+def test_changes_that_differ_by_rounding_are_one_change(tmp_path):
+    """1.2 with each seed but for the last bit: no spread, so no p-value of 1e-29; and no green light."""
+    heads = dict(zip(range(3), (95.3, 95.1, 95.6), strict=True))
+
+    def valued(values):
+        def edit(record, arrays):
+            arrays.clear()
+            for one in record["metrics"]:
+                one["value"] = values[record["identity"]["seed"]]
+
+        return edit
+
+    base = write(tmp_path / "base", valued(heads), keep=headline, metrics=("accuracy",))
+    lower = dict(zip(range(3), (94.1, 93.9, 94.4), strict=True))
+    head = write(tmp_path / "head", valued(lower), keep=headline, metrics=("accuracy",))
+    comparison = compare_folders(base, head, Wishes())
+    assert all(math.isnan(row.evidence.p_value) for row in comparison.changes)
+    assert comparison.exit_code == 4
