@@ -74,7 +74,7 @@ def _row(runs: Runs, first: Entry, second: Entry, margin: float) -> dict[str, ob
     found = difference_between(runs, first, second)
     effect = statistics.standardised_difference(first.accuracies, second.accuracies)
     seeds = sorted(set(first.accuracies) & set(second.accuracies))
-    gains = np.array([first.accuracies[seed] - second.accuracies[seed] for seed in seeds])
+    gains = statistics.shared_differences(first.accuracies, second.accuracies)
     return {
         "first": first.name,
         "second": second.name,

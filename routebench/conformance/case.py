@@ -33,18 +33,26 @@ class Case:
         problem: the input.
         changes: of hyperparameters, such as the number of iterations.
         training: call it in training mode.
+        apart: its parameters differ by element, as after training; else all were moved by the same.
     """
 
     subject: Subject
     problem: Problem
     changes: Mapping[str, Any] = field(default_factory=dict)
     training: bool = False
+    apart: bool = False
 
-    def trial(self, problem: Problem | None = None, **how: Any) -> Trial:
-        """A fresh method, called on the problem of the case or on another one."""
+    def trial(self, problem: Problem | None = None, *, parents: torch.Tensor | None = None, **how: Any) -> Trial:
+        """A fresh method, called on the problem of the case or on another one, with its parents in an order."""
         given = self.problem if problem is None else problem
+        how_made: dict[str, Any] = {
+            "changes": self.changes,
+            "apart": self.apart,
+            "training": self.training,
+            "parents": parents,
+        }
         try:
-            method = self.subject.make(given.shape.sizes, given.dtype, changes=self.changes, training=self.training)
+            method = self.subject.make(given.shape.sizes, given.dtype, **how_made)
         except Exception as error:  # noqa: BLE001  # as in `call`
             return Trial(error=in_one_line(error))
         return call(method, given, **how)
@@ -69,6 +77,12 @@ class Case:
     def says_something(self) -> bool:
         """Whether the plain call is finite, and rounding small enough to see a fault."""
         return self.base.finite and self.allowed <= TOO_STEEP
+
+    @cached_property
+    def learned(self) -> "Case":
+        """The same with parameters that differ by element; itself where it has none, or becomes too steep by it."""
+        method, case = self.subject.make(self.problem.shape.sizes, changes=self.changes), replace(self, apart=True)
+        return case if any(True for _ in method.parameters()) and case.says_something else self
 
     def with_iterations(self, count: int) -> "Case":
         """The same with another number of iterations."""

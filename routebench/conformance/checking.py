@@ -5,12 +5,13 @@ import torch
 from routebench import kernels
 from routebench.conformance.agreement import back_ends, devices
 from routebench.conformance.claimed import claims
+from routebench.conformance.draws import seeded
 from routebench.conformance.findings import Finding, Kind, Verdict
 from routebench.conformance.finite import finite
 from routebench.conformance.inputs import Inputs
 from routebench.conformance.options import options
 from routebench.conformance.reach import reach
-from routebench.conformance.repetition import deterministic, forgetful, images_apart
+from routebench.conformance.repetition import deterministic, forgetful, images_apart, noiseless
 from routebench.conformance.shapes import precision, runs
 from routebench.conformance.subject import Subject, subject_of
 from routebench.routing import RoutingMethod
@@ -21,7 +22,7 @@ def check(method: str | MethodSpec | type[RoutingMethod], *, seed: int = 0, devi
     """Measures what is required of a routing method, and every claim that it makes or could make.
 
     It runs on random inputs in several shapes, scales and precisions, with plain torch unless it says otherwise, and
-    leaves torch's random generator as it was. What a method raises is a finding.
+    leaves torch's random generators as they were. What a method raises is a finding.
 
     >>> from routebench.conformance import check
     >>> verdict = check("uniform")  # doctest: +SKIP
@@ -35,9 +36,11 @@ def check(method: str | MethodSpec | type[RoutingMethod], *, seed: int = 0, devi
     Raises:
         UserError: the name or a hyperparameter is unknown, or a value is not allowed.
     """
-    subject = subject_of(method)
-    with kernels.using("reference"):
-        found = _findings(subject, seed, None if device == "cpu" else torch.device(device))
+    subject, where = subject_of(method), None if device == "cpu" else torch.device(device)
+    if where is not None and where.type == "cuda":
+        torch.cuda.init()  # type: ignore[no-untyped-call]  # first, so that its generators are put back, too
+    with kernels.using("reference"), seeded(seed):
+        found = _findings(subject, seed, where)
     order = list(Kind)
     return Verdict(str(subject), seed, device, tuple(sorted(found, key=lambda finding: order.index(finding.kind))))
 
@@ -54,6 +57,7 @@ def _findings(subject: Subject, seed: int, device: torch.device | None) -> list[
         *finite(inputs),
         images_apart(inputs),
         repeated,
+        noiseless(inputs),
         forgetful(inputs),
         *reach(inputs),
         *options(inputs),

@@ -38,7 +38,7 @@ def measured(claim: Claim, inputs: Inputs) -> Finding:
 
 def worst_seen(claim: Claim, inputs: Inputs) -> Deviation | None:
     """The worst deviation from a claim; None where no input says anything about it."""
-    cases = inputs.trained if _is_about_training(claim) else inputs.compared
+    cases = inputs.trained if _is_about_training(claim) else inputs.learned
     return worst_of(MEASUREMENTS[claim].measure(case) for case in cases)
 
 

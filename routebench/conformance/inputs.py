@@ -45,6 +45,11 @@ class Inputs:
         return tuple(case for case in self._ordinary() if case.says_something)
 
     @cached_property
+    def learned(self) -> tuple[Case, ...]:
+        """The same with parameters that differ by element: a claim must hold after training, too."""
+        return tuple(case.learned for case in self.compared)
+
+    @cached_property
     def trained(self) -> tuple[Case, ...]:
         """Ordinary shapes in training mode."""
         cases = (self.case(shape, training=True) for shape in self.among(ORDINARY))

@@ -16,7 +16,7 @@ from routebench.conformance.inputs import Inputs
 from routebench.conformance.problem import DENSE, MATRICES, WINDOWS, Shape, draw
 from routebench.conformance.subject import Subject
 from routebench.conformance.trial import Trial, call, in_one_line
-from routebench.conformance.values import NotKnown, other_values
+from routebench.conformance.values import NotKnown, far_values, other_values
 
 CIRCUMSTANCES: tuple[tuple[Shape, float, bool, float], ...] = (
     (DENSE, 1.0, False, 0.5),
@@ -27,6 +27,7 @@ CIRCUMSTANCES: tuple[tuple[Shape, float, bool, float], ...] = (
 )
 """Shape, scale of poses, training mode, and the share of the training run that has passed."""
 TRIED = "dense, matrices and windows, short and long poses, evaluation and training, early and late in a run"
+CHANGES = "changes parents or gradients"
 ENOUGH = 3
 """Iterations, for what acts from the second or third on."""
 COUNTS = (1, 2, 3, 4)
@@ -89,27 +90,35 @@ def _option(traces: Traces, name: str) -> Finding:
     except NotKnown as reason:
         return Finding(title, Kind.REQUIRED, Outcome.NOT_CHECKED, str(reason))
     now = subject.settings[name]
-    same = [value for value in values if not traces.differ({}, {name: value})]
-    if len(same) < len(values) and not isinstance(now, str):
-        same = []  # one other number that does something is enough
-    if not same:
-        tried = ", ".join(repr(value) for value in values)
-        return Finding(title, Kind.REQUIRED, Outcome.OK, f"{tried} instead of {now!r} changes parents or gradients")
+    enough = all if isinstance(now, str) else any  # each word must do something; of numbers, one
+    idle = [value for value in values if not traces.differ({}, {name: value})]
+    if not idle or (enough is any and len(idle) < len(values)):
+        return Finding(title, Kind.REQUIRED, Outcome.OK, f"{_listed(values)} instead of {now!r} {CHANGES}")
+    far = [value for value in far_values(subject, name) if value not in values]
+    if acting := [value for value in far if traces.differ({}, {name: value})]:
+        seen = f"{_listed(acting)} instead of {now!r} {CHANGES}, {_listed(idle, 'or')} does not"
+        return Finding(title, Kind.REQUIRED, Outcome.OK, seen)
+    idle += far
     for others in _other_settings(subject, name):
-        if all(traces.differ(others, {**others, name: value}) for value in same):
+        if enough(traces.differ(others, {**others, name: value}) for value in idle):
             ((key, value),) = others.items()
-            seen = f"{same[0]!r} instead of {now!r} changes something, but only with {key} = {value!r}"
+            seen = f"{idle[0]!r} instead of {now!r} changes something, but only with {key} = {value!r}"
             return Finding(title, Kind.REQUIRED, Outcome.OK, seen)
-    return _idle(traces, name, now, same)
+    return _idle(traces, name, now, idle)
 
 
 def _idle(traces: Traces, name: str, now: Any, same: list[Any]) -> Finding:
-    words = " or ".join(repr(value) for value in same)
-    seen = f"{words} instead of {now!r} changes not one bit of parents or gradients"
+    seen = f"{_listed(same, 'or')} instead of {now!r} changes not one bit of parents or gradients"
     advice = f"where {name} is used: perhaps it is stored and then not read"
     if errors := traces.errors({name: same[0]}):
         seen, advice = f"{same[0]!r} instead of {now!r} makes it raise: {errors[0]}", "what the message says"
     return Finding(f"option {name}", Kind.REQUIRED, Outcome.WRONG, seen, TRIED, advice)
+
+
+def _listed(values: list[Any], last: str = "") -> str:
+    """`2.0, 0.5 or 0.001`."""
+    *most, final = [repr(float(f"{value:.6g}") if isinstance(value, float) else value) for value in values]
+    return f"{', '.join(most)} {last} {final}" if most and last else ", ".join([*most, final])
 
 
 def _iterations(traces: Traces) -> Finding:

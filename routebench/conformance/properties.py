@@ -43,11 +43,17 @@ def child_order(case: Case) -> Deviation | None:
 
 
 def parent_order(case: Case) -> Deviation | None:
-    """Parents in another order."""
+    """Parents in another order, and with each what was learnt for it, as its weights are.
+
+    If one cannot tell whose the elements of a parameter are, they are all the same.
+    """
     order = _order(case.problem.shape.parents)
+    told = case.subject.tells_parents(case.problem.shape.sizes, case.changes)
+    case = case if told else replace(case, apart=False)
     moved = replace(case.problem, weight=case.problem.weight[:, order])
     expected = Trial({name: value[:, order] for name, value in case.base.outputs.items()})
-    return _compared(case, moved, expected, "with its parents in another order")
+    when = "with its parents in another order"
+    return _compared(case, moved, expected, when, parents=order if told else None)
 
 
 def batch_independence(case: Case) -> Deviation | None:
@@ -111,8 +117,8 @@ MEASUREMENTS: dict[Claim, Measurement] = {
 }
 
 
-def _compared(case: Case, changed: Problem, expected: Trial, when: str) -> Deviation:
-    found = case.trial(changed)
+def _compared(case: Case, changed: Problem, expected: Trial, when: str, parents: Tensor | None = None) -> Deviation:
+    found = case.trial(changed, parents=parents)
     if found.error:
         return Deviation(float("inf"), case.allowed, f"it raises {when}: {found.error}", str(case))
     size, where = difference(found, expected), where_apart(found, expected)

@@ -25,7 +25,26 @@ def deterministic(inputs: Inputs) -> Finding:
     if worst is None:
         return Finding("deterministic", Kind.REQUIRED, Outcome.NOT_CHECKED, NO_INPUT)
     found = finding_of("deterministic", Kind.REQUIRED, worst, advice)
-    return found if found.wrong else replace(found, seen="the same bits again, in evaluation and in training")
+    return found if found.wrong else replace(found, seen="with one seed, the same bits, in evaluation and in training")
+
+
+def noiseless(inputs: Inputs) -> Finding:
+    """In evaluation mode, another seed of torch gives the same bits: what is tested does not depend on luck."""
+    name, advice = "no noise in evaluation", "draw random numbers only `if self.training`, or once, when it is made"
+    if not inputs.repeats:
+        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NOT_REPEATED)
+    worst = worst_of(_luck(inputs.case(shape)) for shape in inputs.among(ORDINARY))
+    if worst is None:
+        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NO_INPUT)
+    found = finding_of(name, Kind.REQUIRED, worst, advice)
+    return found if found.wrong else replace(found, seen="another seed of torch gives the same bits")
+
+
+def _luck(case: Case) -> Deviation:
+    one, other = case.trial(seed=0), case.trial(seed=1)
+    size = difference(one, other)
+    words = f"{where_apart(one, other)} differ by {size:.1g} of the largest value between two seeds of torch"
+    return Deviation(size, 1e-30, words, str(case))
 
 
 def _bits(case: Case, when: str) -> Deviation:

@@ -1,23 +1,21 @@
 """The method that is checked: how it is made, with which hyperparameters, and what it claims."""
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from routebench.capsules import Sizes
 from routebench.claims import Claim
+from routebench.conformance import learned
 from routebench.conformance.draws import seeded
 from routebench.errors import UserError
 from routebench.registry import routing
 from routebench.routing import RoutingMethod, factory
 from routebench.routing.base import hyperparameters
 from routebench.routing.spec import MethodSpec, compact, parse
-
-SHIFT = 0.3
-"""By which every parameter is moved, so that a property does not hold only where nothing has been learned yet."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,7 @@ class Subject:
         changes: Mapping[str, Any] | None = None,
         apart: bool = False,
         training: bool = False,
+        parents: Tensor | None = None,
     ) -> RoutingMethod:
         """A fresh method, its parameters moved; the same arguments give the same method.
 
@@ -73,17 +72,30 @@ class Subject:
             changes: of hyperparameters.
             apart: move each element by an amount of its own, by the parameter's name, else all by the same.
             training: in training mode, in the middle of a run.
+            parents: an order of parents, in which the parameters of each are put; see `tells_parents`.
         """
         with seeded(0):
             method = self.method(sizes, **{**self.params, **(changes or {})})
         method.to(dtype).train(training)
         method.progress = 0.5 if training else 1.0
-        with torch.no_grad():
-            for name, parameter in method.named_parameters():
-                source = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-                noise = torch.randn(parameter.shape, generator=source, dtype=torch.float64)
-                parameter.add_(SHIFT * noise.to(parameter) if apart else SHIFT)
+        learned.move(method, apart=apart)
+        if parents is not None:
+            learned.reorder(method, self._parent_axes(sizes, changes) or {}, parents)
         return method
+
+    def tells_parents(self, sizes: Sizes, changes: Mapping[str, Any] | None = None) -> bool:
+        """Whether one can tell which elements of its parameters belong to which parent."""
+        return self._parent_axes(sizes, changes) is not None
+
+    def _parent_axes(self, sizes: Sizes, changes: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]] | None:
+        try:
+            made, wider = (
+                self.make(Sizes(sizes.children, parents, sizes.pose), changes=changes)
+                for parents in (sizes.parents, sizes.parents + 1)
+            )
+        except Exception:  # noqa: BLE001  # it need not take one more parent
+            return None
+        return learned.parent_axes(made, wider, sizes.parents)
 
 
 def subject_of(method: str | MethodSpec | type[RoutingMethod]) -> Subject:

@@ -20,7 +20,7 @@ class NotKnown(Exception):
 
 
 def other_values(subject: Subject, name: str) -> list[Any]:
-    """Values that the method takes besides the one that is set: all choices, or up to two numbers.
+    """Values that the method takes besides the one that is set: all choices, or up to two numbers near by.
 
     Choices are read from a `Literal` or `Enum` annotation or, as `one_of` words it, from the error that a nonsensical
     word raises.
@@ -29,10 +29,26 @@ def other_values(subject: Subject, name: str) -> list[Any]:
         NotKnown: there is no way to tell what else is legal.
     """
     now = subject.settings[name]
-    legal = [value for value in _candidates(subject, name, now) if value != now and not refusal(subject, name, value)]
+    legal = _legal(subject, name, _candidates(subject, name, now))
     if not legal:
         raise NotKnown(f"no other legal value than {now!r} is taken with the other hyperparameters as they are")
     return legal if isinstance(now, str | enum.Enum) else legal[:2]
+
+
+def far_values(subject: Subject, name: str) -> list[Any]:
+    """Numbers by orders of magnitude away, for guards such as `clip = 1e4` that nothing near by brings to act."""
+    now = subject.settings[name]
+    if isinstance(now, bool) or not isinstance(now, int | float):
+        return []
+    if isinstance(now, int):
+        return _legal(subject, name, [now // 1000, now // 10**6])  # upwards, a number of passes would never end
+    return _legal(subject, name, [now * by for by in (1e-3, 1e-6, 1e3, 1e6)] + [1.0, 0.01])
+
+
+def _legal(subject: Subject, name: str, values: list[Any]) -> list[Any]:
+    """Those that the method takes besides the one that is set, each once."""
+    now = subject.settings[name]
+    return list(dict.fromkeys(value for value in values if value != now and not refusal(subject, name, value)))
 
 
 def refusal(subject: Subject, name: str, value: Any) -> str:
@@ -50,7 +66,7 @@ def _candidates(subject: Subject, name: str, now: Any) -> list[Any]:
     if isinstance(now, bool):
         return [not now]
     if isinstance(now, int):
-        return [now + 1, 2 * now, now - 1, now // 2]
+        return [now + 1, 2 * now, now - 1, now // 2, now + 2]
     if isinstance(now, float):
         return [2 * now, now / 2, now + 1.0, now + 0.1, 0.5 * (now + 1)]
     if isinstance(now, str):

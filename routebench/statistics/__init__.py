@@ -6,13 +6,17 @@ must be able to show what is there.
 
 What would vary if the study were done again decides which function is right:
 
-| what varies | interval and test |
-| --- | --- |
-| seeds, on the same test samples | `mean_interval`, `paired_difference`; without a normal distribution `sign_flip_p` |
-| test samples, one network each | `wilson_interval`, `paired_samples` |
-| test samples, these networks of several seeds | `paired_samples_of_seeds`, `bootstrap_samples` |
-| seeds and test samples | `crossed_difference`; with five seeds or more `bootstrap_both` |
-| data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` |
+| what varies | in the reports and `compare` | besides, for an analysis of one's own |
+| --- | --- | --- |
+| seeds, on the same test samples | `accuracy_interval`, `paired_difference`, `equivalence_p` | `sign_flip_p` |
+| test samples, one network each | `accuracy_interval`, `paired_samples`, `discordant_odds` | `bootstrap_samples` |
+| test samples, these networks of several seeds | `paired_samples_of_seeds` | `bootstrap_samples` |
+| seeds and test samples | `crossed_difference` | `bootstrap_both`, with five seeds or more |
+| data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` | |
+
+`sign_flip_p` assumes no normal distribution. How large a difference is: `standardised_difference` of paired seeds in
+the reports; `probability_of_superiority` for runs that share no seeds, such as another laboratory's. Many tests at
+once: `holm` and `rank_groups`.
 """
 
 from routebench.statistics.across_data import (
@@ -32,12 +36,17 @@ from routebench.statistics.by_sample import (
     paired_samples,
     paired_samples_of_seeds,
 )
-from routebench.statistics.by_seed import equivalence_p, paired_difference, sign_flip_p, smallest_sign_flip_p
+from routebench.statistics.by_seed import (
+    equivalence_p,
+    paired_difference,
+    shared_differences,
+    sign_flip_p,
+    smallest_sign_flip_p,
+)
 from routebench.statistics.crossed import BOTH_CONSTANT, OVER_BOTH, crossed_difference
 from routebench.statistics.effects import (
     STANDARDISED,
     TOO_FEW,
-    cliffs_delta,
     hedges_correction,
     probability_of_superiority,
     standardised_difference,
@@ -91,7 +100,6 @@ __all__ = [
     "accuracy_interval",
     "bootstrap_both",
     "bootstrap_samples",
-    "cliffs_delta",
     "cliques",
     "crossed_difference",
     "discordant_odds",
@@ -106,6 +114,7 @@ __all__ = [
     "paired_samples_of_seeds",
     "probability_of_superiority",
     "rank_groups",
+    "shared_differences",
     "sign_flip_p",
     "smallest_detectable_difference",
     "smallest_detectable_share",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from routebench.statistics.families import holm
+from routebench.statistics.rounding import settled
 
 RANKED = "ranks over data sets"
 EXACT_BELOW = 10
@@ -111,14 +112,16 @@ def wilcoxon_holm(scores: ArrayLike) -> NDArray[np.float64]:
     methods = table.shape[1]
     rows, columns = np.triu_indices(methods, 1)
     adjusted = np.full((methods, methods), np.nan)
-    raw = [wilcoxon_p(table[:, row] - table[:, column]) for row, column in zip(rows, columns, strict=True)]
+    largest = float(np.abs(table).max(initial=0.0))
+    pairs = zip(rows, columns, strict=True)
+    raw = [wilcoxon_p(settled(table[:, row] - table[:, column], largest)) for row, column in pairs]
     adjusted[rows, columns] = adjusted[columns, rows] = holm(raw)
     return adjusted
 
 
 def wilcoxon_p(differences: ArrayLike) -> float:
     """Two-sided p of Wilcoxon's signed-rank test, zeros split (see `wilcoxon_holm`); NaN without differences."""
-    found = np.round(np.atleast_1d(np.asarray(differences, dtype=np.float64)), 9)  # equal differences stay ties
+    found = np.atleast_1d(settled(differences))
     return float(stats.wilcoxon(found, zero_method="zsplit").pvalue) if found.size else math.nan
 
 
@@ -149,7 +152,8 @@ def _tied(ranks: NDArray[np.float64]) -> float:
 
 
 def _table(scores: ArrayLike) -> NDArray[np.float64]:
+    """Scores, (data sets, methods), in which means that only rounding tells apart are equal, and hence tie."""
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise ValueError(f"expected finite scores (data sets, methods), got shape {table.shape}; leave out what failed")
-    return table
+    return settled(table)

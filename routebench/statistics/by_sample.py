@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import fft, optimize, special, stats
 from statsmodels.stats.contingency_tables import mcnemar
 
 from routebench.statistics.intervals import (
@@ -129,13 +129,49 @@ def _counts(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[int, int,
 
 
 def _signed_sum_p(scores: NDArray[np.int64]) -> float:
-    """P(|sum of +-score| >= |sum of score|) for independent fair signs, by convolution. No library has it exact."""
+    """P(|sum of +-score| >= |sum of score|) for independent fair signs. No library has it exact.
+
+    It is the distribution of `sum of size x how many have a plus` by Fourier transform, which is quick but loses what
+    is below 1e-16 of the peak. Signs are therefore not fair but tilted, `exp(tilt x sum)` times as likely, so that the
+    peak is at the sum that was found, and the sum over the tail takes the tilt out again: right in 9 digits or more,
+    for a p of 1e-300 as for one of 0.1.
+
+    Source: Esscher, On the probability function in the collective theory of risk, Skand. Aktuarietidskrift 15 (1932).
+    """
     sizes, counts = np.unique(np.abs(scores[scores != 0]), return_counts=True)
-    distribution = np.ones(1)  # of the sum plus its largest value, in steps of one
-    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
-        spaced = np.zeros(2 * size * count + 1)
-        spaced[:: 2 * size] = stats.binom.pmf(np.arange(count + 1), count, 0.5)
-        distribution = np.convolve(distribution, spaced)
-    reach = distribution.size // 2
-    far = np.abs(np.arange(-reach, reach + 1)) >= abs(int(scores.sum()))
-    return min(1.0, float(distribution[far].sum()))
+    found, reach = abs(int(scores.sum())), int(sizes @ counts)
+    if found == 0:
+        return 1.0
+    if found == reach:
+        return 2.0 ** (1 - int(counts.sum()))
+    plus = (found + reach) // 2  # the sum of the sizes that have a plus
+    tilt = _tilt(sizes, counts, plus)
+    mass = _tilted(sizes, counts, plus, tilt)
+    tail = float(mass @ np.exp(-tilt * np.arange(mass.size)))
+    untilt = float(counts @ (np.logaddexp(0.0, tilt * sizes) - math.log(2))) - tilt * plus
+    return min(1.0, 2 * tail * math.exp(untilt))
+
+
+def _tilt(sizes: NDArray[np.int64], counts: NDArray[np.int64], plus: int) -> float:
+    """The tilt at which the mean of the sum of sizes that have a plus is `plus`: half of all of them, or more."""
+    weights = (sizes * counts).astype(np.float64)
+    steepest = math.log(2 * float(weights.sum())) + 1  # less than one is left to the mean's highest value
+    return float(optimize.brentq(lambda tilt: float(weights @ special.expit(tilt * sizes)) - plus, -1e-9, steepest))
+
+
+def _tilted(sizes: NDArray[np.int64], counts: NDArray[np.int64], plus: int, tilt: float) -> NDArray[np.float64]:
+    """P(sum of the sizes that have a plus = plus, plus + 1, ...), under the tilt.
+
+    The transform is over 20 standard deviations and more to either side of `plus`, the mean, or over all sums if they
+    are fewer: what lies beyond is below 1e-25 of all (Bernstein).
+    """
+    share = special.expit(tilt * sizes)
+    reach = int(sizes @ counts)
+    wide = 20 * math.sqrt(float((sizes**2 * counts) @ (share * (1 - share)))) + 60 * int(sizes.max())
+    below, above = min(plus, math.ceil(wide)), min(reach - plus, math.ceil(wide))
+    length = fft.next_fast_len(below + above + 1, real=True)
+    angle = 2 * np.pi * np.arange(length // 2 + 1) / length
+    spectrum = np.exp(1j * angle * plus)  # so that `plus` comes first
+    for size, count, each in zip(sizes.tolist(), counts.tolist(), share.tolist(), strict=True):
+        spectrum *= (1 - each + each * np.exp(-1j * angle * size)) ** count
+    return np.maximum(fft.irfft(spectrum, length)[: above + 1], 0.0)

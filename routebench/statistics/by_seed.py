@@ -20,13 +20,16 @@ from routebench.statistics.intervals import (
     mean_interval,
     standard_error,
 )
+from routebench.statistics.rounding import settled
 
 EXACT_UP_TO = 14  # seeds: 2^14 ways of giving signs; beyond, that many are drawn
 
 
 def shared_differences(ours: Mapping[int, float], theirs: Mapping[int, float]) -> NDArray[np.float64]:
-    """`ours - theirs` for each seed that both have, in order of the seeds."""
-    return finite([ours[seed] - theirs[seed] for seed in sorted(set(ours) & set(theirs))])
+    """`ours - theirs` for each seed that both have, in order of the seeds; equal ones are equal to the last bit."""
+    seeds = sorted(set(ours) & set(theirs))
+    one, other = finite([ours[seed] for seed in seeds]), finite([theirs[seed] for seed in seeds])
+    return settled(one - other, float(np.abs([one, other]).max(initial=0.0)))
 
 
 def paired_difference(

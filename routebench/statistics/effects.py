@@ -12,6 +12,8 @@ from routebench.statistics.intervals import CONFIDENCE, CONSTANT, NO_VALUE, Inte
 
 STANDARDISED = "in standard deviations of the paired differences"
 TOO_FEW = "fewer than three seeds, no effect size"
+LARGE_T = 1000.0
+"""From there scipy's inverse is off by more than the limit is; at 1e6 it did not return in 50 s."""
 
 
 def standardised_difference(
@@ -20,7 +22,8 @@ def standardised_difference(
     """Cohen's d_z of paired values with Hedges' correction: the mean difference in standard deviations of differences.
 
     `J(n - 1) mean / s` with `J(m) = Gamma(m / 2) / (sqrt(m / 2) Gamma((m - 1) / 2))`, without which few pairs
-    overstate it: J is 0.56 with 3 seeds. The limits are the noncentralities that put t at the tails, over sqrt(n).
+    overstate it: J is 0.56 with 3 seeds. The limits are the noncentralities that put t at the tails, over sqrt(n);
+    from |t| = `LARGE_T` on those of its limit for large t, in which s varies and the mean as good as not at all.
 
     Sources: Cohen, Statistical Power Analysis for the Behavioral Sciences (2nd ed., 1988), chapter 2; Hedges,
     Distribution theory for Glass's estimator of effect size, J. Educational Statistics 6 (1981); Steiger and Fouladi,
@@ -35,9 +38,8 @@ def standardised_difference(
         kind = NO_VALUE if n == 0 else TOO_FEW if n < 3 else CONSTANT
         return Interval(math.nan, math.nan, math.nan, n, kind)
     plain = float(differences.mean() / differences.std(ddof=1))
-    t_value = plain * math.sqrt(n)
     tail = (1 - confidence) / 2
-    low, high = (float(special.nctdtrinc(n - 1, share, t_value)) / math.sqrt(n) for share in (1 - tail, tail))
+    low, high = (_noncentrality(plain * math.sqrt(n), n - 1, share) / math.sqrt(n) for share in (1 - tail, tail))
     return Interval(hedges_correction(n - 1) * plain, low, high, n, STANDARDISED)
 
 
@@ -47,11 +49,20 @@ def hedges_correction(degrees: int) -> float:
     return math.exp(math.lgamma(half) - math.lgamma(half - 0.5)) / math.sqrt(half)
 
 
+def _noncentrality(t_value: float, degrees: int, share: float) -> float:
+    """The noncentrality of which Student's t is below `t_value` with probability `share`."""
+    if abs(t_value) <= LARGE_T:
+        return float(special.nctdtrinc(degrees, share, t_value))
+    # t = (d + Z) / sqrt(chi2 / m), where Z is nothing beside d.
+    return t_value * math.sqrt(float(special.chdtri(degrees, share if t_value > 0 else 1 - share)) / degrees)
+
+
 def probability_of_superiority(ours: ArrayLike, theirs: ArrayLike) -> float:
     """The chance that a run of ours is above a run of theirs, any seed against any, a tie counting half.
 
     Source: Vargha and Delaney, A critique and improvement of the CL common language effect size statistics,
-    J. Educational and Behavioral Statistics 25 (2000): Mann and Whitney's U over the number of pairs.
+    J. Educational and Behavioral Statistics 25 (2000): Mann and Whitney's U over the number of pairs. Cliff's delta
+    (Psychological Bulletin 114, 1993) is twice this minus one.
 
     Args:
         ours: values, (n,).
@@ -64,12 +75,3 @@ def probability_of_superiority(ours: ArrayLike, theirs: ArrayLike) -> float:
     if one.size == 0 or other.size == 0:
         return math.nan
     return float(stats.mannwhitneyu(one, other, method="asymptotic").statistic) / (one.size * other.size)
-
-
-def cliffs_delta(ours: ArrayLike, theirs: ArrayLike) -> float:
-    """The share of pairs of runs in which ours is above, minus the share in which it is below; in [-1, 1], or NaN.
-
-    Source: Cliff, Dominance statistics: ordinal analyses to answer ordinal questions, Psychological Bulletin 114
-    (1993).
-    """
-    return 2 * probability_of_superiority(ours, theirs) - 1

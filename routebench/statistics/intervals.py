@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
+from routebench.statistics.rounding import settled
+
 CONFIDENCE = 0.95
 OVER_SEEDS = "t over seeds"
 OVER_SAMPLES = "over test samples (one seed)"
@@ -54,13 +56,14 @@ def no_difference(n: int = 0, kind: str = NO_VALUE, mean: float = math.nan) -> D
 def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
     """The mean over seeds with Student's t interval, `mean +- t(n - 1) s / sqrt(n)`.
 
-    Source: Student, The probable error of a mean, Biometrika 6 (1908). Equal values give an interval of width zero,
-    as the formula says, and the kind `CONSTANT`, because their spread is unknown rather than absent.
+    Source: Student, The probable error of a mean, Biometrika 6 (1908). Equal values, and those that rounding alone
+    tells apart, give an interval of width zero, as the formula says, and the kind `CONSTANT`, because their spread is
+    unknown rather than absent.
 
     Raises:
         ValueError: a value is not finite.
     """
-    sample = finite(values)
+    sample = settled(finite(values))
     if sample.size == 0:
         return Interval(math.nan, math.nan, math.nan, 0, NO_VALUE)
     mean = float(sample.mean())

@@ -9,6 +9,7 @@ import itertools
 import random
 
 import torch
+from torch import nn
 
 from routebench import routing
 from routebench.claims import Claim
@@ -164,6 +165,30 @@ class FirstChildCounts(Broken):
 
     def start(self, dense):
         return super().start(dense) + torch.linspace(0, 1, dense.shape[1]).to(dense)[:, None] * dense[..., 0].sign()
+
+
+@routing.register("broken-child-weight")
+class LearnedChildWeight(Broken):
+    """A weight for each child, all of them one until something has been learned."""
+
+    def __init__(self, sizes, *, iterations: int = 3):
+        super().__init__(sizes, iterations=iterations)
+        self.weight = nn.Parameter(torch.ones(sizes.children))
+
+    def seen(self, votes):
+        return votes.dense() * self.weight[:, None, None]
+
+
+@routing.register("broken-parent-number")
+class LearnedParentNumber(Broken):
+    """A learned bias for each parent, which the parent at the other end gets."""
+
+    def __init__(self, sizes, *, iterations: int = 3):
+        super().__init__(sizes, iterations=iterations)
+        self.bias = nn.Parameter(torch.zeros(sizes.parents))
+
+    def couple(self, logits):
+        return super().couple(logits + self.bias.flip(0))
 
 
 @routing.register("broken-random")

@@ -59,12 +59,20 @@ MORE = {
     "state": (forgetful, "after calls on other images"),
     "activations": (lambda inputs: reach(inputs)[2], "they enter the computation, but cancel"),
     "child-number": (partial(measured, Claim.CHILD_ORDER), "with its children in another order"),
+    "child-weight": (partial(measured, Claim.CHILD_ORDER), "with its children in another order"),
+    "parent-number": (partial(measured, Claim.PARENT_ORDER), "with its parents in another order"),
     "random": (deterministic, "with the same seed of torch"),
-    "option": (lambda inputs: options(inputs)[-1], "2.0 or 0.5 instead of 1.0 changes not one bit"),
+    "option": (
+        lambda inputs: options(inputs)[-1],
+        "2.0, 0.5, 0.001, 1e-06, 1000.0, 1000000.0 or 0.01 instead of 1.0 changes not one bit",
+    ),
     "precision": (precision, "poses are float32 for votes of float64"),
     "softmax-axis-unclaimed": (partial(measured, Claim.MASS_CONSERVATION), "over the children, not over the parents"),
 }
 """For each of the other broken methods what finds it, and what it says."""
+
+
+CLAIMED = ("child-number", "child-weight", "parent-number")
 
 
 @pytest.mark.parametrize("name", MORE)
@@ -72,7 +80,7 @@ def test_other_mistakes_are_found_too(broken, name):
     ask, said = MORE[name]
     found = ask(first_problem(broken[name]))
     assert found.wrong
-    assert found.kind is (Kind.CLAIMED if name == "child-number" else Kind.REQUIRED)
+    assert found.kind is (Kind.CLAIMED if name in CLAIMED else Kind.REQUIRED)
     assert said in found.seen
     assert not ask(first_problem(broken["nothing"])).wrong
 

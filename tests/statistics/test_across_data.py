@@ -73,6 +73,21 @@ def test_too_little_gives_no_test_and_agreement_no_impossible_p() -> None:
         statistics.friedman([[math.nan, 1.0], [1.0, 2.0]])
 
 
+def test_means_that_only_rounding_tells_apart_tie() -> None:
+    rounded = np.array([[0.1 + 0.2, 0.3, 0.5], [0.1 + 0.7, 0.8, 0.5], [0.7 + 0.2, 0.9, 0.2]])[:, [1, 0, 2]]
+    plain = np.array([[0.3, 0.3, 0.5], [0.8, 0.8, 0.5], [0.9, 0.9, 0.2]])
+    assert (rounded != plain).any()
+    assert statistics.friedman(rounded).ranks == pytest.approx(statistics.friedman(plain).ranks)
+    assert statistics.friedman(rounded).ranks[0] == statistics.friedman(rounded).ranks[1]
+    assert statistics.wilcoxon_holm(rounded) == pytest.approx(statistics.wilcoxon_holm(plain), nan_ok=True)
+
+
+def test_differences_that_only_rounding_tells_apart_tie() -> None:
+    found = np.array([[95.3, 94.1], [95.1, 93.9], [95.6, 94.4], [90.0, 93.0], [80.0, 84.0], [70.0, 71.2], [60, 55]])
+    exact = [1.2, 1.2, 1.2, -3.0, -4.0, -1.2, 5.0]
+    assert statistics.wilcoxon_holm(found)[0, 1] == statistics.wilcoxon_p(exact)
+
+
 @pytest.mark.parametrize(("data_sets", "methods"), [(3, 4), (6, 5), (12, 4)])
 def test_friedman_and_nemenyi_keep_their_size(data_sets: int, methods: int) -> None:
     drawn = np.random.default_rng(12).normal(size=(600, data_sets, methods))

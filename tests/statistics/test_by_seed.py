@@ -47,6 +47,25 @@ def test_differences_without_spread_are_not_called_significant() -> None:
     assert shifted.kind == statistics.CONSTANT
 
 
+def test_equal_differences_are_equal_though_floats_round_them() -> None:
+    ours, theirs = seeds([95.3, 95.1, 95.6]), seeds([94.1, 93.9, 94.4])
+    assert len({ours[seed] - theirs[seed] for seed in ours}) > 1
+    found = statistics.paired_difference(ours, theirs)
+    assert (found.mean, found.kind) == (pytest.approx(1.2), statistics.CONSTANT)
+    assert math.isnan(found.p_value)
+    assert math.isnan(statistics.equivalence_p(ours, theirs, 0.5))
+    assert math.isnan(statistics.standardised_difference(ours, theirs).mean)
+    assert np.ptp(statistics.shared_differences(ours, theirs)) == 0
+    assert statistics.paired_difference(seeds([0.1 + 0.2, 0.3]), seeds([0.3, 0.1 + 0.2])).p_value == 1.0
+    assert statistics.mean_interval([0.1 + 0.2, 0.3]).kind == statistics.CONSTANT
+
+
+def test_what_more_than_rounding_tells_apart_stays_apart() -> None:
+    found = statistics.shared_differences(seeds([95.3, 95.1, 95.300001]), seeds([94.1, 93.9, 94.1]))
+    assert np.unique(found).size == 2
+    assert found == pytest.approx([1.2, 1.2, 1.200001], abs=1e-12)
+
+
 def test_no_shared_seed_and_one_shared_seed() -> None:
     none = statistics.paired_difference({0: 1.0}, {1: 1.0})
     one = statistics.paired_difference({0: 1.0}, {0: 0.5})

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, special, stats
 
 from routebench import statistics
+from routebench.statistics import effects
 from tests.statistics.simulation import seeds
 
 
@@ -22,6 +23,44 @@ def test_the_standardised_difference_and_its_limits() -> None:
     t_value = 2 * plain
     assert stats.nct.sf(t_value, 3, 2 * found.low) == pytest.approx(0.025, rel=1e-4)
     assert stats.nct.cdf(t_value, 3, 2 * found.high) == pytest.approx(0.025, rel=1e-4)
+
+
+def below(t_value: float, degrees: int, noncentrality: float) -> float:
+    """P(T <= t) by integrating over the standard deviation; scipy's own loses digits where t is large."""
+
+    def given(quantile: float) -> float:
+        return float(special.ndtr(t_value * math.sqrt(stats.chi2.ppf(quantile, degrees) / degrees) - noncentrality))
+
+    return float(integrate.quad(given, 0, 1, limit=400, points=[0.02, 0.03, 0.97, 0.98])[0])
+
+
+@pytest.mark.parametrize("differences", [[1.0, 1.001, 1.002], [-1.0, -1.001, -1.002], [1.0, 1.0001, 1.0002, 1.0003]])
+def test_the_limits_of_a_very_large_t_are_noncentralities_too(differences: list[float]) -> None:
+    n = len(differences)
+    found = statistics.standardised_difference(seeds(differences), seeds([0.0] * n))
+    t_value = float(stats.ttest_1samp(differences, 0).statistic)
+    assert abs(t_value) > effects.LARGE_T
+    assert below(t_value, n - 1, math.sqrt(n) * found.low) == pytest.approx(0.975, abs=1e-5)
+    assert below(t_value, n - 1, math.sqrt(n) * found.high) == pytest.approx(0.025, abs=1e-5)
+
+
+@pytest.mark.parametrize("n", [3, 5, 10, 30])
+def test_the_limits_have_no_step_where_the_limit_for_large_t_begins(n: int) -> None:
+    for share in (0.025, 0.975):
+        before, after = (effects._noncentrality(effects.LARGE_T * by, n - 1, share) / by for by in (0.999, 1.001))
+        assert before == pytest.approx(after, rel=1e-3)
+
+
+def test_scipys_inverse_is_not_asked_where_it_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    def inverse(degrees: float, share: float, t_value: float) -> float:
+        assert abs(t_value) <= effects.LARGE_T
+        return float(nctdtrinc(degrees, share, t_value))
+
+    nctdtrinc = special.nctdtrinc
+    monkeypatch.setattr(effects.special, "nctdtrinc", inverse)
+    for step in (1.0, 1e-2, 1e-3, 1e-5, 1e-7):
+        found = statistics.standardised_difference(seeds([87.2, 87.2 + step, 87.2]), seeds([0.0] * 3))
+        assert 0 < found.low < found.mean < found.high < math.inf
 
 
 def test_too_few_or_equal_values_have_no_effect_size() -> None:
@@ -45,6 +84,5 @@ def test_it_is_unbiased_and_its_limits_cover(n: int) -> None:
 
 def test_superiority_counts_pairs_and_halves_ties() -> None:
     assert statistics.probability_of_superiority([3, 2], [1, 2]) == pytest.approx(3.5 / 4)
-    assert statistics.cliffs_delta([3, 2], [1, 2]) == pytest.approx(0.75)
     assert statistics.probability_of_superiority([1.0], [1.0]) == 0.5
-    assert math.isnan(statistics.cliffs_delta([], [1.0]))
+    assert math.isnan(statistics.probability_of_superiority([], [1.0]))
