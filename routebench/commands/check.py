@@ -57,12 +57,14 @@ def _check(  # noqa: PLR0917  # a process gets them by position
     method: str | None, plugins: tuple[str, ...], device: str, seed: int, form: str, width: int
 ) -> tuple[str, bool]:
     """In a process of its own, because a method may crash or hang: what to print, and whether all is well."""
+    import torch
     from rich.console import Console
 
     from routebench.conformance import check
     from routebench.engine.session import choose_device
     from routebench.registry import load_plugin
 
+    torch.set_num_threads(1)  # inputs are small: more threads would wait for each other
     added = [name for plugin in plugins for name in load_plugin(plugin)["methods"]]
     verdict = check(method or _only(added, plugins), seed=seed, device=choose_device(device))
     if form == "json":

@@ -1,7 +1,7 @@
 """The cells of a results folder under the names a user would match them by: not by the hash of the code."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,11 @@ class Side:
 
     path: Path
     cells: Mapping[Address, Cell]
+
+    def of_methods(self, names: Collection[str]) -> "Side":
+        """The cells of some methods, by name or label; all of them for none."""
+        own = {at: cell for at, cell in self.cells.items() if not names or {at.method, cell.label} & set(names)}
+        return Side(self.path, own)
 
     def correct(self, cell: Cell) -> NDArray[np.float64] | None:
         """(n_test,) 1 or 0 per test image; None if it was not kept."""

@@ -13,7 +13,7 @@ from routebench.comparing.evidence import Evidence, weigh
 from routebench.comparing.losses import Loss, losses_of
 from routebench.comparing.noise import Noise
 from routebench.comparing.one_seed import SEEN
-from routebench.comparing.pairs import Pairs, pair_up
+from routebench.comparing.pairs import Pairs, notes_of, pair_up
 from routebench.comparing.settings import SPEEDS, TIMES, Group, Setting, once_timed, settings_of
 from routebench.comparing.tolerances import Tolerance, refuse_unknown
 from routebench.errors import unknown
@@ -147,8 +147,9 @@ def compare_folders(base: Path, head: Path, wishes: Wishes) -> Comparison:
     judged = _judge(weighed, wishes.alpha)
     pairs = pairs.of_methods(wishes.methods)
     lost = losses_of(pairs.measured, wishes.metrics)
+    told = notes_of(ours.of_methods(wishes.methods), theirs.of_methods(wishes.methods))
     unjudged = tuple(_unjudged(judged, wishes.tolerances))
-    return Comparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*pairs.notes, *notes))
+    return Comparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*told, *notes))
 
 
 def _unjudged(changes: Iterable[Change], tolerances: Container[str]) -> Iterator[Group]:

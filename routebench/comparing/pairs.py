@@ -40,13 +40,11 @@ class Pairs:
         measured: ok on both sides.
         broken: ok in BASE, and HEAD tried and has no result.
         missing: ok in BASE, and not run in HEAD or not even planned there, though HEAD has the suite and the preset.
-        notes: sentences on what else differs.
     """
 
     measured: tuple[Pair, ...]
     broken: tuple[Pair, ...]
     missing: tuple[Pair, ...]
-    notes: tuple[str, ...]
 
     @property
     def uncompared(self) -> tuple[Pair, ...]:
@@ -64,7 +62,7 @@ class Pairs:
         def wanted(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
             return tuple(pair for pair in pairs if not names or {pair.address.method, pair.base.label} & set(names))
 
-        return Pairs(wanted(self.measured), wanted(self.broken), wanted(self.missing), self.notes)
+        return Pairs(wanted(self.measured), wanted(self.broken), wanted(self.missing))
 
 
 def pair_up(base: Side, head: Side) -> Pairs:
@@ -84,7 +82,6 @@ def pair_up(base: Side, head: Side) -> Pairs:
         measured=tuple(pair for pair in fine if pair.head.status == "ok"),
         broken=tuple(pair for pair in fine if pair.head.status in FAILED),
         missing=(*(pair for pair in fine if pair.head.status not in ("ok", *FAILED)), *_unplanned(base, head, pairs)),
-        notes=tuple(_notes(base, head, pairs)),
     )
 
 
@@ -134,14 +131,16 @@ def _or_none(value: Any) -> str:
     return "none" if value is None or not str(value) else str(value)
 
 
-def _notes(base: Side, head: Side, pairs: list[Pair]) -> Iterator[str]:
+def notes_of(base: Side, head: Side) -> Iterator[str]:
+    """Sentences on what else differs between two sides."""
+    pairs = list(_pairs(base, head))
     ours, theirs = {pair.base.key for pair in pairs}, {pair.head.key for pair in pairs}
     for who, side, known in (("BASE", base, ours), ("HEAD", head, theirs)):
         alone = [cell.name for cell in side.cells.values() if cell.key not in known]
         if alone:
             yield f"Only in {who}, not compared: {plural(len(alone), 'cell')} ({listed(alone)})."
     yield from _grouped("Not compared, {}", ((pair.obstacle, pair) for pair in pairs))
-    yield from _grouped("Different machines, {}: times and memory are not compared", _by_machine(pairs))
+    yield from _grouped("Run otherwise, {}: times and memory are not compared", _by_machine(pairs))
     recipes = ((_changes(pair.base.identity["training"], pair.head.identity["training"]), pair) for pair in pairs)
     yield from _grouped("Trained otherwise, {}: a difference may come from that", recipes)
     versions = (

@@ -201,6 +201,14 @@ class OtherRandomNumbers(Broken):
         ).to(dense)
 
 
+@routing.register("broken-noise")
+class NoiseInEvaluation(Broken):
+    """Starts from noise of torch's generator, when it is tested as well."""
+
+    def start(self, dense):
+        return super().start(dense) + 0.1 * torch.randn(dense.shape[1:3]).to(dense)
+
+
 @routing.register("broken-option")
 class UnusedOption(Broken):
     """An option that is stored and not read."""

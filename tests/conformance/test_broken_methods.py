@@ -12,7 +12,7 @@ from routebench.conformance.inputs import Inputs
 from routebench.conformance.options import options
 from routebench.conformance.problem import DENSE
 from routebench.conformance.reach import reach
-from routebench.conformance.repetition import deterministic, forgetful, images_apart
+from routebench.conformance.repetition import deterministic, forgetful, images_apart, noiseless
 from routebench.conformance.shapes import precision
 from routebench.conformance.subject import subject_of
 
@@ -62,6 +62,7 @@ MORE = {
     "child-weight": (partial(measured, Claim.CHILD_ORDER), "with its children in another order"),
     "parent-number": (partial(measured, Claim.PARENT_ORDER), "with its parents in another order"),
     "random": (deterministic, "with the same seed of torch"),
+    "noise": (noiseless, "between two seeds of torch"),
     "option": (
         lambda inputs: options(inputs)[-1],
         "2.0, 0.5, 0.001, 1e-06, 1000.0, 1000000.0 or 0.01 instead of 1.0 changes not one bit",
