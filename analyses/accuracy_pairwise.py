@@ -122,7 +122,13 @@ def _reading(table: DataFrame) -> str:
         said.append(f"{_count(int(counts[OPEN]))} cannot be told apart, which is not the same as equal")
     if UNTESTABLE in counts:
         said.append(f"{_count(int(counts[UNTESTABLE]))} cannot be tested")
-    return f"Of {wording.plural(len(table), 'pair')} of methods, {'; '.join(said)}."
+    said_all = f"Of {wording.plural(len(table), 'pair')} of methods, {'; '.join(said)}."
+    if len(table) < 2:
+        return said_all
+    return (
+        f"{said_all} Here p is corrected for all {len(table)} pairs together, which asks for more than the gains over "
+        "uniform alone."
+    )
 
 
 def _count(number: int) -> str:

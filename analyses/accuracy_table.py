@@ -2,6 +2,8 @@
 
 import math
 
+import pandas as pd
+
 from routebench import published
 from routebench.analysis import script, wording
 from routebench.analysis.comparison import Comparison, compare
@@ -9,10 +11,18 @@ from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.registry import analyses
 from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS
 
-P_VALUE = "chance of a gain this large if there were none; corrected for the number of methods (Holm)"
+P_VALUE = (
+    "chance of a gain this large if there were none, corrected for all gains of this table together (Holm): it may be "
+    "above 0.05 beside an interval without 0, which is for one gain alone"
+)
+GAIN = "points, paired by seed; the 95 % interval is for this gain alone, not corrected as p is"
 GROUP = (
     "methods of one group cannot be told apart from its best by these runs; Holm over all pairs at 5 %, which asks for "
-    "more than the comparison with uniform alone"
+    "more than the comparison with uniform alone; a dash where no test could be made"
+)
+FAMILIES = (
+    "The interval of a gain is for that gain alone. p is corrected for all gains of this table together, the group for "
+    "all pairs of methods. The more is asked at once, the less is significant, so that the three may disagree."
 )
 SIGNS = {OVER_SEEDS: "±", OVER_SAMPLES: "[ ]"}
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
@@ -56,9 +66,7 @@ def _columns(found: Comparison) -> tuple[Column, ...]:
     ]
     if found.baseline is not None:
         columns += [
-            Column(
-                "Gain over uniform", "gain", wording.gain_with_interval, "points, paired by seed, with 95 % interval"
-            ),
+            Column("Gain over uniform", "gain", wording.gain_with_interval, GAIN),
             Column("p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), P_VALUE),
         ]
     columns += [
@@ -82,11 +90,16 @@ def _reading(found: Comparison) -> str:
     if measured.empty:
         return "No run finished, so nothing can be compared."
     best = measured.iloc[0]
-    others = [str(name) for name in measured.loc[measured["group"] == 1, "name"] if name != best["name"]]
     reading = f"{best['name']} has the highest mean accuracy, {_accuracy(best.to_dict())} %"
+    if len(measured) == 1:
+        return f"Nothing can be compared yet: only {best['name']} has finished, with {_accuracy(best.to_dict())} %."
+    if pd.isna(best["group"]):
+        return f"{reading}; no test could compare it with the others."
+    others = [str(name) for name in measured.loc[measured["group"] == 1, "name"] if name != best["name"]]
     if others:
-        return f"{reading}; these runs cannot tell it apart from {wording.listed(others)}."
-    return f"{reading}, and is significantly ahead of all others." if len(measured) > 1 else f"{reading}."
+        return f"{reading}; these runs cannot tell it apart from {wording.listed(others, 5)}."
+    tested = "all others" if measured["group"].notna().all() else "all others that could be tested"
+    return f"{reading}, and is significantly ahead of {tested}."
 
 
 def _notes(found: Comparison) -> list[str]:
@@ -103,6 +116,8 @@ def _notes(found: Comparison) -> list[str]:
             "One seed only: gains are compared on the same test images (McNemar's exact test). They hold for these "
             "trained networks; another seed may order them otherwise."
         )
+    if found.baseline is not None and found.table["gain"].notna().sum() > 1:
+        notes.append(FAMILIES)
     if CONSTANT in {*found.table["interval"], *found.table["gain_interval"]}:
         notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
     if found.baseline is None:

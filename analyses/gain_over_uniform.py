@@ -27,7 +27,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
     with look():
         figure, (axes,) = new_figure(0.9 + 0.27 * len(table))
         _draw(axes, table, runs)
-    reading = _reading(table)
+    reading = f"{_reading(table)} {_family(len(table))}"
     return Analysis(
         title="Gain over uniform coupling",
         reading=reading,
@@ -44,6 +44,16 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
             "Filled: significant after Holm's correction. Arrows and lines at the edge go on beyond it.",
         ),
         alternative=f"Gains over uniform coupling with intervals, one line per method. {reading}",
+    )
+
+
+def _family(gains: int) -> str:
+    """Over what p was corrected, said in the open, because other parts of a report ask more at once."""
+    if gains < 2:
+        return "One comparison needs no correction."
+    return (
+        f"Here p is corrected for these {gains} gains together; where every method is compared with every other, the "
+        "same two may count as not told apart, because more is asked at once."
     )
 
 

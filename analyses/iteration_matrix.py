@@ -11,6 +11,7 @@ from routebench.analysis.palette import INK
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
 from routebench.registry import analyses
 
+LONGEST = 30  # letters above one heat map
 ACROSS = 2  # heat maps in a row; more are too small on a phone
 
 
@@ -74,8 +75,14 @@ def _draw(axes: Axes, table: DataFrame, label: str, limits: tuple[float, float])
         if trained in matrix.columns:
             column = list(matrix.columns).index(trained)
             axes.plot(*_box(column, row), color=INK, linewidth=1.6, clip_on=False)
-    axes.set(xlabel="tested with T′", ylabel="trained with T", title=label.replace("[", "\n[").replace(",", ",\n"))
+    axes.set(xlabel="tested with T′", ylabel="trained with T", title="")
+    axes.set_title(_title(label), fontsize=10.5 if len(label) < 18 else 8.5)
     axes.tick_params(length=0, rotation=0)
+
+
+def _title(label: str) -> str:
+    """A label on one line where it fits above its squares, else one line per parameter."""
+    return label if len(label) <= LONGEST else label.replace("[", "\n[").replace(",", ",\n")
 
 
 def _box(x: float, y: float) -> tuple[list[float], list[float]]:

@@ -3,6 +3,7 @@
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from pandas import DataFrame
 
@@ -13,7 +14,7 @@ from routebench.analysis.palette import MUTED
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
 from routebench.registry import analyses
 
-ONE_EPOCH = "One epoch was trained, so there is no course to see yet."
+ONE_EPOCH = "One epoch was trained, so there is no course to draw yet."
 CURVES = {"held_out_accuracy": "Held-out accuracy, %", "train_loss": "Training loss (log scale)"}
 
 
@@ -29,17 +30,14 @@ def training_curves(runs: Runs) -> Analysis | None:
     curves = points.groupby(["label", "iterations", "metric", "epoch"])["value"]
     table = DataFrame(curves.agg(mean="mean", low="min", high="max", seeds="count")).reset_index()
     drawn = _at_best(table, runs)
-    with look():
-        figure, grid = new_figure(5.6, rows=2, sharex=True)
-        for axes, metric in zip(grid, CURVES, strict=True):
-            _draw(axes, drawn[drawn["metric"] == metric], metric, runs)
-        grid[-1].set_xlabel("epoch")
     reading = _reading(drawn)
+    if points["epoch"].max() < 2:  # a point is no curve
+        return Analysis(title="Training curves", reading=ONE_EPOCH, table=table.head(0))
     return Analysis(
         title="Training curves",
         reading=reading,
         table=table,
-        figure=figure,
+        figure=_figure(drawn, runs),
         columns=(
             Column("Method", "label", lambda row: str(row["label"]), numeric=False),
             Column("T", "iterations", lambda row: str(row["iterations"] or wording.NOTHING)),
@@ -55,6 +53,15 @@ def training_curves(runs: Runs) -> Analysis | None:
         ),
         alternative=f"Curves of held-out accuracy and training loss over epochs. {reading}",
     )
+
+
+def _figure(drawn: DataFrame, runs: Runs) -> Figure:
+    with look():
+        figure, grid = new_figure(5.6, rows=2, sharex=True)
+        for axes, metric in zip(grid, CURVES, strict=True):
+            _draw(axes, drawn[drawn["metric"] == metric], metric, runs)
+        grid[-1].set_xlabel("epoch")
+    return figure
 
 
 def _at_best(table: DataFrame, runs: Runs) -> DataFrame:

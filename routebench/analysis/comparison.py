@@ -5,7 +5,10 @@ The numbers behind the table, the figures and the headline of a report, so that 
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -37,7 +40,7 @@ class Comparison:
 
     Args:
         table: one row per entry, best mean first, those without a result last; columns as `_row` makes them, with
-            `gain*` in percentage points, and `p`, `p_holm`, `group`.
+            `gain*` in percentage points, and `p`, `p_holm`, `group`, which is missing where no test could be made.
         baseline: the name of the row that gains are over; None where it was not measured.
         seeds: how many seeds the paired comparisons have; the smallest number of any of them.
         detectable: the smallest gain, in points, that one paired t-test finds 8 times in 10; NaN if unknown.
@@ -56,6 +59,10 @@ class Comparison:
         return self.table[self.table["n_ok"] > 0]
 
 
+_KNOWN: WeakKeyDictionary[Runs, Comparison] = WeakKeyDictionary()
+"""Of the runs in use, because most analyses of a page and its headline ask for the same."""
+
+
 def headline_accuracies(results: DataFrame) -> DataFrame:
     """Rows of test accuracy at the iteration count trained with."""
     tested = results[(results["metric"] == "accuracy") & (results["split"] == "test") & results["value"].notna()]
@@ -65,6 +72,12 @@ def headline_accuracies(results: DataFrame) -> DataFrame:
 
 def compare(runs: Runs) -> Comparison:
     """Compares everything that was planned; a method without a result keeps its row."""
+    if runs not in _KNOWN:
+        _KNOWN[runs] = _compared(runs)
+    return replace(_KNOWN[runs], table=_KNOWN[runs].table.copy())
+
+
+def _compared(runs: Runs) -> Comparison:
     entries = entries_of(runs)
     samples = _test_samples(runs, entries)
     base = next((entry for entry in entries if entry.label == BASELINE and entry.accuracies), None)
@@ -179,9 +192,23 @@ def _mean_of(results: DataFrame, metric: str) -> float:
 
 
 def _groups(runs: Runs, entries: Iterable[Entry], table: DataFrame) -> dict[str, int]:
+    """Rank groups by name, without the methods that cannot be tested against the best of theirs."""
     known = {entry.name: entry for entry in entries}
     names = [name for name in table["name"] if known[name].accuracies]
-    return statistics.rank_groups(names, lambda one, other: difference_between(runs, known[one], known[other]).p_value)
+
+    @cache
+    def p_value(one: str, other: str) -> float:
+        return difference_between(runs, known[one], known[other]).p_value
+
+    pairs = [pair for pair in combinations(names, 2) if not math.isnan(p_value(*pair))]
+    testable = {name for pair in pairs for name in pair}
+    groups = statistics.rank_groups([name for name in names if name in testable], p_value)
+    leaders = {group: name for name, group in reversed(groups.items())}
+    return {
+        name: group
+        for name, group in groups.items()
+        if name == leaders[group] or not math.isnan(p_value(leaders[group], name))
+    }
 
 
 def _detectable(entries: Iterable[Entry], base: Entry | None) -> float:

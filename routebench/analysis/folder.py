@@ -1,6 +1,6 @@
 """A results folder as a report reads it: its parts, and what their records say about how they were made."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,8 +12,23 @@ from pandas import DataFrame
 
 from routebench.analysis.palette import colours_of
 from routebench.analysis.result import Runs
-from routebench.engine.store import Store, load_results
+from routebench.engine.store import Store, existing
 from routebench.errors import UserError
+
+
+class NothingPlanned(UserError):
+    """A folder in which no suite was ever planned.
+
+    Args:
+        path: of the folder.
+        warnings: about files of it that could not be read, among which a plan may be.
+    """
+
+    exit_code = 4  # as where nothing was measured
+
+    def __init__(self, path: Path, warnings: Sequence[str]):
+        told = "".join(f"; {warning}" for warning in warnings)
+        super().__init__(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first{told}")
 
 
 @dataclass(frozen=True)
@@ -21,19 +36,28 @@ class Folder:
     """What a results folder holds.
 
     Args:
-        path: of the folder.
+        store: that reads the folder.
         parts: one per suite, preset, data set and model, the newest plan first.
         plans: for each part, by its name, the plan file's content.
     """
 
-    path: Path
+    store: Store
     parts: tuple[Runs, ...]
     plans: Mapping[str, Mapping[str, Any]]
 
+    @property
+    def path(self) -> Path:
+        """Of the folder."""
+        return self.store.path
+
+    @property
+    def warnings(self) -> list[str]:
+        """Plain sentences about what was found damaged up to now."""
+        return self.store.warnings
+
     def records(self, runs: Runs) -> list[dict[str, Any]]:
         """The records of a part's finished and failed cells, with `identity` and `provenance`."""
-        store = Store(self.path)
-        found = (store.record(str(cell)) for cell in runs.planned["cell"])
+        found = (self.store.record(str(cell)) for cell in runs.planned["cell"])
         return [record for record in found if record is not None]
 
 
@@ -41,16 +65,15 @@ def open_folder(path: Path) -> Folder:
     """Reads a results folder.
 
     Raises:
-        UserError: it does not exist, or no suite was ever planned in it.
+        UserError: it does not exist.
+        NothingPlanned: no suite was ever planned in it.
     """
-    if not path.is_dir():
-        raise UserError(f"expected a results folder, got {str(path)!r}; run `python -m routebench suite NAME` first")
-    store = Store(path)
+    store = existing(path)
     planned = store.planned()
     if planned.empty:
-        raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first")
-    results = load_results(path)
-    colours, correct = colours_of(planned["label"]), _correct_in(path)
+        raise NothingPlanned(path, store.warnings)
+    results = store.results()
+    colours, correct = colours_of(planned["label"]), _correct_in(store)
     parts, plans = [], {}
     content = {plan["plan"]: plan for plan in store.plans()}
     order = {name: number for number, name in enumerate(content)}  # the oldest first
@@ -65,7 +88,7 @@ def open_folder(path: Path) -> Folder:
         )
         parts.append(part)
         plans[part.name] = facts
-    return Folder(path, tuple(parts), plans)
+    return Folder(store, tuple(parts), plans)
 
 
 def _split(planned: DataFrame, order: Mapping[str, int]) -> list[tuple[str, DataFrame, str]]:
@@ -86,9 +109,7 @@ def _split(planned: DataFrame, order: Mapping[str, int]) -> list[tuple[str, Data
     return sorted(parts, key=lambda part: order[part[0]], reverse=True)
 
 
-def _correct_in(path: Path) -> Callable[[str], NDArray[np.bool_] | None]:
-    store = Store(path)
-
+def _correct_in(store: Store) -> Callable[[str], NDArray[np.bool_] | None]:
     @cache
     def correct(cell: str) -> NDArray[np.bool_] | None:
         found = store.arrays(cell).get("correct")

@@ -29,7 +29,7 @@ def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the si
     return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Runs:
     """Everything that one suite measured with one preset, one data set and one model.
 

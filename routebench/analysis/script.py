@@ -21,7 +21,7 @@ def run(analysis: Callable[[Any], Analysis | None], name: str) -> None:
         name: that it is registered under; names the files.
 
     Raises:
-        SystemExit: the folder cannot be read (2), or holds nothing for this analysis (4).
+        SystemExit: there is no such folder (2), or it holds nothing for this analysis (4).
     """
     from routebench.analysis.folder import open_folder  # only here: an analysis itself needs no results folder
 
@@ -30,15 +30,17 @@ def run(analysis: Callable[[Any], Analysis | None], name: str) -> None:
     parser.add_argument("--figures", type=Path, help="folder for the SVG files; default: RESULTS/report-figures")
     options = parser.parse_args()
     try:
-        parts = open_folder(options.results).parts
+        folder = open_folder(options.results)
     except UserError as error:
         click.echo(f"error: {error}", err=True)
-        raise SystemExit(2) from None
+        raise SystemExit(error.exit_code) from None
     figures = options.figures or options.results / "report-figures"
-    asked: list[tuple[Runs, Any]] = [(part, part) for part in parts]
+    asked: list[tuple[Runs, Any]] = [(part, part) for part in folder.parts]
     if takes_several(analysis):
-        asked = [(replace(group[0], data="across-data"), group) for group in across_data(parts)]
+        asked = [(replace(group[0], data="across-data"), group) for group in across_data(folder.parts)]
     shown = [_show(analysis(given), runs, name, figures) for runs, given in asked]
+    for warning in folder.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if not any(shown):
         click.echo(f"error: {options.results} holds nothing for {name!r}", err=True)
         raise SystemExit(4)

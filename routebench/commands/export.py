@@ -35,12 +35,16 @@ def command(  # noqa: PLR0917  # click passes them by name
     LaTeX tables need the package booktabs. Bold is the best rank group: methods that the runs cannot tell apart.
     """
     from routebench import atomic, export
+    from routebench.analysis.folder import open_folder
     from routebench.engine.provenance import command_line
 
+    opened = open_folder(folder)
     chosen = export.format_named(format_, output)
     if chosen == "parquet" and output is None:
         raise UserError("parquet is no text; name a file for it with -o FILE.parquet")
-    content = export.export(folder, export.Choice(suite, preset, metric), chosen, command_line())
+    content = export.export(opened, export.Choice(suite, preset, metric), chosen, command_line())
+    for warning in opened.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if not content:
         click.echo("nothing was measured yet", err=True)
         sys.exit(options.NOTHING_MEASURED)

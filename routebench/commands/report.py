@@ -1,5 +1,6 @@
 """`routebench report`: one page from a results folder."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -18,10 +19,19 @@ from routebench.commands import options
 )
 @options.plugins
 def command(folder: Path, output: Path | None, plugins: tuple[str, ...]) -> None:
-    """Write one HTML page, which opens offline, from a results folder."""
+    """Write one HTML page, which opens offline, from a results folder.
+
+    An analysis that raises has its error in its place on the page, which is whole otherwise; the exit code is 3 then.
+    """
+    from routebench.analysis.folder import open_folder
     from routebench.registry import load_plugin
-    from routebench.report import write_report
+    from routebench.report.page import write_page
 
     for plugin in plugins:
         load_plugin(plugin)
-    click.echo(f"report: {write_report(folder, output)}")
+    written = write_page(open_folder(folder), output or folder / "report.html")
+    for warning in (*written.warnings, *written.broken):
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(f"report: {written.page}")
+    if written.broken:
+        sys.exit(options.SOME_FAILED)

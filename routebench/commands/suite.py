@@ -230,7 +230,7 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
     if made.suite.caveat:
         say(console, made.suite.caveat)
     for warning in store.warnings:
-        say(console, f"warning: {warning}")
+        click.echo(f"warning: {warning}", err=True)
     say(console, f"report: {write_report(store.path)}")
 
 

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,17 @@ import numpy as np
 import orjson
 
 from routebench.engine import index, plans, records
+from routebench.engine.columns import Column
+from routebench.engine.index import Saved
 from routebench.engine.plans import PlanTable
 from routebench.engine.records import Records, Stamp
 from routebench.errors import UserError
 
 SCHEMA = 1
 """Raised when records of an earlier version can no longer be read."""
-SUMMARY = ("file", "status", "reason")
+SUMMARY = ("file", "status", "reason", "has_arrays")
 """Of a record, what a status needs."""
+LOST = "its raw outputs are gone or damaged"
 OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # a named pipe must not keep a reader waiting
 
 
@@ -42,6 +45,8 @@ class Reader:
     def __init__(self, path: Path, warnings: list[str]):
         self.path = path
         self.warnings = warnings
+        self._lacking: dict[str, None] = {}
+        self._told: dict[str, None] = {}
 
     def read(
         self, file: Path | str, is_whole: Callable[[Mapping[str, Any]], bool]
@@ -75,13 +80,12 @@ class Reader:
         self.set_aside(Path(file), known)
         return None
 
-    def set_aside(self, file: Path, known: os.stat_result | None = None, advice: str = "") -> None:
+    def set_aside(self, file: Path, known: os.stat_result | None = None) -> None:
         """Moves a file that cannot be read to `damaged/`, and says so in `warnings`.
 
         Args:
             file: in the folder.
             known: of the file that was read; one that another process has put there since then stays.
-            advice: what the user can do.
         """
         damaged = self.path / "damaged"
         name = file.relative_to(self.path)
@@ -97,8 +101,7 @@ class Reader:
         except OSError:  # a folder that may only be read
             self._warn(f"{name} could not be read, nor moved to damaged/; it is left out")
             return
-        told = f"; {advice}" if advice else ""
-        self._warn(f"{name} could not be read; it was moved to damaged/{told}")
+        self._warn(f"{name} could not be read; it was moved to damaged/")
 
     def _warn(self, sentence: str) -> None:
         if sentence not in self.warnings:
@@ -125,24 +128,40 @@ class Reader:
         return table
 
     def outcomes(self) -> dict[str, tuple[str, str]]:
-        """Status and reason of every cell that has a record."""
-        present = self._present()
+        """Status and reason of every cell that has a record; one whose raw outputs are gone or damaged is not run."""
+        found = self._outcomes()
+        return dict.fromkeys(self._lacking, (plans.NOT_RUN, LOST)) | found
+
+    def _outcomes(self) -> dict[str, tuple[str, str]]:
+        present = self._present("records", ".json")
         saved = index.load(self._index, SUMMARY, ["stamps"]) if len(present) >= index.ENOUGH else None
         if saved is None:
             return _outcomes(self.records())
         columns = [saved.columns[name].items() for name in SUMMARY]
-        fresh, found = present, {}
-        for name, status, reason, stamp in zip(*columns, map(tuple, saved.arrays["stamps"].tolist()), strict=True):
+        fresh, found, whole = present, {}, self._whole_arrays()
+        stamps = map(tuple, saved.arrays["stamps"].tolist())
+        for name, status, reason, has_arrays, stamp in zip(*columns, stamps, strict=True):
             if fresh.get(name) == stamp:
                 del fresh[name]
-                found[name[:-5]] = (status, reason)
+                if records.lacks(status, has_arrays, name[:-5], whole):
+                    self._lacking[name[:-5]] = None
+                else:
+                    found[name[:-5]] = (status, reason)
         if len(fresh) >= index.ENOUGH:
             return _outcomes(self.records())
-        return found | _outcomes(self._read_all(fresh))
+        return found | _outcomes(self._that_count(self._read_all(fresh)))
 
     def records(self) -> Records:
-        """All records, in any order."""
-        present = self._present()
+        """All records that count, in any order. One whose raw outputs are gone or damaged does not."""
+        return self._that_count(self._all_records())
+
+    def _that_count(self, found: Records) -> Records:
+        lacking = found.lacking(self._whole_arrays() if found.counts.size else ())
+        self._lacking |= dict.fromkeys(name[:-5] for name in found.facts["file"].at(lacking).items())
+        return found.at(~lacking) if lacking.any() else found
+
+    def _all_records(self) -> Records:
+        present = self._present("records", ".json")
         saved = None
         if len(present) >= index.ENOUGH:
             saved = index.load(self._index, ("file", *records.FACTS, "metrics"), ("stamps", "counts", "values"))
@@ -163,17 +182,60 @@ class Reader:
             index.save(self._index, found.at(settled).saved())
         return found
 
+    def arrays_are_whole(self, file: Path) -> bool:
+        """Whether a file of arrays is there and complete; one that is damaged is set aside."""
+        from safetensors import SafetensorError, safe_open
+
+        known = None
+        try:
+            known = file.stat()
+            with safe_open(file, framework="np"):  # which holds the sizes that its header says against the file's
+                return True
+        except FileNotFoundError:
+            return False
+        except PermissionError as error:  # it may be whole
+            self._warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")
+            return False
+        except (SafetensorError, OSError):
+            self.set_aside(file, known)
+            return False
+
+    def tell_lacking(self, *cells: str) -> None:
+        """Says in `warnings`, in one sentence for all, that results of cells do not count."""
+        before = _lacking(self._told)
+        self._told |= dict.fromkeys(cells)
+        if before in self.warnings:
+            self.warnings[self.warnings.index(before)] = _lacking(self._told)
+        elif cells:
+            self.warnings.append(_lacking(self._told))
+
+    def _whole_arrays(self) -> Container[str]:
+        """The cells whose file of arrays is whole. Of a large folder, only files that changed are looked into."""
+        present, ending = self._present("arrays", ".safetensors"), len(".safetensors")
+        beside, old = self.path / "index" / "arrays.safetensors", dict[str, Stamp]()
+        if len(present) >= index.ENOUGH and (saved := index.load(beside, ["file"], ["stamps"])) is not None:
+            known = map(tuple, saved.arrays["stamps"].tolist())
+            old = dict(zip(saved.columns["file"].items(), known, strict=True))
+        fresh = [name for name, stamp in present.items() if old.get(name) != stamp]
+        broken = {name for name in fresh if not self.arrays_are_whole(self.path / "arrays" / name)}
+        whole = {name: stamp for name, stamp in present.items() if name not in broken}
+        if len(fresh) >= index.ENOUGH:
+            stamps = np.array(list(whole.values()), dtype=np.int64).reshape(-1, 4)
+            settled = index.settled(stamps)
+            index.save(beside, Saved({"file": Column.of(whole).at(settled)}, {"stamps": stamps[settled]}))
+        return {name[:-ending] for name in whole}
+
     @property
     def _index(self) -> Path:
         return self.path / "index" / "records.safetensors"
 
-    def _present(self) -> dict[str, Stamp]:
-        """The stamps of all files of records, by name."""
+    def _present(self, part: str, ending: str) -> dict[str, Stamp]:
+        """The stamps of all files of a part of the folder, by name."""
         found: dict[str, Stamp] = {}
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.path / "records") as entries:
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.path / part) as entries:
             for entry in entries:
                 name = entry.name
-                if name[-5:] != ".json" or name[0] == ".":
+                if not name.endswith(ending) or name[0] == ".":
                     continue
                 try:
                     known = entry.stat()
@@ -192,8 +254,15 @@ class Reader:
         return growing.records()
 
 
+def _lacking(cells: Collection[str]) -> str:
+    some = ", ".join(f"arrays/{cell}.safetensors" for cell in [*cells][:3])
+    more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
+    counts = "its cell counts as not run" if len(cells) == 1 else "their cells count as not run"
+    return f"{some}{more}: gone or damaged, so that {counts}; the same suite command measures again"
+
+
 def _outcomes(found: Records) -> dict[str, tuple[str, str]]:
-    columns = [found.facts[name].items() for name in SUMMARY]
+    columns = [found.facts[name].items() for name in ("file", "status", "reason")]
     return {name.removesuffix(".json"): (status, reason) for name, status, reason in zip(*columns, strict=True)}
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import marshal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 KNOWN = ("suite", "suite_version", "protocol", "method", "role", "iterations", "model", "data")
 """Of a record's identity, what `load_results` shows and many records share."""
-SHARED = (*KNOWN, "status", "reason", "label", "method_params", "device", "commit", "dirty")
+SHARED = (*KNOWN, "status", "reason", "label", "method_params", "device", "commit", "dirty", "has_arrays")
 OWN = ("cell", "seed", "seconds")
 FACTS = (*SHARED, *OWN)
 NUMBERS = frozenset({int, float, bool, type(None)})
@@ -40,6 +40,11 @@ def is_record(content: Mapping[str, Any]) -> bool:
     return Growing().take({**content, "metrics": copy.deepcopy(content.get("metrics"))})
 
 
+def lacks(status: str, has_arrays: bool, cell: str, whole: Container[str]) -> bool:
+    """Whether a result does not count, because the raw outputs that it names are not among the whole ones."""
+    return status == "ok" and has_arrays and cell not in whole
+
+
 class Growing:
     """Takes in records, one at a time."""
 
@@ -57,7 +62,7 @@ class Growing:
             shared, own = _facts(record)
             metrics = record["metrics"] or [{**NOTHING, "value": None}]
             values = [metric.pop("value") for metric in metrics]
-            if not (NUMBERS.issuperset(map(type, values)) and isinstance(metrics, list) and "arrays" in record):
+            if not (NUMBERS.issuperset(map(type, values)) and isinstance(metrics, list)):
                 return False
             kinds = self.metrics.codes_of(metrics, _check_metric)
             self.shared.codes += self.shared.codes_of([shared], hash)
@@ -124,6 +129,7 @@ def _facts(record: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]
         origin.get("device", ""),
         origin.get("commit", ""),
         origin.get("dirty", False),
+        bool(record["arrays"]),
     )
     own = (record["cell"], known["seed"], origin.get("seconds"))
     hash(own)  # neither lists nor tables
@@ -169,6 +175,11 @@ class Records:
             join([self.metrics, more.metrics], key=_bytes),
             np.concatenate([self.measured, more.measured]),
         )
+
+    def lacking(self, whole: Container[str]) -> NDArray[np.bool_]:
+        """[records], whose result has raw outputs in no file of `whole`, which names cells."""
+        told = zip(*(self.facts[name].items() for name in ("file", "status", "has_arrays")), strict=True)
+        return np.array([lacks(status, has, name[:-5], whole) for name, status, has in told], dtype=bool)
 
     def saved(self) -> Saved:
         """For an index."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from routebench.atomic import StoreFull, clear_leftovers, told_when_full, write_tensors, write_text
 from routebench.engine import plans, records
 from routebench.engine.plans import COORDINATES, PLANNED
-from routebench.engine.reading import SCHEMA, Reader, other_schema
+from routebench.engine.reading import LOST, SCHEMA, Reader, other_schema
 from routebench.engine.records import COLUMNS
 from routebench.errors import UserError
 
@@ -27,6 +27,7 @@ __all__ = [
     "SCHEMA",
     "Store",
     "StoreFull",
+    "existing",
     "load_arrays",
     "load_results",
     "write_tensors",
@@ -120,17 +121,28 @@ class Store:
             raise
 
     def record(self, key: str) -> dict[str, Any] | None:
-        """A cell's record; None if there is none. A file that cannot be read is set aside."""
+        """A cell's record; None if there is none that counts. A file that cannot be read is set aside."""
         found = self._reader.read(self.path / "records" / f"{key}.json", records.is_record)
-        return None if found is None else found[0]
+        if found is None:
+            return None
+        if not self._counts(key, found[0]):
+            self._reader.tell_lacking(key)
+            return None
+        return found[0]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """All records, in the order of their keys."""
+        """All records that count, in the order of their keys."""
         self.check_schema()
         for file in sorted((self.path / "records").glob("*.json")):
             found = self._reader.read(file, records.is_record)
-            if found is not None:
+            if found is not None and self._counts(file.stem, found[0]):
                 yield found[0]
+
+    def _counts(self, key: str, record: Mapping[str, Any]) -> bool:
+        """Whether all that a record names is there: a result without its raw outputs would change what tests say."""
+        if record["status"] != "ok" or not record["arrays"]:
+            return True
+        return self._reader.arrays_are_whole(self.path / "arrays" / f"{key}.safetensors")
 
     def results(self) -> "pd.DataFrame":
         """All results, as `load_results` gives them."""
@@ -140,19 +152,12 @@ class Store:
     def arrays(self, key: str) -> dict[str, NDArray[Any]]:
         """A cell's raw outputs by name, such as `correct`, 1 or 0 per test image; empty if it has none.
 
-        A file that cannot be read is set aside. The record stays: its numbers are whole.
+        A file that cannot be read is set aside, and the cell counts as not run.
         """
-        from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
         file = self.path / "arrays" / f"{key}.safetensors"
-        try:
-            return dict(load_file(file))
-        except FileNotFoundError:
-            return {}
-        except (SafetensorError, OSError):
-            self.set_aside(file, f"remove records/{key}.json to have them measured again")
-            return {}
+        return dict(load_file(file)) if self._reader.arrays_are_whole(file) else {}
 
     def lock(self, kind: str, key: str) -> FileLock:
         """A lock that the operating system releases when its holder dies.
@@ -189,11 +194,13 @@ class Store:
         (`not run` if there is no record) and reason. The newest plans come last.
         """
         self.check_schema()
-        return plans.planned(self._reader.plans(), self._reader.outcomes())
+        found = plans.planned(self._reader.plans(), self._reader.outcomes())
+        self._reader.tell_lacking(*found.loc[found["reason"] == LOST, "cell"])  # not those that no plan needs any more
+        return found
 
-    def set_aside(self, file: Path, advice: str = "") -> None:
-        """Moves a file that cannot be read to `damaged/`, and says so in `warnings`, with what to do."""
-        self._reader.set_aside(file, advice=advice)
+    def set_aside(self, file: Path) -> None:
+        """Moves a file that cannot be read to `damaged/`, and says so in `warnings`."""
+        self._reader.set_aside(file)
 
 
 def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
@@ -222,6 +229,18 @@ def load_results(path: Path | str) -> "pd.DataFrame":
     Raises:
         UserError: there is no such folder, or it has another schema version.
     """
+    return existing(path).results()
+
+
+def existing(path: Path | str) -> Store:
+    """The store of a folder that is there.
+
+    Raises:
+        UserError: it is not, or it is a file.
+    """
     if not Path(path).is_dir():
-        raise UserError(f"expected a results folder, got {str(path)!r}; run `python -m routebench suite NAME` first")
-    return Store(path).results()
+        why = "is no folder" if Path(path).exists() else "does not exist"
+        raise UserError(
+            f"expected a results folder, and {str(path)!r} {why}; run `python -m routebench suite NAME` first"
+        )
+    return Store(path)

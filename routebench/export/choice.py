@@ -18,13 +18,18 @@ def format_named(name: str | None, output: Path | None) -> str:
     """The format asked for, or the one that the ending of the file stands for.
 
     Raises:
-        UserError: it is unknown, or neither says which.
+        UserError: it is unknown, the ending stands for another, or neither says which.
     """
+    known = {ending: format_ for format_, ending in FORMATS.items()}
     if name is not None:
         if name not in FORMATS:
             raise unknown("format", name, FORMATS)
+        if output is not None and known.get(output.suffix, name) != name:
+            raise UserError(
+                f"--format {name} disagrees with the ending of {str(output)!r}, which stands for "
+                f"{known[output.suffix]}; leave out --format, or name a file that ends in {FORMATS[name]}"
+            )
         return name
-    known = {ending: format_ for format_, ending in FORMATS.items()}
     if output is None or output.suffix not in known:
         raise UserError(
             f"expected --format {'|'.join(FORMATS)}, or a file that ends in {', '.join(known)}; got neither"

@@ -1,10 +1,14 @@
 """The comparison table of each part of a results folder, as Markdown or LaTeX."""
 
+import pandas as pd
+
 from routebench.analysis import wording
 from routebench.analysis.folder import Folder
 from routebench.analysis.result import Analysis, Column, Row, Runs, plain_columns
+from routebench.errors import UserError
 from routebench.export.origin import origins_of_part, part_lines
 from routebench.export.table import Cell, Table
+from routebench.report.asking import Broken, ask
 from routebench.report.headline import first_analysis
 from routebench.statistics import NO_VALUE
 
@@ -16,11 +20,16 @@ def tables_of(folder: Folder, parts: list[Runs], command: str) -> list[Table]:
         folder: that holds the parts.
         parts: with a suite, preset, data set and network each.
         command: recorded as what wrote the export.
+
+    Raises:
+        UserError: an analysis of the user's raised.
     """
     tables = []
     for runs in parts:
         analyse = first_analysis(runs.protocol)
-        found = None if analyse is None or (runs.planned["status"] != "ok").all() else analyse(runs)
+        found = None if analyse is None or (runs.planned["status"] != "ok").all() else ask(analyse, runs.suite, runs)
+        if isinstance(found, Broken):
+            raise UserError(str(found))
         if found is not None and not found.table.empty:
             tables.append(_table(folder, runs, found, command))
     return tables
@@ -46,10 +55,11 @@ def _table(folder: Folder, runs: Runs, analysis: Analysis, command: str) -> Tabl
 
 
 def _best(analysis: Analysis) -> list[bool]:
-    """Which rows are of the best rank group; none where the analysis makes no groups."""
-    if "group" not in analysis.table:
+    """Which rows are of the rank group of the highest mean; none where the analysis, or a test, made no groups."""
+    groups = analysis.table.get("group")
+    if groups is None or pd.isna(groups.iloc[0]):
         return [False] * len(analysis.table)
-    return [bool(one) for one in (analysis.table["group"] == analysis.table["group"].min()).fillna(False)]
+    return [bool(one) for one in (groups == groups.iloc[0]).fillna(False)]
 
 
 def _cells(row: Row, columns: list[Column], best: bool) -> tuple[Cell, ...]:

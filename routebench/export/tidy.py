@@ -3,25 +3,23 @@
 import csv
 import io
 import json
-from pathlib import Path
 
 from pandas import DataFrame
 
-from routebench.engine.store import Store, load_results
+from routebench.engine.store import Store
 from routebench.export.choice import Choice
 from routebench.export.origin import METADATA, Provenance, provenance_of
 
 READ = 'pandas.read_csv(FILE, comment="#")'
 
 
-def rows_of(path: Path, choice: Choice, command: str) -> tuple[DataFrame, Provenance]:
+def rows_of(store: Store, choice: Choice, command: str) -> tuple[DataFrame, Provenance]:
     """The rows that fit, with the provenance of their cells.
 
     Raises:
         UserError: no row has the metric.
     """
-    store = Store(path)
-    rows = choice.rows(store, load_results(path))
+    rows = choice.rows(store, store.results())
     cells = set(rows["cell"])
     return rows, provenance_of((record for record in store.records() if record["cell"] in cells), command)
 

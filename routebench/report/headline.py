@@ -10,7 +10,9 @@ from routebench.analysis import wording
 from routebench.analysis.comparison import Comparison, compare, compare_samples
 from routebench.analysis.result import Analysis, Row, Runs, place_of, reads
 from routebench.registry import analyses
-from routebench.statistics import OVER_SAMPLES, holm
+from routebench.report.asking import ask
+from routebench.report.lead import Standing, title_of, told_apart
+from routebench.statistics import OVER_SAMPLES
 
 ALPHA = 0.05
 PRESETS = {
@@ -29,6 +31,7 @@ class Headline:
         matters: sentences on whether routing, and iterating it, gains anything.
         caveats: what keeps the answer from being more than it is.
         figures: a large number, its unit and what it is, in words.
+        beside_table: how to read the comparison table, where it stands without its notes.
     """
 
     title: str
@@ -36,9 +39,11 @@ class Headline:
     matters: tuple[str, ...]
     caveats: tuple[str, ...]
     figures: tuple[tuple[str, str, str], ...]
+    beside_table: str = ""
 
     def __str__(self) -> str:
-        return "\n".join((self.title, *self.which, *self.matters, *self.caveats))
+        below = (self.beside_table,) if self.beside_table else ()
+        return "\n".join((self.title, *self.which, *self.matters, *self.caveats, *below))
 
 
 def headline_of(runs: Runs) -> Headline | None:
@@ -49,15 +54,22 @@ def headline_of(runs: Runs) -> Headline | None:
     measured = found.measured if not found.table.empty else found.table
     if measured.empty:
         return Headline("Nothing was measured yet.", (), (), (_finished(found.table),), ())
-    candidates = measured[measured["role"] != "control"]
-    best = (candidates if len(candidates) else measured).iloc[0].to_dict()
-    peers = _peers(runs, str(best["name"]), [str(name) for name in candidates["name"]])
+    standing = Standing.of(found.table)
+    if len(measured) == 1 or standing.best is None:
+        return Headline(
+            title=_too_little(standing, len(measured)),
+            which=(f"{standing.lead['name']} reaches {_accuracy(standing.lead)}.",),
+            matters=(),
+            caveats=_caveats(runs, found),
+            figures=_figures(standing, found),
+        )
     return Headline(
-        title=f"{_lead(best, peers)}; {_verdict(best, found)}.",
-        which=_which(best, peers, measured),
-        matters=_matters(runs, best, found),
+        title=f"{title_of(standing)}; {_verdict(standing.best, found)}.",
+        which=_which(standing, measured),
+        matters=_matters(runs, standing.best, found),
         caveats=_caveats(runs, found),
-        figures=_figures(best, found),
+        figures=_figures(standing, found),
+        beside_table=_beside_table(found),
     )
 
 
@@ -69,24 +81,17 @@ def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
 
 def _from_reading(runs: Runs) -> Headline | None:
     analysis = first_analysis(runs.protocol)
-    found = None if analysis is None else analysis(runs)
-    if found is None:
+    found = None if analysis is None else ask(analysis, "headline", runs)
+    if not isinstance(found, Analysis):
         return None
     caveats = (PRESETS["smoke"],) if runs.preset == "smoke" else ()
     return Headline(found.reading, (), (), caveats, ())
 
 
-def _peers(runs: Runs, best: str, candidates: list[str]) -> list[str]:
-    """The methods that a paired test, with Holm's correction over all of them, cannot tell from the best one."""
-    others = [name for name in candidates if name != best]
-    p_values = holm([compare_samples(runs, best, name).p_value for name in others])
-    return [name for name, p_value in zip(others, p_values, strict=True) if not p_value < ALPHA]
-
-
-def _lead(best: Row, peers: list[str]) -> str:
-    if peers:
-        return f"{best['name']} has the highest mean accuracy, but no lead that these runs can confirm"
-    return f"{best['name']} is best here"
+def _too_little(standing: Standing, measured: int) -> str:
+    if measured == 1:
+        return f"Only {standing.lead['name']} has finished: nothing can be compared yet."
+    return "Only controls have finished: which routing is best was not measured."
 
 
 def _verdict(best: Row, found: Comparison) -> str:
@@ -95,23 +100,26 @@ def _verdict(best: Row, found: Comparison) -> str:
     if best["p_holm"] < ALPHA:
         better = best["gain"] > 0
         return f"routing {'gains' if better else 'loses'} {abs(best['gain']):.2f} points against uniform coupling"
+    if math.isnan(best["p_holm"]):
+        return "whether routing matters could not be tested"
     return "a gain over uniform coupling is not shown"
 
 
-def _which(best: Row, peers: list[str], measured: DataFrame) -> tuple[str, ...]:
-    accuracy = wording.mean_with_interval(best["mean"], best["low"], best["high"], best["interval"])
-    sentences = [
-        f"{best['name']} reaches {accuracy} % on test images ({wording.plural(int(best['n_ok']), 'seed')}).",
-    ]
-    if peers:
-        sentences.append(f"It cannot be told apart from {wording.listed(peers, 5)}.")
+def _which(standing: Standing, measured: DataFrame) -> tuple[str, ...]:
+    best = standing.best or standing.lead
+    sentences = [f"{best['name']} reaches {_accuracy(best)}.", *told_apart(standing)]
     for network in measured[measured["label"] == "cnn"].to_dict("records"):
-        gap = best["mean"] - network["mean"]
+        gap = round(best["mean"] - network["mean"], 2)
+        far = "as much" if gap == 0 else f"{abs(gap):.2f} points {'less' if gap > 0 else 'more'}"
         sentences.append(
-            f"A plain CNN of matched size, the control without capsules, reaches {network['mean']:.2f} %: "
-            f"{abs(gap):.2f} points {'less' if gap >= 0 else 'more'}."
+            f"A plain CNN of matched size, the control without capsules, reaches {network['mean']:.2f} %: {far}."
         )
     return tuple(sentences)
+
+
+def _accuracy(row: Row) -> str:
+    accuracy = wording.mean_with_interval(row["mean"], row["low"], row["high"], row["interval"])
+    return f"{accuracy} % on test images ({wording.plural(int(row['n_ok']), 'seed')})"
 
 
 def _matters(runs: Runs, best: Row, found: Comparison) -> tuple[str, ...]:
@@ -121,14 +129,14 @@ def _matters(runs: Runs, best: Row, found: Comparison) -> tuple[str, ...]:
         )
     over = "test images, one seed" if best["gain_interval"] == OVER_SAMPLES else wording.plural(found.seeds, "seed")
     against = f"Against uniform coupling, which does not route at all, {best['name']} differs by"
-    limits = f"(95 % interval over {over}; corrected p {_equals(best['p_holm'])})"
+    limits = f"(95 % interval over {over}, of this gain alone; corrected p {_equals(best['p_holm'])})"
     sentences = [f"{against} {wording.gain_with_interval(best)} points {limits}."]
     others = found.measured[found.measured["role"] != "control"]
     ahead = int(((others["p_holm"] < ALPHA) & (others["gain"] > 0)).sum())
     behind = int(((others["p_holm"] < ALPHA) & (others["gain"] < 0)).sum())
     sentences.append(
         f"Of {wording.plural(len(others), 'routing configuration')}, {_many(ahead)} significantly better than "
-        f"uniform and {_many(behind)} significantly worse."
+        f"uniform and {_many(behind)} significantly worse (Holm over the gains of the table, not over all pairs)."
     )
     if not math.isnan(found.detectable):
         sentences.append(f"Differences below about {found.detectable:.2f} points would likely go unnoticed here.")
@@ -176,9 +184,22 @@ def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
     return tuple(caveats)
 
 
-def _figures(best: Row, found: Comparison) -> tuple[tuple[str, str, str], ...]:
+def _beside_table(found: Comparison) -> str:
+    """For the reader who sees the table without what its columns mean."""
+    gains = int(found.table["gain"].notna().sum())
+    if gains < 2:
+        return ""
+    return (
+        f"In the table, an interval is for one number alone, p (Holm) for all {gains} gains together, and the group "
+        "for all pairs together: the more is asked at once, the less is significant."
+    )
+
+
+def _figures(standing: Standing, found: Comparison) -> tuple[tuple[str, str, str], ...]:
+    best = standing.best or standing.lead
+    among = "" if best is standing.lead else " among routing methods"
     done, planned = int(found.table["n_ok"].sum()), int(found.table["n_planned"].sum())
-    figures = [(wording.percent(best["mean"]), "%", f"highest mean accuracy, {best['name']}")]
+    figures = [(wording.percent(best["mean"]), "%", f"highest mean accuracy{among}, {best['name']}")]
     if not math.isnan(best["gain"]):
         limits = f"95 %: {wording.signed(best['gain_low'])} to {wording.signed(best['gain_high'])}"
         known = "" if math.isnan(best["gain_low"]) else f"; {limits}"

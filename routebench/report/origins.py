@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from routebench.analysis import wording
@@ -46,6 +47,7 @@ class Origins:
         recipe: the training settings, as a suite file would have them.
         provenance: commit, versions, machine.
         command: makes the same numbers again.
+        besides: what the command names that these numbers do not need; empty if nothing.
         warnings: what was mixed that should not be.
         caveats: what the suite's author warns of, and what methods differ in besides routing.
     """
@@ -54,6 +56,7 @@ class Origins:
     recipe: tuple[Fact, ...]
     provenance: tuple[Fact, ...]
     command: str
+    besides: str
     warnings: tuple[str, ...]
     caveats: tuple[str, ...]
 
@@ -63,11 +66,13 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]
     identities = [dict(record.get("identity", {})) for record in records]
     provenance = _facts(_flat(record.get("provenance", {})) for record in records)
     recipe = _facts(dict(identity.get("training", {})) for identity in identities)
+    command, besides = _command(runs, plan, records)
     return Origins(
         made=_made(runs, identities, records, test_samples),
         recipe=recipe,
         provenance=provenance,
-        command=_command(runs, plan, records),
+        command=command,
+        besides=besides,
         warnings=_warnings(identities, provenance),
         caveats=(*filter(None, [str(plan.get("caveat", ""))]), *_differences(records)),
     )
@@ -86,7 +91,7 @@ def _made(
     facts = [
         Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1)
     ]
-    if runs.protocol not in protocols or getattr(protocols[runs.protocol], "trains", True):
+    if _trains(runs):
         tested = f"{test_samples:,}, never trained on and never used to select" if test_samples else "unknown"
         weights = "; ".join(SELECTION.get(rule, rule) for rule in selections) or "unknown"
         facts += [Fact("test images", tested), Fact("weights tested", weights)]
@@ -98,6 +103,13 @@ def _made(
     if finished:
         facts.append(Fact("measured", f"{finished[0]} to {finished[-1]}"))
     return tuple(facts)
+
+
+def _trains(runs: Runs) -> bool:
+    """Whether weights were trained. The protocol is asked only where no epoch tells, because it comes with torch."""
+    if "epoch" in runs.results and runs.results["epoch"].notna().any():
+        return True
+    return runs.protocol not in protocols or bool(getattr(protocols[runs.protocol], "trains", True))
 
 
 def _finished(record: Mapping[str, Any]) -> bool:
@@ -129,14 +141,40 @@ def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _command(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]]) -> str:
-    """The recorded command line; a newer plan's own first, then what the records say, then the plainest equivalent."""
-    known = [plan.get("command"), *(record.get("provenance", {}).get("command") for record in records)]
-    command = next((entry for entry in known if entry), None)
-    if command is None:
+def _command(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]]) -> tuple[str, str]:
+    """The command line that makes the finished runs again, and what it names that they do not need.
+
+    The newest plan's own; but one with a plug-in that no finished run had, because it did not import, gives way to
+    what the finished runs say, the newest first. Where nothing was recorded it is the plainest equivalent.
+    """
+    ok = sorted((record for record in records if record.get("status") == "ok"), key=_when, reverse=True)
+    used = {str(spec) for record in ok for spec in record.get("provenance", {}).get("plugins") or ()}
+    told = [plan.get("command"), *(record.get("provenance", {}).get("command") for record in (*ok, *records))]
+    known = [entry if isinstance(entry, str) else shlex.join(map(str, entry)) for entry in told if entry]
+    if not known:
         parts = ("python", "-m", "routebench", "suite", runs.suite, "--preset", runs.preset, "--data", runs.data)
-        return shlex.join(parts)
-    return command if isinstance(command, str) else shlex.join(map(str, command))
+        return shlex.join(parts), ""
+    if not ok or any("plugins" not in record.get("provenance", {}) for record in ok):
+        return known[0], ""  # nobody knows what they came with
+    command = next((entry for entry in known if _plugins_of(entry) <= used), known[0])
+    unused = sorted(_plugins_of(command) - used)
+    if not unused:
+        return command, ""
+    return command, f"This was the last command given here. No finished run came with {wording.listed(unused)}."
+
+
+def _when(record: Mapping[str, Any]) -> str:
+    return str(record.get("provenance", {}).get("finished") or "")
+
+
+def _plugins_of(command: str) -> set[str]:
+    """The plug-ins that a command line names."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quotation that nobody closed
+        return set()
+    named = {after for word, after in pairwise(words) if word == "--plugin"}
+    return named | {word.removeprefix("--plugin=") for word in words if word.startswith("--plugin=")}
 
 
 def _differences(records: list[dict[str, Any]]) -> tuple[str, ...]:

@@ -6,30 +6,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
+import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from pandas import DataFrame
 
 from routebench import atomic
 from routebench.analysis.comparison import compare
-from routebench.analysis.figures import inline_svg, save_svg, to_svg, variable
+from routebench.analysis.figures import variable
 from routebench.analysis.folder import Folder, open_folder
 from routebench.analysis.palette import ON_DARK
-from routebench.analysis.result import (
-    Analysis,
-    Column,
-    Runs,
-    across_data,
-    place_of,
-    plain_columns,
-    reads,
-    reads_across,
-)
+from routebench.analysis.result import Runs, across_data, place_of, reads, reads_across
 from routebench.errors import UserError
 from routebench.registry import analyses
+from routebench.report.asking import Broken, guarded
+from routebench.report.block import Block, blocks_of
 from routebench.report.glossary import GLOSSARY
 from routebench.report.headline import Headline, first_analysis, headline_of
 from routebench.report.origins import Origins, origins_of
@@ -38,17 +30,18 @@ PRESETS = ("smoke", "quick", "full")  # from the least to the most that an answe
 
 
 @dataclass(frozen=True)
-class Block:
-    """An analysis as the page shows it: `rows` are (text, sort key) per column, `marks` a class per row."""
+class Written:
+    """A page that was written.
 
-    name: str
-    found: Analysis
-    columns: tuple[Column, ...]
-    rows: list[list[tuple[str, str]]]
-    marks: list[str]
-    svg: Markup | None
-    csv: str
-    csv_name: str
+    Args:
+        page: where.
+        warnings: what of the folder was damaged.
+        broken: the analyses that raised, each of which has a line on the page instead of a block.
+    """
+
+    page: Path
+    warnings: tuple[str, ...]
+    broken: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ class Section:
     runs: Runs
     question: str
     headline: Headline | None
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block | Broken, ...]
     origins: Origins
     done: int
 
@@ -68,11 +61,13 @@ class Together:
     """What several data sets say together, on the page."""
 
     runs: tuple[Runs, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block | Broken, ...]
 
 
 def write_report(results: Path, output: Path | None = None) -> Path:
     """Writes the page, and beside it a folder with each figure as SVG and each table as CSV.
+
+    What was found damaged, and which analyses raised, is told on the standard error output.
 
     Args:
         results: a results folder.
@@ -84,10 +79,13 @@ def write_report(results: Path, output: Path | None = None) -> Path:
     Raises:
         UserError: the folder holds no plan, or the page cannot be written.
     """
-    return write_page(open_folder(results), output or results / "report.html")
+    written = write_page(open_folder(results), output or results / "report.html")
+    for warning in (*written.warnings, *written.broken):
+        click.echo(f"warning: {warning}", err=True)
+    return written.page
 
 
-def write_page(folder: Folder, page: Path) -> Path:
+def write_page(folder: Folder, page: Path) -> Written:
     """Writes the page of an opened folder; see `write_report`."""
     beside = page.with_name(f"{page.stem}-figures")
     try:
@@ -97,18 +95,26 @@ def write_page(folder: Folder, page: Path) -> Path:
         raise UserError(f"the report cannot be written to {str(page)!r}: {error.strerror}; choose with -o") from error
     text = _render(sections, [part for part in together if part.blocks], folder)
     atomic.write_output(page, text, "the report")
-    return page
+    shown = [*(part.blocks for part in sections), *(part.blocks for part in together)]
+    broken = dict.fromkeys(str(block) for blocks in shown for block in blocks if isinstance(block, Broken))
+    return Written(page, tuple(folder.warnings), tuple(broken))
 
 
 def comparison_table(results: Path, suite: str | None = None, preset: str | None = None) -> DataFrame:
-    """The protocol's first table as text, for a terminal; of the newest plan that fits.
+    """The protocol's first table as text, for a terminal; of the newest plan that fits. Empty if its analysis raises.
 
     Raises:
         UserError: nothing of that suite and preset was planned in the folder.
     """
     runs = _newest(results, suite, preset)
-    found = (first_analysis(runs.protocol) or analyses["accuracy-table"])(runs)
-    return DataFrame() if found is None else found.shown(extra=False)
+    analysis = first_analysis(runs.protocol) or analyses["accuracy-table"]
+
+    def shown() -> DataFrame | None:
+        found = analysis(runs)
+        return None if found is None else found.shown(extra=False)
+
+    table = guarded("", shown, analysis)
+    return table if isinstance(table, DataFrame) else DataFrame()
 
 
 def headline(results: Path, suite: str | None = None, preset: str | None = None) -> str:
@@ -129,14 +135,13 @@ def _newest(results: Path, suite: str | None, preset: str | None) -> Runs:
 
 
 def _section(folder: Folder, runs: Runs, beside: Path) -> Section:
-    names = sorted(analyses, key=lambda name: (place_of(analyses[name]), name))
-    found = ((name, analyses[name](runs)) for name in names if reads(analyses[name], runs.protocol))
+    names = [name for name in _in_order() if reads(analyses[name], runs.protocol)]
     plan = folder.plans[runs.name]
     return Section(
         runs=runs,
         question=str(plan.get("question", "")),
         headline=headline_of(runs),
-        blocks=tuple(_block(runs.name, name, analysis, beside) for name, analysis in found if analysis is not None),
+        blocks=blocks_of(names, runs, runs.name, beside),
         origins=origins_of(runs, plan, folder.records(runs), compare(runs).test_samples),
         done=int((runs.planned["status"] == "ok").sum()),
     )
@@ -144,35 +149,12 @@ def _section(folder: Folder, runs: Runs, beside: Path) -> Section:
 
 def _together(group: tuple[Runs, ...], beside: Path) -> Together:
     stem = replace(group[0], data="across-data").name
-    names = sorted(analyses, key=lambda name: (place_of(analyses[name]), name))
-    found = ((name, analyses[name](group)) for name in names if reads_across(analyses[name], group[0].protocol))
-    return Together(
-        group, tuple(_block(stem, name, analysis, beside) for name, analysis in found if analysis is not None)
-    )
+    names = [name for name in _in_order() if reads_across(analyses[name], group[0].protocol)]
+    return Together(group, blocks_of(names, group, stem, beside))
 
 
-def _block(part: str, name: str, found: Analysis, beside: Path) -> Block:
-    stem = f"{part}-{name}"
-    text = found.table.to_csv(index=False)
-    beside.mkdir(parents=True, exist_ok=True)
-    (beside / f"{stem}.csv").write_text(text, encoding="utf-8")
-    svg = None
-    if found.figure is not None:
-        drawn = to_svg(found.figure)
-        save_svg(drawn, beside / f"{stem}.svg")
-        svg = inline_svg(drawn, stem, found.alternative or found.reading)
-    columns = found.columns or plain_columns(found.table)
-    rows = [
-        [(column.text(row), _sort_key(row[column.key])) for column in columns]
-        for row in found.table.to_dict("records")
-    ]  # fmt: skip
-    marks = ["control" if role == "control" else "" for role in found.table.get("role", [""] * len(rows))]
-    return Block(name, found, columns, rows, marks, svg, base64.b64encode(text.encode()).decode(), f"{stem}.csv")
-
-
-def _sort_key(value: Any) -> str:
-    """What a browser sorts by: the unrounded number, the text, or nothing for what is missing."""
-    return "" if pd.isna(value) else str(value)
+def _in_order() -> list[str]:
+    return sorted(analyses, key=lambda name: (place_of(analyses[name]), name))
 
 
 def _render(sections: list[Section], together: list[Together], folder: Folder) -> str:

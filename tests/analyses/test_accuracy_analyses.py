@@ -1,6 +1,7 @@
 """Each shipped analysis on runs with known effects, on runs with holes, and on nothing."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -108,6 +109,20 @@ def test_gains_are_over_uniform_itself_left_out(found: dict[str, Analysis]) -> N
     assert "Significantly better than uniform: inverted-attention T=2" in found["gain-over-uniform"].reading
 
 
+def test_each_place_says_over_what_p_is_corrected(found: dict[str, Analysis]) -> None:
+    assert "p is corrected for all 78 pairs together" in found["accuracy-pairwise"].reading
+    assert "p is corrected for these 12 gains together" in found["gain-over-uniform"].reading
+    assert any("for that gain alone" in note for note in found["accuracy-table"].notes)
+    columns = {column.key: column.explained for column in found["accuracy-table"].columns}
+    assert "for this gain alone" in columns["gain"]
+    assert "for all gains of this table together" in columns["p_holm"]
+
+
+def test_one_finished_method_is_compared_with_nothing() -> None:
+    reading = analyses["accuracy-table"](made_up_runs(methods={"none": METHODS["none"]})).reading
+    assert reading.startswith("Nothing can be compared yet: only none has finished, with 96.")
+
+
 def test_accuracy_by_iterations_has_each_method_at_each_count_and_bands_for_the_rest(
     found: dict[str, Analysis],
 ) -> None:
@@ -132,6 +147,14 @@ def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> 
 def test_training_curves_never_hold_test_data(found: dict[str, Analysis]) -> None:
     assert set(found["training-curves"].table["metric"]) == {"held_out_accuracy", "train_loss"}
     assert "Still gaining over half a point" in found["training-curves"].reading
+
+
+def test_one_epoch_is_no_curve() -> None:
+    runs = made_up_runs()
+    first = runs.results["epoch"].isna() | (runs.results["epoch"] == 1)
+    analysis = analyses["training-curves"](replace(runs, results=runs.results[first]))
+    assert analysis.figure is None
+    assert analysis.reading.startswith("One epoch was trained")
 
 
 def test_failures_name_each_cell_and_its_reason(found: dict[str, Analysis]) -> None:

@@ -22,5 +22,6 @@ def write_folder(path: Path, records: list[dict[str, Any]], preset: str = "quick
         if record["status"] != "not run":
             kept = {key: value for key, value in record.items() if key != "correct"}
             arrays = {"correct": torch.tensor(record["correct"], dtype=torch.uint8)} if record["metrics"] else {}
-            store.write_record({**kept, "params": "", "arrays": None}, arrays)
+            beside = f"arrays/{record['cell']}.safetensors" if arrays else None
+            store.write_record({**kept, "params": "", "arrays": beside}, arrays)
     return path

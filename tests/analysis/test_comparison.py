@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,7 +84,30 @@ def test_one_seed_without_kept_outputs_gives_means_alone() -> None:
     found = compare(type(runs)(**{**vars(runs), "correct": lambda cell: None}))
     assert found.table["low"].isna().all()
     assert found.table["p"].isna().all()
-    assert set(found.table["group"]) == {1}
+    assert found.table["group"].isna().all()  # untested is not the same as not told apart
+
+
+def test_a_method_that_cannot_be_tested_is_in_no_group() -> None:
+    runs = made_up_runs(seeds=1, failures=False)
+    lost = next(iter(runs.planned.loc[runs.planned["label"] == "random", "cell"]))
+    partly = replace(runs, correct=lambda cell: None if cell == lost else runs.correct(cell))
+    before, after = (compare(one).table.set_index("name")["group"] for one in (runs, partly))
+    assert math.isfinite(before["random"])
+    assert math.isnan(
+        float(after.astype("Float64").to_numpy(dtype=float, na_value=math.nan)[after.index.get_loc("random")])
+    )
+    assert after.drop("random").notna().all()
+
+
+def test_one_method_alone_is_in_no_group() -> None:
+    assert compare(made_up_runs(methods={"none": METHODS["none"]})).table["group"].isna().all()
+
+
+def test_what_a_caller_does_to_the_table_stays_with_the_caller() -> None:
+    runs = made_up_runs()
+    table = compare(runs).table
+    table["mean"] = 0.0
+    assert (compare(runs).table["mean"] > 0).all()
 
 
 def test_without_uniform_there_is_no_gain() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from routebench import load_arrays, load_results
+from routebench.engine import index
+from routebench.engine.reading import Reader
 from routebench.engine.standing import standing
 from routebench.engine.store import Store
 from routebench.errors import UserError
@@ -126,7 +128,7 @@ def test_a_record_that_another_process_has_replaced_is_not_set_aside(done, store
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "folder"])
-def test_damaged_arrays_are_set_aside_and_the_record_stays(done, store, damage):
+def test_a_cell_whose_arrays_are_damaged_counts_as_not_run(done, store, damage):
     key = done.cells[2].key
     file = store.path / "arrays" / f"{key}.safetensors"
     content = file.read_bytes()
@@ -135,12 +137,47 @@ def test_damaged_arrays_are_set_aside_and_the_record_stays(done, store, damage):
         file.mkdir()
     else:
         file.write_bytes(content[: len(content) // 2] if damage == "cut" else b"")
-    assert store.arrays(key) == {}
-    (warning,) = store.warnings
-    assert f"remove records/{key}.json to have them measured again" in warning
-    assert store.record(key)["status"] == "ok"
+    planned, _ = store.planned(), store.planned()
+    moved, lacking = store.warnings
+    assert moved == f"arrays/{key}.safetensors could not be read; it was moved to damaged/"
+    assert lacking.startswith(f"arrays/{key}.safetensors: gone or damaged, so that its cell counts as not run")
+    assert planned.set_index("cell").loc[key, ["status", "reason"]].tolist() == [
+        "not run", "its raw outputs are gone or damaged",
+    ]  # fmt: skip
+    again = Store(store.path)
+    assert again.arrays(key) == {}
+    assert again.record(key) is None
+    assert key not in set(again.results()["cell"]) | {record["cell"] for record in again.records()}
+    assert [cell.key for cell in standing(done, again).to_do] == [key]
     with pytest.raises(UserError, match="holds no arrays"):
         load_arrays(store.path, key)
+
+
+def test_a_cell_whose_arrays_are_lost_is_measured_again(done, store, run_all):
+    for cell in done.cells[:5]:
+        (store.path / "arrays" / f"{cell.key}.safetensors").unlink()
+    reader = Store(store.path)
+    reader.planned()
+    (warning,) = reader.warnings  # one sentence, however many
+    assert "and 2 more: gone or damaged, so that their cells count as not run" in warning
+    run_all(standing(done, Store(store.path)).to_do)
+    fresh = Store(store.path)
+    assert set(fresh.planned()["status"]) == {"ok"}
+    assert fresh.warnings == []
+
+
+def test_a_large_folder_looks_into_arrays_once(done, store, monkeypatch):
+    monkeypatch.setattr(index, "ENOUGH", 4)
+    monkeypatch.setattr(index, "SETTLED", 0.0)
+    Store(store.path).planned()
+    looked = []
+    monkeypatch.setattr(Reader, "arrays_are_whole", lambda _, file: looked.append(file.stem) or False)
+    assert set(Store(store.path).planned()["status"]) == {"ok"}
+    assert looked == []
+    changed = store.path / "arrays" / f"{done.cells[1].key}.safetensors"
+    changed.write_text("junk")
+    assert sorted(Store(store.path).planned()["status"]) == ["not run", *["ok"] * 7]
+    assert looked == [changed.stem]
 
 
 def test_a_damaged_plan_is_set_aside(done, store):

@@ -35,7 +35,9 @@ def call(monkeypatch, tmp_path, plain, capfd):
         (("-o", "table.doc"), ".tex"),
         (("--format", "parquet"), "-o FILE.parquet"),
         (("absent", "--format", "csv"), "'absent'"),
-        (("empty", "--format", "csv"), "nothing was planned in 'empty' yet"),
+        (("absent",), "'absent' does not exist"),
+        (("file",), "'file' is no folder"),
+        (("--format", "latex", "-o", "a.csv"), "which stands for csv"),
         (("--format", "csv", "--suite", "cost"), "accuracy (quick)"),
         (("--format", "latex", "--metric", "loss"), "--metric chooses rows"),
         (("--format", "csv", "-o", "results"), "results"),
@@ -65,6 +67,30 @@ def test_the_ending_of_the_file_says_the_format(call, tmp_path, name):
     assert [path.name for path in (tmp_path / "new").iterdir()] == [name]
     if name.endswith(".parquet"):
         assert "accuracy" in set(pd.read_parquet(tmp_path / "new" / name)["metric"])
+
+
+def test_an_empty_folder_is_nothing_measured(call, tmp_path):
+    (tmp_path / "empty").mkdir()
+    code, out, error = call("empty", "--format", "csv")
+    assert (code, out) == (4, "")
+    assert "nothing was planned in 'empty' yet" in error
+
+
+def test_an_ending_that_no_format_has_is_left_to_the_user(call, tmp_path):
+    assert call("--format", "latex", "-o", "a.txt")[0] == 0
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8").startswith("% suite: accuracy")
+
+
+def test_a_cell_whose_arrays_are_damaged_is_not_run_and_never_bold(call, tmp_path):
+    records = made_up_records(seeds=1, failures=False)
+    write_folder(tmp_path / "one", records)
+    (best,) = (record for record in records if (record["label"], record["identity"]["iterations"]) == ("dynamic", 2))
+    (tmp_path / "one" / "arrays" / f"{best['cell']}.safetensors").write_text("junk")
+    code, out, error = call("one", "--format", "markdown")
+    assert code == 0
+    assert f"warning: arrays/{best['cell']}.safetensors could not be read" in error
+    (row,) = [line for line in out.splitlines() if line.startswith("| dynamic T=2")]
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == ["–", "0 / 1", "–", "–", "–"]
 
 
 def test_a_plan_without_a_run_is_nothing_measured(call, tmp_path):

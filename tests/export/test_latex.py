@@ -22,7 +22,7 @@ COMMAND = "python -m routebench export --format latex"
 
 @cache
 def latex_of(folder):
-    return export(folder, Choice(), "latex", COMMAND).decode()
+    return export(open_folder(folder), Choice(), "latex", COMMAND).decode()
 
 
 def code(text):
@@ -107,7 +107,7 @@ def test_the_comment_says_where_the_numbers_come_from(plain):
 
 def test_one_table_per_part(two_presets):
     assert latex_of(two_presets).count(r"\begin{tabular}") == 2
-    chosen = export(two_presets, Choice(preset="smoke"), "latex", COMMAND).decode()
+    chosen = export(open_folder(two_presets), Choice(preset="smoke"), "latex", COMMAND).decode()
     assert chosen.count(r"\begin{tabular}") == 1
     assert "preset smoke" in chosen
 

@@ -1,6 +1,7 @@
 import re
 from functools import cache
 
+from routebench.analysis.folder import open_folder
 from routebench.export import Choice, export
 from routebench.export.markdown import comment, escape
 
@@ -10,7 +11,7 @@ BETWEEN = re.compile(r"(?<!\\)\|")  # bars that are not escaped
 
 @cache
 def markdown_of(folder):
-    return export(folder, Choice(), "markdown", COMMAND).decode()
+    return export(open_folder(folder), Choice(), "markdown", COMMAND).decode()
 
 
 def lines_of_grid(text):

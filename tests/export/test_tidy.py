@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
+from routebench.analysis.folder import open_folder
 from routebench.engine.store import Store, load_results
 from routebench.errors import UserError
 from routebench.export import Choice, export, provenance_of_parquet
@@ -32,19 +33,19 @@ def folder(request):
 
 def test_csv_gives_every_row_back(folder):
     results = load_results(folder)
-    found = read_csv(export(folder, Choice(), "csv", COMMAND))
+    found = read_csv(export(open_folder(folder), Choice(), "csv", COMMAND))
     assert_frame_equal(found, as_csv_has_it(results, found), check_exact=True)
     assert found["value"].notna().sum() > 100
 
 
 def test_parquet_gives_every_row_and_type_back(folder):
     results = load_results(folder)
-    content = export(folder, Choice(), "parquet", COMMAND)
+    content = export(open_folder(folder), Choice(), "parquet", COMMAND)
     assert_frame_equal(pd.read_parquet(io.BytesIO(content)), results, check_exact=True)
 
 
 def test_a_failed_cell_keeps_its_row_and_its_reason(nasty):
-    found = read_csv(export(nasty, Choice(metric="accuracy"), "csv", COMMAND))
+    found = read_csv(export(open_folder(nasty), Choice(metric="accuracy"), "csv", COMMAND))
     (failed,) = found[found["status"] != "ok"].to_dict("records")
     assert (failed["status"], failed["label"]) == ("failed", NASTY)
     assert failed["reason"] == 'ValueError: "a", # b;\nsecond line --> % \\end'
@@ -53,9 +54,9 @@ def test_a_failed_cell_keeps_its_row_and_its_reason(nasty):
 
 def test_both_formats_carry_the_provenance_of_every_cell(plain, tmp_path):
     file = tmp_path / "out.parquet"
-    file.write_bytes(export(plain, Choice(), "parquet", COMMAND))
+    file.write_bytes(export(open_folder(plain), Choice(), "parquet", COMMAND))
     origin = provenance_of_parquet(file)
-    lines = export(plain, Choice(), "csv", COMMAND).decode().splitlines()
+    lines = export(open_folder(plain), Choice(), "csv", COMMAND).decode().splitlines()
     shared = json.loads(next(line for line in lines if line.startswith("# all: ")).removeprefix("# all: "))
     named = [line.removeprefix("# cell ").split(": ", 1) for line in lines if line.startswith("# cell ")]
     own = {cell: json.loads(text) for cell, text in named}
@@ -70,7 +71,10 @@ def test_both_formats_carry_the_provenance_of_every_cell(plain, tmp_path):
 
 
 def test_a_preset_is_told_from_another_of_the_same_suite(two_presets):
-    every = {preset: read_csv(export(two_presets, Choice(preset=preset), "csv", COMMAND)) for preset in (None, "smoke")}
+    every = {
+        preset: read_csv(export(open_folder(two_presets), Choice(preset=preset), "csv", COMMAND))
+        for preset in (None, "smoke")
+    }
     assert every["smoke"]["cell"].nunique() == 13
     assert every[None]["cell"].nunique() == 26
 
@@ -85,6 +89,6 @@ def test_a_preset_is_told_from_another_of_the_same_suite(two_presets):
 )
 def test_a_choice_that_nothing_fits_says_what_there_is(plain, choice, says):
     with pytest.raises(UserError) as error:
-        export(plain, choice, "csv", COMMAND)
+        export(open_folder(plain), choice, "csv", COMMAND)
     assert says in str(error.value)
     assert "\n" not in str(error.value)

@@ -46,6 +46,29 @@ def test_the_plans_command_is_the_newest() -> None:
     assert found_for(made_up_records(), plan).command.endswith("--plugin 'my routing.py'")
 
 
+def made_with(*plugins, command="python -m routebench suite accuracy"):
+    """Records of a run with plug-ins that imported."""
+    records = made_up_records(seeds=1, failures=False)
+    for record in records:
+        record["provenance"] |= {"plugins": dict.fromkeys(plugins, "0" * 16), "command": command}
+    return records
+
+
+def test_a_command_with_a_plug_in_that_gave_nothing_gives_way_to_that_of_the_finished_runs() -> None:
+    plan = {"command": "python -m routebench suite accuracy --plugin broken.py"}
+    found = found_for(made_with(), plan)
+    assert (found.command, found.besides) == ("python -m routebench suite accuracy", "")
+    both = {"command": "python -m routebench suite accuracy --plugin mine.py --plugin=more.py"}
+    assert found_for(made_with("mine.py", "more.py"), both).command == both["command"]
+
+
+def test_where_no_other_command_was_given_what_it_does_not_need_is_said() -> None:
+    command = "python -m routebench suite accuracy --plugin broken.py --plugin mine.py"
+    found = found_for(made_with("mine.py", command=command), {"command": command})
+    assert found.command == command
+    assert found.besides == "This was the last command given here. No finished run came with broken.py."
+
+
 def test_without_records_a_command_is_still_given() -> None:
     records = made_up_records(seeds=1)
     found = origins_of(made_up_runs(records), {}, [], None)

@@ -5,12 +5,20 @@ import csv
 import hashlib
 import io
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
+from click.testing import CliRunner
+from markupsafe import Markup
+from pandas import DataFrame
 
+from routebench import cli
 from routebench.analysis.folder import open_folder
+from routebench.analysis.result import Analysis, Column, belongs_to
+from routebench.commands import report, status
 from routebench.errors import UserError
+from routebench.registry import analyses
 from routebench.report import comparison_table, headline, write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
@@ -167,6 +175,94 @@ def test_the_terminal_gets_the_same_answer_with_fewer_columns(written, text: str
 def test_the_terminal_is_told_what_is_not_there(written) -> None:
     with pytest.raises(UserError, match="nothing of suite 'sparsity'"):
         comparison_table(written[0].path, "sparsity")
+
+
+@pytest.fixture
+def registered():
+    """Registers analyses for one test."""
+    before = dict(analyses._entries)
+    yield lambda name, analysis: analyses.register(name)(belongs_to("accuracy", place=12)(analysis))
+    analyses._entries = before
+
+
+def raises(runs):
+    raise ValueError("boom <b>")
+
+
+def draws_nonsense(runs):
+    return Analysis("Mine", "Read.", DataFrame({"a": [1]}), columns=(Column("A", "a", lambda row: row["b"]),))
+
+
+@pytest.mark.parametrize(
+    ("analysis", "error"),
+    [(raises, "ValueError: boom <b> (test_page.py:"), (draws_nonsense, "KeyError: 'b' (test_page.py:"),
+     (lambda runs: {"a": 1}, "TypeError: expected an Analysis or None from an analysis, got dict")],
+)  # fmt: skip
+def test_an_analysis_that_raises_has_its_error_in_its_place(tmp_path, registered, capsys, analysis, error) -> None:
+    registered("mine", analysis)
+    path = write_folder(
+        tmp_path / "results", made_up_records(methods={name: METHODS[name] for name in ("none", "uniform")})
+    )
+    text = write_report(path).read_text(encoding="utf-8")
+    Outline(text)
+    assert f"the analysis &#39;mine&#39; raised {Markup.escape(error)}" in text
+    assert 'id="part-1-failures"' in text
+    assert f"warning: the analysis 'mine' raised {error}" in capsys.readouterr().err
+
+
+def test_one_across_data_sets_likewise(tmp_path, registered) -> None:
+    registered("mine", belongs_to("accuracy", place=12)(raises))
+    analyses._entries["mine"].across = True
+    methods = {name: METHODS[name] for name in ("none", "uniform")}
+    records, others = (made_up_records(seeds=2, methods=methods) for _ in range(2))
+    for record in others:
+        record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
+    write_folder(tmp_path, records)
+    write_folder(tmp_path, others, time=1)
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    assert text.index('id="together-1"') < text.index("the analysis &#39;mine&#39; raised") < text.index('id="part-1"')
+
+
+@pytest.mark.parametrize(("broken", "code"), [(True, 3), (False, 0)])
+def test_the_command_says_by_its_exit_code_whether_an_analysis_raised(tmp_path, registered, broken, code) -> None:
+    registered("mine", raises if broken else lambda runs: None)
+    path = write_folder(tmp_path / "results", made_up_records(methods={"none": METHODS["none"]}))
+    ended = CliRunner().invoke(report.command, [str(path)])
+    assert ended.exit_code == code
+    assert ended.stdout == f"report: {path / 'report.html'}\n"
+    assert ("warning: the analysis 'mine' raised ValueError" in ended.stderr) == broken
+
+
+def test_damaged_files_are_told_and_their_cells_are_missing(tmp_path) -> None:
+    records = made_up_records(seeds=1, methods={name: METHODS[name] for name in ("none", "uniform", "cnn")})
+    path = write_folder(tmp_path / "results", records)
+    (path / "arrays" / f"{records[0]['cell']}.safetensors").write_text("junk")
+    for run in (report, status):
+        ended = CliRunner().invoke(run.command, [str(path)])
+        assert ended.exit_code == 0
+        assert f"warning: arrays/{records[0]['cell']}.safetensors: gone or damaged" in ended.stderr
+    assert "2 ok, 1 not run of 3 cells" in ended.stdout
+    assert "none seed 0: not run: its raw outputs are gone or damaged" in ended.stdout
+    assert "2 of 3 planned runs finished" in (path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("run", ["report", "status"])
+@pytest.mark.parametrize(
+    ("folder", "code", "says"), [("nowhere", 2, "does not exist"), (".", 4, "nothing was planned")]
+)
+def test_nothing_there_and_nothing_planned_have_a_code_each(
+    tmp_path, monkeypatch, capsys, run, folder, code, says
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["routebench", run, str(tmp_path / folder)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == code
+    assert says in capsys.readouterr().err
+
+
+def test_a_figure_with_small_text_takes_the_full_width(text: str) -> None:
+    assert 'class="block wide large" id="part-1-accuracy-pairwise"' in text
+    assert 'class="block" id="part-1-gain-over-uniform"' in text
 
 
 def test_a_place_that_cannot_be_written_is_said_plainly(written, tmp_path) -> None:

@@ -1,0 +1,121 @@
+"""What an analysis found, as a page shows it, and the files with its figure and its table beside the page."""
+
+import base64
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from routebench.analysis.figures import inline_svg, save_svg, to_svg
+from routebench.analysis.result import Analysis, Column, plain_columns
+from routebench.registry import analyses
+from routebench.report.asking import Broken, checked, guarded
+
+SMALL = 8.5  # pt: beside another figure, smaller text is below 12 pixels on a wide screen
+
+
+@dataclass(frozen=True)
+class Block:
+    """An analysis as the page shows it.
+
+    Args:
+        name: that it is registered under.
+        stem: of its files.
+        found: what it found.
+        columns: of its table.
+        rows: (text, sort key) per column.
+        marks: a class per row.
+        drawn: its figure as a document; None without one.
+        large: whether the figure needs the full width for its text to be read.
+        table: its table as CSV.
+    """
+
+    name: str
+    stem: str
+    found: Analysis
+    columns: tuple[Column, ...]
+    rows: list[list[tuple[str, str]]]
+    marks: list[str]
+    drawn: str | None
+    large: bool
+    table: str
+
+    @property
+    def svg(self) -> Markup | None:
+        """The figure as an element of the page."""
+        if self.drawn is None:
+            return None
+        return inline_svg(self.drawn, self.stem, self.found.alternative or self.found.reading)
+
+    @property
+    def csv(self) -> str:
+        """The table for a link that holds it, in base64."""
+        return base64.b64encode(self.table.encode()).decode()
+
+    @property
+    def csv_name(self) -> str:
+        """Of the table's file."""
+        return f"{self.stem}.csv"
+
+
+def blocks_of(names: Iterable[str], given: Any, part: str, beside: Path) -> tuple[Block | Broken, ...]:
+    """A block for each analysis that finds something. One that raises has its error in that place.
+
+    Args:
+        names: of the analyses.
+        given: to each of them.
+        part: of the page, in the names of files.
+        beside: the folder of these files.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    blocks: list[Block | Broken] = []
+    for name in names:
+        analysis = analyses[name]
+        block = guarded(name, partial(_block, name, f"{part}-{name}", analysis, given), analysis)
+        if isinstance(block, Block):
+            _write(block, beside)
+        if block is not None:
+            blocks.append(block)
+    return tuple(blocks)
+
+
+def _write(block: Block, beside: Path) -> None:
+    beside.mkdir(parents=True, exist_ok=True)
+    (beside / block.csv_name).write_text(block.table, encoding="utf-8")
+    if block.drawn is not None:
+        save_svg(block.drawn, beside / f"{block.stem}.svg")
+
+
+def _block(name: str, stem: str, analysis: Callable[[Any], Any], given: Any) -> Block | None:
+    """All that runs a user's code is done here: the analysis, its figure, the texts of its columns."""
+    found = checked(analysis(given))
+    if found is None:
+        return None
+    columns = found.columns or plain_columns(found.table)
+    rows = [
+        [(column.text(row), _sort_key(row[column.key])) for column in columns]
+        for row in found.table.to_dict("records")
+    ]  # fmt: skip
+    marks = ["control" if role == "control" else "" for role in found.table.get("role", [""] * len(rows))]
+    drawn = None if found.figure is None else to_svg(found.figure)
+    large = found.figure is not None and _smallest_text(found.figure) < SMALL
+    return Block(name, stem, found, columns, rows, marks, drawn, large, found.table.to_csv(index=False))
+
+
+def _smallest_text(figure: Figure) -> float:
+    """In points."""
+    texts = figure.findobj(Text)
+    return min((float(text.get_fontsize()) for text in texts if text.get_text() and text.get_visible()), default=SMALL)
+
+
+def _sort_key(value: Any) -> str:
+    """What a browser sorts by: the unrounded number, the text, or nothing for what is missing."""
+    return "" if pd.isna(value) else str(value)
