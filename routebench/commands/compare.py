@@ -63,6 +63,9 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     wishes = Wishes(metrics, methods, read_tolerances(tolerances), alpha)
     found = compare_folders(base, head, wishes)
+    for side in (found.base, found.head):
+        for warning in side.warnings:
+            click.echo(f"warning: {side.path}: {warning}", err=True)
     written = str(getattr(formats, FORMATS[form])(found))
     if output is None:
         click.echo(written, nl=False)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +67,13 @@ class Side:
 
     path: Path
     cells: Mapping[Address, Cell]
+    warnings: tuple[str, ...] = ()
+    """What was damaged in the folder."""
 
     def of_methods(self, names: Collection[str]) -> "Side":
         """The cells of some methods, by name or label; all of them for none."""
         own = {at: cell for at, cell in self.cells.items() if not names or {at.method, cell.label} & set(names)}
-        return Side(self.path, own)
+        return replace(self, cells=own)
 
     def correct(self, cell: Cell) -> NDArray[np.float64] | None:
         """(n_test,) 1 or 0 per test image; None if it was not kept."""
@@ -102,7 +104,8 @@ def read_side(path: Path) -> Side:
     if planned.empty:
         raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first")
     identities = {cell["cell"]: cell["identity"] for plan in store.plans() for cell in plan["cells"]}
-    return Side(path, dict(_cells(store, planned.to_dict("records"), identities)))
+    cells = dict(_cells(store, planned.to_dict("records"), identities))
+    return Side(path, cells, tuple(store.warnings))
 
 
 def _cells(
@@ -110,7 +113,8 @@ def _cells(
 ) -> Iterator[tuple[Address, Cell]]:
     for row in planned:
         key, known = str(row["cell"]), identities[row["cell"]]
-        record = store.record(key) or {"status": "not run", "reason": "", "metrics": [], "provenance": {}}
+        kept = None if row["status"] == "not run" else store.record(key)  # its raw outputs may be damaged
+        record = kept or {"status": "not run", "reason": "", "metrics": [], "provenance": {}}
         metrics = tuple(record["metrics"])
         cell = Cell(key, row["label"], record["status"], record["reason"], known, record["provenance"], metrics)
         yield _address(str(row["preset"]), str(row["method_params"]), known), cell

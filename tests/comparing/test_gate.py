@@ -1,5 +1,7 @@
 """Planted differences between folders of real records: what the gate has to catch, and what it has to let pass."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -306,3 +308,14 @@ def test_flips_that_cancel_are_no_change(published, tmp_path, fixed_rng):
 
     comparison = compare_folders(published, write(tmp_path / "head", both, keep=headline), Wishes())
     assert not comparison.with_verdict(REGRESSION, IMPROVEMENT)
+
+
+def test_a_damaged_array_file_is_told_and_its_cell_is_missing(published, tmp_path):
+    head = tmp_path / "head"
+    shutil.copytree(published, head)
+    damaged = min((head / "arrays").glob("*.safetensors"))
+    damaged.write_text("junk")
+    found = compare_folders(published, head, Wishes())
+    assert [pair.base.key for pair in found.pairs.missing] == [damaged.stem]
+    assert found.exit_code == 3
+    assert any("damaged" in warning for warning in found.head.warnings)
