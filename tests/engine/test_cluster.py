@@ -49,7 +49,7 @@ def table(store):
 
 def test_a_lost_machine_changes_nothing_in_the_table(cluster, parts, program, suite_file, tmp_path, store, run_all):
     journal = tmp_path / "journal"
-    file = suite_file(seeds=2, more=f'seconds = 1.5\njournal = "{journal}"')
+    file = suite_file(seeds=2, more=f'seconds = 0.8\njournal = "{journal}"')
     on_ray = ("--executor", "ray", "--address", cluster.address)
     process = program.start("suite", file, "--plugin", parts, "--results", tmp_path / "ray", *on_ray)
     while not journal.exists() or len(journal.read_text().splitlines()) < 4:
