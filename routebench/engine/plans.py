@@ -114,10 +114,15 @@ def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]])
         codes = np.repeat(np.arange(len(plans), dtype=np.int32), sizes)
         facts[name] = Column([plan.head[name] for plan in plans], codes).at(newest)
     found = [outcomes.get(cell, (NOT_RUN, "")) for cell in facts["cell"].items()]
-    facts["status"] = Column.of(status for status, _ in found)
-    facts["reason"] = Column.of(reason for _, reason in found)
+    outcome = Column.of(found, key=_itself)
+    for number, name in enumerate(("status", "reason")):
+        facts[name] = Column([kind[number] for kind in outcome.kinds], outcome.codes)
     table = {name: facts[name].array("Int64" if name == "iterations" else None) for name in PLANNED}
     return pd.DataFrame(table, copy=False)
+
+
+def _itself(outcome: tuple[str, str]) -> tuple[str, str]:
+    return outcome
 
 
 def _place(preset: str, identity: Mapping[str, Any]) -> int:
