@@ -29,7 +29,8 @@ ARROWS = {
     "data": "",
     "losses": "models ops",
     "training": "checkpoint data losses models recipe",
-    "protocols": "capsules data kernels losses models ops recipe routing training",
+    "measures": "",
+    "protocols": "capsules data kernels losses measures models ops recipe routing training",
     "catalogue": "data models routing",  # facts about what is registered
     "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe routing training",
     "published": "",

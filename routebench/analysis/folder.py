@@ -84,8 +84,9 @@ def open_folder(path: Path) -> Folder:
         names = {key: str(first[key]) for key in ("suite", "preset", "data")}
         protocol = str(facts.get("protocol") or next(iter(own["protocol"].dropna()), ""))
         part = Runs(
-            **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours
-        )
+            **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
+            arrays=store.arrays,
+        )  # fmt: skip
         parts.append(part)
         plans[part.name] = facts
     return Folder(store, tuple(parts), plans)

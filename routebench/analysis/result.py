@@ -29,6 +29,11 @@ def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the si
     return None
 
 
+def no_arrays(cell: str) -> Mapping[str, NDArray[Any]]:  # noqa: ARG001  # the signature is the interface
+    """Knows of no raw outputs."""
+    return {}
+
+
 @dataclass(frozen=True, eq=False)
 class Runs:
     """Everything that one suite measured with one preset, one data set and one model.
@@ -39,6 +44,7 @@ class Runs:
         planned: one row per planned cell, with `cell, label, role, iterations, model, data, seed, status, reason`.
         correct: cell key to (n_test,) right or wrong per test image; None where it was not kept.
         colours: label to hex colour, the same in every figure of a report.
+        arrays: cell key to its raw outputs by name; empty where none were kept.
     """
 
     suite: str
@@ -50,6 +56,7 @@ class Runs:
     planned: DataFrame
     correct: Callable[[str], NDArray[np.bool_] | None] = no_samples
     colours: Mapping[str, str] = field(default_factory=dict)
+    arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
 
     @property
     def name(self) -> str:

@@ -52,25 +52,52 @@ def capsnet_small(
     return _capsnet(routing, shape, classes, decoder=decoder, channels=32, types=8, kernel=5, stride=2, weight_std=0.3)
 
 
+@models.register("capsnet-intermediate")
+@facts(source="capsnet with a capsule layer in between, as in Capsule networks as generative models, section 3")
+def capsnet_intermediate(
+    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, middle: int = 32
+) -> CapsuleNetwork:
+    """`capsnet` with `middle` capsules of 8 between primary and class capsules, routed by the same method.
+
+    Weights of both capsule layers start as in Tsai et al. 2020, because few children feed the class capsules here.
+    """
+    return _capsnet(routing, shape, classes, middle=middle, channels=256, types=32, kernel=9, stride=1, weight_std=None)
+
+
+@models.register("capsnet-small-intermediate")
+@facts(source="capsnet-intermediate on the convolutions of capsnet-small")
+def capsnet_small_intermediate(
+    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, middle: int = 32
+) -> CapsuleNetwork:
+    """`capsnet-small` with `middle` capsules of 8 between primary and class capsules, as in `capsnet-intermediate`."""
+    return _capsnet(routing, shape, classes, middle=middle, channels=32, types=8, kernel=5, stride=2, weight_std=None)
+
+
 def _capsnet(
     routing: MakeRouting,
     shape: tuple[int, int, int],
     classes: int,
     *,
-    decoder: bool,
     channels: int,
     types: int,
     kernel: int,
     stride: int,
-    weight_std: float,
+    weight_std: float | None,
+    decoder: bool = False,
+    middle: int = 0,
 ) -> CapsuleNetwork:
     grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]
     if min(grid) < 1:
         raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
     features = nn.Sequential(nn.Conv2d(shape[0], channels, kernel, stride), nn.ReLU())
     primary = PrimaryCapsules(channels, types, 8, kernel=kernel, stride=2, presence="length")
-    digits = DenseCapsules((grid[0], grid[1], types), classes, 8, 16, routing, weight_std=weight_std)
-    return CapsuleNetwork(features, primary, [digits], decoder=Decoder(classes * 16, shape) if decoder else None)
+    children: int | tuple[int, int, int] = (grid[0], grid[1], types)
+    layers = []
+    if middle:
+        layers.append(DenseCapsules(children, middle, 8, 8, routing, weight_std=weight_std))
+        children = middle
+    layers.append(DenseCapsules(children, classes, 8, 16, routing, weight_std=weight_std))
+    return CapsuleNetwork(features, primary, layers, decoder=Decoder(classes * 16, shape) if decoder else None)
 
 
 class Decoder(nn.Module):

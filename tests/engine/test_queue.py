@@ -1,6 +1,5 @@
 """Which cell is next, how long it will take, and when no more is begun."""
 
-
 from routebench.engine.plan import Choices, plan
 from routebench.engine.queue import Queue, most_informative_first
 from routebench.engine.suite import load_suite

@@ -1,0 +1,137 @@
+"""Whether votes gather: how far they lie from their class capsule after each iteration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+from pandas import DataFrame
+
+from routebench.analysis import script, wording
+from routebench.analysis.figures import look, new_figure
+from routebench.analysis.palette import MUTED
+from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.registry import analyses
+
+IMAGE = 0  # of the three that were measured
+NEAR, FULL = "vote_distances_zoomed", "vote_distances"
+
+
+@analyses.register("vote-distances")
+@belongs_to("sparsity", place=40)
+def vote_distances(runs: Runs) -> Analysis | None:
+    """Histograms of the distance of votes to class capsules, weighted by coupling (Hinton et al. 2018, figure 2)."""
+    shown = _shown(runs)
+    if not shown:
+        return None
+    table = DataFrame([row for label, arrays in shown.items() for row in _rows(label, arrays)])
+    steps = int(table["iteration"].max())
+    with look():
+        figure, axes = new_figure(0.5 + 1.15 * 2 * len(shown), columns=steps, rows=2 * len(shown))
+        _draw(axes, shown, runs, steps)
+    reading = _reading(table)
+    return Analysis(
+        title="Distance of votes to their class capsule",
+        reading=reading,
+        table=table,
+        figure=figure,
+        columns=(
+            Column("Method", "label", lambda row: str(row["label"]), numeric=False),
+            Column("Iteration", "iteration", lambda row: str(row["iteration"])),
+            Column("Mean distance", "own", lambda row: f"{row['own']:.3f}", "to the right class, weighted by coupling"),
+            Column("To other classes", "others", lambda row: f"{row['others']:.3f}", "the same over all wrong classes"),
+            Column("Near, %", "near", _near, "of the right class's coupling, in the range of the zoomed panel"),
+        ),
+        notes=(
+            (
+                "Euclidean distance in the space of votes to the pose of the class capsule, weighted by coupling times "
+                "the child's activation; columns are iterations, the same weights, one seed, one test image."
+            ),
+            (
+                "Coloured: the right class. Grey: the wrong classes. Upper panels are near, with plain counts; lower "
+                "ones the full range, with logarithmic counts."
+            ),
+        ),
+        alternative=f"Histograms by method and iteration. {reading}",
+    )
+
+
+def _shown(runs: Runs) -> dict[str, Mapping[str, NDArray[Any]]]:
+    """Arrays of the iterative methods' cells with the first seed and the largest T, by label."""
+    done = runs.planned[(runs.planned["status"] == "ok") & runs.planned["iterations"].notna()]
+    done = done[done["seed"] == done["seed"].min()]
+    kept = {}
+    for label, cells in done.groupby("label"):
+        arrays = runs.arrays(str(cells.sort_values("iterations")["cell"].iloc[-1]))
+        if FULL in arrays:
+            kept[str(label)] = arrays
+    return kept
+
+
+def _rows(label: str, arrays: Mapping[str, NDArray[Any]]) -> list[dict[str, object]]:
+    """One row per iteration, over all images."""
+    edges, right = arrays[f"{FULL}_edges"], arrays["vote_labels"].astype(int)
+    middle = (edges[1:] + edges[:-1]) / 2
+    near = float(arrays[f"{NEAR}_edges"][-1])
+    rows = []
+    for step, counts in enumerate(arrays[FULL]):
+        own = np.stack([counts[image, cls] for image, cls in enumerate(right)]).sum(axis=0)
+        others = counts.sum(axis=(0, 1)) - own
+        zoomed = sum(float(arrays[NEAR][step, image, cls].sum()) for image, cls in enumerate(right))
+        rows.append(
+            {
+                "label": label,
+                "iteration": step + 1,
+                "own": float((own * middle).sum() / max(own.sum(), 1e-12)),
+                "others": float((others * middle).sum() / max(others.sum(), 1e-12)),
+                "near": zoomed / max(float(own.sum()), 1e-12),
+                "near_edge": near,
+            }
+        )
+    return rows
+
+
+def _near(row: Row) -> str:
+    return f"{100 * row['near']:.0f}"
+
+
+def _draw(axes: list[Axes], shown: Mapping[str, Mapping[str, NDArray[Any]]], runs: Runs, steps: int) -> None:
+    for block, (label, arrays) in enumerate(shown.items()):
+        colour, right = runs.colours.get(label, MUTED), int(arrays["vote_labels"][IMAGE])
+        for part, name in enumerate((NEAR, FULL)):
+            edges = arrays[f"{name}_edges"]
+            top = float(arrays[name][:, IMAGE].max())
+            for step in range(steps):
+                one = axes[(2 * block + part) * steps + step]
+                for cls, counts in enumerate(arrays[name][step, IMAGE]):
+                    own = cls == right
+                    one.stairs(
+                        counts, edges, color=colour if own else MUTED, linewidth=1.4 if own else 0.6,
+                        alpha=1 if own else 0.5, zorder=3 if own else 2,
+                    )  # fmt: skip
+                if part:
+                    one.set_yscale("symlog", linthresh=1e-3)
+                one.set_ylim(0, 1.05 * top)
+                one.set_yticks([])
+                one.xaxis.set_major_locator(MaxNLocator(3))
+                one.tick_params(labelsize=8.5)
+                one.text(0.03, 0.97, f"{step + 1}", transform=one.transAxes, va="top", weight="bold", fontsize=9)
+                if not part and step == 0:
+                    one.set_title(label, fontsize=9.5)
+
+
+def _reading(table: DataFrame) -> str:
+    told = []
+    for label, rows in table.groupby("label"):
+        first, last = rows.iloc[0], rows.iloc[-1]
+        change = 100 * (last["own"] / first["own"] - 1)
+        verb = "come nearer" if change < -5 else "go farther" if change > 5 else "stay where they are"
+        told.append(f"with {label} the votes for the right class {verb} ({change:+.0f} %)".replace("-", "−"))
+    steps = int(table["iteration"].max())
+    return f"From iteration 1 to {steps}, {wording.listed(told, 8)}."
+
+
+if __name__ == "__main__":
+    script.run(vote_distances, "vote-distances")

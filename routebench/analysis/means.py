@@ -1,0 +1,65 @@
+"""The mean of one metric over seeds, for every method and whatever else tells rows apart."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import pandas as pd
+from pandas import DataFrame
+
+from routebench.analysis.result import Runs
+from routebench.statistics import mean_interval
+
+KEYS = ["label", "iterations", "role"]
+
+
+def means_of(
+    runs: Runs, metric: str, by: Iterable[str] = (), where: Mapping[str, object] | None = None, scale: float = 1.0
+) -> DataFrame:
+    """One row per method, T and value of the columns in `by`.
+
+    Args:
+        runs: of a suite.
+        metric: a value of the column `metric`.
+        by: further columns that tell rows apart, such as `test_iterations`.
+        where: columns and the value that they must have.
+        scale: the numbers are multiplied by it.
+
+    Returns:
+        columns `name, label, iterations, role`, those of `by`, and `mean, low, high, interval, n`: the mean over
+        seeds with its 95 % interval. Empty where nothing was measured.
+    """
+    found = runs.results[(runs.results["metric"] == metric) & runs.results["value"].notna()]
+    for column, value in (where or {}).items():
+        if column not in found:
+            return _empty(by)
+        found = found[(found[column] == value).fillna(False).astype(bool)]
+    if found.empty:
+        return _empty(by)
+    found = found.assign(role=found["cell"].map(runs.planned.set_index("cell")["role"]))
+    keys = [*KEYS, *by]
+    rows = []
+    for values, group in found.groupby(keys, dropna=False, sort=True):
+        interval = mean_interval(scale * group.sort_values("seed")["value"].to_numpy(dtype=float))
+        row = dict(zip(keys, values, strict=True))
+        row |= {"name": name_of(row), "mean": interval.mean, "low": interval.low, "high": interval.high}
+        rows.append(row | {"interval": interval.kind, "n": interval.n})
+    return DataFrame(rows)[["name", *keys, "mean", "low", "high", "interval", "n"]]
+
+
+def name_of(row: Mapping[str, object]) -> str:
+    """`dynamic T=3`, or the label alone for a method without iterations."""
+    steps = row["iterations"]
+    return str(row["label"]) if pd.isna(steps) else f"{row['label']} T={int(str(steps))}"  # type: ignore[call-overload]
+
+
+def value_with_interval(mean: float, low: float, high: float, digits: int = 3) -> str:
+    """`0.412 ± 0.020`; the mean alone where there is no interval, a dash where there is no mean."""
+    if math.isnan(mean):
+        return "–"
+    if math.isnan(low) or low == high:
+        return f"{mean:.{digits}f}"
+    return f"{mean:.{digits}f} ± {(high - low) / 2:.{digits}f}"
+
+
+def _empty(by: Iterable[str]) -> DataFrame:
+    return DataFrame(columns=["name", *KEYS, *by, "mean", "low", "high", "interval", "n"])

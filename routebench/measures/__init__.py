@@ -1,0 +1,31 @@
+"""Numbers that describe what capsules do: how concentrated their activity is, and where their coupling goes."""
+
+from routebench.measures.activity import (
+    active,
+    dead_share,
+    gini,
+    hoyer,
+    lifetime_sparsity,
+    norm_entropy,
+    population_sparsity,
+    spread_over_images,
+    top_share,
+)
+from routebench.measures.coupling import coupling_entropy, effective_parents, t_score
+from routebench.measures.residual import residual
+
+__all__ = [
+    "active",
+    "coupling_entropy",
+    "dead_share",
+    "effective_parents",
+    "gini",
+    "hoyer",
+    "lifetime_sparsity",
+    "norm_entropy",
+    "population_sparsity",
+    "residual",
+    "spread_over_images",
+    "t_score",
+    "top_share",
+]

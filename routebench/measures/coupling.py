@@ -1,0 +1,37 @@
+"""Where the coupling of a child goes: to one parent, as in a tree, or to all of them."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Coupling = Float[Tensor, "lane child parent"]
+PerChild = Float[Tensor, "lane child"]
+
+
+def coupling_entropy(coupling: Coupling) -> PerChild:
+    """Entropy in nats of each child's shares over the parents of its lane: 0 is one parent, ln J is all alike.
+
+    Shares are coupling divided by its sum over parents, so that methods whose parents do not compete can be compared.
+    A child without any coupling counts as spread over all.
+    """
+    total = coupling.sum(dim=2, keepdim=True)
+    shares = torch.where(total > 0, coupling / total, 1 / coupling.shape[2])
+    return -torch.xlogy(shares, shares).sum(dim=2)
+
+
+def effective_parents(coupling: Coupling) -> PerChild:
+    """`exp` of the entropy: how many parents a child feeds, 1 to J."""
+    return coupling_entropy(coupling).exp()
+
+
+def t_score(coupling: Coupling) -> PerChild:
+    """`1 - H / ln J`: 1 where each child has one parent, which makes a tree; 0 where it has all alike.
+
+    Source: Peer, Stabinger and Rodriguez-Sanchez, gamma-capsule networks (arXiv:1812.09707).
+    """
+    parents = coupling.shape[2]
+    if parents == 1:
+        return torch.ones_like(coupling[..., 0])
+    return 1 - coupling_entropy(coupling) / math.log(parents)

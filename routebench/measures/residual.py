@@ -1,0 +1,11 @@
+"""How far an iteration still moves the parents."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def residual(before: Float[Tensor, "image ..."], after: Float[Tensor, "image ..."]) -> Float[Tensor, " image"]:
+    """`|after - before| / |before|` per image: 0 at a fixed point. Where nothing was before, the change itself."""
+    start, change = before.flatten(1).norm(dim=1), (after - before).flatten(1).norm(dim=1)
+    return torch.where(start > 0, change / start, change)

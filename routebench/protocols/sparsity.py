@@ -1,0 +1,171 @@
+"""How concentrated capsule outputs and couplings are, and whether routing has come to rest."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from routebench import measures
+from routebench.data import load
+from routebench.data.dataset import Images
+from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.traced import LayerTrace, Trace, trace
+from routebench.protocols.vote_distances import first_of_classes, vote_distances
+from routebench.registry import protocols
+
+THRESHOLDS = (0.1, 0.5)
+"""Above which a capsule counts as active."""
+BATCH = 250
+EXAMPLES = 10
+"""Classes of which the first test image's capsules are kept as they are."""
+
+
+@protocols.register("sparsity")
+class Sparsity(Protocol):
+    """Looks at the capsules of every layer on all test images, and at the coupling on some.
+
+    Activity is measured twice: as the length of poses, and as activations, which for the class layer are the scores.
+    For methods whose poses have a fixed length only the second says anything.
+
+    Options:
+        follow: iterations up to which coupling and residual are followed, from the same weights.
+        images: test images for those, taken evenly out of the test part; all images are used for activity.
+
+    Source: the quantities are those of "Capsule networks as generative models", figure 1, for which the paper defines
+    no statistic; the statistics are named in `routebench.measures`.
+    """
+
+    options: ClassVar[dict[str, type]] = {"follow": int, "images": int}
+
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
+        """Metrics by layer, and arrays: example capsules, and histograms of vote distances."""
+        fit = context.fit(request)
+        test = load(request.data).test
+        traced = _traces(fit.network, test, context)
+        metrics = list(_activity_metrics(traced))
+        arrays = _examples(fit.network, test, context.device)
+        if request.iterations is not None or traced.layers:
+            some = test.at(_evenly(len(test), int(options.get("images", BATCH))))
+            steps = int(options.get("follow", 10))
+            metrics += _iteration_metrics(fit.network, some, request.iterations, steps, context)
+            arrays |= vote_distances(fit.network, test, request.iterations, context.device)
+        return Measurement(metrics, arrays)
+
+
+class _Activities:
+    """What every layer's capsules did with all test images."""
+
+    def __init__(self) -> None:
+        self.lengths: dict[str, list[Tensor]] = {}
+        self.activations: dict[str, list[Tensor]] = {}
+        self.layers: list[str] = []
+
+
+def _traces(network: nn.Module, test: Images, context: Context) -> _Activities:
+    """Lengths and activations by layer."""
+    found = _Activities()
+    for start in range(0, len(test), BATCH):
+        with torch.no_grad():
+            output = network(_pixels(test, start, BATCH, context.device))
+        names = layer_names(len(output.layers))
+        found.layers = names[1:]
+        for name, capsules in zip(names, output.layers, strict=True):
+            flat = capsules.flat()
+            scores = output.scores if name == "classes" else flat.activations
+            found.lengths.setdefault(name, []).append(flat.poses.norm(dim=-1).cpu())
+            found.activations.setdefault(name, []).append(scores.cpu())
+        if not output.layers:
+            found.activations.setdefault("classes", []).append(output.scores.cpu())
+        context.progress(0.5 * start / len(test))
+    return found
+
+
+def layer_names(count: int) -> list[str]:
+    """`primary`, `middle`, `classes`; with more layers between, `middle-1`, `middle-2` and so on."""
+    between = count - 2
+    middle = ["middle"] if between == 1 else [f"middle-{number}" for number in range(1, between + 1)]
+    return ["primary", *middle, "classes"][:count]
+
+
+def _activity_metrics(found: _Activities) -> Iterator[Metric]:
+    for of, layers in (("length", found.lengths), ("activation", found.activations)):
+        for layer, parts in layers.items():
+            activity = torch.cat(parts).double()
+            for name, value in _statistics(activity).items():
+                yield Metric(name, "test", value, where={"layer": layer, "of": of, "capsules": activity.shape[1]})
+
+
+def _statistics(activity: Tensor) -> dict[str, float]:
+    per_image = {
+        "norm_entropy": measures.norm_entropy(activity),
+        "hoyer": measures.hoyer(activity),
+        "gini": measures.gini(activity),
+        "top_share": measures.top_share(activity),
+        "population_sparsity": measures.population_sparsity(activity),
+        "lifetime_sparsity": measures.lifetime_sparsity(activity),
+    }
+    per_image |= {f"active_above_{threshold:g}": measures.active(activity, threshold) for threshold in THRESHOLDS}
+    found = {name: float(values.mean()) for name, values in per_image.items()}
+    found["dead_share"] = measures.dead_share(activity, THRESHOLDS[0])
+    found["d_score"] = measures.spread_over_images(activity)
+    return found
+
+
+def _iteration_metrics(
+    network: nn.Module, images: Images, trained_with: int | None, steps: int, context: Context
+) -> list[Metric]:
+    """Coupling after each number of iterations, and how far the last one moved the parents."""
+    metrics: list[Metric] = []
+    before: Trace | None = None
+    pixels = _pixels(images, 0, len(images), context.device)
+    counts: list[int | None] = [None] if trained_with is None else [*range(1, max(steps, trained_with) + 1)]
+    for iterations in counts:
+        now = trace(network, pixels, iterations)
+        for number, layer in enumerate(now.layers):
+            where: dict[str, int | str] = {"layer": layer_names(len(now.layers) + 1)[number + 1]}
+            metrics += [
+                Metric(name, "test", value, test_iterations=iterations, where=where)
+                for name, value in _coupling_statistics(layer).items()
+            ]
+            if before is not None:
+                moved = measures.residual(before.layers[number].capsules.flat().poses, layer.capsules.flat().poses)
+                metrics.append(
+                    Metric("residual", "test", float(moved.double().mean()), test_iterations=iterations, where=where)
+                )
+        before = now
+        context.progress(0.5 + 0.4 * (iterations or 1) / len(counts))
+    return metrics
+
+
+def _coupling_statistics(layer: LayerTrace) -> dict[str, float]:
+    """Means over lanes and children; `weighted` counts a child by its activation."""
+    if layer.coupling is None:
+        return {}
+    coupling, present = layer.coupling.double(), layer.present.double()
+    weights = present / present.sum().clamp(min=1e-12)
+    score = measures.t_score(coupling)
+    return {
+        "coupling_entropy": float(measures.coupling_entropy(coupling).mean()),
+        "effective_parents": float(measures.effective_parents(coupling).mean()),
+        "t_score": float(score.mean()),
+        "t_score_weighted": float((score * weights).sum()),
+    }
+
+
+@torch.no_grad()
+def _examples(network: nn.Module, test: Images, device: torch.device) -> dict[str, Tensor]:
+    """Class capsules of one test image per class: poses, where there are any, scores and labels."""
+    chosen = test.at(first_of_classes(test, EXAMPLES))
+    output = network(_pixels(chosen, 0, EXAMPLES, device))
+    found = {"example_scores": output.scores, "example_labels": chosen.labels}
+    return found | ({"example_poses": output.layers[-1].flat().poses.contiguous()} if output.layers else {})
+
+
+def _evenly(total: int, wanted: int) -> Tensor:
+    """Places of so many images, evenly apart: test parts may be sorted by class."""
+    return torch.linspace(0, total - 1, min(wanted, total)).round().long()
+
+
+def _pixels(images: Images, start: int, count: int, device: torch.device) -> Tensor:
+    return images.pixels[start : start + count].to(device).to(torch.float32).div(255)

@@ -1,0 +1,108 @@
+"""A network's capsules and coupling, as its routing leaves them after a given number of iterations."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from routebench.capsules import Capsules, Votes
+from routebench.capsules.layers import CapsuleLayer
+from routebench.models.network import Output, routing_methods, set_iterations
+
+
+@dataclass(frozen=True)
+class LayerTrace:
+    """One capsule layer after its last iteration.
+
+    Args:
+        capsules: of the layer.
+        coupling: of the last sweep over the children, (lane, child, parent); None for a layer that made none.
+        votes: that were routed, and the activations of the children, (lane, child).
+        present: activations of the children, (lane, child).
+    """
+
+    capsules: Capsules
+    coupling: Tensor | None
+    votes: Votes
+    present: Tensor
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a network did with a batch: its output, and every capsule layer above the primary one."""
+
+    output: Output
+    layers: list[LayerTrace]
+
+
+@torch.no_grad()
+def trace(network: nn.Module, images: Tensor, iterations: int | None) -> Trace:
+    """Runs a network and keeps what its layers did.
+
+    Votes are stored while this runs, so that it is for few images.
+
+    Args:
+        network: in evaluation mode; it is left as it was.
+        images: (batch, channel, height, width), values in [0, 1].
+        iterations: of routing; None for a method that has none.
+    """
+    layers = [module for module in network.modules() if isinstance(module, CapsuleLayer)]
+    with _iterating(network, iterations), _watched(layers) as seen:
+        output: Output = network(images)
+    found = output.layers[1:]
+    return Trace(output, [_layer_trace(capsules, seen[layer]) for capsules, layer in zip(found, layers, strict=True)])
+
+
+@dataclass
+class _Seen:
+    coupling: Tensor | None = None
+    votes: Votes | None = None
+    present: Tensor | None = None
+
+    def keep(self, coupling: Tensor) -> None:
+        self.coupling = coupling
+
+
+def _layer_trace(capsules: Capsules, seen: _Seen) -> LayerTrace:
+    assert seen.votes is not None and seen.present is not None  # every layer that ran made votes
+    return LayerTrace(capsules, seen.coupling, seen.votes, seen.present)
+
+
+@contextmanager
+def _iterating(network: nn.Module, iterations: int | None) -> Iterator[None]:
+    """While this lasts, routing iterates so many times."""
+    before = [(method, method.iterations) for method in routing_methods(network) if hasattr(method, "iterations")]
+    if iterations is not None:
+        set_iterations(network, iterations)
+    try:
+        yield
+    finally:
+        for method, count in before:
+            method.iterations = count
+
+
+@contextmanager
+def _watched(layers: list[CapsuleLayer]) -> Iterator[dict[CapsuleLayer, _Seen]]:
+    """While this lasts, the layers' votes and their latest coupling are kept."""
+    seen = {layer: _Seen() for layer in layers}
+
+    def watch(layer: CapsuleLayer) -> None:
+        make = layer.votes
+
+        def votes(children: Capsules) -> tuple[Votes, Tensor]:
+            made, present = make(children)
+            made.watch = seen[layer].keep
+            seen[layer].votes, seen[layer].present = made, present
+            return made, present
+
+        layer.votes = votes  # type: ignore[method-assign]
+
+    for layer in layers:
+        watch(layer)
+    try:
+        yield seen
+    finally:
+        for layer in layers:
+            del layer.votes  # the class's own is found again

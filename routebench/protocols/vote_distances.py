@@ -1,0 +1,77 @@
+"""How near the votes for each class come to that class's capsule, iteration by iteration."""
+
+import torch
+from torch import Tensor, nn
+
+from routebench.data.dataset import Images
+from routebench.protocols.traced import LayerTrace, trace
+
+IMAGES = 3
+STEPS = 3
+BINS = 60
+ZOOM = 0.5
+"""The zoomed histogram ends where this share of the right class's coupling is nearer, after the last iteration."""
+
+
+@torch.no_grad()
+def vote_distances(
+    network: nn.Module, images: Images, trained_with: int | None, device: torch.device
+) -> dict[str, Tensor]:
+    """Histograms of the Euclidean distance of votes to their class capsule's pose, weighted by coupling.
+
+    Source: Hinton, Sabour and Frosst, ICLR 2018, figures 2 and B.2: three test images, iterations 1 to 3. The paper
+    names no metric and weighs by "assignment probability", which is taken to be the coupling times the activation of
+    the child. The centre is the parent's pose, which for EM routing is the mean of its Gaussian.
+
+    Returns:
+        `vote_distances` and `vote_distances_zoomed`, (iteration, image, class, bin); `vote_distance_edges` and the
+        like, (bin + 1); `vote_labels`, (image). Empty for a network whose last layer makes no coupling.
+    """
+    first = first_of_classes(images, IMAGES)
+    pixels = images.pixels[first].to(device).to(torch.float32).div(255)
+    counts: list[int | None] = [None] if trained_with is None else [*range(1, STEPS + 1)]
+    found = [_distances(trace(network, pixels, count).layers[-1]) for count in counts]
+    if any(one is None for one in found):
+        return {}
+    known = [one for one in found if one is not None]
+    far = max(float(distances.max()) for distances, _ in known)
+    near = _near(*known[-1], images.labels[first])
+    arrays = {"vote_labels": images.labels[first]}
+    for name, end in (("vote_distances", far), ("vote_distances_zoomed", near)):
+        arrays[name] = torch.stack([_histograms(distances, weights, end) for distances, weights in known])
+        arrays[f"{name}_edges"] = torch.linspace(0, end, BINS + 1)
+    return arrays
+
+
+def first_of_classes(images: Images, classes: int) -> Tensor:
+    """Which is the first image of each of the first classes; classes without an image are left out."""
+    places = [(images.labels == label).nonzero()[:1, 0] for label in range(classes)]
+    return torch.cat(places)
+
+
+def _near(distances: Tensor, weights: Tensor, labels: Tensor) -> float:
+    """The weighted median of the distances to the right class."""
+    own = torch.arange(len(labels))
+    order = distances[own, :, labels].flatten().sort()
+    reached = weights[own, :, labels].flatten()[order.indices].cumsum(0)
+    return float(order.values[(reached >= ZOOM * reached[-1]).nonzero()[0, 0]])
+
+
+def _distances(layer: LayerTrace) -> tuple[Tensor, Tensor] | None:
+    """Distance and weight of every vote, (image, child, class)."""
+    poses = layer.capsules.flat().poses
+    if layer.coupling is None or layer.coupling.shape[0] != poses.shape[0]:
+        return None  # the class capsules lie on a grid
+    distances = (layer.votes.dense() - poses[:, None]).norm(dim=-1)
+    return distances.float().cpu(), (layer.coupling * layer.present[..., None]).float().cpu()
+
+
+def _histograms(distances: Tensor, weights: Tensor, end: float) -> Tensor:
+    """(image, class, bin); votes beyond the end are left out."""
+    images, _, classes = distances.shape
+    place = (distances / max(end, 1e-12) * BINS).long()
+    inside = place < BINS
+    where = torch.arange(images)[:, None, None] * classes + torch.arange(classes)
+    flat = (where * BINS + place.clamp(max=BINS - 1)).flatten()
+    counted = torch.zeros(images * classes * BINS).index_add(0, flat, (weights * inside).flatten())
+    return counted.reshape(images, classes, BINS)

@@ -1,0 +1,107 @@
+"""The analyses of the suite `sparsity`, on what its protocol finds in untrained networks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from routebench.analysis.figures import to_svg
+from routebench.analysis.folder import open_folder
+from routebench.analysis.means import means_of, value_with_interval
+from routebench.engine.cell import make_record
+from routebench.engine.plan import Choices, plan
+from routebench.engine.session import write_plan
+from routebench.engine.store import Store
+from routebench.engine.suite import load_suite
+from routebench.protocols.sparsity import Sparsity
+from routebench.registry import analyses
+from routebench.routing.spec import parse
+from tests.protocols.test_sparsity import OPTIONS, Untrained
+
+NAMES = ("sparsity-table", "convergence", "capsule-activity", "vote-distances")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two seeds of `dynamic`, and of the controls."""
+    made = plan(load_suite("sparsity"), "smoke", Choices(methods=(parse("dynamic"),), seeds=2))
+    store = Store(tmp_path_factory.mktemp("sparsity"))
+    store.prepare()
+    write_plan(made, store)
+    for cell in made.cells:
+        found = Sparsity().measure(cell.request(), OPTIONS, Untrained())
+        store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
+    (only,) = open_folder(store.path).parts
+    return only
+
+
+@pytest.fixture(scope="module")
+def empty(runs):
+    return replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
+    one, again = analyses[name](runs), analyses[name](runs)
+    assert one.reading.endswith(".")
+    assert not one.shown().empty
+    assert one.table.equals(again.table)
+    if name != "sparsity-table":
+        assert to_svg(one.figure) == to_svg(again.figure)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_measured_gives_nothing(empty, name):
+    assert analyses[name](empty) is None
+
+
+def test_means_are_over_seeds(runs):
+    found = means_of(runs, "hoyer", where={"layer": "classes", "of": "activation"}).set_index("name")
+    own = runs.results.query("metric == 'hoyer' and layer == 'classes' and of == 'activation' and label == 'uniform'")
+    assert found.loc["uniform", "mean"] == pytest.approx(own["value"].mean())
+    assert found.loc["uniform", "n"] == len(own) == 2
+    assert found.loc["dynamic T=3", "role"] == "method"
+    assert means_of(runs, "absent").empty
+    assert means_of(runs, "hoyer", where={"absent": 1}).empty
+
+
+def test_values_are_shown_with_the_interval_that_they_have():
+    assert value_with_interval(0.5, 0.4, 0.6) == "0.500 ± 0.100"
+    assert value_with_interval(0.5, 0.5, 0.5) == "0.500"
+    assert value_with_interval(float("nan"), 0, 0) == "–"
+
+
+def test_the_table_takes_coupling_at_the_iterations_trained_with(runs):
+    table = analyses["sparsity-table"](runs).table.set_index("name")
+    rows = runs.results.query("metric == 't_score' and layer == 'classes' and label == 'dynamic' and iterations == 3")
+    own = rows[rows["test_iterations"] == 3]["value"].mean()
+    assert table.loc["dynamic T=3", "t_score"] == pytest.approx(own)
+    assert table.loc["dynamic T=1", "t_score"] == pytest.approx(0, abs=1e-6)
+    assert np.isnan(table.loc["cnn", "t_score"])
+
+
+def test_convergence_follows_methods_with_iterations_only(runs):
+    table = analyses["convergence"](runs).table
+    assert set(table["name"]) == {"dynamic T=1", "dynamic T=3"}
+    assert table[table["test_iterations"] == 1]["residual"].isna().all()
+    assert table[table["test_iterations"] > 1]["residual"].notna().all()
+
+
+def test_capsules_of_networks_without_poses_are_left_out(runs):
+    table = analyses["capsule-activity"](runs).table
+    assert "cnn" not in set(table["name"])
+    assert set(table["label"]) == {0, 1}
+    dynamic = table[table["name"] == "dynamic T=3"]
+    assert list(dynamic["score"]) == pytest.approx(list(dynamic["length"]), abs=1e-5)
+
+
+def test_distances_are_means_of_the_histograms(runs):
+    table = analyses["vote-distances"](runs).table
+    cell = runs.planned.query("label == 'dynamic' and iterations == 3 and seed == 0")["cell"].iloc[0]
+    arrays = runs.arrays(cell)
+    counts = sum(arrays["vote_distances"][2, image, label] for image, label in enumerate(arrays["vote_labels"]))
+    edges = torch.linspace(0, float(arrays["vote_distances_edges"][-1]), 61)
+    middle = ((edges[1:] + edges[:-1]) / 2).numpy()
+    assert table["own"].iloc[2] == pytest.approx(float((counts * middle).sum() / counts.sum()), rel=1e-4)
+    assert ((table["near"] > 0) & (table["near"] <= 1.001)).all()

@@ -1,0 +1,138 @@
+"""What the protocol reports is what the networks do."""
+
+import numpy as np
+import pytest
+import torch
+
+from routebench import measures
+from routebench.data import load
+from routebench.models import build
+from routebench.protocols.base import Fit, FitRequest
+from routebench.protocols.sparsity import Sparsity, layer_names
+from routebench.protocols.traced import trace
+from routebench.protocols.vote_distances import vote_distances
+from routebench.recipe import Recipe
+
+OPTIONS = {"follow": 4, "images": 16}
+
+
+class Untrained:
+    """Lends networks with the weights that they start with."""
+
+    device = torch.device("cpu")
+
+    def fit(self, request):
+        torch.manual_seed(request.seed)
+        shown = {} if request.iterations is None else {"iterations": request.iterations}
+        network = build(
+            request.model, shape=(1, 28, 28), classes=10, method=request.method,
+            method_params={**request.method_params, **shown},
+        )  # fmt: skip
+        self.network = network.eval()
+        return Fit(self.network, [], 0.0)
+
+    def progress(self, share):
+        assert 0 <= share <= 1
+
+
+def request(method="dynamic", iterations=2, model="capsnet-small"):
+    return FitRequest(
+        model=model, data="mnist5k", recipe=Recipe(epochs=1), seed=0, method=method, iterations=iterations
+    )
+
+
+@pytest.fixture(scope="module")
+def measured():
+    context = Untrained()
+    return Sparsity().measure(request(), OPTIONS, context), context.network
+
+
+def value(found, metric, **where):
+    (one,) = [
+        each
+        for each in found.metrics
+        if each.metric == metric
+        and all(each.where.get(key, getattr(each, key, None)) == known for key, known in where.items())
+    ]
+    return one.value
+
+
+def test_activity_is_that_of_the_network(measured):
+    found, network = measured
+    pixels = load("mnist5k").test.pixels.float() / 255
+    with torch.no_grad():
+        scores = network(pixels).scores.double()
+    assert value(found, "hoyer", layer="classes", of="activation") == pytest.approx(
+        float(measures.hoyer(scores).mean()), rel=1e-4
+    )
+    expected = float(measures.lifetime_sparsity(scores).mean())
+    assert value(found, "lifetime_sparsity", layer="classes", of="activation") == pytest.approx(expected, rel=1e-3)
+    assert found.arrays["example_labels"].tolist() == list(range(10))
+    first = [int((load("mnist5k").test.labels == label).nonzero()[0, 0]) for label in range(10)]
+    assert found.arrays["example_scores"].numpy() == pytest.approx(scores[first].numpy(), rel=1e-4)
+
+
+def test_coupling_and_residual_are_those_of_each_iteration(measured):
+    found, network = measured
+    test = load("mnist5k").test
+    places = torch.linspace(0, len(test) - 1, 16).round().long()
+    assert len(test.labels[places].unique()) == 10
+    pixels = test.pixels[places].float() / 255
+    two, three = trace(network, pixels, 2), trace(network, pixels, 3)
+    score = float(measures.t_score(three.layers[0].coupling.double()).mean())
+    assert value(found, "t_score", test_iterations=3) == pytest.approx(score, rel=1e-5)
+    moved = measures.residual(two.layers[0].capsules.poses, three.layers[0].capsules.poses)
+    assert value(found, "residual", test_iterations=3) == pytest.approx(float(moved.mean()), rel=1e-5)
+    assert value(found, "t_score", test_iterations=1) == pytest.approx(0, abs=1e-6)
+    assert {each.test_iterations for each in found.metrics if each.metric == "residual"} == {2, 3, 4}
+
+
+def test_the_network_is_left_as_it_was(measured):
+    _, network = measured
+    assert network.layers[0].routing.iterations == 2
+    assert "votes" not in vars(network.layers[0])
+
+
+def test_a_trace_holds_the_coupling_that_makes_the_parents():
+    context = Untrained()
+    network = context.fit(request("em", 3)).network
+    pixels = torch.rand(4, 1, 28, 28)
+    layer = trace(network, pixels, 3).layers[0]
+    shares = layer.coupling * layer.present[..., None]
+    mean = torch.einsum("lcp,lcpd->lpd", shares, layer.votes.dense().detach()) / shares.sum(dim=1)[..., None]
+    assert torch.allclose(mean, layer.capsules.poses, atol=1e-4)
+
+
+def test_vote_distances_are_weighted_counts():
+    context = Untrained()
+    network, test = context.fit(request()).network, load("mnist5k").test
+    found = vote_distances(network, test, 2, context.device)
+    assert found["vote_distances"].shape == (3, 3, 10, 60)
+    assert found["vote_labels"].tolist() == [0, 1, 2]
+    pixels = torch.stack([test.pixels[(test.labels == label).nonzero()[0, 0]] for label in range(3)]).float() / 255
+    layer = trace(network, pixels, 2).layers[0]
+    distances = (layer.votes.dense().detach() - layer.capsules.poses[:, None]).norm(dim=-1)[1, :, 4].numpy()
+    weights = (layer.coupling * layer.present[..., None])[1, :, 4].numpy()
+    edges = found["vote_distances_zoomed_edges"].numpy()
+    expected, _ = np.histogram(distances, bins=edges, weights=weights)
+    assert found["vote_distances_zoomed"][1, 1, 4].numpy() == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["uniform", "none", "random"])
+def test_methods_without_iterations_have_coupling_and_no_residual(method):
+    found = Sparsity().measure(request(method, None), OPTIONS, Untrained())
+    assert {"t_score", "hoyer"} <= {each.metric for each in found.metrics}
+    assert "residual" not in {each.metric for each in found.metrics}
+
+
+def test_a_network_without_capsules_has_class_scores_only():
+    found = Sparsity().measure(request(None, None, "cnn-small"), OPTIONS, Untrained())
+    assert {each.where["layer"] for each in found.metrics} == {"classes"}
+    assert {each.where["of"] for each in found.metrics} == {"activation"}
+
+
+def test_layers_have_names():
+    assert layer_names(2) == ["primary", "classes"]
+    assert layer_names(3) == ["primary", "middle", "classes"]
+    assert layer_names(4) == ["primary", "middle-1", "middle-2", "classes"]
+    assert layer_names(0) == []
