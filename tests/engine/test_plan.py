@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -146,3 +147,14 @@ def test_a_back_end_changes_no_cell_of_a_suite_that_does_not_compare_them(parts,
         plan(load_suite(str(suite_file())), "quick", Choices(backend=name)) for name in ("auto", "reference")
     )
     assert [cell.key for cell in forced.cells] == [cell.key for cell in default.cells]
+
+
+@pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
+def test_sparsity_looks_at_the_networks_that_accuracy_trains(preset, monkeypatch):
+    monkeypatch.setattr("routebench.engine.plan.load", lambda _: SimpleNamespace(fingerprint="f"))  # no download
+    requests = {
+        name: [cell.request() for cell in plan(load_suite(name), preset, Choices()).cells]
+        for name in ("accuracy", "sparsity")
+    }
+    assert requests["sparsity"]
+    assert all(request in requests["accuracy"] for request in requests["sparsity"])
