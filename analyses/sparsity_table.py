@@ -1,6 +1,5 @@
 """How sparse the class capsules are, and how far coupling singles out one parent."""
 
-import math
 from collections.abc import Callable
 
 from pandas import DataFrame
@@ -24,7 +23,7 @@ DECIDED = {
     "t_score": ("T-score", "1 where every child has one parent, 0 where it has all alike; at the T trained with"),
     "effective_parents": ("Parents per child", "exp of the entropy of a child's coupling over class capsules"),
 }
-SPARSE = 0.5  # Hoyer's sparsity from which outputs are called sparse here
+DECIDED_FROM, EVEN_BELOW = 0.5, 0.05  # T-scores
 
 
 @analyses.register("sparsity-table")
@@ -83,23 +82,19 @@ def _shown(key: str) -> Callable[[Row], str]:
 
 
 def _reading(table: DataFrame) -> str:
-    sparse = [str(name) for name in table.loc[table["hoyer"] >= SPARSE, "name"]]
-    first = (
-        f"Class scores are sparse (Hoyer of {SPARSE:g} or more) with {wording.listed(sparse, 6)}"
-        if sparse
-        else f"No method has sparse class scores (Hoyer of {SPARSE:g} or more)"
-    )
-    decided = table[table["t_score"].notna()].sort_values("t_score", ascending=False)
-    if decided.empty:
+    best, base = table.iloc[0], table[table["label"] == "uniform"]
+    beside = f", uniform {base['hoyer'].iloc[0]:.2f}" if len(base) and best["label"] != "uniform" else ""
+    first = f"Class scores are most concentrated with {best['name']} (Hoyer {best['hoyer']:.2f}{beside})"
+    known = table[table["t_score"].notna()].sort_values("t_score", ascending=False)
+    if known.empty:
         return f"{first}."
-    best = decided.iloc[0]
-    uniform = decided.loc[decided["t_score"] < 0.05, "name"]
-    told = f"coupling is most decided with {best['name']} (T-score {best['t_score']:.2f})"
-    if len(uniform):
-        told += (
-            f" and nearly equal for all parents (below 0.05) with {wording.listed([str(one) for one in uniform], 8)}"
-        )
-    return f"{first}; {told}." if math.isfinite(best["t_score"]) else f"{first}."
+    decided = [str(name) for name in known.loc[known["t_score"] >= DECIDED_FROM, "name"]]
+    even = int((known["t_score"] < EVEN_BELOW).sum())
+    told = f"singles out parents with {wording.listed(decided, 3)}" if decided else "singles out parents with no method"
+    return (
+        f"{first}; coupling {told}, and is nearly equal for all parents with {even} of {len(known)} "
+        f"(T-score below {EVEN_BELOW:g})."
+    )
 
 
 if __name__ == "__main__":
