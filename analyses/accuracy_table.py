@@ -44,10 +44,6 @@ def accuracy_table(runs: Runs) -> Analysis | None:
     )
 
 
-def _name(row: Row) -> str:
-    return f"{row['name']} (control)" if row["role"] == "control" else str(row["name"])
-
-
 def _accuracy(row: Row) -> str:
     return wording.mean_with_interval(row["mean"], row["low"], row["high"], row["interval"])
 
@@ -58,7 +54,9 @@ def _published(row: Row) -> str:
 
 def _columns(found: Comparison) -> tuple[Column, ...]:
     columns = [
-        Column("Method", "name", _name, "routing method, and T, the iterations it was trained with", numeric=False),
+        Column(
+            "Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", numeric=False
+        ),
         Column("Accuracy, %", "mean", _accuracy, "mean test accuracy with its 95 % interval"),
         Column(
             "Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}", "runs that finished, of those planned"

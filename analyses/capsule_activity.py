@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench.analysis import script, wording
 from routebench.analysis.figures import look, new_figure
-from routebench.analysis.means import name_of
 from routebench.analysis.palette import INK, MUTED
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
 from routebench.registry import analyses
@@ -23,7 +21,7 @@ MOST = 8  # methods in the figure
 @analyses.register("capsule-activity")
 @belongs_to("sparsity", place=30)
 def capsule_activity(runs: Runs) -> Analysis | None:
-    """Poses and scores of class capsules for a test image of each class, one seed; figure 1 of Kiefer et al. 2022."""
+    """Poses and scores of class capsules for one test image each of two classes; figure 1 of Kiefer et al. 2022."""
     shown = _shown(runs)
     if not shown:
         return None
@@ -39,7 +37,9 @@ def capsule_activity(runs: Runs) -> Analysis | None:
         figure=figure,
         columns=(
             Column("Method", "name", lambda row: str(row["name"]), numeric=False),
-            Column("Image", "image", lambda row: f"{row['image'] + 1}", "number in the test part"),
+            Column(
+                "Image", "image", lambda row: f"{row['image'] + 1}", "the first test image of the class under Label"
+            ),
             Column("Class", "class", lambda row: str(row["class"])),
             Column("Label", "label", lambda row: str(row["label"]), "the right class"),
             Column("Score", "score", lambda row: f"{row['score']:.3f}", "length, activation or sigmoid"),
@@ -62,8 +62,7 @@ def _shown(runs: Runs) -> dict[str, Mapping[str, NDArray[Any]]]:
         cell = cells.loc[cells["steps"].idxmax()]
         arrays = runs.arrays(str(cell["cell"]))
         if "example_poses" in arrays:
-            steps = pd.NA if not cell["steps"] else int(cell["steps"])
-            kept[name_of({"label": cell["label"], "iterations": steps})] = arrays
+            kept[wording.name_of(str(cell["label"]), cell["steps"])] = arrays
     return dict(list(kept.items())[:MOST])
 
 

@@ -40,7 +40,13 @@ def cost_table(runs: Runs) -> Analysis | None:
 
 def _columns(table: DataFrame) -> tuple[Column, ...]:
     columns = [
-        Column("Method", "label", _name, "routing method; controls have no iterations", numeric=False),
+        Column(
+            "Method",
+            "label",
+            lambda row: wording.marked(row, "label"),
+            "routing method; controls have no iterations",
+            numeric=False,
+        ),
         Column("What", "part", lambda row: part_in_words(str(row["part"])), "what was measured", numeric=False),
         Column("Back end", "backend", lambda row: str(row["backend"]), "which code does the sweeps", numeric=False),
         Column("Batch", "batch", lambda row: f"{row['batch']:,}", "images"),
@@ -55,10 +61,6 @@ def _columns(table: DataFrame) -> tuple[Column, ...]:
     if table["largest_batch"].notna().any():
         columns.append(Column("Largest batch", "largest_batch", _largest, LARGEST))
     return tuple(columns)
-
-
-def _name(row: Row) -> str:
-    return f"{row['label']} (control)" if row["role"] == "control" else str(row["label"])
 
 
 def _extra_time(row: Row) -> str:

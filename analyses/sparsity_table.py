@@ -66,14 +66,12 @@ def _table(runs: Runs) -> DataFrame:
 def _columns() -> tuple[Column, ...]:
     known = {**MEASURES, **DECIDED}
     return (
-        Column("Method", "name", _name, "routing method, and T, the iterations it was trained with", numeric=False),
+        Column(
+            "Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", numeric=False
+        ),
         *(Column(title, key, _shown(key), explained) for key, (title, explained) in known.items()),
         Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
     )
-
-
-def _name(row: Row) -> str:
-    return f"{row['name']} (control)" if row["role"] == "control" else str(row["name"])
 
 
 def _shown(key: str) -> Callable[[Row], str]:

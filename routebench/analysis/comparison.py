@@ -15,6 +15,7 @@ import pandas as pd
 from pandas import DataFrame
 
 from routebench import published, statistics
+from routebench.analysis import wording
 from routebench.analysis.result import Runs
 
 BASELINE = "uniform"
@@ -123,14 +124,10 @@ def entries_of(runs: Runs) -> list[Entry]:
                 accuracies={seed: float(accuracy[cell]) for seed, cell in by_seed.items()},
                 cells=by_seed,
                 planned=len(cells),
-                name=_name(f"{label} ({model})" if networks[label] > 1 else label, steps),
+                name=wording.name_of(f"{label} ({model})" if networks[label] > 1 else label, steps),
             )
         )
     return entries
-
-
-def _name(label: str, iterations: int) -> str:
-    return f"{label} T={iterations}" if iterations else label
 
 
 def _test_samples(runs: Runs, entries: Iterable[Entry]) -> int | None:

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterable, Mapping
 
-import pandas as pd
 from pandas import DataFrame
 
+from routebench.analysis import wording
 from routebench.analysis.result import Runs
 from routebench.statistics import mean_interval
 
@@ -41,21 +41,20 @@ def means_of(
     for values, group in found.groupby(keys, dropna=False, sort=True):
         interval = mean_interval(scale * group.sort_values("seed")["value"].to_numpy(dtype=float))
         row = dict(zip(keys, values, strict=True))
-        row |= {"name": name_of(row), "mean": interval.mean, "low": interval.low, "high": interval.high}
+        row |= {
+            "name": wording.name_of(str(row["label"]), row["iterations"]),
+            "mean": interval.mean,
+            "low": interval.low,
+            "high": interval.high,
+        }
         rows.append(row | {"interval": interval.kind, "n": interval.n})
     return DataFrame(rows)[["name", *keys, "mean", "low", "high", "interval", "n"]]
-
-
-def name_of(row: Mapping[str, object]) -> str:
-    """`dynamic T=3`, or the label alone for a method without iterations."""
-    steps = row["iterations"]
-    return str(row["label"]) if pd.isna(steps) else f"{row['label']} T={int(str(steps))}"  # type: ignore[call-overload]
 
 
 def value_with_interval(mean: float, low: float, high: float, digits: int = 3) -> str:
     """`0.412 ± 0.020`; the mean alone where there is no interval, a dash where there is no mean."""
     if math.isnan(mean):
-        return "–"
+        return wording.NOTHING
     if math.isnan(low) or low == high:
         return f"{mean:.{digits}f}"
     return f"{mean:.{digits}f} ± {(high - low) / 2:.{digits}f}"

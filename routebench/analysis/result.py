@@ -8,6 +8,7 @@ A file in `analyses/` holds one, registered by name:
 
 None says that these runs hold nothing for it. Without `belongs_to` an analysis is asked about every suite. One that
 belongs to a protocol `across=True` gets a tuple of `Runs` instead: one suite, preset and model on several data sets.
+One with `folder=True` gets every part of a results folder at once, of all suites, the newest plan first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +23,8 @@ from pandas import DataFrame
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
 Row = Mapping[Any, Any]  # of a table: column to value
 LAST = 1000
+WHOLE_FOLDER = "whole-folder"
+"""Stands for a part's name in the files of an analysis that reads all parts."""
 
 
 def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the signature is the interface
@@ -126,18 +129,22 @@ def plain_columns(table: DataFrame) -> tuple[Column, ...]:
     )
 
 
-def belongs_to(protocol: str, place: int = LAST, *, across: bool = False) -> Callable[[Analyse], Analyse]:
+def belongs_to(
+    protocol: str, place: int = LAST, *, across: bool = False, folder: bool = False
+) -> Callable[[Analyse], Analyse]:
     """A decorator that says which protocol's results an analysis reads, and where it stands in a report.
 
     Args:
         protocol: its name; empty for every protocol.
         place: smaller comes first.
         across: it reads `tuple[Runs, ...]`, one per data set.
+        folder: it reads `tuple[Runs, ...]`, every part of a results folder; its protocol is then empty.
     """
 
     def mark(analysis: Analyse) -> Analyse:
         analysis.protocol, analysis.place = protocol, place  # type: ignore[attr-defined]  # functions carry attributes
         analysis.across = across  # type: ignore[attr-defined]
+        analysis.folder = folder  # type: ignore[attr-defined]
         return analysis
 
     return mark
@@ -153,9 +160,15 @@ def takes_several(analysis: Callable[..., Any]) -> bool:
     return bool(getattr(analysis, "across", False))
 
 
+def reads_folder(analysis: Callable[..., Any]) -> bool:
+    """Whether an analysis reads all parts of a results folder together."""
+    return bool(getattr(analysis, "folder", False))
+
+
 def reads(analysis: Callable[..., Any], protocol: str) -> bool:
     """Whether an analysis is to be asked about results of a protocol on one data set."""
-    return getattr(analysis, "protocol", "") in ("", protocol) and not takes_several(analysis)
+    together = takes_several(analysis) or reads_folder(analysis)
+    return getattr(analysis, "protocol", "") in ("", protocol) and not together
 
 
 def reads_across(analysis: Callable[..., Any], protocol: str) -> bool:

@@ -1,7 +1,7 @@
 """Runs one analysis from the command line: `python analyses/accuracy_by_iterations.py RESULTS`."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from routebench.analysis.figures import save_svg, to_svg
-from routebench.analysis.result import Analysis, Runs, across_data, takes_several
+from routebench.analysis.result import WHOLE_FOLDER, Analysis, Runs, across_data, reads_folder, takes_several
 from routebench.errors import UserError
 
 
@@ -17,7 +17,7 @@ def run(analysis: Callable[[Any], Analysis | None], name: str) -> None:
     """Prints the table of an analysis for every part of a results folder, and writes its figures.
 
     Args:
-        analysis: the function; of one part, or, where it reads across data sets, of a tuple of them.
+        analysis: the function; of one part, or, where it reads across data sets or a whole folder, of a tuple of them.
         name: that it is registered under; names the files.
 
     Raises:
@@ -35,10 +35,9 @@ def run(analysis: Callable[[Any], Analysis | None], name: str) -> None:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(error.exit_code) from None
     figures = options.figures or options.results / "report-figures"
-    asked: list[tuple[Runs, Any]] = [(part, part) for part in folder.parts]
-    if takes_several(analysis):
-        asked = [(replace(group[0], data="across-data"), group) for group in across_data(folder.parts)]
-    shown = [_show(analysis(given), runs, name, figures) for runs, given in asked]
+    shown = [
+        _show(analysis(given), of, figures / f"{stem}-{name}.svg") for of, stem, given in _asked(analysis, folder.parts)
+    ]
     for warning in folder.warnings:
         click.echo(f"warning: {warning}", err=True)
     if not any(shown):
@@ -46,14 +45,26 @@ def run(analysis: Callable[[Any], Analysis | None], name: str) -> None:
         raise SystemExit(4)
 
 
-def _show(found: Analysis | None, runs: Runs, name: str, figures: Path) -> bool:
+def _asked(analysis: Callable[..., Any], parts: tuple[Runs, ...]) -> Iterator[tuple[str, str, Any]]:
+    """What the analysis is asked about: in words, in the names of files, and what it is given."""
+    if reads_folder(analysis):
+        yield "the whole folder", WHOLE_FOLDER, parts
+        return
+    asked: list[tuple[Runs, Any]] = [(part, part) for part in parts]
+    if takes_several(analysis):
+        asked = [(replace(group[0], data="across-data"), group) for group in across_data(parts)]
+    for runs, given in asked:
+        yield f"{runs.suite}, {runs.preset}, {runs.data}, {runs.model}", runs.name, given
+
+
+def _show(found: Analysis | None, of: str, figure: Path) -> bool:
     if found is None:
         return False
-    click.echo(f"{runs.suite}, {runs.preset}, {runs.data}, {runs.model}: {found.title}\n{found.reading}\n")
+    click.echo(f"{of}: {found.title}\n{found.reading}\n")
     click.echo(found.shown().to_string(index=False))
     for note in found.notes:
         click.echo(f"  {note}")
     if found.figure is not None:
-        click.echo(f"figure: {save_svg(to_svg(found.figure), figures / f'{runs.name}-{name}.svg')}")
+        click.echo(f"figure: {save_svg(to_svg(found.figure), figure)}")
     click.echo()
     return True

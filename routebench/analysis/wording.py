@@ -78,6 +78,16 @@ def listed(names: list[str], most: int = 4) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def name_of(label: str, iterations: Any) -> str:
+    """`dynamic T=3`, or the label alone for a method without iterations: None, 0, or what pandas has for missing."""
+    return label if pd.isna(iterations) or not iterations else f"{label} T={int(iterations)}"
+
+
+def marked(row: Mapping[Any, Any], key: str = "name") -> str:
+    """A row's name, with `(control)` behind that of a control."""
+    return f"{row[key]} (control)" if row["role"] == "control" else str(row[key])
+
+
 def interval_in_words(kind: str) -> str:
     """What the ± beside a mean stands for."""
     words = {OVER_SEEDS: "95 % t interval over seeds", OVER_SAMPLES: "95 % Wilson interval over test images, one seed"}

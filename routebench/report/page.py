@@ -17,7 +17,7 @@ from routebench.analysis.comparison import compare
 from routebench.analysis.figures import variable
 from routebench.analysis.folder import Folder, open_folder
 from routebench.analysis.palette import ON_DARK
-from routebench.analysis.result import Runs, across_data, place_of, reads, reads_across
+from routebench.analysis.result import WHOLE_FOLDER, Runs, across_data, place_of, reads, reads_across, reads_folder
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report.asking import Broken, guarded
@@ -151,6 +151,12 @@ def _together(group: tuple[Runs, ...], beside: Path) -> Together:
     stem = replace(group[0], data="across-data").name
     names = [name for name in _in_order() if reads_across(analyses[name], group[0].protocol)]
     return Together(group, blocks_of(names, group, stem, beside))
+
+
+def folder_blocks(folder: Folder, beside: Path) -> tuple[Block | Broken, ...]:
+    """What all suites of a folder say together; its files are called `whole-folder-...`."""
+    names = [name for name in _in_order() if reads_folder(analyses[name])]
+    return blocks_of(names, folder.parts, WHOLE_FOLDER, beside)
 
 
 def _in_order() -> list[str]:
