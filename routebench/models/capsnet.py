@@ -52,6 +52,15 @@ def capsnet_small(
     return _capsnet(routing, shape, classes, decoder=decoder, channels=32, types=8, kernel=5, stride=2, weight_std=0.3)
 
 
+@models.register("capsnet-small-reconstruction")
+@facts(source="capsnet-small with a decoder a quarter as wide as that of Sabour et al. 2017")
+def capsnet_small_reconstruction(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
+    """`capsnet-small` with a small reconstruction network, 128 - 256 - pixels."""
+    network = capsnet_small(routing, shape, classes)
+    network.decoder = Decoder(classes * 16, shape, hidden=(128, 256))
+    return network
+
+
 @models.register("capsnet-intermediate")
 @facts(source="capsnet with a capsule layer in between, as in Capsule networks as generative models, section 3")
 def capsnet_intermediate(
@@ -101,14 +110,26 @@ def _capsnet(
 
 
 class Decoder(nn.Module):
-    """Three fully connected layers from masked class poses to pixels in [0, 1]: 512 ReLU, 1024 ReLU, sigmoid."""
+    """Three fully connected layers from masked class poses to pixels in [0, 1]: 512 ReLU, 1024 ReLU, sigmoid.
 
-    def __init__(self, width: int, shape: tuple[int, int, int]):
+    Args:
+        width: elements of all class poses together.
+        shape: (channels, height, width) of the images.
+        hidden: units of the first two layers.
+    """
+
+    def __init__(self, width: int, shape: tuple[int, int, int], hidden: tuple[int, int] = (512, 1024)):
         super().__init__()
         self.shape = shape
         pixels = shape[0] * shape[1] * shape[2]
+        first, second = hidden
         self.layers = nn.Sequential(
-            nn.Linear(width, 512), nn.ReLU(), nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, pixels), nn.Sigmoid()
+            nn.Linear(width, first),
+            nn.ReLU(),
+            nn.Linear(first, second),
+            nn.ReLU(),
+            nn.Linear(second, pixels),
+            nn.Sigmoid(),
         )
 
     def forward(self, poses: torch.Tensor) -> torch.Tensor:

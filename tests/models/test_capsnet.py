@@ -28,6 +28,24 @@ def test_decoder_makes_it_8_215_568_parameters(params):
     assert count_parameters(capsnet(**params)) == 8_215_568
 
 
+def test_the_small_decoder_adds_255_120_parameters():
+    small = count_parameters(capsnet("capsnet-small"))
+    decoder = 160 * 128 + 128 + 128 * 256 + 256 + 256 * 784 + 784
+    assert count_parameters(capsnet("capsnet-small-reconstruction")) - small == decoder == 255_120
+
+
+def test_a_decoder_changes_no_class_score():
+    images = torch.rand(2, *SHAPE)
+    scores = []
+    for model in ("capsnet-small", "capsnet-small-reconstruction"):
+        torch.manual_seed(3)
+        network = capsnet(model)
+        with torch.no_grad():
+            scores.append(network(images).scores)
+    assert torch.equal(*scores)
+    assert network.reconstruct(network(images), torch.tensor([0, 1])).shape == (2, *SHAPE)
+
+
 def test_routing_bias_adds_one_number_per_class_and_pose_element():
     network = build("capsnet", shape=SHAPE, classes=10, method="dynamic", method_params={"bias": True})
     assert count_parameters(network) == 6_804_224 + 10 * 16

@@ -1,0 +1,240 @@
+"""Routing x reconstruction: three iterations or none, with a decoder or without (Kiefer et al., appendix A)."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from pandas import DataFrame
+
+from routebench import published, statistics
+from routebench.analysis import script, wording
+from routebench.analysis.comparison import Entry, entries_of
+from routebench.analysis.figures import label_ends, look, new_figure
+from routebench.analysis.palette import MUTED
+from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.registry import analyses
+
+DECODER = "-reconstruction"
+ROUTED, UNROUTED, STEPS = "dynamic", "none", 3
+ALPHA = 0.05
+EFFECTS = ("routing", "reconstruction", "interaction")
+MEANING = {
+    "routing": "routing less none, mean over with and without decoder",
+    "reconstruction": "with decoder less without, mean over routing and none",
+    "interaction": "gain of routing with decoder, less its gain without",
+}
+Cells = Mapping[tuple[bool, bool], Entry]  # (routed, with decoder)
+
+
+@dataclass(frozen=True)
+class Square:
+    """The four conditions of one suite, preset and data set; some of them may have no result."""
+
+    plain: Runs
+    decoded: Runs
+    cells: Cells
+
+    def runs(self, *, decoder: bool) -> Runs:
+        """The part of the network with the decoder, or of that without."""
+        return self.decoded if decoder else self.plain
+
+
+@analyses.register("routing-by-reconstruction")
+@belongs_to("", place=30, folder=True)
+def routing_by_reconstruction(parts: tuple[Runs, ...]) -> Analysis | None:
+    """Test accuracy (%) of the four conditions, paired main effects and interaction (points), and training losses."""
+    squares = [found for plain in parts for decoded in parts if (found := _square(plain, decoded))]
+    if not squares:
+        return None
+    square = min(squares, key=lambda found: found.plain.preset != "full")  # of equal ones, the newest
+    effects = _effects(square.cells)
+    table = _table(square, effects)
+    losses = _losses(square)
+    figure = None
+    if not losses.empty and losses["epoch"].max() > 1:
+        with look():
+            figure, axes = new_figure(5.4, rows=2, sharex=True)
+            for one, decoder in zip(axes, (False, True), strict=True):
+                _draw(one, losses[losses["decoder"] == decoder], square.plain, decoder=decoder)
+            axes[-1].set_xlabel("epoch")
+    reading = _reading(square, effects)
+    return Analysis(
+        title="Routing and reconstruction",
+        reading=reading,
+        table=table,
+        figure=figure,
+        columns=_columns(table),
+        notes=tuple(_notes(square, table, effects)),
+        alternative=f"Training loss per epoch with and without routing, without decoder and with. {reading}",
+    )
+
+
+def _square(plain: Runs, decoded: Runs) -> Square | None:
+    """None unless the two are one suite with a network and the same network with a decoder, and something ran."""
+    same = (plain.suite, plain.preset, plain.data) == (decoded.suite, decoded.preset, decoded.data)
+    if not same or plain.protocol != "accuracy" or decoded.model != f"{plain.model}{DECODER}":
+        return None
+    cells = {}
+    for decoder, runs in ((False, plain), (True, decoded)):
+        for entry in entries_of(runs):
+            if entry.accuracies and (entry.label, entry.iterations) in ((ROUTED, STEPS), (UNROUTED, None)):
+                cells[entry.label == ROUTED, decoder] = entry
+    return Square(plain, decoded, cells) if cells else None
+
+
+def _effects(cells: Cells) -> dict[str, statistics.Difference]:
+    """Paired by seed over the seeds that all four conditions have; empty where one is missing."""
+    if len(cells) < 4:
+        return {}
+    seeds = set.intersection(*(set(entry.accuracies) for entry in cells.values()))
+    found = {}
+    for effect in EFFECTS:
+        ours, theirs = {}, {}
+        for seed in seeds:
+            both, routed, decoded, neither = (
+                cells[key].accuracies[seed] for key in ((True, True), (True, False), (False, True), (False, False))
+            )
+            ours[seed], theirs[seed] = {
+                "routing": ((both + routed) / 2, (decoded + neither) / 2),
+                "reconstruction": ((both + decoded) / 2, (routed + neither) / 2),
+                "interaction": (both - decoded, routed - neither),
+            }[effect]
+        found[effect] = statistics.paired_difference(ours, theirs)
+    return found
+
+
+def _table(square: Square, effects: Mapping[str, statistics.Difference]) -> DataFrame:
+    rows = [_condition(square, routed=routed, decoder=decoder) for decoder in (False, True) for routed in (True, False)]
+    p_values = statistics.holm([found.p_value for found in effects.values()]) if effects else []
+    for (effect, found), p_holm in zip(effects.items(), p_values, strict=True):
+        rows.append(
+            {
+                "kind": "effect",
+                "what": effect,
+                "mean": found.mean,
+                "low": found.low,
+                "high": found.high,
+                "interval": found.kind,
+                "n": found.n,
+                "p": found.p_value,
+                "p_holm": p_holm,
+                "published": math.nan,
+                "published_id": "",
+            }
+        )
+    return DataFrame(rows)
+
+
+def _condition(square: Square, *, routed: bool, decoder: bool) -> dict[str, object]:
+    entry, runs = square.cells.get((routed, decoder)), square.runs(decoder=decoder)
+    values = [entry.accuracies[seed] for seed in sorted(entry.accuracies)] if entry else []
+    found = statistics.accuracy_interval(values, None)
+    label, steps = (ROUTED, STEPS) if routed else (UNROUTED, None)
+    known = published.find(runs.data, runs.model, label, steps)
+    return {
+        "kind": "condition",
+        "what": f"{wording.name_of(label, steps)}, {'with' if decoder else 'without'} decoder",
+        "mean": found.mean,
+        "low": found.low,
+        "high": found.high,
+        "interval": found.kind,
+        "n": found.n,
+        "p": math.nan,
+        "p_holm": math.nan,
+        "published": known.accuracy if known else math.nan,
+        "published_id": known.id if known else "",
+    }
+
+
+def _columns(table: DataFrame) -> tuple[Column, ...]:
+    columns = [
+        Column("Condition or effect", "what", lambda row: str(row["what"]), numeric=False),
+        Column("%, or points", "mean", _value, "test accuracy of a condition; an effect in points, with 95 % interval"),
+        Column("Seeds", "n", lambda row: str(row["n"])),
+        Column("p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), "over the three effects"),
+    ]
+    if table["published"].notna().any():
+        columns.append(Column("Published, %", "published", _published, "Kiefer et al., appendix A"))
+    return tuple(columns)
+
+
+def _value(row: Row) -> str:
+    if row["kind"] == "condition":
+        return wording.mean_with_interval(row["mean"], row["low"], row["high"], row["interval"])
+    return wording.gain_with_interval({"gain": row["mean"], "gain_low": row["low"], "gain_high": row["high"]})
+
+
+def _published(row: Row) -> str:
+    return wording.NOTHING if math.isnan(row["published"]) else f"{row['published']:.2f} ({row['published_id']})"
+
+
+def _reading(square: Square, effects: Mapping[str, statistics.Difference]) -> str:
+    if not effects:
+        return f"Only {len(square.cells)} of the four conditions finished, so that no effect can be given."
+    if any(math.isnan(found.low) for found in effects.values()):
+        told = [f"{name} {wording.signed(found.mean)}" for name, found in effects.items()]
+        return f"With one seed, effects in points are {wording.listed(told)}, and no interval can be given."
+    p_values = statistics.holm([found.p_value for found in effects.values()])
+    told = []
+    for (name, found), p_value in zip(effects.items(), p_values, strict=True):
+        row = {"gain": found.mean, "gain_low": found.low, "gain_high": found.high}
+        shown = "shown" if p_value < ALPHA else "not shown"
+        told.append(f"{name} {wording.gain_with_interval(row)} ({shown})")
+    return f"Effects in points of accuracy with 95 % intervals: {'; '.join(told)}."
+
+
+def _notes(square: Square, table: DataFrame, effects: Mapping[str, statistics.Difference]) -> list[str]:
+    plain = square.plain
+    notes = [
+        f"{plain.suite}, {plain.preset} preset, {plain.data}: {plain.model} and {square.decoded.model}.",
+        "± after a mean: 95 % t interval over seeds.",
+    ]
+    if effects:
+        meaning = "; ".join(f"{name}: {told}" for name, told in MEANING.items())
+        notes.append(
+            f"Effects are paired by seed. {meaning}. Shown: p below 0.05 after Holm's correction over the three."
+        )
+    notes.append(
+        "Training losses with and without decoder have different parts and cannot be compared; bands: all seeds."
+    )
+    known = published.load_published().set_index("id")
+    return notes + [f"{name}: {known.loc[name, 'conditions']}." for name in table["published_id"] if name]
+
+
+def _losses(square: Square) -> DataFrame:
+    """Mean, lowest and highest training loss over seeds, per condition and epoch."""
+    rows = []
+    for (routed, decoder), entry in square.cells.items():
+        results = square.runs(decoder=decoder).results
+        own = results[results["cell"].isin(list(entry.cells.values())) & (results["metric"] == "train_loss")]
+        own = own[own["value"].notna() & own["epoch"].notna()].astype({"epoch": int})
+        found = DataFrame(own.groupby("epoch")["value"].agg(mean="mean", low="min", high="max")).reset_index()
+        rows.append(found.assign(name=entry.name, label=entry.label, routed=routed, decoder=decoder))
+    return pd.concat(rows, ignore_index=True)
+
+
+def _draw(axes: Axes, losses: DataFrame, runs: Runs, *, decoder: bool) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.set_title(f"Training loss (log scale), {'with' if decoder else 'without'} decoder")
+    if losses.empty:
+        return
+    ends, colours = {}, {}
+    for name, line in losses.groupby("name"):
+        colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
+        axes.plot(line["epoch"], line["mean"], color=colour, linestyle="-" if line["routed"].iloc[0] else (0, (5, 2)))
+        axes.fill_between(line["epoch"], line["low"], line["high"], color=colour, alpha=0.15, linewidth=0)
+        ends[str(name)], colours[str(name)] = float(line["mean"].iloc[-1]), colour
+    last = float(losses["epoch"].max())
+    axes.set_xlim(min(0.5, last - 1), last * 1.03)
+    label_ends(axes, last * 1.03, ends, colours, gap=0.11)
+
+
+if __name__ == "__main__":
+    script.run(routing_by_reconstruction, "routing-by-reconstruction")
