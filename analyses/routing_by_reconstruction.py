@@ -108,7 +108,7 @@ def _effects(cells: Cells) -> dict[str, statistics.Difference]:
 
 def _table(square: Square, effects: Mapping[str, statistics.Difference]) -> DataFrame:
     rows = [_condition(square, routed=routed, decoder=decoder) for decoder in (False, True) for routed in (True, False)]
-    p_values = statistics.holm([found.p_value for found in effects.values()]) if effects else []
+    p_values = statistics.holm([found.p_value for found in effects.values()])
     for (effect, found), p_holm in zip(effects.items(), p_values, strict=True):
         rows.append(
             {

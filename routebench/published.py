@@ -4,8 +4,17 @@ Columns of `published.csv`: `id`; `source`, `citation`, `where` (table, figure o
 `printed_method` as printed, `data`, `method` and `model` as routebench calls the same thing, empty where it has none;
 `variant`; `printed_iterations` and, where it is one number, `iterations`; `metric`, `unit`, `value`, `uncertainty`,
 `uncertainty_kind`; `params` (parameters, as printed); `conditions` (how the number was made, and what to beware of).
+
+How routebench measures the same thing, empty where it does not: `settings` (hyperparameters of the method that differ
+from the defaults, as in a label's brackets); `relation` (`at least`, `at most` or `about`; empty for the value itself);
+`rival` (the row that the paper compares it with); `any_network` (`yes` where the row is the plain form of its method:
+the comparison with its rival can be made on other networks too); `suite`, `preset` (that train and measure as
+the paper did); `cell_data` (the data set of their cells, where it is not `data`); `measured` (their metric); `at`
+(columns of results and the value that they must have, `split=test;angle=45`).
+`rounding` is added when read: half a unit of the last printed digit.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +25,8 @@ from pandas import DataFrame
 COLUMNS = (
     *("id", "source", "citation", "where", "dataset", "data", "printed_method", "method", "model", "variant"),
     *("printed_iterations", "iterations", "metric", "unit", "value", "uncertainty", "uncertainty_kind"),
-    *("params", "conditions"),
+    *("params", "conditions", "settings", "relation", "rival", "any_network", "suite", "preset", "cell_data"),
+    *("measured", "at", "rounding"),
 )
 
 
@@ -41,7 +51,13 @@ class Published:
 def _table() -> DataFrame:
     texts = pd.read_csv(Path(__file__).with_name("published.csv"), dtype=str, keep_default_na=False)
     numbers = {name: pd.to_numeric(texts[name]) for name in ("value", "uncertainty")}
-    return texts.assign(**numbers, iterations=pd.to_numeric(texts["iterations"]).astype("Int64"))
+    rounding = texts["value"].map(_half_a_unit)
+    return texts.assign(**numbers, iterations=pd.to_numeric(texts["iterations"]).astype("Int64"), rounding=rounding)
+
+
+def _half_a_unit(printed: str) -> float:
+    """`0.005` for `0.97`, `0.5` for `20`."""
+    return 0.5 * 10.0 ** -len(printed.partition(".")[2])
 
 
 def load_published() -> DataFrame:
@@ -62,6 +78,24 @@ def find(data: str, model: str, method: str, iterations: int | None) -> Publishe
     row = rows.iloc[0]
     accuracy = 100 - row["value"] if row["metric"] == "test error" else row["value"]
     return Published(row["id"], float(accuracy), f"{row['source']}, {row['where']}", row["conditions"])
+
+
+def agrees(count: int, printed: str) -> bool | None:
+    """Whether a number of parameters is the printed one, to its printed digits; None where none is printed.
+
+    Args:
+        count: counted.
+        printed: such as `310K`, `7.99M`, `<30000`.
+    """
+    found = re.fullmatch(r"([<>]?)([\d.]+)([KM]?)", printed)
+    if found is None:
+        return None
+    sign, digits, unit = found.groups()
+    scale = {"": 1, "K": 1_000, "M": 1_000_000}[unit]
+    number = float(digits) * scale
+    if sign:
+        return count < number if sign == "<" else count > number
+    return abs(count - number) <= _half_a_unit(digits) * scale
 
 
 def same_task(data: str, method: str) -> DataFrame:

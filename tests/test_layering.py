@@ -34,7 +34,7 @@ ARROWS = {
     "catalogue": "data models routing",  # facts about what is registered
     "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe routing training",
     "published": "",
-    "analysis": "engine published statistics",
+    "analysis": "catalogue engine published statistics",
     "analyses": "analysis published statistics",
     "report": "analysis atomic statistics",
     "comparing": "analysis engine statistics",

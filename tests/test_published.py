@@ -1,6 +1,7 @@
 import pytest
 
 from routebench import published
+from routebench.registry import suite_files
 
 
 def test_every_published_number_is_there_once_with_its_source() -> None:
@@ -65,3 +66,22 @@ def test_the_table_cannot_be_changed_by_its_reader() -> None:
     mine = published.load_published()
     mine["value"] = 0.0
     assert (published.load_published()["value"] != 0).any()
+
+
+def test_how_routebench_measures_a_row_names_what_exists() -> None:
+    table = published.load_published()
+    assert set(table["relation"]) <= {"", "at least", "at most", "about"}
+    assert set(table.loc[table["rival"] != "", "rival"]) <= set(table["id"])
+    assert ((table["suite"] == "") == (table["preset"] == "")).all()
+    assert (table.loc[table["at"] != "", "measured"] != "").all()
+    assert set(table.loc[table["suite"] != "", "suite"]) <= set(suite_files())
+    for row in table[table["rival"] != ""].to_dict("records"):
+        rival = table[table["id"] == row["rival"]].iloc[0]
+        assert (row["metric"], row["data"]) == (rival["metric"], rival["data"]), row["id"]
+
+
+def test_rounding_is_half_a_unit_of_the_last_printed_digit() -> None:
+    table = published.load_published().set_index("id")
+    assert table.loc["KIE-001", "rounding"] == pytest.approx(0.005)
+    assert table.loc["HIN-001", "rounding"] == pytest.approx(0.05)
+    assert table.loc["HIN-020", "rounding"] == pytest.approx(0.5)

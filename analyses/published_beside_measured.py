@@ -1,0 +1,185 @@
+"""Every published number beside what was measured of it: reproduced, partly, not, undecided or not run."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+
+from matplotlib.axes import Axes
+from pandas import DataFrame
+
+from routebench.analysis import beside, script, wording
+from routebench.analysis.beside import NO_MEASURE, NOT, NOT_RUN, PARTLY, REPRODUCED, UNDECIDED, VERDICTS
+from routebench.analysis.figures import look, new_figure
+from routebench.analysis.palette import HUES, INK, MUTED
+from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.registry import analyses
+
+MARKS = {REPRODUCED: "o", PARTLY: "D", NOT: "X", UNDECIDED: "s"}
+COLOURS = {REPRODUCED: HUES[2], PARTLY: HUES[0], NOT: HUES[1], UNDECIDED: MUTED}
+AS_PERCENT: dict[str, Callable[[float], float]] = {
+    "test error": lambda value: 100 - value,
+    "linear-probe accuracy": lambda value: 100 * value,
+}
+PERCENTAGES = ("test accuracy", "test accuracy (all digits correct)", "accuracy after attack", *AS_PERCENT)
+RULES = (
+    (
+        "Reproduced: same data set, network, method, settings, T, and a suite and preset that train as the paper did, "
+        "and the published value lies within our 95 % interval over seeds, widened by half a unit of its last printed "
+        "digit and by a published standard deviation. It means compatible, not equal: few seeds make wide intervals. "
+        "Not: the same, and outside."
+    ),
+    (
+        "Partly: the same data set, method, settings and T, but another preset, suite or network, where the comparison "
+        "with the row's rival in the paper comes out the same way (paired by seed, p below 0.05). Undecided: measured, "
+        "but one seed has no interval, or the comparison is not shown or comes out the other way."
+    ),
+    "Rows are matched by identifiers, never by resemblance; routebench/published.csv has the conditions of each.",
+)
+
+
+@analyses.register("published-beside-measured")
+@belongs_to("", place=10, folder=True)
+def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
+    """One row per published number, with our mean and 95 % interval in its own unit, the gap and a verdict."""
+    if not any(runs.results["value"].notna().any() for runs in parts):
+        return None
+    table = beside.beside(parts)
+    reading = _reading(table)
+    points = _points(table)
+    figure = None
+    if not points.empty:
+        with look():
+            figure, (axes,) = new_figure(4.6)
+            _draw(axes, points)
+    return Analysis(
+        title="Published beside measured",
+        reading=reading,
+        table=table,
+        figure=figure,
+        columns=_columns(),
+        notes=(*RULES, *_notes(table)),
+        alternative=f"Measured against published accuracy, with intervals and the line of equality. {reading}",
+    )
+
+
+def _columns() -> tuple[Column, ...]:
+    return (
+        Column("Row", "id", lambda row: str(row["id"]), "in routebench/published.csv", numeric=False),
+        Column("Paper", "source", lambda row: f"{row['source']}, {row['where']}", numeric=False),
+        Column("Task", "dataset", lambda row: str(row["dataset"]), numeric=False),
+        Column("Method", "method", _method, "as routebench calls it, or as printed", numeric=False),
+        Column("What", "metric", lambda row: str(row["metric"]), numeric=False),
+        Column("Published", "value", _published),
+        Column("Measured", "measured", _measured, "mean over seeds with its 95 % interval, in the published unit"),
+        Column("Gap", "gap", lambda row: wording.signed(row["gap"], _digits(row)), "measured less published"),
+        Column("Verdict", "verdict", lambda row: str(row["verdict"]), "see the notes", numeric=False),
+        Column("Why", "reason", lambda row: str(row["reason"]), numeric=False),
+        Column(
+            "Parameters", "printed_parameters", _parameters, "printed; counted here; whether they agree", extra=True
+        ),
+    )
+
+
+def _method(row: Row) -> str:
+    return wording.name_of(str(row["method"] or row["printed_method"] or wording.NOTHING), row["iterations"])
+
+
+def _digits(row: Row) -> int:
+    return 3 if row["unit"] == "fraction" else 2
+
+
+def _published(row: Row) -> str:
+    sign = {"at least": "≥ ", "at most": "≤ ", "about": "≈ "}.get(row["relation"], "")
+    spread = "" if math.isnan(row["uncertainty"]) else f" ± {row['uncertainty']:g}"
+    return f"{sign}{row['value']:g}{spread}{_unit(row)}"
+
+
+def _unit(row: Row) -> str:
+    return {"%": " %", "percentage points": " points", "x": " ×"}.get(row["unit"], "")
+
+
+def _measured(row: Row) -> str:
+    digits = _digits(row)
+    if math.isnan(row["measured"]):
+        return wording.NOTHING
+    text = f"{row['measured']:.{digits}f}"
+    known = not math.isnan(row["low"])
+    return f"{text} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]" if known else text
+
+
+def _parameters(row: Row) -> str:
+    if not row["printed_parameters"]:
+        return wording.NOTHING
+    if math.isnan(row["counted_parameters"]):
+        return f"{row['printed_parameters']}; not counted"
+    agree = {"yes": "agree", "no": "differ"}.get(row["parameters_agree"], "cannot be compared")
+    return f"{row['printed_parameters']}; {wording.count(row['counted_parameters'])}: {agree}"
+
+
+def _reading(table: DataFrame) -> str:
+    counts = Counter(table["verdict"])
+    run = len(table) - counts[NOT_RUN]
+    subset = int(table["reason"].str.endswith("another task").sum())
+    beyond = f" ({subset} of these on a part of the data only)" if subset else ""
+    if not run:
+        return f"None of {len(table)} published numbers was measured under comparable conditions here{beyond}."
+    told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != NOT_RUN]
+    papers = [_paper(str(source), own) for source, own in table.groupby("source", sort=False)]
+    by_paper = f"; by paper, {'; '.join(filter(None, papers))}" if len(table) > run else ""
+    rest = f"{counts[NOT_RUN]} were not run{beyond}"
+    return f"Of {len(table)} published numbers, {run} were measured: {wording.listed(told)}; {rest}{by_paper}."
+
+
+def _paper(source: str, rows: DataFrame) -> str:
+    counts = Counter(rows["verdict"])
+    told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != NOT_RUN]
+    return f"{source} {wording.listed(told)} of {len(rows)}" if told else ""
+
+
+def _notes(table: DataFrame) -> list[str]:
+    notes = [
+        f"{wording.plural(count, 'row')} not run: {reason}."
+        for reason, count in Counter(table.loc[table["verdict"] == NOT_RUN, "reason"]).most_common()
+        if reason != NO_MEASURE
+    ]
+    checked = table[table["parameters_agree"] != ""]
+    if len(checked):
+        agree = int((checked["parameters_agree"] == "yes").sum())
+        notes.append(
+            f"Of {wording.plural(len(checked), 'printed parameter count')} that could be checked, {agree} agree."
+        )
+    unmeasured = int((table["reason"] == NO_MEASURE).sum())
+    if unmeasured:
+        notes.append(
+            f"{wording.plural(unmeasured, 'row')} are of a kind that no suite measures yet, or derived from others."
+        )
+    return notes
+
+
+def _points(table: DataFrame) -> DataFrame:
+    """The measured percentages, errors turned into accuracies, fractions into percentages."""
+    own = table[table["measured"].notna() & table["metric"].isin(PERCENTAGES)].copy()
+    for place, row in own.to_dict("index").items():
+        turned = AS_PERCENT.get(str(row["metric"]), float)
+        values = [turned(row[key]) for key in ("value", "measured", "low", "high")]
+        own.loc[place, ["value", "measured", "low", "high"]] = values
+    return own
+
+
+def _draw(axes: Axes, points: DataFrame) -> None:
+    seen = [value for key in ("value", "measured", "low", "high") for value in points[key] if not math.isnan(value)]
+    margin = max(0.08 * (max(seen) - min(seen)), 0.2)
+    low, high = min(seen) - margin, max(seen) + margin
+    axes.plot([low, high], [low, high], color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    for verdict, own in points.groupby("verdict"):
+        colour, mark = COLOURS[str(verdict)], MARKS[str(verdict)]
+        axes.vlines(own["value"], own["low"], own["high"], color=colour, linewidth=1.6, alpha=0.7)
+        axes.plot(own["value"], own["measured"], mark, color=colour, markersize=7, label=f"{verdict} ({len(own)})")
+    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+    axes.set(xlabel="published accuracy, %", ylabel="measured accuracy, %")
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
+    axes.set_title("Published and measured")
+
+
+if __name__ == "__main__":
+    script.run(published_beside_measured, "published-beside-measured")

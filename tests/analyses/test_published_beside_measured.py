@@ -1,0 +1,183 @@
+"""Published numbers beside planted measurements."""
+
+from dataclasses import replace
+
+import pytest
+
+from routebench import published, statistics
+from routebench.analysis.beside import NOT, NOT_RUN, PARTLY, REPRODUCED, UNDECIDED, answers, beside
+from routebench.analysis.figures import to_svg
+from routebench.registry import analyses
+from tests.analysis.made_up_runs import made_up_records, made_up_runs
+
+find = analyses["published-beside-measured"]
+
+
+def part(accuracies, seeds=5, spread=0.05, suite="reconstruction", preset="full", data="mnist", model="capsnet"):
+    """Runs of `dynamic` with T=3 and of `none` with these accuracies."""
+    methods = {
+        "dynamic": ([3], "method", model, [accuracies[0]]),
+        "none": ([None], "control", model, [accuracies[1]]),
+    }
+    records = made_up_records(seeds=seeds, spread=spread, failures=False, methods=methods, preset=f"{model}{data}")
+    return replace(made_up_runs(records), suite=suite, preset=preset, data=data, model=model)
+
+
+def verdicts(*parts):
+    return beside(parts).set_index("id")["verdict"]
+
+
+def test_a_planted_row_is_reproduced_and_another_is_not():
+    runs = part((99.3, 98.1))  # printed: 99.32 (KIE-003) and 99.29 (KIE-004)
+    table = beside((runs,)).set_index("id")
+    assert table.loc["KIE-003", "verdict"] == REPRODUCED
+    assert table.loc["KIE-004", "verdict"] == NOT
+    values = runs.results.query("metric == 'accuracy' and label == 'none'").sort_values("seed")["value"]
+    interval = statistics.mean_interval(values.to_numpy(dtype=float))
+    found = table.loc["KIE-004"]
+    assert [found["measured"], found["low"], found["high"]] == pytest.approx(
+        [interval.mean, interval.low, interval.high]
+    )
+    assert found["gap"] == pytest.approx(interval.mean - 99.29)
+    assert (table.drop(index=["KIE-003", "KIE-004"])["verdict"] == NOT_RUN).all()
+
+
+def test_every_row_is_there_in_the_order_of_the_table():
+    assert list(beside((part((99, 99)),))["id"]) == list(published.load_published()["id"])
+
+
+def test_another_preset_or_suite_can_only_show_the_direction():
+    same, other = {"suite": "accuracy"}, {"preset": "quick"}
+    for elsewhere in (same, other):
+        assert verdicts(part((99.3, 98.1), spread=0.2, **elsewhere))["KIE-003"] == PARTLY  # printed: 99.32 above 99.29
+        assert verdicts(part((98.1, 99.3), spread=0.2, **elsewhere))["KIE-003"] == UNDECIDED
+        assert verdicts(part((98.7, 98.7), spread=0.5, **elsewhere))["KIE-003"] == UNDECIDED
+
+
+def test_another_network_answers_no_row_that_names_its_own():
+    assert set(verdicts(part((99.3, 99.3), model="capsnet-small"))) == {NOT_RUN}
+
+
+def test_a_plain_row_can_be_looked_at_on_another_network():
+    methods = {
+        "dynamic": ([1, 2], "method", "capsnet-small", [84.0, 83.0]),
+        "inverted-attention": ([1, 2], "method", "capsnet-small", [85.0, 86.0]),
+    }
+    runs = made_up_runs(made_up_records(seeds=4, spread=0.1, failures=False, methods=methods))
+    table = beside((replace(runs, suite="accuracy", data="cifar10"),)).set_index("id")
+    assert table.loc["TSA-018", "verdict"] == PARTLY  # dynamic T=2 below the full method
+    assert table.loc["TSA-048", "verdict"] == PARTLY
+    assert table.loc["TSA-036", "verdict"] == NOT_RUN  # ablation B is not what ran
+    assert "comes out the same way" in table.loc["TSA-018", "reason"]
+
+
+def test_the_paper_s_own_conditions_come_before_others():
+    first, second = part((97.0, 97.0), suite="accuracy"), part((99.3, 99.3))
+    row = next(row for row in published.load_published().to_dict("records") if row["id"] == "KIE-003")
+    assert [answer.same for answer in answers(row, (first, second))] == [True, False]
+    assert verdicts(first, second)["KIE-003"] == REPRODUCED
+
+
+def test_one_seed_gives_no_verdict():
+    table = beside((part((99.3, 99.3), seeds=1),)).set_index("id")
+    assert table.loc["KIE-003", "verdict"] == UNDECIDED
+    assert table.loc["KIE-003", "reason"] == "1 seed: no interval over seeds"
+    assert find((part((99.3, 99.3), seeds=1),)).figure is not None
+
+
+def test_part_of_the_data_is_another_task_and_is_counted():
+    runs = part((99.3, 99.3), suite="accuracy", preset="quick", data="mnist5k", model="capsnet-small")
+    table = beside((runs,)).set_index("id")
+    for row in ("KIE-001", "KIE-003"):
+        assert table.loc[row, "verdict"] == NOT_RUN
+        assert table.loc[row, "reason"] == "measured on mnist5k by the quick preset: another task"
+    assert find((runs,)).reading == (
+        "None of 124 published numbers was measured under comparable conditions here "
+        "(4 of these on a part of the data only)."
+    )
+    assert find((runs,)).figure is None
+
+
+def test_the_sentence_counts_verdicts_by_paper():
+    assert find((part((99.3, 98.1)),)).reading == (
+        "Of 124 published numbers, 2 were measured: 1 reproduced and 1 not; 122 were not run; "
+        "by paper, Kiefer 1 reproduced and 1 not of 6."
+    )
+
+
+def test_errors_and_fractions_are_measured_in_the_papers_unit():
+    methods = {"em": ([3], "method", "capsnet-small", [97.5])}
+    runs = made_up_runs(made_up_records(seeds=3, failures=False, methods=methods))
+    table = beside((replace(runs, data="smallnorb"),)).set_index("id")
+    values = runs.results.query("metric == 'accuracy' and test_iterations == 3")["value"]
+    assert table.loc["HIN-003", "measured"] == pytest.approx(100 - values.mean())
+    figure = find((replace(runs, data="smallnorb"),)).figure
+    assert "<svg" in to_svg(figure)
+
+
+def test_a_probe_is_matched_by_its_coordinates(monkeypatch):
+    runs = part((99.0, 99.0), data="mnist", model="vae")
+    rows = []
+    for seed in range(3):
+        for angle, value in ((45, 69.4 + 0.2 * seed), (90, 30.0)):
+            where = {"kind": "maximal", "angle": angle, "feature": "both", "train_angle": 0}
+            rows.append({"cell": f"c{seed}", "metric": "probe_accuracy", "split": "test", "value": value, **where})
+    results = runs.results.head(0).reindex(columns=[*runs.results.columns, "kind", "angle", "feature", "train_angle"])
+    import pandas as pd
+
+    found = pd.concat([results, pd.DataFrame(rows)]).assign(unit="%")
+    found = found.astype({"iterations": "Int64", "test_iterations": "Int64"})
+    planned = pd.DataFrame(
+        [{"cell": f"c{seed}", "label": "vae", "status": "ok", "model": "vae", "seed": seed} for seed in range(3)]
+    ).assign(iterations=pd.array([None] * 3, dtype="Int64"))
+    table = beside((replace(runs, results=found, planned=planned),)).set_index("id")
+    assert table.loc["SMI-014", "measured"] == pytest.approx(0.696)
+    assert table.loc["SMI-014", "verdict"] == UNDECIDED  # its rival was not measured
+    assert table.loc["SMI-015", "measured"] == pytest.approx(0.30)
+    assert table.loc["SMI-018", "verdict"] == NOT_RUN
+
+
+def test_parameters_are_compared_to_the_printed_digits():
+    assert published.agrees(7_992_576, "7.99M") is True
+    assert published.agrees(317_056, "310K") is False
+    assert published.agrees(12_345, "<30000") is True
+    assert published.agrees(102_544, ">100000") is True
+    assert published.agrees(10, "") is None
+
+
+def test_printed_parameters_are_checked_where_the_network_ran(monkeypatch):
+    table = published.load_published()
+    table.loc[table["id"] == "KIE-003", "params"] = "231K"
+    table.loc[table["id"] == "KIE-004", "params"] = "6.8M"
+    monkeypatch.setattr(published, "load_published", lambda: table)
+    found = beside((part((99.3, 99.3)),)).set_index("id")  # 231,456 each
+    assert found.loc["KIE-003", "parameters_agree"] == "yes"
+    assert found.loc["KIE-004", "parameters_agree"] == "no"
+    unmeasured = beside(()).set_index("id")  # the registered network, on the task that it was counted for
+    assert unmeasured.loc["KIE-003", "counted_parameters"] == 6_804_224
+    assert unmeasured.loc["KIE-004", "parameters_agree"] == "yes"
+
+
+def test_a_bound_is_met_or_missed(monkeypatch):
+    table = published.load_published()
+    table.loc[table["id"] == "KIE-003", ["value", "relation"]] = [99.0, "at least"]
+    table.loc[table["id"] == "KIE-004", ["value", "relation"]] = [99.0, "at most"]
+    monkeypatch.setattr(published, "load_published", lambda: table)
+    assert list(verdicts(part((99.5, 99.5)))[["KIE-003", "KIE-004"]]) == [REPRODUCED, NOT]
+    assert list(verdicts(part((99.0, 99.0), spread=0.3))[["KIE-003", "KIE-004"]]) == [UNDECIDED, UNDECIDED]
+
+
+def test_nothing_measured_gives_nothing():
+    runs = part((99.3, 99.3))
+    assert find((replace(runs, results=runs.results.head(0)),)) is None
+    assert find(()) is None
+
+
+def test_nothing_is_changed_and_nothing_is_random():
+    runs = part((99.3, 98.1))
+    results = runs.results.copy()
+    one, two = find((runs,)), find((runs,))
+    assert to_svg(one.figure) == to_svg(two.figure)
+    assert one.shown().equals(two.shown())
+    assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
+    assert runs.results.equals(results)
