@@ -76,6 +76,8 @@ def _accuracy_column(data: str) -> Column:
 
 def _reading(table: DataFrame, ranking: Ranking) -> str:
     first = f"{table['name'].iloc[0]} has the best mean rank over {ranking.data_sets} data sets"
+    if ranking.data_sets == 2:
+        return f"{first}, but two data sets cannot show that methods differ."
     if not ranking.p_value < ALPHA:
         p_value = wording.probability(ranking.p_value)
         return f"{first}, but that the methods differ at all is not shown (Friedman, p {_equals(p_value)})."
@@ -92,9 +94,19 @@ def _equals(text: str) -> str:
 def _notes(ranking: Ranking, critical: float, methods: int, left_out: list[str]) -> list[str]:
     sets, p_value = ranking.data_sets, _equals(wording.probability(ranking.p_value))
     statistic = "" if math.isinf(ranking.statistic) else f"F = {ranking.statistic:.2f}, "
-    notes = [
+    notes = []
+    if sets == 2:
+        notes.append(
+            "Two data sets cannot show anything: of two equal methods, one is ahead on both in half of all cases. "
+            "The ranks describe these two data sets only."
+        )
+    notes += [
         f"Friedman's test in Iman and Davenport's form: {statistic}p {p_value}. Each data set counts once.",
         f"Bars join methods less than Nemenyi's critical difference apart: {critical:.2f} ranks at 5 %.",
+        (
+            "Nemenyi's verdict on two methods depends on which others are ranked with them (Benavoli et al. 2016): "
+            "where it and the p of Wilcoxon's test in the table disagree, go by the latter. Diagram: Demsar 2006."
+        ),
     ]
     pairs, smallest = methods * (methods - 1) // 2, smallest_sign_flip_p(sets)
     if smallest * pairs >= ALPHA:

@@ -23,6 +23,7 @@ from routebench.registry import analyses
 from routebench.report import write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
+from tests.statistics.test_across_data import DEMSAR
 
 FEW = {name: METHODS[name] for name in ("dynamic", "em", "uniform", "cnn")}
 
@@ -141,3 +142,30 @@ def test_a_page_of_two_data_sets_has_a_part_for_both_and_of_one_has_none(tmp_pat
     assert 'id="together-1-accuracy-across-data"' in text
     assert 'href="#together-1"' in text
     assert (tmp_path / "report-figures" / "accuracy-quick-across-data-capsnet-small-accuracy-across-data.svg").exists()
+
+
+def test_two_data_sets_are_said_to_show_nothing() -> None:
+    analysis = analyses["accuracy-across-data"]((on("a", seeds=2), on("b", seeds=2)))
+    assert analysis.reading.endswith("over 2 data sets, but two data sets cannot show that methods differ.")
+    assert analysis.notes[0].startswith("Two data sets cannot show anything")
+    three = analyses["accuracy-across-data"](tuple(on(data, seeds=2) for data in "abc"))
+    assert "cannot show" not in three.reading + "".join(three.notes)
+
+
+def test_the_diagram_of_demsars_example_is_his() -> None:
+    """JMLR 7, 2006, table 6 and figure 1a: AUC of four classifiers on 14 data sets."""
+    names, parts = ("C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"), []
+    for number, scores in enumerate(DEMSAR):
+        known = dict(zip(names, scores, strict=True))
+        methods = {name: ([None], "method", "capsnet-small", [100 * score]) for name, score in known.items()}
+        records = made_up_records(seeds=1, spread=0, failures=False, methods=methods)
+        for record in records:  # to more digits than 1,000 test images give
+            for metric in record["metrics"]:
+                if metric["metric"] == "accuracy":
+                    metric["value"] = 100 * known[record["label"]]
+        parts.append(replace(made_up_runs(records), data=f"set-{number:02d}"))
+    analysis = analyses["accuracy-across-data"](tuple(parts))
+    ranks = analysis.table.set_index("name")["rank"]
+    assert dict(ranks.round(3)) == {"C4.5+m+cf": 1.964, "C4.5+m": 2.0, "C4.5+cf": 2.893, "C4.5": 3.143}
+    assert any("critical difference apart: 1.25 ranks" in note for note in analysis.notes)
+    assert ">critical difference 1.25</text>" in to_svg(analysis.figure)

@@ -1,0 +1,132 @@
+"""Accuracy against cost, with planted fronts and a planted point behind them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from routebench.analysis.figures import to_svg
+from routebench.registry import analyses
+from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
+
+find = analyses["pareto"]
+# T=1 is cheapest; em T=1 costs as much and is far worse; none costs more than dynamic T=2 and is worse by little
+PLANTED = {
+    "dynamic": ([1, 2], "method", "capsnet-small", [95.0, 97.0]),
+    "em": ([1], "method", "capsnet-small", [91.0]),
+    "none": ([None], "control", "capsnet-small", [96.95]),
+}
+SECONDS = {("dynamic", 1): 10.0, ("dynamic", 2): 20.0, ("em", 1): 10.5, ("none", 0): 25.0}
+
+
+def accuracy_runs(seeds=5, spread=0.2, methods=PLANTED, **options):
+    records = made_up_records(seeds=seeds, spread=spread, failures=False, methods=methods, **options)
+    for record in records:
+        steps = record["identity"]["iterations"] or 0
+        for metric in record["metrics"]:
+            if metric["metric"] == "fit_seconds" and (record["label"], steps) in SECONDS:
+                metric["value"] = SECONDS[record["label"], steps] + 0.1 * record["identity"]["seed"]
+    return made_up_runs(records)
+
+
+def cost_runs(milliseconds, model="capsnet-small"):
+    """Two back ends, of which `slow` takes twice as long, two batches and two repeats."""
+    rows, planned = [], []
+    for (label, steps), time in milliseconds.items():
+        cell = {"cell": f"{label}{steps}", "label": label, "iterations": steps or None, "seed": 0, "role": "method"}
+        planned.append({**cell, "status": "ok", "model": model})
+        for backend, factor in (("fast", 1), ("slow", 2)):
+            for batch in (32, 128):
+                for repeat in (0, 1):
+                    where = {"part": "network", "backend": backend, "batch": batch, "repeat": repeat}
+                    value = time * factor * batch / 128
+                    rows += [
+                        {**cell, **where, "metric": "training_time", "value": value},
+                        {**cell, **where, "metric": "inference_time", "value": value / 4},
+                        {**cell, **where, "part": "layers", "metric": "training_time", "value": 0.1},
+                    ]
+    numbers = {"iterations": "Int64"}
+    names = {"suite": "cost", "protocol": "cost", "model": model}
+    return replace(
+        made_up_runs(seeds=1), **names, results=pd.DataFrame(rows).astype(numbers),
+        planned=pd.DataFrame(planned).astype(numbers),
+    )  # fmt: skip
+
+
+def table_of(*parts):
+    return find(parts).table.set_index("name")
+
+
+def test_a_planted_point_behind_the_front_is_dominated_and_by_whom():
+    table = table_of(accuracy_runs())
+    assert table.loc["em T=1", "verdict"] == "dominated"
+    assert table.loc["em T=1", "by"] == "dynamic T=1"
+    assert set(table.index[table["verdict"] == "front"]) == {"dynamic T=1", "dynamic T=2"}
+
+
+def test_a_difference_within_noise_dominates_nothing():
+    table = table_of(accuracy_runs(spread=0.6))
+    assert table.loc["none", "mean"] < table.loc["dynamic T=2", "mean"]
+    assert table.loc["none", "cost"] > table.loc["dynamic T=2", "cost"]
+    assert table.loc["none", "verdict"] == "not told apart"
+    assert table.loc["none", "by"] == ""
+
+
+def test_without_the_cost_suite_cost_is_seconds_of_fits_and_says_what_is_wrong_with_it():
+    analysis = find((accuracy_runs(),))
+    table = analysis.table.set_index("name")
+    assert table.loc["dynamic T=2", "cost"] == pytest.approx(20 + 0.1 * np.mean(range(5)))
+    assert table.loc["dynamic T=2", "cost_low"] < 20.2 < table.loc["dynamic T=2", "cost_high"]
+    assert set(table["unit"]) == {"fit, s"}
+    assert any("wall clock" in note for note in analysis.notes)
+
+
+def test_with_the_cost_suite_cost_is_the_fastest_step_of_the_network_at_the_largest_batch():
+    costs = {("dynamic", 1): 8.0, ("dynamic", 2): 12.0, ("em", 1): 6.0}
+    analysis = find((accuracy_runs(), cost_runs(costs)))
+    table = analysis.table.set_index("name")
+    assert table.loc["dynamic T=1", "cost"] == pytest.approx(8)
+    assert table.loc["dynamic T=2", "inference"] == pytest.approx(3)
+    assert set(table["unit"]) == {"training step, ms"}
+    assert table.loc["em T=1", "verdict"] == "front"  # now the cheapest
+    assert "none" not in table.index
+    assert any(note == "No cost, hence not here: none." for note in analysis.notes)
+
+
+def test_costs_of_another_network_are_not_taken():
+    costs = {("dynamic", 1): 8.0, ("dynamic", 2): 12.0, ("em", 1): 6.0}
+    assert set(table_of(accuracy_runs(), cost_runs(costs, model="capsnet"))["unit"]) == {"fit, s"}
+
+
+def test_settings_borrow_the_cost_of_their_method_and_say_so():
+    methods = {**PLANTED, "em[competition=positions]": ([1], "method", "capsnet-small", [92.0])}
+    costs = {("dynamic", 1): 8.0, ("dynamic", 2): 12.0, ("em", 1): 6.0}
+    analysis = find((accuracy_runs(methods=methods), cost_runs(costs)))
+    table = analysis.table.set_index("name")
+    assert table.loc["em[competition=positions] T=1", "cost"] == pytest.approx(6)
+    assert any(note.startswith("Cost of em[competition=positions]: that of") for note in analysis.notes)
+
+
+def test_several_comparisons_each_have_a_front_and_a_panel():
+    one, two = accuracy_runs(), replace(accuracy_runs(), data="other")
+    analysis = find((one, two, replace(one, protocol="sparsity", suite="sparsity")))
+    assert len(analysis.figure.axes) == 2
+    assert set(analysis.table["data"]) == {"mnist5k", "other"}
+    assert "accuracy, quick, other, capsnet-small:" in analysis.reading
+
+
+@pytest.mark.parametrize("options", [{"seeds": 1}, {"spread": 0.0}, {"methods": METHODS, "seeds": 2}])
+def test_holes_are_no_error_and_nothing_is_random(options):
+    one, two = find((accuracy_runs(**options),)), find((accuracy_runs(**options),))
+    assert one.shown().equals(two.shown())
+    assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
+    assert to_svg(one.figure) == to_svg(two.figure)
+    assert one.reading in one.alternative
+
+
+def test_fewer_than_two_results_give_nothing():
+    assert find(()) is None
+    assert find((accuracy_runs(methods={"none": METHODS["none"]}),)) is None
+    runs = accuracy_runs()
+    assert find((replace(runs, results=runs.results.head(0)),)) is None

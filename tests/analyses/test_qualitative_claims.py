@@ -1,0 +1,145 @@
+"""Claims of the papers on runs in which they were planted, or the opposite."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from routebench import statistics
+from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED
+from routebench.registry import analyses
+from tests.analysis.made_up_runs import made_up_records, made_up_runs
+
+find = analyses["qualitative-claims"]
+LOWER_LOSS, NO_GAIN, SLOWER, SPARSE, MIDDLE, FALLS, EM, RISES, VOTES = (claim.claim for claim in CLAIMS[:9])
+AS_CLAIMED = {
+    "dynamic": ([1, 2, 3], "method", "capsnet-small", [97.5, 96.5, 95.5]),
+    "em": ([1, 2, 3], "method", "capsnet-small", [93.0, 97.0, 95.0]),
+    "inverted-attention": ([1, 2, 3], "method", "capsnet-small", [94.0, 95.0, 96.0]),
+    "none": ([None], "control", "capsnet-small", [96.5]),
+}
+OTHERWISE = {
+    "dynamic": ([1, 2, 3], "method", "capsnet-small", [94.0, 95.0, 97.5]),
+    "em": ([1, 2, 3], "method", "capsnet-small", [93.0, 94.0, 97.0]),
+    "inverted-attention": ([1, 2, 3], "method", "capsnet-small", [97.0, 96.0, 95.0]),
+    "none": ([None], "control", "capsnet-small", [95.0]),
+}
+
+
+def accuracy_runs(methods, loss=0.0, **options):
+    """`loss` is added to every training loss of `none`, with a little noise of its own per seed."""
+    records = made_up_records(**{"seeds": 4, "spread": 0.15, "failures": False, "methods": methods, **options})
+    for record in records:
+        if record["label"] == "none":
+            for metric in record["metrics"]:
+                if metric["metric"] == "train_loss":
+                    metric["value"] += loss * (1 + 0.05 * record["identity"]["seed"])
+    return made_up_runs(records)
+
+
+def sparsity_runs(classes=0.8, middle=0.2, nearer=0.5):
+    """Hoyer's sparsity in two layers, and histograms of vote distances whose mean moves by one bin of 0.5 or none."""
+    planned, results, arrays = [], [], {}
+    for seed in range(3):
+        for label, steps in (("none", None), ("dynamic", 3), ("em", 3)):
+            cell = f"{label}{seed}"
+            known = {"cell": cell, "label": label, "method": label, "iterations": steps, "seed": seed}
+            planned.append({**known, "model": "capsnet-small", "status": "ok", "role": "method"})
+            for layer, value in (("classes", classes), ("middle", middle)):
+                where = {"layer": layer, "of": "length", "value": value + 0.01 * seed}
+                results.append({**known, "model": "capsnet-small", "metric": "hoyer", **where})
+            counts = np.zeros((2, 1, 2, 3))  # iterations, images, classes, bins
+            counts[0, 0, 1, 1] = 10 + seed
+            counts[1, 0, 1, 1 if nearer == 0 else 0] = 10 + seed
+            counts[1, 0, 1, 2] = 0.1 * seed
+            edges = np.array([0.0, 0.5, 1.0, 1.5])
+            arrays[cell] = {"vote_distances": counts, "vote_distances_edges": edges, "vote_labels": np.array([1])}
+    numbers = {"iterations": "Int64"}
+    runs = made_up_runs(seeds=1)
+    names = {"suite": "sparsity", "protocol": "sparsity"}
+    return replace(
+        runs, **names, results=pd.DataFrame(results).astype(numbers), planned=pd.DataFrame(planned).astype(numbers),
+        arrays=lambda cell: arrays.get(cell, {}),
+    )  # fmt: skip
+
+
+def verdicts(*parts):
+    return find(parts).table.set_index("claim")["verdict"]
+
+
+def test_what_is_planted_as_claimed_holds():
+    found = verdicts(accuracy_runs(AS_CLAIMED, loss=0.05), sparsity_runs())
+    for claim in (LOWER_LOSS, NO_GAIN, SLOWER, SPARSE, MIDDLE, FALLS, EM, RISES, VOTES):
+        assert found[claim] == HOLDS, claim
+
+
+def test_what_is_planted_otherwise_does_not_hold():
+    found = verdicts(accuracy_runs(OTHERWISE, loss=-0.05), sparsity_runs(classes=0.2, middle=0.8))
+    for claim in (LOWER_LOSS, NO_GAIN, SLOWER, SPARSE, MIDDLE, FALLS, EM, RISES):
+        assert found[claim] == FAILS, claim
+
+
+def test_what_noise_covers_is_undecided():
+    alike = {label: (steps, role, model, [96.0] * len(steps)) for label, (steps, role, model, _) in AS_CLAIMED.items()}
+    found = verdicts(accuracy_runs(alike, spread=1.5))
+    for claim in (NO_GAIN, FALLS, EM, RISES):
+        assert found[claim] == UNDECIDED, claim
+
+
+def test_votes_that_stay_where_they_are_do_not_gather():
+    assert verdicts(sparsity_runs(nearer=0))[VOTES] != HOLDS
+
+
+def test_a_statistic_is_its_mean_over_seeds_with_the_t_interval():
+    runs = accuracy_runs(AS_CLAIMED)
+    row = find((runs,)).table.set_index("claim").loc[FALLS]
+    tested = runs.results.query("metric == 'accuracy' and label == 'dynamic' and iterations == test_iterations")
+    lines = tested.pivot_table(index="seed", columns="iterations", values="value")
+    slopes = -(lines[3] - lines[1]) / 2  # of a straight line through three equidistant points
+    expected = statistics.mean_interval(slopes.to_numpy(dtype=float))
+    assert [row["mean"], row["low"], row["high"]] == pytest.approx([expected.mean, expected.low, expected.high])
+    assert row["seeds"] == 4
+
+
+def test_every_verdict_but_not_run_has_a_statistic_and_holding_has_an_interval():
+    table = find((accuracy_runs(AS_CLAIMED, loss=0.05), sparsity_runs())).table
+    tested = table[table["verdict"] != NOT_RUN]
+    assert tested["mean"].notna().all()
+    assert tested.loc[tested["verdict"].isin([HOLDS, FAILS]), "low"].notna().all()
+    assert (table.loc[table["verdict"] == NOT_RUN, "needs"] != "").all()
+    assert set(table["claim"]) == {claim.claim for claim in CLAIMS}
+
+
+def test_one_seed_decides_nothing():
+    found = verdicts(accuracy_runs(AS_CLAIMED, loss=0.05, seeds=1))
+    assert set(found) == {UNDECIDED, NOT_RUN}
+
+
+def test_a_method_that_failed_is_not_run():
+    records = made_up_records(seeds=3, failures=False, methods=AS_CLAIMED)
+    for record in records:
+        if record["label"] == "none":
+            record |= {"status": "oom", "reason": "out of memory", "metrics": []}
+    found = verdicts(made_up_runs(records))
+    assert found[LOWER_LOSS] == found[NO_GAIN] == found[SLOWER] == NOT_RUN
+    assert found[FALLS] == HOLDS
+
+
+def test_each_part_of_a_folder_is_a_test_of_its_own():
+    table = find((accuracy_runs(AS_CLAIMED), replace(accuracy_runs(OTHERWISE), preset="full"))).table
+    own = table[table["claim"] == FALLS]
+    assert list(own["verdict"]) == [HOLDS, FAILS]
+    assert list(own["on"]) == ["accuracy quick, mnist5k, capsnet-small", "accuracy full, mnist5k, capsnet-small"]
+
+
+def test_the_sentence_counts_and_names_what_contradicts():
+    analysis = find((accuracy_runs(OTHERWISE, loss=-0.05),))
+    assert analysis.reading.startswith("Of 6 tests of what the papers say in words, 0 hold here, 6 do not")
+    assert "EM routing is best with two iterations" in analysis.reading
+    assert not analysis.shown().isin(["None", "nan", "<NA>"]).any().any()
+
+
+def test_nothing_to_test_gives_nothing():
+    assert find(()) is None
+    assert find((replace(accuracy_runs(AS_CLAIMED), protocol="cost"),)) is None
