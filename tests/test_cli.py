@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from routebench import cli
+from routebench.engine.suite import load_suite
 from routebench.registry import EVERY, shipped
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +48,9 @@ MISTYPED = [
     (("suite", "accuracy", "--backend", "fusd"), "fused"),
     (("suite", "accuracy", "--device", "cpu", "--backend", "triton"), "--backend triton: cannot be used here"),
     (("suite", "cost", "--jobs", "2"), "one at a time"),
+    (("suite", "accuracy", "--model", "capsnet-smal"), "'capsnet-small'"),
+    (("suite", "all", "--data", "mnist5k"), "name it instead of `all`"),
+    (("suite", "all", "--preset", "quik"), "'quick'"),
     (("suite", "accuracy", "--seeds", "0"), "0"),
     (("suite", "accuracy", "--jobs", "many"), "many"),
     (("suite", "absent.toml"), "absent.toml"),
@@ -85,6 +89,15 @@ def test_dry_run_lists_cells_and_writes_nothing(call, tmp_path):
     lines = out.splitlines()
     assert sum("to do" in line and "T=3" in line for line in lines) == 3
     assert lines[-1].startswith("10 cells: 0 cached, 0 failed, 10 to do; ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_is_every_standard_suite_in_order(call, tmp_path):
+    code, out, _ = call("suite", "all", "--preset", "smoke", "--jobs", "2", "--dry-run")
+    assert code == 0
+    titles = [line.split(",")[0] for line in out.splitlines() if ", preset smoke, " in line]
+    places = {file.stem: load_suite(file.stem).standard for file in shipped("suites").glob("*.toml")}
+    assert titles == sorted((name for name in places if places[name]), key=places.get)
     assert list(tmp_path.iterdir()) == []
 
 

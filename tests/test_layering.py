@@ -17,6 +17,7 @@ ARROWS = {
     "registry": "",
     "claims": "",
     "quantities": "",
+    "units": "",
     "recipe": "",
     "atomic": "",
     "checkpoint": "atomic",
@@ -32,12 +33,12 @@ ARROWS = {
     "measures": "",
     "protocols": "capsules data kernels losses measures models ops recipe routing training",
     "catalogue": "data models routing",  # facts about what is registered
-    "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe routing training",
+    "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe routing training units",
     "published": "",
     "analysis": "catalogue engine published statistics",
     "analyses": "analysis published statistics",
     "report": "analysis atomic statistics",
-    "comparing": "analysis engine statistics",
+    "comparing": "analysis engine statistics units",
     "conformance": "capsules claims kernels ops routing",
     "export": "analysis engine report statistics",
     "commands": "__init__ analysis atomic catalogue comparing conformance engine export "

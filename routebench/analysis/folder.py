@@ -77,7 +77,8 @@ def open_folder(path: Path) -> Folder:
     parts, plans = [], {}
     content = {plan["plan"]: plan for plan in store.plans()}
     order = {name: number for number, name in enumerate(content)}  # the oldest first
-    for plan, cells, model in _split(planned, order):
+    networks = {name: plan.get("networks", {}) for name, plan in content.items()}
+    for plan, cells, model in _split(planned, order, networks):
         facts = content[plan]
         own = results[results["cell"].isin(cells["cell"])]
         first = cells.iloc[0]
@@ -92,21 +93,24 @@ def open_folder(path: Path) -> Folder:
     return Folder(store, tuple(parts), plans)
 
 
-def _split(planned: DataFrame, order: Mapping[str, int]) -> list[tuple[str, DataFrame, str]]:
-    """Newest plan, cells and model of each part; a control with a network of its own goes with every model."""
+def _split(
+    planned: DataFrame, order: Mapping[str, int], networks: Mapping[str, Mapping[str, Mapping[str, str]]]
+) -> list[tuple[str, DataFrame, str]]:
+    """Newest plan, cells and model of each part.
+
+    A control with a network of its own goes with the models that the plan puts it beside; with every model, where a
+    plan says nothing of that.
+    """
     parts = []
     for _, cells in planned.groupby(["suite", "preset", "data"], sort=False):
         models = list(dict.fromkeys(cells.loc[cells["role"] != "control", "model"])) or [cells["model"].iloc[0]]
         for model in models:
             own = cells["model"] == model
-            shared = (cells["role"] == "control") & ~cells["model"].isin(models)
-            parts.append(
-                (
-                    max(map(str, cells.loc[own, "plan"]), key=order.__getitem__),
-                    cells[own | shared].reset_index(drop=True),
-                    str(model),
-                )
-            )
+            plan = max(map(str, cells.loc[own, "plan"]), key=order.__getitem__)
+            beside = {name: known.get(model) for name, known in networks[plan].items()}
+            elsewhere = cells["method"].map(beside).ne(cells["model"]) & cells["method"].isin(beside)
+            shared = (cells["role"] == "control") & ~cells["model"].isin(models) & ~elsewhere
+            parts.append((plan, cells[own | shared].reset_index(drop=True), str(model)))
     return sorted(parts, key=lambda part: order[part[0]], reverse=True)
 
 

@@ -1,7 +1,8 @@
 """`routebench suite`: trains what is missing, measures, and shows what came out."""
 
 import sys
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from routebench.engine.store import Store
     from routebench.engine.suite import Suite
 
+ALL = "all"
+"""Instead of a suite's name: every standard suite."""
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
 LEAST_MEMORY = 500_000_000  # bytes
 
 
 @click.command()
-@click.argument("name", metavar="NAME|FILE.toml")
+@click.argument("name", metavar="NAME|FILE.toml|all")
 @click.option("--preset", default="quick", show_default=True, help="Size of the run: smoke, quick or full.")
 @click.option(
     "--method",
@@ -35,6 +38,7 @@ LEAST_MEMORY = 500_000_000  # bytes
     help="Run this method instead of the suite's (repeatable). Controls run all the same.",
 )
 @click.option("--data", metavar="NAME", help="Data set, instead of the preset's; folder:PATH for images of your own.")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, instead of the preset's.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at a time [default: one per core; 1 on a GPU]."
@@ -97,6 +101,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     preset: str,
     methods: tuple[str, ...],
     data: str | None,
+    models: tuple[str, ...],
     seeds: int | None,
     jobs: int | None,
     device: str,
@@ -114,41 +119,45 @@ def command(  # noqa: PLR0917  # click passes them by name
     cells: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Run a suite: train what is not trained yet, measure, print the table, write the report."""
+    """Run a suite: train what is not trained yet, measure, print the table, write the report.
+
+    NAME is a suite, a file of your own, or `all`: every standard suite, on networks that are trained once.
+    """
     from rich.console import Console
 
     from routebench.engine.plan import Choices, plan
-    from routebench.engine.queue import Queue
     from routebench.engine.session import choose_setting
-    from routebench.engine.standing import listing, standing
+    from routebench.engine.standing import standing
     from routebench.engine.store import Store
     from routebench.routing.spec import parse
 
     _expect_used(executor, address, gpus_per_cell, memory_limit)
+    if name == ALL and (data or models or cells):
+        raise UserError("--data, --model and --cell belong to one suite; name it instead of `all`")
     plugins, added, broken = _load(plugins, name)
     for spec, reason in broken.items():
         click.echo(f"warning: {reason}; it becomes a failed cell of {spec}, and the others run", err=True)
-    choices = Choices(tuple(parse(text) for text in methods), added, broken, data, seeds, backend)
-    made = plan(_suite(name, broken), preset, choices)
+    choices = Choices(tuple(parse(text) for text in methods), added, broken, data, seeds, backend, models)
+    plans = [plan(suite, preset, choices) for suite in _suites(name, broken)]
     store = Store(results)
     store.check_schema()
-    known = standing(made, store, only=cells)
-    setting = choose_setting(
-        made, len(known.to_do), executor=executor, address=address, gpus=gpus_per_cell, device=device,
-        backend=backend, jobs=jobs, threads=threads,
-    )  # fmt: skip
     limits: dict[str, Any] = {"isolate": isolate, "time_limit": time_limit, "memory_limit": memory_limit}
-    setting = replace(setting, plugins=plugins, **limits)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    queue = Queue(known.to_do, known.times, budget)
-    if dry_run:
-        for line in listing(made, known, queue, setting.jobs):
-            say(console, line)
-        return
-    store.prepare()
-    records = _run(console, made, known, queue, store=store, setting=setting)
-    _show_results(console, made, store)
-    _exit(console, made, known, records, len(queue.left))
+    todo = []
+    for made in plans:  # all of them before any runs, so that a wrong option is told at once
+        known = standing(made, store, only=cells)
+        setting = choose_setting(
+            made, len(known.to_do), executor=executor, address=address, gpus=gpus_per_cell, device=device,
+            backend=backend, jobs=None if name == ALL and made.is_alone else jobs, threads=threads,
+        )  # fmt: skip
+        todo.append((made, known, replace(setting, plugins=plugins, **limits)))
+    ends, outcome = None if budget is None else time.monotonic() + budget, _Outcome()
+    for made, known, setting in todo:
+        left = None if ends is None else max(0.0, ends - time.monotonic())
+        outcome += _one(console, made, known, store, setting, budget=left, dry_run=dry_run)
+    if not dry_run:
+        _report(console, store)
+        outcome.exit(console)
 
 
 def _expect_used(executor: str, address: str, gpus: float | None, memory_limit: int | None) -> None:
@@ -162,11 +171,64 @@ def _expect_used(executor: str, address: str, gpus: float | None, memory_limit: 
         )
 
 
-def _suite(name: str, broken: dict[str, str]) -> "Suite":
-    from routebench.engine.suite import load_suite
+@dataclass(frozen=True)
+class _Outcome:
+    """What came of one suite or several: cells planned, known before, run, without a result, and left by the budget."""
 
+    cells: int = 0
+    cached: int = 0
+    run: int = 0
+    failed: int = 0
+    left: int = 0
+
+    def __add__(self, other: "_Outcome") -> "_Outcome":
+        return _Outcome(*(one + two for one, two in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+    def exit(self, console: Any) -> None:
+        """Leaves with the exit code of what is missing, if anything is."""
+        if self.failed:
+            say(console, f"{self.failed} of {self.cells} cells have no result; the same command tries them again")
+        if self.failed == self.run and not self.cached:
+            sys.exit(NOTHING_MEASURED)
+        if self.failed or self.left:
+            sys.exit(SOME_FAILED)
+
+
+def _one(
+    console: Any, made: "Plan", known: "Standing", store: "Store", setting: "Setting", *,
+    budget: float | None, dry_run: bool,
+) -> _Outcome:  # fmt: skip
+    """Runs one suite and shows its table, or lists what it would run."""
+    from routebench.engine.queue import Queue
+    from routebench.engine.standing import listing
+
+    queue = Queue(known.to_do, known.times, budget)
+    if dry_run:
+        say(console, _title(made))
+        for line in listing(made, known, queue, setting.jobs):
+            say(console, line)
+        return _Outcome()
+    store.prepare()
+    records = _run(console, made, known, queue, store=store, setting=setting)
+    _show_results(console, made, store)
+    failed = sum(record["status"] != "ok" for record in records)
+    return _Outcome(len(made.cells), len(known.cached), len(records), failed, len(queue.left))
+
+
+def _title(made: "Plan") -> str:
+    return f"{made.suite.name}, preset {made.preset.name}, {made.preset.data}, {', '.join(made.preset.models)}"
+
+
+def _suites(name: str, broken: dict[str, str]) -> "list[Suite]":
+    """The suite of that name, or all standard ones in their order."""
+    from routebench.engine.suite import load_suite
+    from routebench.registry import suite_files
+
+    if name == ALL:
+        found = [load_suite(known) for known in suite_files()]
+        return sorted((suite for suite in found if suite.standard), key=lambda suite: suite.standard)
     try:
-        return load_suite(name)
+        return [load_suite(name)]
     except UserError as error:  # the suite may lie in a folder that did not import
         raise UserError("; ".join([str(error), *broken.values()])) from error
 
@@ -201,8 +263,7 @@ def _run(
     where = f"{setting.device}{time_ahead(queue, setting.jobs)}" if to_do else "nothing to run"
     say(
         console,
-        f"{made.suite.name}, preset {made.preset.name}, {made.preset.data}: {len(made.cells)} cells, "
-        f"{len(known.cached)} of them done before ({where})",
+        f"{_title(made)}: {len(made.cells)} cells, {len(known.cached)} of them done before ({where})",
     )
     with Display(console, to_do, known.times, setting.jobs) as listener:
         records = run(queue, store, setting, listener)
@@ -217,7 +278,7 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from routebench.report import comparison_table, headline, write_report
+    from routebench.report import comparison_table, headline
 
     rows = comparison_table(store.path, made.suite.name, made.preset.name)
     table = Table(*rows.columns, box=None, pad_edge=False, header_style="bold")
@@ -229,16 +290,11 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
     say(console, headline(store.path, made.suite.name, made.preset.name))
     if made.suite.caveat:
         say(console, made.suite.caveat)
+
+
+def _report(console: Any, store: "Store") -> None:
+    from routebench.report import write_report
+
     for warning in store.warnings:
         click.echo(f"warning: {warning}", err=True)
     say(console, f"report: {write_report(store.path)}")
-
-
-def _exit(console: Any, made: "Plan", known: "Standing", records: list[dict[str, Any]], left: int) -> None:
-    failed = [record for record in records if record["status"] != "ok"]
-    if failed:
-        say(console, f"{len(failed)} of {len(made.cells)} cells have no result; the same command tries them again")
-    if len(failed) == len(records) and not known.cached:
-        sys.exit(NOTHING_MEASURED)
-    if failed or left:
-        sys.exit(SOME_FAILED)

@@ -14,9 +14,10 @@ from routebench.comparing.losses import Loss, losses_of
 from routebench.comparing.noise import Noise
 from routebench.comparing.one_seed import SEEN
 from routebench.comparing.pairs import Pairs, notes_of, pair_up
-from routebench.comparing.settings import SPEEDS, TIMES, Group, Setting, once_timed, settings_of
+from routebench.comparing.settings import SPEEDS, Group, Setting, once_timed, settings_of
 from routebench.comparing.tolerances import Tolerance, refuse_unknown
 from routebench.errors import unknown
+from routebench.units import TIMES
 
 SETTING, METHOD, ALL = "setting", "method", "all methods"
 REGRESSION, IMPROVEMENT, SAME = "regression", "improvement", "same"

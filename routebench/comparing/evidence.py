@@ -23,9 +23,8 @@ from routebench import statistics
 from routebench.comparing.noise import Noise
 from routebench.comparing.settings import ROUNDING, Setting
 from routebench.comparing.tails import POWER
+from routebench.units import COUNTED
 
-COUNTED = ("flop", "count")
-"""Units of what is counted: the same code gives the same number."""
 QUESTIONS = {
     "samples": "did the networks of these seeds get worse on these test images?",
     "repeats": "did the same work take longer, beyond what two measurements of one thing differ by?",

@@ -7,7 +7,8 @@ from typing import Any
 
 from routebench.analysis.wording import plural
 from routebench.comparing.pairs import Pair
-from routebench.comparing.settings import ABSOLUTE, OF_THE_MACHINE, SPEEDS, spot_of, values_of
+from routebench.comparing.settings import ABSOLUTE, SPEEDS, spot_of, values_of
+from routebench.units import is_of_machine
 
 Rows = Iterable[Mapping[str, Any]]
 
@@ -64,7 +65,7 @@ def _of(pair: Pair) -> Iterator[Loss]:
 def _counts(rows: Rows, pair: Pair) -> bool:
     """Whether it would have been judged."""
     (name, unit, direction), *_ = ((row["metric"], row["unit"], row["higher_is_better"]) for row in rows)
-    own = name in SPEEDS or name.endswith("_iqr") or (pair.machines and unit in OF_THE_MACHINE)
+    own = name in SPEEDS or name.endswith("_iqr") or (pair.machines and is_of_machine(unit))
     return direction is not None and not own
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from routebench.comparing.cells import Address, Cell, Side
 from routebench.comparing.pairs import Pair
+from routebench.units import TIMES, is_of_machine
 
 FloatArray = NDArray[np.float64]
 REPEATS = ("repeat", "round")
@@ -17,9 +18,6 @@ REPEATS = ("repeat", "round")
 OTHER_ITERATIONS = "at other iterations"
 ABSOLUTE = ("%", "")
 """Units in which a difference is a difference; in any other it is a ratio."""
-OF_THE_MACHINE = ("s", "ms", "us", "ns", "bytes", "flop/s", "bytes/s", "images", "images/s")
-"""Units of what compares on one machine only."""
-TIMES = ("s", "ms", "us", "ns")
 SPEEDS = ("peak_flops", "bandwidth")
 """Metrics of the machine itself, measured beside each cell: never judged, but they tell whether it was as fast."""
 ROUNDING = 1e-12
@@ -186,7 +184,7 @@ def _add(
     other = (head[0]["unit"], head[0]["higher_is_better"])
     if other != (unit, higher):
         setting.obstacle = f"unit or direction differs: {unit!r}, {higher} in BASE, {other[0]!r}, {other[1]} in HEAD"
-    of_machine = pair.machines and unit in OF_THE_MACHINE
+    of_machine = pair.machines and is_of_machine(unit)
     setting.obstacle = setting.obstacle or pair.obstacle or (f"other machine: {pair.machines}" if of_machine else "")
     setting.base[address.seed] = np.array([row["value"] for row in base], dtype=np.float64)
     setting.head[address.seed] = np.array([row["value"] for row in head], dtype=np.float64)

@@ -1,5 +1,6 @@
 """Whether a call can be repeated: the same numbers again, whatever was called before or is in the batch beside."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from routebench.claims import Claim
@@ -30,14 +31,22 @@ def deterministic(inputs: Inputs) -> Finding:
 
 def noiseless(inputs: Inputs) -> Finding:
     """In evaluation mode, another seed of torch gives the same bits: what is tested does not depend on luck."""
-    name, advice = "no noise in evaluation", "draw random numbers only `if self.training`, or once, when it is made"
+    advice = "draw random numbers only `if self.training`, or once, when it is made"
+    seen = (_luck(inputs.case(shape)) for shape in inputs.among(ORDINARY))
+    return _if_repeated(inputs, "no noise in evaluation", seen, advice, "another seed of torch gives the same bits")
+
+
+def _if_repeated(
+    inputs: Inputs, name: str, seen: Iterable[Deviation | None], advice: str, otherwise: str | None = None
+) -> Finding:
+    """The worst deviation, where the method gives the same bits twice at all; `otherwise` is said if none is wrong."""
     if not inputs.repeats:
         return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NOT_REPEATED)
-    worst = worst_of(_luck(inputs.case(shape)) for shape in inputs.among(ORDINARY))
+    worst = worst_of(seen)
     if worst is None:
         return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NO_INPUT)
     found = finding_of(name, Kind.REQUIRED, worst, advice)
-    return found if found.wrong else replace(found, seen="another seed of torch gives the same bits")
+    return found if found.wrong or otherwise is None else replace(found, seen=otherwise)
 
 
 def _luck(case: Case) -> Deviation:
@@ -56,14 +65,10 @@ def _bits(case: Case, when: str) -> Deviation:
 
 def forgetful(inputs: Inputs) -> Finding:
     """A method that was called on something else gives what a fresh one gives. In evaluation mode nothing may stay."""
-    name, advice = "no state between calls", "what route() stores on self; make it anew in each call"
-    if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NOT_REPEATED)
-    worst = worst_of(_remembered(inputs.case(shape)) for shape in inputs.among(ORDINARY))
-    if worst is None:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NO_INPUT)
-    found = finding_of(name, Kind.REQUIRED, worst, advice)
-    return found if found.wrong else replace(found, seen="a used method gives the same bits as a fresh one")
+    advice, seen = "what route() stores on self; make it anew in each call", inputs.among(ORDINARY)
+    deviations = (_remembered(inputs.case(shape)) for shape in seen)
+    otherwise = "a used method gives the same bits as a fresh one"
+    return _if_repeated(inputs, "no state between calls", deviations, advice, otherwise)
 
 
 def _remembered(case: Case) -> Deviation:
@@ -82,11 +87,6 @@ def _remembered(case: Case) -> Deviation:
 
 def images_apart(inputs: Inputs) -> Finding:
     """Images in a batch do not influence each other, in evaluation mode."""
-    name = "batch independence"
-    if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NOT_REPEATED)
     measurement = MEASUREMENTS[Claim.BATCH_INDEPENDENCE]
-    worst = worst_of(measurement.measure(case) for case in inputs.compared)
-    if worst is None:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NO_INPUT)
-    return finding_of(name, Kind.REQUIRED, worst, measurement.advice)
+    deviations = (measurement.measure(case) for case in inputs.compared)
+    return _if_repeated(inputs, "batch independence", deviations, measurement.advice)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routebench.units import is_of_machine
+
 ROUNDING = 1e-5
 """Largest relative difference that the order of additions in float32 is taken to explain."""
-OF_THE_MACHINE = {"s", "ms", "us", "ns", "bytes", "images"}
-"""Units of times, of memory, and of the largest batch that fits it; speeds are per second."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,7 @@ def _value(metrics: Mapping[str, Mapping[str, Any]], name: str) -> float | None:
 
 def _is_of_machine(metric: Mapping[str, Any]) -> bool:
     """Times, speeds, memory, and how often something was run for a time."""
-    unit = metric.get("unit") or ""
-    return unit in OF_THE_MACHINE or unit.endswith("/s") or str(metric["metric"]).endswith("_runs")
+    return is_of_machine(metric.get("unit") or "") or str(metric["metric"]).endswith("_runs")
 
 
 def _unequal(then: NDArray[Any], now: NDArray[Any]) -> tuple[int, int]:

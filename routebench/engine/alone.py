@@ -1,20 +1,16 @@
 """One function in a process of its own, so that nothing it calls can end or hang this one."""
 
-import contextlib
 import faulthandler
 import multiprocessing
-import os
 import signal
 import tempfile
-import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from routebench.engine.last_words import ask_where, one_line, signal_name, where
 from routebench.errors import UserError
-
-LAST_WORDS = 0.3  # seconds in which a process that is to be stopped writes where it is
 
 
 class Ended(Exception):
@@ -42,7 +38,8 @@ def alone(function: Callable[..., Any], *arguments: Any, limit: float | None = N
         sender.close()  # else its death would not be seen here
         try:
             if not receiver.poll(limit):
-                _ask_where(process.pid)
+                assert process.pid is not None  # it was started
+                ask_where(process.pid)
                 raise Ended(f"ran past {limit:g} s and was stopped{_where(stack)}")
             kind, answer = receiver.recv()
         except EOFError:
@@ -73,23 +70,15 @@ def _answer(sender: Connection, stack: str, function: Callable[..., Any], argume
             sender.send(("ended", f"ended its process, as sys.exit({error.code!r}) does"))
         except KeyboardInterrupt:
             sender.send(("ended", "raised KeyboardInterrupt"))
-
-
-def _ask_where(number: int | None) -> None:
-    """Has the process write where it is."""
-    if number is not None and hasattr(signal, "SIGUSR1"):
-        with contextlib.suppress(OSError):
-            os.kill(number, signal.SIGUSR1)
-            time.sleep(LAST_WORDS)
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the first process is to know
+            sender.send(("ended", f"raised {one_line(error)}"))
 
 
 def _where(stack: Path) -> str:
-    from routebench.engine.ends import where
-
     return where(stack.read_text(encoding="utf-8", errors="replace")) if stack.exists() else ""
 
 
 def _death(code: int | None, stack: Path) -> str:
     if code is not None and code < 0:
-        return f"killed its process: {signal.strsignal(-code)} ({signal.Signals(-code).name}){_where(stack)}"
+        return f"killed its process: {signal_name(-code)}{_where(stack)}"
     return f"ended its process with exit code {code}, as os._exit does"

@@ -1,28 +1,22 @@
 """One cell, run to its end: whatever happens becomes a record."""
 
-import sysconfig
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from textwrap import shorten
 from typing import Any
 
 import torch
 
 from routebench import kernels
 from routebench.engine.fits import StoreContext
+from routebench.engine.last_words import one_line
 from routebench.engine.plan import Cell, set_params
 from routebench.engine.store import Store, StoreFull
-from routebench.errors import Diverged, PluginError, UserError
+from routebench.errors import Diverged, PluginError
 from routebench.protocols.base import Measurement
 from routebench.registry import protocols
 from routebench.routing.spec import compact
-
-LONGEST = 400  # characters of a message
-LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
-"""Where errors pass through but are seldom made: the standard library, installed packages, code without a file."""
 
 
 def run_cell(
@@ -80,13 +74,3 @@ def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin
         "arrays": f"arrays/{cell.key}.safetensors" if found.arrays else None,
         "provenance": {**origin, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
     }
-
-
-def one_line(error: BaseException) -> str:
-    """The error's type and message, and the last line of code outside libraries that it passed through."""
-    text = shorten(str(error), width=LONGEST, placeholder=" ...") or "no message"
-    if isinstance(error, UserError):
-        return text
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(LIBRARIES)]
-    where = f" ({frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {text}{where}"

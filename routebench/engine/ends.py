@@ -1,19 +1,16 @@
 """How a cell ends that does not end by itself, in words."""
 
-import re
 import signal
 from dataclasses import dataclass
 
-from routebench.engine.cell import LIBRARIES, make_record
+from routebench.engine.cell import make_record
+from routebench.engine.last_words import STACK, signal_name, where
 from routebench.engine.plan import Cell
 from routebench.engine.setting import Record, Setting
 from routebench.engine.store import Store
 from routebench.protocols.base import Measurement
 
 KEPT_OUTPUT = 2000  # characters of what a cell printed that stand in its record
-STACK = "most recent call first"  # faulthandler begins with the innermost frame
-FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+) in (?P<function>\S+)')
-"""A line that faulthandler writes."""
 
 
 @dataclass(frozen=True)
@@ -41,23 +38,11 @@ def death(code: int | None, memory: int, output: str) -> End:
     """
     at = where(output)
     if code is not None and code < 0:
-        name = signal.Signals(-code).name
-        told = f"{signal.strsignal(-code) or 'signal'} ({name}){at}"
+        told = f"{signal_name(-code)}{at}"
         if -code == signal.SIGKILL:
             told += f"; it was last seen with {gigabytes(memory)}, and the system kills processes when memory runs out"
         return End("failed", f"the worker process died: {told}", output)
     return End("failed", f"the worker process ended itself with exit code {code}, as os._exit does{at}", output)
-
-
-def where(output: str) -> str:
-    """` at FILE:LINE (FUNCTION)`, of the innermost frame outside libraries that faulthandler wrote last, or nothing."""
-    last = output.rsplit(STACK, 1)
-    if len(last) == 1:
-        return ""
-    for frame in FRAME.finditer(last[1]):
-        if not frame["file"].startswith(LIBRARIES):
-            return f" at {frame['file'].rsplit('/', 1)[-1]}:{frame['line']} ({frame['function']})"
-    return ""
 
 
 def excerpt(output: str) -> str:

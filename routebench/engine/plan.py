@@ -79,6 +79,7 @@ class Choices:
         added: methods to run beside the suite's.
         broken: plug-in files that failed to import, with the reason.
         data: instead of the preset's.
+        models: instead of the preset's; empty for the preset's.
         seeds: instead of the preset's.
         backend: instead of those that a preset compares, unless it is `auto`.
     """
@@ -89,6 +90,7 @@ class Choices:
     data: str | None = None
     seeds: int | None = None
     backend: str = "auto"
+    models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,15 @@ class Plan:
         """Whether cells measure time, so that nothing may run beside one."""
         return bool(getattr(protocols[self.suite.protocol], "alone", False))
 
+    @property
+    def networks(self) -> dict[str, dict[str, str]]:
+        """For each control without capsules, the network that stands beside each model of the plan."""
+        beside = {entry.name: entry.models for entry in self.suite.controls if entry.models}
+        return {
+            name: {model: models[model] for model in self.preset.models if model in models}
+            for name, models in beside.items()
+        }
+
 
 def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     """All cells, ordered so that every method is run once before any is run with a second seed.
@@ -116,7 +127,12 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         raise UserError(f"{suite.file}: unknown protocol {suite.protocol!r}{nearest(suite.protocol, protocols)}")
     entries = _entries(suite, preset, choices)
     fingerprint = load(preset.data).fingerprint
-    points = [(*_identity(suite, preset, entry, role, fingerprint), "") for entry, role in entries]
+    points = [
+        (*_identity(suite, preset, model, entry, role, fingerprint), "")
+        for model in preset.models
+        for entry, role in entries
+        if not entry.models or model in entry.models
+    ]
     like = next(point for point, _, _ in points if point["method"] in CONTROLS)  # which every plan has
     points += _broken_points(like, choices)
     cells: dict[str, Cell] = {}
@@ -152,6 +168,8 @@ def set_params(identity: Mapping[str, Any]) -> dict[str, Any]:
 def _chosen(preset: Preset, choices: Choices) -> Preset:
     if choices.seeds is not None:
         preset = replace(preset, seeds=choices.seeds)
+    if choices.models:
+        preset = replace(preset, models=tuple(dict.fromkeys(choices.models)), model_params={}, training_of={})
     if choices.backend != "auto" and "backends" in preset.options:
         preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
     return preset if choices.data is None else replace(preset, data=choices.data)
@@ -172,7 +190,7 @@ def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry
     kept = [
         entry
         for entry in controls.values()
-        if entry not in methods and (not entry.models or preset.model in entry.models)
+        if entry not in methods and (not entry.models or {*preset.models} & {*entry.models})
     ]
     for entry in (*methods, *kept):
         if not entry.models:
@@ -224,12 +242,16 @@ def _check_method(entry: Entry) -> None:
     factory(entry.name, **entry.params)
 
 
-def _identity(
-    suite: Suite, preset: Preset, entry: Entry, role: str, fingerprint: str
+def _identity(  # noqa: PLR0917  # each is one coordinate
+    suite: Suite, preset: Preset, capsules: str, entry: Entry, role: str, fingerprint: str
 ) -> tuple[dict[str, Any], Sequence[int | None]]:
-    """A cell's identity but for iterations and seed, and the grid of iterations."""
+    """A cell's identity but for iterations and seed, and the grid of iterations.
+
+    `capsules` is the capsule network that it is, or stands beside.
+    """
     routed = not entry.models
-    model = preset.model if routed else entry.models[preset.model]
+    model = capsules if routed else entry.models[capsules]
+    training = (preset.training, preset.training_of.get(capsules, {}) if routed else {}, entry.training)
     if model not in models:
         raise UserError(f"{suite.file}: preset {preset.name}, model: unknown model {model!r}{nearest(model, models)}")
     facts: Facts = models[model].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
@@ -255,7 +277,7 @@ def _identity(
         "model_params": dict(preset.model_params) if routed else {},
         "data": preset.data,
         "data_fingerprint": fingerprint,
-        "training": asdict(suite.recipe(preset.training, entry.training)),
+        "training": asdict(suite.recipe(*training)),
         "source": source_hash(protocols[suite.protocol], *fit_code(models[model], method)),
     }
     return plain(identity), grid

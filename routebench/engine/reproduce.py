@@ -127,7 +127,7 @@ def _suite_words(record: Record) -> list[str]:
             skip = 0 if equals else REPLACED[option]
         else:
             kept.append(word)
-    return kept
+    return [record["identity"]["suite"] if word == "all" else word for word in kept]  # `suite all` ran it among others
 
 
 def _fixed_words(record: Record) -> list[str]:

@@ -132,7 +132,8 @@ def write_plan(plan: Plan, store: Store) -> None:
     ]
     now = datetime.now(UTC)
     data = plan.preset.data.replace(":", "-").replace("/", "-")
-    name = f"{plan.suite.name}.{plan.preset.name}.{data}.{now:%Y%m%dT%H%M%S%fZ}.{digest({'cells': cells})[:8]}"
+    kind = f"{plan.suite.name}.{plan.preset.name}.{data}."
+    name = f"{kind}{now:%Y%m%dT%H%M%S%fZ}.{digest({'cells': cells})[:8]}"
     content = {
         "schema": 1,
         "plan": name,
@@ -143,11 +144,12 @@ def write_plan(plan: Plan, store: Store) -> None:
         "question": plan.suite.question,
         "caveat": plan.suite.caveat,
         "preset": plan.preset.name,
+        "networks": plan.networks,
         "settings": json.loads(json.dumps(asdict(plan.preset))),
         "command": command_line(),
         "cells": cells,
     }
-    latest = store.plan_heads()
+    latest = [head for head in store.plan_heads() if head["plan"].startswith(kind)]
     if latest and latest[-1]["plan"].rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]:
         return  # the same plan again: an interrupted run goes on
     store.write_plan(name, content)

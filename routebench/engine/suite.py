@@ -12,9 +12,11 @@ name = "cnn"                    # without capsules: says which network stands be
 models = { capsnet = "cnn" }
 [presets.quick]
 data = "mnist5k"
-model = "capsnet-small"         # also: model_params, training, and the protocol's own options
+model = "capsnet-small"         # or several, ["a", "b"]; also: model_params, training, and the protocol's own options
 iterations = [1, 2, 3]          # the grid of every method that iterates
 seeds = 3
+[presets.quick.training_of.b]   # for one of several models
+reconstruction = 0.0005
 """
 
 import tomllib
@@ -28,9 +30,9 @@ from routebench.errors import UserError, unknown
 from routebench.recipe import Recipe
 from routebench.registry import protocols, suite_files
 
-_TOP = ("question", "version", "protocol", "caveat", "training", "methods", "controls", "presets")
+_TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
 _ENTRY = ("name", "params", "iterations", "training", "models")
-_PRESET = ("data", "model", "model_params", "iterations", "seeds", "training")
+_PRESET = ("data", "model", "model_params", "iterations", "seeds", "training", "training_of")
 _RECIPE = {known.name: known.default for known in fields(Recipe)}
 _ITERATIONS = "a list of different integers of at least 1"
 
@@ -56,21 +58,25 @@ class Entry:
 
 @dataclass(frozen=True)
 class Preset:
-    """How much of a suite is run, and on what. `options` are the protocol's."""
+    """How much of a suite is run, and on what. `options` are the protocol's, `training_of` is by model."""
 
     name: str
     data: str
-    model: str
+    models: tuple[str, ...]
     iterations: tuple[int, ...]
     seeds: int
     model_params: Mapping[str, Any]
     training: Mapping[str, Any]
     options: Mapping[str, Any]
+    training_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite file. `name` is the file's, without `.toml`; `caveat` is what a reader of its results has to know."""
+    """A suite file. `name` is the file's, without `.toml`; `caveat` is what a reader of its results has to know.
+
+    `standard` is its place among the suites that `suite all` runs; 0 for one that it does not run.
+    """
 
     name: str
     file: str
@@ -82,6 +88,7 @@ class Suite:
     controls: tuple[Entry, ...]
     presets: Mapping[str, Preset]
     caveat: str = ""
+    standard: int = 0
 
     def preset(self, name: str) -> Preset:
         """A preset by name.
@@ -151,6 +158,7 @@ def load_suite(name: str) -> Suite:
         controls=tuple(map(_entry, top.each("controls", _ENTRY))),
         presets={key: _preset(presets.inner(key, [*_PRESET, *options]), key, options) for key in presets.content},
         caveat=top.get("caveat", "a sentence", text, ""),
+        standard=top.get("standard", "an integer of at least 1", count, 0),
     )
     _check(suite)
     return suite
@@ -161,8 +169,15 @@ def _check(suite: Suite) -> None:
         if not found:
             raise UserError(f"{suite.file}: key {key!r}: expected at least one, got none")
     for preset in suite.presets.values():
+        for model in preset.training_of:
+            if model not in preset.models:
+                raise UserError(
+                    f"{suite.file}: key 'presets.{preset.name}.training_of': expected models of the preset, "
+                    f"{', '.join(preset.models)}, got {model!r}"
+                )
         for entry in (*suite.methods, *suite.controls):
-            suite.recipe(preset.training, entry.training)
+            for overrides in ({}, *preset.training_of.values()):
+                suite.recipe(preset.training, overrides, entry.training)
 
 
 def _entry(found: Table) -> Entry:
@@ -179,15 +194,24 @@ def _entry(found: Table) -> Entry:
 
 
 def _preset(found: Table, name: str, options: Mapping[str, Any]) -> Preset:
+    model = found.need("model", "the name of a model, or a list of different ones", _names)
+    of_models = found.inner("training_of", found.content.get("training_of", {}))
     return Preset(
         name=name,
         data=found.need("data", "the name of a data set", text),
-        model=found.need("model", "the name of a model", text),
+        models=(model,) if isinstance(model, str) else tuple(model),
         iterations=tuple(sorted(found.need("iterations", _ITERATIONS, counts))),
         seeds=found.need("seeds", "an integer of at least 1", count),
         model_params=found.get("model_params", "a table", table, {}),
         training=_training(found),
         options={key: _option(found, key, kind) for key, kind in options.items() if key in found.content},
+        training_of={key: _training(of_models, key) for key in of_models.content},
+    )
+
+
+def _names(value: Any) -> bool:
+    return text(value) or (
+        isinstance(value, list) and bool(value) and all(map(text, value)) and len(set(value)) == len(value)
     )
 
 
@@ -204,23 +228,23 @@ def _option(found: Table, key: str, kind: Any) -> Any:
     return found.get(key, f"{'a non-empty list' if origin is list else origin.__name__}{elements}", fits)
 
 
-def _training(found: Table) -> dict[str, Any]:
-    """The settings of a recipe that a table gives, with the recipe's types."""
-    inner = found.inner("training", _RECIPE)
+def _training(found: Table, key: str = "training") -> dict[str, Any]:
+    """The settings of a recipe that a table below another gives, with the recipe's types."""
+    inner = found.inner(key, _RECIPE)
     read: dict[str, Any] = {}
-    for key in inner.content:
-        default = _RECIPE[key]
+    for name in inner.content:
+        default = _RECIPE[name]
         if isinstance(default, bool):
-            read[key] = inner.get(key, "true or false", lambda value: isinstance(value, bool))
+            read[name] = inner.get(name, "true or false", lambda value: isinstance(value, bool))
         elif isinstance(default, int):
-            read[key] = inner.get(key, "an integer of at least 1", count)
+            read[name] = inner.get(name, "an integer of at least 1", count)
         elif isinstance(default, float):
-            number = inner.get(key, "a number", _number)
-            read[key] = float(number)
+            number = inner.get(name, "a number", _number)
+            read[name] = float(number)
         elif isinstance(default, tuple):
-            read[key] = tuple(inner.get(key, _ITERATIONS, counts))
+            read[name] = tuple(inner.get(name, _ITERATIONS, counts))
         else:
-            read[key] = inner.get(key, "a string", text)
+            read[name] = inner.get(name, "a string", text)
     return read
 
 

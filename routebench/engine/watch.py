@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-import signal
 import time
 from dataclasses import dataclass, field
 
 import psutil
 
-from routebench.engine.ends import End, death, gigabytes, where
+from routebench.engine.ends import End, death, gigabytes
+from routebench.engine.last_words import ask_where, where
 from routebench.engine.plan import Cell
 from routebench.engine.setting import Setting
 from routebench.engine.store import Store
@@ -16,7 +16,6 @@ from routebench.engine.work import Note, tail
 
 MOST_OUTPUT = 1 << 20  # bytes that a cell may have printed before the earlier part is dropped
 READ_OUTPUT = 40_000  # characters of it that are read
-LAST_WORDS = 0.3  # seconds in which a process that is to be stopped writes where it is
 ON_ITS_WAY = 2.0  # seconds that a result may take from a process that has ended
 
 
@@ -109,9 +108,5 @@ class Watch:
 
     def _last_words(self, number: int) -> str:
         """Has the process write where it is, and reads it."""
-        if not hasattr(signal, "SIGUSR1"):
-            return ""
-        with contextlib.suppress(OSError):
-            os.kill(number, signal.SIGUSR1)
-            time.sleep(LAST_WORDS)
+        ask_where(number)
         return where(self.output())

@@ -45,7 +45,7 @@ class Sparsity(Protocol):
         traced = _traces(fit.network, test, context)
         metrics = list(_activity_metrics(traced))
         arrays = _examples(fit.network, test, context.device)
-        if request.iterations is not None or traced.layers:
+        if traced.lengths:  # it has capsules
             some = test.at(_evenly(len(test), int(options.get("images", BATCH))))
             steps = int(options.get("follow", 10))
             metrics += _iteration_metrics(fit.network, some, request.iterations, steps, context)
@@ -59,7 +59,6 @@ class _Activities:
     def __init__(self) -> None:
         self.lengths: dict[str, list[Tensor]] = {}
         self.activations: dict[str, list[Tensor]] = {}
-        self.layers: list[str] = []
 
 
 def _traces(network: nn.Module, test: Images, context: Context) -> _Activities:
@@ -69,7 +68,6 @@ def _traces(network: nn.Module, test: Images, context: Context) -> _Activities:
         with torch.no_grad():
             output = network(_pixels(test, start, BATCH, context.device))
         names = layer_names(len(output.layers))
-        found.layers = names[1:]
         for name, capsules in zip(names, output.layers, strict=True):
             flat = capsules.flat()
             scores = output.scores if name == "classes" else flat.activations

@@ -1,3 +1,4 @@
+import json
 import sys
 
 import pytest
@@ -48,6 +49,20 @@ def test_a_control_with_its_own_network_stands_beside_each_model(tmp_path) -> No
     labels = {part.model: set(part.planned["label"]) for part in parts}
     assert labels["capsnet"] == {"em", "cnn"}
     assert labels["capsnet-small"] == {"dynamic", "uniform", "cnn"}
+
+
+def test_a_control_goes_with_the_models_that_the_plan_puts_it_beside(tmp_path) -> None:
+    records = made_up_records(methods=FEW, seeds=1, failures=False)
+    for record in records:
+        if record["label"] == "em":
+            record["identity"] |= {"model": "capsnet"}
+    path = write_folder(tmp_path / "results", records)
+    (plan,) = (path / "plans").glob("*.json")
+    content = json.loads(plan.read_text())
+    (own,) = {record["identity"]["model"] for record in records if record["label"] == "cnn"}
+    plan.write_text(json.dumps({**content, "networks": {"cnn": {"capsnet": "cnn", "capsnet-small": own}}}))
+    labels = {part.model: set(part.planned["label"]) for part in open_folder(path).parts}
+    assert labels == {"capsnet": {"em"}, "capsnet-small": {"dynamic", "uniform", "cnn"}}
 
 
 def test_a_folder_that_is_missing_or_empty_says_what_to_do(tmp_path) -> None:

@@ -23,6 +23,10 @@ def _crash():
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def _raise():
+    raise RuntimeError("torn apart")
+
+
 def _sleep():
     time.sleep(1000)
 
@@ -41,6 +45,7 @@ def test_errors_of_the_user_are_passed_on():
     [
         (_leave, r"ended its process with exit code 0, as os\._exit does"),
         (_crash, r"killed its process: .*\(SIGSEGV\) at test_alone\.py:\d+ \(_crash\)"),
+        (_raise, r"raised RuntimeError: torn apart \(test_alone\.py:\d+\)"),
         (_sleep, r"ran past 1\.5 s and was stopped"),
         (sys.exit, r"ended its process, as sys\.exit\(None\) does"),
     ],

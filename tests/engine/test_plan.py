@@ -85,6 +85,45 @@ def test_wrong_model(parts, suite_file):
         plan(load_suite(str(file)), "quick", Choices())
 
 
+TWO_MODELS = """
+[[controls]]
+name = "cnn"
+models = { capsnet-small = "cnn-small", capsnet-small-intermediate = "cnn-small", capsnet = "cnn" }
+[presets.both]
+data = "digits200"
+model = ["capsnet-small", "capsnet-small-intermediate"]
+iterations = [2]
+seeds = 2
+training = { epochs = 1 }
+training_of = { capsnet-small-intermediate = { learning_rate = 0.5 } }
+"""
+
+
+def test_several_models_are_planned_with_their_own_training_and_one_control_that_they_share(parts, suite_file):
+    made = plan(load_suite(str(suite_file(more=TWO_MODELS))), "both", Choices())
+    found = Counter((cell.identity["model"], cell.identity["method"]) for cell in made.cells)
+    small = {("capsnet-small", "dynamic"): 4, ("capsnet-small", "uniform"): 2, ("capsnet-small", "random"): 2}
+    assert found == {
+        **small, **{("capsnet-small-intermediate", method): count for (_, method), count in small.items()},
+        ("cnn-small", "cnn"): 2,
+    }  # fmt: skip
+    rates = {(cell.identity["model"], cell.identity["training"]["learning_rate"]) for cell in made.cells}
+    assert rates == {("capsnet-small", 1e-3), ("capsnet-small-intermediate", 0.5), ("cnn-small", 1e-3)}
+    assert made.networks == {"cnn": dict.fromkeys(("capsnet-small", "capsnet-small-intermediate"), "cnn-small")}
+    assert [cell.identity["seed"] for cell in made.cells] == sorted(cell.identity["seed"] for cell in made.cells)
+
+
+def test_a_model_of_the_user_replaces_those_of_the_preset_and_their_settings(parts, suite_file):
+    suite = load_suite(str(suite_file(more=TWO_MODELS)))
+    made = plan(suite, "both", Choices(models=("capsnet", "capsnet")))
+    assert {cell.identity["model"] for cell in made.cells} == {"capsnet", "cnn"}
+    assert {cell.identity["training"]["learning_rate"] for cell in made.cells} == {1e-3}
+    other = plan(suite, "both", Choices(models=("capsnet-intermediate",)))  # no network is known to stand beside it
+    assert {cell.identity["model"] for cell in other.cells} == {"capsnet-intermediate"}
+    with pytest.raises(UserError, match="'capsnet-small'"):
+        plan(suite, "both", Choices(models=("capsnet-smal",)))
+
+
 IDENTITY = {
     "suite", "suite_version", "protocol", "options", "method", "method_params", "iterations", "role", "model",
     "model_params", "data", "data_fingerprint", "training", "seed", "source",
@@ -156,5 +195,6 @@ def test_sparsity_looks_at_the_networks_that_accuracy_trains(preset, monkeypatch
         name: [cell.request() for cell in plan(load_suite(name), preset, Choices()).cells]
         for name in ("accuracy", "sparsity")
     }
-    assert requests["sparsity"]
-    assert all(request in requests["accuracy"] for request in requests["sparsity"])
+    shared = [request for request in requests["sparsity"] if "intermediate" not in request.model]
+    assert shared
+    assert all(request in requests["accuracy"] for request in shared)

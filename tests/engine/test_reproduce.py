@@ -120,6 +120,8 @@ def test_the_command_names_the_cell_and_a_folder_of_its_own(record):
     assert reproduce.commands(known, now)[-1] == (
         f"python -m routebench suite small.toml --plugin parts.py --jobs 2 {command}"
     )
+    known["provenance"]["command"] = "python -m routebench suite all --preset quick"
+    assert reproduce.commands(known, now)[-1] == f"python -m routebench suite small --preset quick {command}"
     known["provenance"]["command"] = "pytest"
     assert reproduce.commands(known, now)[-1] == (
         f"python -m routebench suite small --method {known['label']} --data digits200 {command}"

@@ -181,9 +181,11 @@ def test_the_newest_plan_counts_where_cells_cannot_be_told_apart(parts, suite_fi
     assert list(store.planned()["cell"]) == [cell.key for cell in new.cells]
 
 
-def test_the_same_plan_again_is_written_once(planned, store):
-    write_plan(planned, store)
-    assert len(store.plans()) == 1
+def test_the_same_plan_again_is_written_once(planned, store, suite_file):
+    other = plan(load_suite(str(suite_file(name="other"))), "quick", Choices())
+    for made in (planned, other, planned, other):
+        write_plan(made, store)
+    assert [head["suite"] for head in store.plan_heads()] == ["small", "other"]
 
 
 def test_raw_outputs_of_a_cell_are_read_back(store, made, run_all):

@@ -47,6 +47,17 @@ def changed(tmp_path):
         ('question = "', 'questoin = "', ["questoin", "'question'"]),
         ("version = 1", "version = 1.5", ["version", "1.5"]),
         ("[[methods]]", "[methods]", ["TOML"]),
+        ('model = "capsnet-small"', "model = []", ["presets.smoke.model", "list of different", "[]"]),
+        ('model = "capsnet-small"', 'model = ["a", "a"]', ["presets.smoke.model", "['a', 'a']"]),
+        (
+            "seeds = 1", 'seeds = 1\ntraining_of = { capsnet = { epochs = 2 } }',
+            ["presets.smoke.training_of", "capsnet-small", "'capsnet'"],
+        ),
+        (
+            "seeds = 1", 'seeds = 1\ntraining_of = { capsnet-small = { epoch = 2 } }',
+            ["presets.smoke.training_of.capsnet-small.epoch", "'epochs'"],
+        ),
+        ("standard = 1", "standard = 0", ["standard", "at least 1"]),
     ],
 )
 def test_error_names_file_key_and_expectation(changed, old, new, says):
@@ -81,3 +92,10 @@ def test_later_overrides_win_and_numbers_become_floats(changed):
     recipe = suite.recipe({"learning_rate": 0.5}, {"epochs": 7})
     assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (0.5, 7, 128)
     assert isinstance(suite.training["learning_rate"], float)
+
+
+def test_the_standard_suites_have_a_place_each():
+    suites = [load_suite(file.stem) for file in shipped("suites").glob("*.toml")]
+    places = [suite.standard for suite in suites if suite.standard]
+    assert len(set(places)) == len(places) >= 3
+    assert next(suite.name for suite in suites if suite.standard == min(places)) == "accuracy"
