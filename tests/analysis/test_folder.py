@@ -5,8 +5,10 @@ import pytest
 
 from routebench.analysis import script
 from routebench.analysis.folder import open_folder
+from routebench.analysis.result import reads, reads_across, reads_folder
 from routebench.errors import UserError
 from routebench.registry import analyses
+from routebench.report.page import folder_blocks
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs, results_of
 
@@ -94,6 +96,35 @@ def test_a_script_across_data_takes_the_parts_together(tmp_path, monkeypatch, ca
     said = capsys.readouterr().out
     assert said.startswith("accuracy, quick, across-data, capsnet-small: Ranks over data sets\n")
     assert said.count("figure: ") == 1
+
+
+def two_presets(path):
+    """A folder with two parts."""
+    write_folder(path, made_up_records(methods=FEW, seeds=2, failures=False), time=1)
+    return write_folder(path, made_up_records(methods=FEW, seeds=2, failures=False, preset="smoke"), "smoke", time=2)
+
+
+def test_a_script_over_a_whole_folder_takes_all_parts_at_once(tmp_path, monkeypatch, capsys) -> None:
+    path = two_presets(tmp_path / "results")
+    monkeypatch.setattr(sys, "argv", ["accuracy_cost_pareto.py", str(path)])
+    script.run(analyses["pareto"], "pareto")
+    said = capsys.readouterr().out
+    assert said.startswith("the whole folder: Accuracy against cost\n")
+    assert said.count("figure: ") == 1
+    assert (path / "report-figures" / "whole-folder-pareto.svg").exists()
+    assert "accuracy, smoke, mnist5k, capsnet-small:" in said
+    assert "accuracy, quick, mnist5k, capsnet-small:" in said
+
+
+def test_the_whole_folder_is_asked_once_by_those_that_read_it_and_by_no_part(tmp_path) -> None:
+    pareto = analyses["pareto"]
+    assert reads_folder(pareto)
+    assert not any(reads(pareto, protocol) or reads_across(pareto, protocol) for protocol in ("", "accuracy", "cost"))
+    assert not any(reads_folder(analyses[name]) for name in ("accuracy-table", "accuracy-across-data", "failures"))
+    blocks = folder_blocks(open_folder(two_presets(tmp_path / "results")), tmp_path / "beside")
+    assert [block.name for block in blocks] == ["published-beside-measured", "pareto", "qualitative-claims"]
+    assert (tmp_path / "beside" / "whole-folder-pareto.svg").exists()
+    assert (tmp_path / "beside" / "whole-folder-published-beside-measured.csv").exists()
 
 
 @pytest.mark.parametrize(("found", "code"), [(None, 4), ("no folder", 2)])

@@ -12,6 +12,12 @@ from routebench.analysis import wording
     [
         (wording.percent(97.123), "97.12"),
         (wording.percent(math.nan), "–"),
+        (wording.name_of("em[bias=false]", 3), "em[bias=false] T=3"),
+        (wording.name_of("none", None), "none"),
+        (wording.name_of("none", pd.NA), "none"),
+        (wording.name_of("none", 0), "none"),
+        (wording.marked({"name": "uniform", "role": "control"}), "uniform (control)"),
+        (wording.marked({"name": "em T=3", "label": "em", "role": "method"}, "label"), "em"),
         (wording.signed(0.424), "+0.42"),
         (wording.signed(-0.1), "−0.10"),
         (wording.signed(-0.001), "+0.00"),  # not minus nothing

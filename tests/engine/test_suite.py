@@ -50,11 +50,13 @@ def changed(tmp_path):
         ('model = "capsnet-small"', "model = []", ["presets.smoke.model", "list of different", "[]"]),
         ('model = "capsnet-small"', 'model = ["a", "a"]', ["presets.smoke.model", "['a', 'a']"]),
         (
-            "seeds = 1", 'seeds = 1\ntraining_of = { capsnet = { epochs = 2 } }',
+            "seeds = 1",
+            "seeds = 1\ntraining_of = { capsnet = { epochs = 2 } }",
             ["presets.smoke.training_of", "capsnet-small", "'capsnet'"],
         ),
         (
-            "seeds = 1", 'seeds = 1\ntraining_of = { capsnet-small = { epoch = 2 } }',
+            "seeds = 1",
+            "seeds = 1\ntraining_of = { capsnet-small = { epoch = 2 } }",
             ["presets.smoke.training_of.capsnet-small.epoch", "'epochs'"],
         ),
         ("standard = 1", "standard = 0", ["standard", "at least 1"]),
