@@ -198,3 +198,17 @@ def test_sparsity_looks_at_the_networks_that_accuracy_trains(preset, monkeypatch
     shared = [request for request in requests["sparsity"] if "intermediate" not in request.model]
     assert shared
     assert all(request in requests["accuracy"] for request in shared)
+
+
+@pytest.mark.parametrize("preset", ["smoke", "quick"])
+def test_reconstruction_without_its_decoder_reads_the_networks_that_accuracy_trains(preset):
+    requests = {
+        name: [cell.request() for cell in plan(load_suite(name), preset, Choices()).cells]
+        for name in ("accuracy", "reconstruction")
+    }
+    plain = [request for request in requests["reconstruction"] if request.model == "capsnet-small"]
+    decoded = [request for request in requests["reconstruction"] if request.model == "capsnet-small-reconstruction"]
+    assert len(plain) == len(decoded) > 3
+    assert all(request in requests["accuracy"] for request in plain)
+    assert {request.recipe.reconstruction for request in plain} == {0.0}
+    assert {request.recipe.reconstruction for request in decoded} == {0.0005}
