@@ -15,7 +15,7 @@ from routebench import statistics
 from routebench.analysis import cost, script, wording
 from routebench.analysis.comparison import Entry, compare, difference_between, entries_of
 from routebench.analysis.figures import MARKERS, accuracy_axis, look, new_figure
-from routebench.analysis.palette import GRID, INK, MUTED
+from routebench.analysis.palette import INK, MUTED
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.registry import analyses
 
@@ -83,7 +83,8 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     entries = {entry.name: entry for entry in entries_of(runs) if entry.accuracies}
     if len(entries) < 2:
         return None
-    measure = next((part for part in parts if part.protocol == "cost" and part.model == runs.model), None)
+    timed = (part for part in parts if part.protocol == "cost")
+    measure = next((part for part in timed if (part.model, part.data) == (runs.model, runs.data)), None)
     costs = {} if measure is None else _step_costs(measure, entries)
     unit = STEP if len(costs) > 1 else FIT
     if unit == FIT:
@@ -218,7 +219,7 @@ def _reading(front: Front, *, several: bool) -> str:
     told = f"{only} on the front: {names}" if only.startswith("Only") else f"{only}, by the means: {names}"
     return (
         f"{where}{told}; {beaten} of {len(table)} {'is' if beaten == 1 else 'are'} surely beaten by something that "
-        f"costs no more, and {undecided} lie behind the front by less than noise."
+        f"costs no more, and {undecided} {'lies' if undecided == 1 else 'lie'} behind the front by less than noise."
     )
 
 
@@ -268,12 +269,14 @@ def _draw(axes: Axes, front: Front) -> None:
     labels = sorted(set(table["label"]))
     for row in table.to_dict("records"):
         beaten = row["verdict"] == DOMINATED
-        colour = GRID if beaten else runs.colours.get(row["label"], MUTED)
-        axes.vlines(row["cost"], row["low"], row["high"], color=colour, linewidth=1.5, alpha=0.8)
-        axes.hlines(row["mean"], row["cost_low"], row["cost_high"], color=colour, linewidth=1.2, alpha=0.6)
+        colour, alpha = (MUTED, 0.35) if beaten else (runs.colours.get(row["label"], MUTED), 0.9)
+        axes.vlines(row["cost"], row["low"], row["high"], color=colour, linewidth=1.5, alpha=alpha)
+        axes.hlines(row["mean"], row["cost_low"], row["cost_high"], color=colour, linewidth=1.2, alpha=alpha)
         size, edge = (9, INK) if row["verdict"] == FRONT else (6, colour)
         mark = _marker(labels, row["label"])
-        axes.plot(row["cost"], row["mean"], mark, color=colour, markersize=size, markeredgecolor=edge, zorder=3)
+        axes.plot(
+            row["cost"], row["mean"], mark, color=colour, markersize=size, markeredgecolor=edge, alpha=alpha, zorder=3
+        )
         if not pd.isna(row["iterations"]):
             place = (row["cost"], row["mean"])
             axes.annotate(f"{row['iterations']}", place, (6, 3), textcoords="offset points", fontsize=9, color=MUTED)

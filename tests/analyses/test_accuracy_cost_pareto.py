@@ -94,9 +94,10 @@ def test_with_the_cost_suite_cost_is_the_fastest_step_of_the_network_at_the_larg
     assert any(note == "No cost, hence not here: none." for note in analysis.notes)
 
 
-def test_costs_of_another_network_are_not_taken():
+def test_costs_of_another_network_or_data_set_are_not_taken():
     costs = {("dynamic", 1): 8.0, ("dynamic", 2): 12.0, ("em", 1): 6.0}
-    assert set(table_of(accuracy_runs(), cost_runs(costs, model="capsnet"))["unit"]) == {"fit, s"}
+    others = (cost_runs(costs, model="capsnet"), replace(cost_runs(costs), data="cifar10"))
+    assert set(table_of(accuracy_runs(), *others)["unit"]) == {"fit, s"}
 
 
 def test_settings_borrow_the_cost_of_their_method_and_say_so():
