@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from routebench import published, statistics
@@ -115,7 +116,7 @@ def test_errors_and_fractions_are_measured_in_the_papers_unit():
     assert "<svg" in to_svg(figure)
 
 
-def test_a_probe_is_matched_by_its_coordinates(monkeypatch):
+def test_a_probe_is_matched_by_its_coordinates():
     runs = part((99.0, 99.0), data="mnist", model="vae")
     rows = []
     for seed in range(3):
@@ -123,8 +124,6 @@ def test_a_probe_is_matched_by_its_coordinates(monkeypatch):
             where = {"kind": "maximal", "angle": angle, "feature": "both", "train_angle": 0}
             rows.append({"cell": f"c{seed}", "metric": "probe_accuracy", "split": "test", "value": value, **where})
     results = runs.results.head(0).reindex(columns=[*runs.results.columns, "kind", "angle", "feature", "train_angle"])
-    import pandas as pd
-
     found = pd.concat([results, pd.DataFrame(rows)]).assign(unit="%")
     found = found.astype({"iterations": "Int64", "test_iterations": "Int64"})
     planned = pd.DataFrame(
