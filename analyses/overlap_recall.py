@@ -14,6 +14,9 @@ MOST = 12
 """Classes with a number in their square; for more there is no room."""
 LONGEST = 22
 """Letters of a method's name on one line."""
+HALF = 50.0
+"""Precision (%), in the mean over digits, below which recall tells nothing: whoever answers every digit has all."""
+MARKED = "* Most digits that it answers are not there, which makes recall easy: see its precision."
 
 
 @analyses.register("overlap-recall")
@@ -23,10 +26,11 @@ def overlap_recall(runs: Runs) -> Analysis | None:
     table = _table(runs)
     if table.empty:
         return None
-    reading = _reading(table)
+    careless = _careless(table)
+    reading = _reading(table, careless)
     with look():
         figure, (axes,) = new_figure(1.0 + 0.34 * table["name"].nunique())
-        _draw(axes, table)
+        _draw(axes, table, careless)
     return Analysis(
         title="Recall of each digit",
         reading=reading,
@@ -48,7 +52,10 @@ def overlap_recall(runs: Runs) -> Analysis | None:
                 "of the test images in which the digit is answered, those that show it; a dash where it never is",
             ),
         ),
-        notes=("Mean over seeds, at the fixed threshold; ± is its 95 % t interval.",),
+        notes=(
+            "Mean over seeds, at the fixed threshold; ± is its 95 % t interval.",
+            *((MARKED,) if careless else ()),
+        ),
         alternative=f"Heat map of recall, one row per method, one column per digit. {reading}",
     )
 
@@ -61,15 +68,22 @@ def _table(runs: Runs) -> DataFrame:
     return recall[columns].merge(precision[["name", "digit", "precision"]], on=["name", "digit"], how="left")
 
 
-def _draw(axes: Axes, table: DataFrame) -> None:
+def _careless(table: DataFrame) -> list[str]:
+    """Methods of which most answers are wrong."""
+    precision = table.groupby("name")["precision"].mean()
+    return [str(name) for name in precision.index[precision < HALF]]
+
+
+def _draw(axes: Axes, table: DataFrame, careless: list[str]) -> None:
     matrix = table.pivot_table(index="name", columns="digit", values="recall", sort=False).astype(float)
-    order = matrix.mean(axis=1).sort_values(ascending=False, kind="stable").index
+    mean = matrix.mean(axis=1).sort_values(ascending=False, kind="stable").index
+    order = [*(name for name in mean if name not in careless), *(name for name in mean if name in careless)]
     sns.heatmap(
         matrix.loc[order, sorted(matrix.columns)],
         ax=axes,
         annot=len(matrix.columns) <= MOST,
         fmt=".0f",
-        annot_kws={"fontsize": 8.5},
+        annot_kws={"fontsize": 7.5},
         cmap=sns.color_palette("ch:start=2.8,rot=-.25,light=.93,dark=.28", as_cmap=True),
         vmin=0,
         vmax=100,
@@ -78,9 +92,11 @@ def _draw(axes: Axes, table: DataFrame) -> None:
         linecolor=(1, 1, 1, 0),
     )
     axes.set(xlabel="digit", ylabel="")
-    axes.set_title("Recall, % of the test images that show the digit", fontsize=9.5, loc="right")
-    axes.set_yticks([place + 0.5 for place in range(len(order))], [_short(str(name)) for name in order])
+    axes.set_title("Recall, % of images that show the digit", fontsize=9.5, loc="right")
+    names = [_short(str(name)) + ("*" if name in careless else "") for name in order]
+    axes.set_yticks([place + 0.5 for place in range(len(order))], names)
     axes.tick_params(length=0, rotation=0)
+    axes.tick_params(axis="y", labelsize=10 if max(map(len, order)) <= LONGEST else 8)
 
 
 def _short(name: str) -> str:
@@ -88,14 +104,20 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST else name.replace("[", "\n[", 1)
 
 
-def _reading(table: DataFrame) -> str:
+def _reading(table: DataFrame, careless: list[str]) -> str:
+    telling = table[~table["name"].isin(careless)]
+    if telling.empty:
+        return "No method answers digits of which most are there, so that recall tells nothing."
+    aside = f"; {wording.listed(careless, 3)} left aside, most of whose answers are wrong" if careless else ""
+    table = telling
     by_digit = table.groupby("digit")["recall"].mean().sort_values(kind="stable")
     hardest, easiest = by_digit.index[0], by_digit.index[-1]
     mean = table.groupby("name")["recall"].mean().sort_values(ascending=False, kind="stable")
     return (
-        f"In the mean over methods, {int(hardest)} is found least often ({by_digit.iloc[0]:.0f} % of its images) and "
+        f"In the mean over methods{aside and ' that answer with care'}, {int(hardest)} is found least often "
+        f"({by_digit.iloc[0]:.0f} % of its images) and "
         f"{int(easiest)} most often ({by_digit.iloc[-1]:.0f} %); {mean.index[0]} finds most digits of all "
-        f"({mean.iloc[0]:.0f} % in the mean over digits)."
+        f"({mean.iloc[0]:.0f} % in the mean over digits){aside}."
     )
 
 
