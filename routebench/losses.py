@@ -4,13 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from routebench.errors import UserError
 from routebench.models.network import Output
 
-Loss = Callable[[Output, Int[Tensor, " batch"], "Moment"], Float[Tensor, ""]]
+Labels = Int[Tensor, " batch"] | Bool[Tensor, "batch classes"]
+"""The class of every image; or, where an image may show several at once, whether it shows each."""
+Loss = Callable[[Output, Labels, "Moment"], Float[Tensor, ""]]
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,18 @@ class Moment:
     progress: float = 1.0
 
 
-def margin(output: Output, labels: Int[Tensor, " batch"], _: Moment) -> Float[Tensor, ""]:
-    """Sum over classes of T max(0, 0.9 - p)^2 + 0.5 (1 - T) max(0, p - 0.1)^2 for scores p and one-hot labels T.
+def targets(labels: Labels, like: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
+    """1 for each class that an image shows and 0 for each other, in the type of `like`."""
+    return (functional.one_hot(labels, like.shape[1]) if labels.ndim == 1 else labels).to(like.dtype)
 
-    Source: Sabour, Frosst and Hinton, NeurIPS 2017, equation 4, with the constants given there.
+
+def margin(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
+    """Sum over classes of T max(0, 0.9 - p)^2 + 0.5 (1 - T) max(0, p - 0.1)^2 for scores p; T is 1 if shown, else 0.
+
+    Source: Sabour, Frosst and Hinton, NeurIPS 2017, equation 4, with the constants given there. An image may show
+    several classes, as theirs do in section 6.
     """
-    target = functional.one_hot(labels, output.scores.shape[1]).to(output.scores.dtype)
+    target = targets(labels, output.scores)
     present = target * (0.9 - output.scores).clamp(min=0).square()
     absent = (1 - target) * (output.scores - 0.1).clamp(min=0).square()
     return (present + 0.5 * absent).sum(dim=1).mean()
@@ -40,16 +49,28 @@ def margin(output: Output, labels: Int[Tensor, " batch"], _: Moment) -> Float[Te
 def spread_with(margin_at: Callable[[Moment], float]) -> Loss:
     """Sum over wrong classes i of max(0, m - (a_t - a_i))^2, with a margin m that grows.
 
-    Source: Hinton, Sabour and Frosst, ICLR 2018, equation 3.
+    Source: Hinton, Sabour and Frosst, ICLR 2018, equation 3. For an image that shows several classes t the paper has
+    no formula; here the sum is over the classes that it does not show, and the mean over those that it does.
     """
 
-    def spread(output: Output, labels: Int[Tensor, " batch"], moment: Moment) -> Float[Tensor, ""]:
+    def spread(output: Output, labels: Labels, moment: Moment) -> Float[Tensor, ""]:
+        if labels.ndim == 2:
+            return _spread_of_several(output.scores, labels, margin_at(moment))
         right = output.scores.gather(1, labels[:, None])
         wrong = 1 - functional.one_hot(labels, output.scores.shape[1]).to(output.scores.dtype)
         gaps = (margin_at(moment) - (right - output.scores)).clamp(min=0)
         return (wrong * gaps.square()).sum(dim=1).mean()
 
     return spread
+
+
+def _spread_of_several(
+    scores: Float[Tensor, "batch classes"], labels: Bool[Tensor, "batch classes"], least: float
+) -> Float[Tensor, ""]:
+    shown = targets(labels, scores)
+    gaps = (least - (scores[:, :, None] - scores[:, None, :])).clamp(min=0)  # batch t i
+    of_class = (gaps.square() * (1 - shown)[:, None, :]).sum(dim=2)
+    return ((of_class * shown).sum(dim=1) / shown.sum(dim=1).clamp(min=1)).mean()
 
 
 def linear_margin(moment: Moment) -> float:
@@ -63,15 +84,23 @@ def sigmoid_margin(moment: Moment) -> float:
     return 0.2 + 0.79 * float(grown)
 
 
-def cross_entropy(output: Output, labels: Int[Tensor, " batch"], _: Moment) -> Float[Tensor, ""]:
-    """Softmax cross entropy on the logits, which for capsules are the log odds of lengths or activations."""
+def cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
+    """Softmax cross entropy on the logits, which for capsules are the log odds of lengths or activations.
+
+    Raises:
+        UserError: an image may show several classes, which a softmax cannot say.
+    """
+    if labels.ndim == 2:
+        raise UserError(
+            "training: loss cross-entropy takes one class per image, and these images may show several; "
+            "choose margin, spread or binary-cross-entropy"
+        )
     return functional.cross_entropy(output.logits, labels)
 
 
-def binary_cross_entropy(output: Output, labels: Int[Tensor, " batch"], _: Moment) -> Float[Tensor, ""]:
+def binary_cross_entropy(output: Output, labels: Labels, _: Moment) -> Float[Tensor, ""]:
     """A sigmoid per class on the logits, mean over classes (Tsai et al. 2020, appendix B.2, for several digits)."""
-    target = functional.one_hot(labels, output.logits.shape[1]).to(output.logits.dtype)
-    return functional.binary_cross_entropy_with_logits(output.logits, target)
+    return functional.binary_cross_entropy_with_logits(output.logits, targets(labels, output.logits))
 
 
 LOSSES: dict[str, Loss] = {

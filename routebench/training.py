@@ -11,19 +11,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from routebench.checkpoint import Checkpoint, DamagedCheckpoint
 from routebench.data.augment import augmentations
 from routebench.data.dataset import Images, TrainingData
 from routebench.errors import Diverged, UserError
-from routebench.losses import LOSSES, Moment, reconstruction
+from routebench.losses import LOSSES, Labels, Moment, reconstruction
 from routebench.models.network import Output, set_progress
 from routebench.recipe import Recipe
 
 EVALUATION_BATCH = 250
 """Images per forward pass outside training."""
+THRESHOLD = 0.5
+"""Where an image may show several classes, those with a score above this are the answer."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ def fit(
 ) -> list[Epoch]:
     """Trains a network in place and leaves it on the device, in evaluation mode.
 
-    Batches and augmentation are drawn from generators seeded by (seed, epoch), so that a run which is interrupted and
-    goes on gives the same weights as one that is not.
+    Batches, augmentation and images composed for the epoch are drawn from generators seeded by (seed, epoch), so that
+    a run which is interrupted and goes on gives the same weights as one that is not.
 
     Args:
         network: with freshly drawn weights.
@@ -68,6 +70,11 @@ def fit(
     """
     if recipe.reconstruction > 0 and getattr(network, "decoder", None) is None:
         raise UserError("training: reconstruction above 0 needs a model with a decoder, such as capsnet-reconstruction")
+    if recipe.reconstruction > 0 and data.train.multi_label:
+        raise UserError(
+            f"training: reconstruction decodes the capsule of one class, and images of {data.name!r} may show several; "
+            "set reconstruction to 0"
+        )
     loop = _Loop(network, data, recipe, seed, device)
     epochs = loop.resume(checkpoint)
     for epoch in range(len(epochs), recipe.epochs):
@@ -99,6 +106,9 @@ class _Loop:
         recipe, augment = self.recipe, augmentations[self.recipe.augmentation]
         order = torch.randperm(len(self.labels), generator=_generator("cpu", self.seed, epoch, 0)).to(self.device)
         noise = _generator(self.device, self.seed, epoch, 1)
+        if self.data.compose is not None:
+            composed = self.data.compose(_generator(self.device, self.seed, epoch, 2))
+            self.pixels, self.labels = composed.pixels, composed.labels
         totals = torch.zeros(2, device=self.device)
         watch = _DivergenceWatch(self.device)
         self.network.train()
@@ -169,7 +179,7 @@ def training_step(
     network: nn.Module,
     optimiser: torch.optim.Optimizer,
     images: Float[Tensor, "batch channel height width"],
-    labels: Int[Tensor, " batch"],
+    labels: Labels,
     *,
     recipe: Recipe,
     moment: Moment,
@@ -185,7 +195,18 @@ def training_step(
     optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
     optimiser.step()
-    return loss.detach(), (output.scores.detach().argmax(dim=1) == labels).sum()
+    return loss.detach(), is_right(answers(output.scores.detach(), labels), labels).sum()
+
+
+def answers(scores: Float[Tensor, "batch classes"], labels: Labels) -> Labels:
+    """What scores say, in the form of the labels: the highest class, or each class with a score above `THRESHOLD`."""
+    return scores.argmax(dim=1) if labels.ndim == 1 else scores > THRESHOLD
+
+
+def is_right(answered: Labels, labels: Labels) -> Bool[Tensor, " batch"]:
+    """Whether the answer to an image is the right one; where it may show several classes, all of them and no other."""
+    same = answered == labels
+    return same if labels.ndim == 1 else same.all(dim=1)
 
 
 def make_optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
@@ -202,16 +223,18 @@ class Evaluation:
     """A network's answers to a set of images.
 
     Args:
-        predicted: the class with the highest score.
-        correct: whether it is the right one.
+        predicted: the class with the highest score; where an image may show several, whether each is above 0.5.
+        correct: whether that is right, see `is_right`.
         loss: mean over images.
         accuracy: per cent.
+        scores: of the classes, in [0, 1].
     """
 
-    predicted: Int[Tensor, " image"]
-    correct: Tensor
+    predicted: Int[Tensor, " image"] | Bool[Tensor, "image classes"]
+    correct: Bool[Tensor, " image"]
     loss: float
     accuracy: float
+    scores: Float[Tensor, "image classes"]
 
 
 @torch.no_grad()
@@ -219,20 +242,21 @@ def evaluate(network: nn.Module, images: Images, recipe: Recipe, device: torch.d
     """The answers of a network, in evaluation mode, and the loss that it was trained with."""
     was_training = network.training
     network.eval()
-    predicted, losses = [], []
+    scores, losses = [], []
     for start in range(0, len(images.labels), EVALUATION_BATCH):
         labels = images.labels[start : start + EVALUATION_BATCH].to(device)
         pixels = _scaled(images.pixels[start : start + EVALUATION_BATCH].to(device), torch.contiguous_format)
         with _precision(recipe, device):
             output = network(pixels)
         output = Output(output.logits.float(), output.scores.float())
-        predicted.append(output.scores.argmax(dim=1))
+        scores.append(output.scores)
         losses.append(LOSSES[recipe.loss](output, labels, Moment()) * len(labels))
     network.train(was_training)
-    answers = torch.cat(predicted).cpu()
-    correct = answers == images.labels
+    found = torch.cat(scores).cpu()
+    predicted = answers(found, images.labels)
+    correct = is_right(predicted, images.labels)
     total = float(torch.stack(losses).sum())
-    return Evaluation(answers, correct, total / len(correct), 100 * float(correct.double().mean()))
+    return Evaluation(predicted, correct, total / len(correct), 100 * float(correct.double().mean()), found)
 
 
 class _DivergenceWatch:

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from routebench.errors import UserError
 from routebench.losses import LOSSES, Moment, linear_margin, margin, reconstruction, sigmoid_margin, spread_with
 from routebench.models import build
 from routebench.models.network import Output
@@ -91,6 +92,56 @@ def test_loss_and_its_gradient_equal_the_transcription(name, moment, output):
 
 def test_recipes_know_every_loss():
     assert set(LOSSES) == set(CHOICES["loss"])
+
+
+SEVERAL = torch.tensor([[1, 0, 0, 1, 0], [0, 0, 1, 0, 0], [1, 1, 0, 0, 1], [0, 1, 0, 1, 0]], dtype=torch.bool)
+
+
+def several_by_hand(name, output, moment):
+    """Image by image and class by class, for images that show several."""
+    totals = []
+    for image in range(IMAGES):
+        shown = [k for k in range(CLASSES) if SEVERAL[image, k]]
+        absent = [k for k in range(CLASSES) if not SEVERAL[image, k]]
+        p, q = output.scores[image], 1 / (1 + torch.exp(-output.logits[image]))
+        if name == "margin":
+            total = sum(torch.relu(0.9 - p[k]) ** 2 for k in shown) + 0.5 * sum(
+                torch.relu(p[k] - 0.1) ** 2 for k in absent
+            )
+        elif name == "binary-cross-entropy":
+            total = -(sum(q[k].log() for k in shown) + sum((1 - q[k]).log() for k in absent)) / CLASSES
+        else:
+            m = linear_margin(moment) if name == "spread" else sigmoid_margin(moment)
+            total = sum(torch.relu(m - (p[t] - p[i])) ** 2 for t in shown for i in absent) / len(shown)
+        totals.append(total)
+    return torch.stack(totals).mean()
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=["start", "middle", "end"])
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "cross-entropy"])
+def test_loss_of_several_classes_and_its_gradient_equal_the_transcription(name, moment, output):
+    found, expected = LOSSES[name](output, SEVERAL, moment), several_by_hand(name, output, moment)
+    leaves, options = [output.logits, output.scores], {"allow_unused": True, "materialize_grads": True}
+    assert_close(found, expected, rtol=1e-6)
+    assert_close(
+        torch.autograd.grad(found, leaves, **options), torch.autograd.grad(expected, leaves, **options), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "cross-entropy"])
+def test_one_class_costs_the_same_in_either_form_of_labels(name, output):
+    marked = torch.nn.functional.one_hot(LABELS, CLASSES).bool()
+    assert_close(LOSSES[name](output, marked, Moment()), LOSSES[name](output, LABELS, Moment()))
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "cross-entropy"])
+def test_an_image_that_shows_nothing_has_a_finite_loss(name, output):
+    assert bool(torch.isfinite(LOSSES[name](output, torch.zeros(IMAGES, CLASSES, dtype=torch.bool), Moment())))
+
+
+def test_cross_entropy_of_several_classes_is_refused(output):
+    with pytest.raises(UserError, match="takes one class per image, and these images may show several; choose margin"):
+        LOSSES["cross-entropy"](output, SEVERAL, Moment())
 
 
 @pytest.mark.parametrize("name", LOSSES)

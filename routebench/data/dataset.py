@@ -15,6 +15,8 @@ HELD_OUT_FRACTION = 0.1
 SPLIT_SEED = 0  # of the data, not of a run: every run seed trains and selects on the same images
 
 Loader = TypeVar("Loader", bound=Callable[..., "Dataset"])
+Compose = Callable[[torch.Generator], "Images"]
+"""Makes the training images of one epoch, always as many, on the generator's device."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Images:
 
     Args:
         pixels: uint8, (n, channels, height, width); a trainer scales them to [0, 1] on its device.
-        labels: int64, (n,), numbers of classes.
+        labels: int64, (n,), numbers of classes; or bool, (n, classes), where an image may show several classes at once.
 
     Raises:
         UserError: a shape or type is another, or there are no images.
@@ -38,9 +40,11 @@ class Images:
                 f"expected pixels as uint8 (n, channels, height, width), got {_described(self.pixels)}; "
                 "scale them to 0..255 and add the missing axes"
             )
-        if self.labels.dtype != torch.int64 or self.labels.shape != self.pixels.shape[:1]:
+        kind = (torch.int64, 1), (torch.bool, 2)
+        if (self.labels.dtype, self.labels.ndim) not in kind or self.labels.shape[0] != self.pixels.shape[0]:
             raise UserError(
-                f"expected labels as int64 ({len(self.pixels)},), one per image, got {_described(self.labels)}"
+                f"expected labels as int64 ({len(self.pixels)},), one per image, or as bool ({len(self.pixels)}, "
+                f"classes) for several, got {_described(self.labels)}"
             )
         if not self.pixels.numel():
             raise UserError(f"expected at least one image of at least one pixel, got {_described(self.pixels)}")
@@ -54,6 +58,18 @@ class Images:
         channels, height, width = self.pixels.shape[1:]
         return channels, height, width
 
+    @property
+    def multi_label(self) -> bool:
+        """Whether an image may show several classes at once, or none."""
+        return self.labels.ndim == 2
+
+    def with_one_label(self) -> "Images":
+        """The images that show exactly one class, with its number as label; all of them where each has one anyway."""
+        if not self.multi_label:
+            return self
+        alone = (self.labels.sum(dim=1) == 1).nonzero()[:, 0]
+        return Images(self.pixels[alone], self.labels[alone].to(torch.int64).argmax(dim=1))
+
     def at(self, indices: Tensor) -> "Images":
         """The images at `indices`, in that order."""
         return Images(self.pixels[indices], self.labels[indices])
@@ -61,13 +77,14 @@ class Images:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """All that training code ever sees of a data set: it cannot look at a test image."""
+    """All that training code ever sees of a data set: it cannot look at a test image. `compose` as in `Dataset`."""
 
     name: str
     classes: tuple[str, ...]
     train: Images
     held_out: Images
     fingerprint: str
+    compose: Compose | None = None
 
 
 @dataclass(frozen=True)
@@ -82,9 +99,10 @@ class Dataset:
         test: what is measured on, once.
         fingerprint: see `fingerprint`.
         source: one line that says where the images come from.
+        compose: where training images are made anew for every epoch, what makes them; `train` is then one example.
 
     Raises:
-        UserError: the parts differ in image shape, or a label has no class.
+        UserError: the parts differ in image shape or kind of labels, or a label has no class.
     """
 
     name: str
@@ -94,6 +112,7 @@ class Dataset:
     test: Images
     fingerprint: str
     source: str
+    compose: Compose | None = None
 
     def __post_init__(self) -> None:
         for part, images in (("train", self.train), ("held-out", self.held_out), ("test", self.test)):
@@ -102,12 +121,27 @@ class Dataset:
                     f"data set {self.name!r}: expected {part} images of shape {self.train.shape} as in the training "
                     f"part, got {images.shape}; resize them"
                 )
-            lowest, highest = int(images.labels.min()), int(images.labels.max())
-            if lowest < 0 or highest >= len(self.classes):
+            if images.multi_label != self.train.multi_label:
                 raise UserError(
-                    f"data set {self.name!r}: expected {part} labels from 0 to {len(self.classes) - 1}, one per class, "
-                    f"got {lowest} to {highest}"
+                    f"data set {self.name!r}: expected {part} labels of the same kind as in the training part, "
+                    f"got {_described(images.labels)} beside {_described(self.train.labels)}"
                 )
+            self._check_classes(part, images.labels)
+
+    def _check_classes(self, part: str, labels: Tensor) -> None:
+        if labels.ndim == 2:
+            if labels.shape[1] != len(self.classes):
+                raise UserError(
+                    f"data set {self.name!r}: expected {part} labels with a column for each of {len(self.classes)} "
+                    f"classes, got {_described(labels)}"
+                )
+            return
+        lowest, highest = int(labels.min()), int(labels.max())
+        if lowest < 0 or highest >= len(self.classes):
+            raise UserError(
+                f"data set {self.name!r}: expected {part} labels from 0 to {len(self.classes) - 1}, one per class, "
+                f"got {lowest} to {highest}"
+            )
 
     @classmethod
     def of(cls, name: str, classes: tuple[str, ...], train: Images, test: Images, source: str) -> "Dataset":
@@ -118,7 +152,7 @@ class Dataset:
 
     def for_training(self) -> TrainingData:
         """The same without the test part."""
-        return TrainingData(self.name, self.classes, self.train, self.held_out, self.fingerprint)
+        return TrainingData(self.name, self.classes, self.train, self.held_out, self.fingerprint, self.compose)
 
 
 def fingerprint(*parts: Images) -> str:
@@ -138,7 +172,7 @@ def stratified_split(labels: Tensor, part: float, seed: int) -> tuple[Tensor, Te
     exact. Every class keeps at least one image.
 
     Args:
-        labels: (n,), integers.
+        labels: (n,), integers; or (n, classes), where each set of classes that occurs counts as a class of its own.
         part: how much to take: an `int` counts images, a `float` is a fraction of all.
         seed: fixes which images; the same seed gives the same images on every machine and version.
 
@@ -152,7 +186,8 @@ def stratified_split(labels: Tensor, part: float, seed: int) -> tuple[Tensor, Te
     count = part if isinstance(part, int) else round(part * n)
     if not 0 < count < n:
         raise UserError(f"expected to take at least 1 and at most {n - 1} of {n} images, got {part}")
-    classes, sizes = np.unique(labels.numpy(), return_counts=True)
+    groups = labels.numpy() if labels.ndim == 1 else np.unique(labels.numpy(), axis=0, return_inverse=True)[1].ravel()
+    classes, sizes = np.unique(groups, return_counts=True)
     share, remainder = np.divmod(count * sizes, n)
     order = np.lexsort((classes, -remainder))  # largest remainder first, ties by class
     can_give = [index for index in order if share[index] + 1 < sizes[index]]
@@ -162,7 +197,7 @@ def stratified_split(labels: Tensor, part: float, seed: int) -> tuple[Tensor, Te
     share[can_give[:missing]] += 1
     # The legacy generator: NumPy promises that its stream never changes (NEP 19), which `default_rng` does not.
     random = np.random.RandomState(seed)
-    shuffled = [random.permutation(np.flatnonzero(labels.numpy() == label)) for label in classes]
+    shuffled = [random.permutation(np.flatnonzero(groups == label)) for label in classes]
     taken = np.sort(np.concatenate([indices[:size] for indices, size in zip(shuffled, share, strict=True)]))
     kept = np.setdiff1d(np.arange(n), taken)
     return torch.from_numpy(kept), torch.from_numpy(taken)

@@ -49,7 +49,7 @@ class Sparsity(Protocol):
             some = test.at(_evenly(len(test), int(options.get("images", BATCH))))
             steps = int(options.get("follow", 10))
             metrics += _iteration_metrics(fit.network, some, request.iterations, steps, context)
-            arrays |= vote_distances(fit.network, test, request.iterations, context.device)
+            arrays |= vote_distances(fit.network, test.with_one_label(), request.iterations, context.device)
         return Measurement(metrics, arrays)
 
 
@@ -154,6 +154,7 @@ def _coupling_statistics(layer: LayerTrace) -> dict[str, float]:
 @torch.no_grad()
 def _examples(network: nn.Module, test: Images, device: torch.device) -> dict[str, Tensor]:
     """Class capsules of one test image per class: poses, where there are any, scores and labels."""
+    test = test.with_one_label()
     chosen = test.at(first_of_classes(test, EXAMPLES))
     output = network(_pixels(chosen, 0, EXAMPLES, device))
     found = {"example_scores": output.scores, "example_labels": chosen.labels}

@@ -39,13 +39,55 @@ def test_a_data_set_refuses_labels_without_a_class():
         Dataset.of("x", ("a", "b"), images(30), images(6), "here")
 
 
+def several(n: int, *, classes: int = 3) -> Images:
+    """Each image shows its class of `images` and, every other one, the next class too."""
+    one = images(n, classes=classes)
+    marked = torch.nn.functional.one_hot(one.labels, classes).bool()
+    marked[::2] |= marked[::2].roll(1, dims=1)
+    return Images(one.pixels, marked)
+
+
+def test_images_may_show_several_classes():
+    found = several(6)
+    assert found.multi_label
+    assert not images(6).multi_label
+    assert found.at(torch.tensor([1, 0])).labels.int().tolist() == [[0, 1, 0], [1, 1, 0]]
+    alone = found.with_one_label()
+    assert alone.labels.tolist() == [1, 0, 2]
+    assert alone.pixels.equal(found.pixels[1::2])
+    assert alone.with_one_label() is alone
+
+
+@pytest.mark.parametrize("labels", [torch.zeros(4, 3).byte(), torch.zeros(5, 3).bool(), torch.zeros(4).bool()])
+def test_labels_of_several_classes_are_bool_one_row_per_image(labels):
+    with pytest.raises(UserError, match=r"or as bool \(4, classes\) for several, got (uint8|bool)"):
+        Images(torch.zeros(4, 1, 2, 2).byte(), labels)
+
+
+def test_a_data_set_of_several_classes_has_a_column_for_each():
+    with pytest.raises(UserError, match=r"train labels with a column for each of 2 classes, got bool \(27, 3\)"):
+        Dataset.of("x", ("a", "b"), several(30), several(6), "here")
+    with pytest.raises(UserError, match="test labels of the same kind as in the training part, got int64"):
+        Dataset.of("x", ("a", "b", "c"), several(30), images(6), "here")
+
+
+def test_a_split_of_several_classes_takes_its_share_of_every_set_of_them():
+    labels = several(60).labels
+    kept, taken = stratified_split(labels, 0.2, seed=0)
+    assert sorted(torch.cat([kept, taken]).tolist()) == list(range(60))
+    sets, counts = labels[taken].unique(dim=0, return_counts=True)
+    assert len(sets) == 6
+    assert counts.tolist() == [2] * 6
+
+
 def test_training_data_holds_nothing_of_the_test_part():
     data = Dataset.of("x", ("a", "b", "c"), images(30), images(6), "here")
     seen = data.for_training()
     assert (len(seen.train), len(seen.held_out)) == (27, 3)
     assert {field.name for field in dataclasses.fields(TrainingData)} == {
-        *("name", "classes", "train", "held_out", "fingerprint")
+        *("name", "classes", "train", "held_out", "fingerprint", "compose")
     }
+    assert seen.compose is None  # what composes, composes of training images: see test_diverse_multimnist.py
     assert seen.fingerprint == data.fingerprint
 
 

@@ -47,7 +47,7 @@ def test_every_data_set_states_its_facts_in_a_line():
             assert loader.facts["held_out"] == round((loader.facts["train"] + loader.facts["held_out"]) / 10)
 
 
-@pytest.mark.parametrize("name", ["mnist5k", "mnist"])
+@pytest.mark.parametrize("name", ["mnist5k", "diverse-multimnist5k", "mnist"])
 def test_the_stated_facts_are_true(name):
     if name == "mnist" and not (Path(os.environ.get("ROUTEBENCH_DATA", "nowhere")) / "MNIST" / "raw").is_dir():
         pytest.skip("set ROUTEBENCH_DATA to a folder that holds MNIST/raw")

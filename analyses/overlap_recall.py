@@ -1,0 +1,125 @@
+"""Which digits are found, method by method, and how often an answered digit is really there."""
+
+import seaborn as sns
+from matplotlib.axes import Axes
+from pandas import DataFrame
+
+from routebench.analysis import script, wording
+from routebench.analysis.figures import look, new_figure
+from routebench.analysis.means import means_of, value_with_interval
+from routebench.analysis.result import Analysis, Column, Runs, belongs_to
+from routebench.registry import analyses
+
+MOST = 12
+"""Classes with a number in their square; for more there is no room."""
+LONGEST = 22
+"""Letters of a method's name on one line."""
+HALF = 50.0
+"""Precision (%), in the mean over digits, below which recall tells nothing: whoever answers every digit has all."""
+MARKED = "* Most digits that it answers are not there, which makes recall easy: see its precision."
+
+
+@analyses.register("overlap-recall")
+@belongs_to("overlap", place=20)
+def overlap_recall(runs: Runs) -> Analysis | None:
+    """Recall and precision (%) of every digit, mean over seeds, per method and T."""
+    table = _table(runs)
+    if table.empty:
+        return None
+    careless = _careless(table)
+    reading = _reading(table, careless)
+    with look():
+        figure, (axes,) = new_figure(1.0 + 0.34 * table["name"].nunique())
+        _draw(axes, table, careless)
+    return Analysis(
+        title="Recall of each digit",
+        reading=reading,
+        table=table,
+        figure=figure,
+        columns=(
+            Column("Method", "name", lambda row: str(row["name"]), numeric=False),
+            Column("Digit", "digit", lambda row: wording.whole(row["digit"])),
+            Column(
+                "Recall, %",
+                "recall",
+                lambda row: value_with_interval(row["recall"], row["low"], row["high"], 1),
+                "of the test images that show the digit, those in which it is answered",
+            ),
+            Column(
+                "Precision, %",
+                "precision",
+                lambda row: value_with_interval(row["precision"], row["precision"], row["precision"], 1),
+                "of the test images in which the digit is answered, those that show it; a dash where it never is",
+            ),
+        ),
+        notes=(
+            "Mean over seeds, at the fixed threshold; ± is its 95 % t interval.",
+            *((MARKED,) if careless else ()),
+        ),
+        alternative=f"Heat map of recall, one row per method, one column per digit. {reading}",
+    )
+
+
+def _table(runs: Runs) -> DataFrame:
+    keys = ["name", "label", "iterations", "role", "digit"]
+    recall = means_of(runs, "recall", by=("digit",)).rename(columns={"mean": "recall"})
+    precision = means_of(runs, "precision", by=("digit",)).rename(columns={"mean": "precision"})
+    columns = [*keys, "recall", "low", "high", "n"]
+    return recall[columns].merge(precision[["name", "digit", "precision"]], on=["name", "digit"], how="left")
+
+
+def _careless(table: DataFrame) -> list[str]:
+    """Methods of which most answers are wrong."""
+    precision = table.groupby("name")["precision"].mean()
+    return [str(name) for name in precision.index[precision < HALF]]
+
+
+def _draw(axes: Axes, table: DataFrame, careless: list[str]) -> None:
+    matrix = table.pivot_table(index="name", columns="digit", values="recall", sort=False).astype(float)
+    mean = matrix.mean(axis=1).sort_values(ascending=False, kind="stable").index
+    order = [*(name for name in mean if name not in careless), *(name for name in mean if name in careless)]
+    sns.heatmap(
+        matrix.loc[order, sorted(matrix.columns)],
+        ax=axes,
+        annot=len(matrix.columns) <= MOST,
+        fmt=".0f",
+        annot_kws={"fontsize": 7.5},
+        cmap=sns.color_palette("ch:start=2.8,rot=-.25,light=.93,dark=.28", as_cmap=True),
+        vmin=0,
+        vmax=100,
+        cbar=False,
+        linewidths=1.2,
+        linecolor=(1, 1, 1, 0),
+    )
+    axes.set(xlabel="digit", ylabel="")
+    axes.set_title("Recall, % of images that show the digit", fontsize=9.5, loc="right")
+    names = [_short(str(name)) + ("*" if name in careless else "") for name in order]
+    axes.set_yticks([place + 0.5 for place in range(len(order))], names)
+    axes.tick_params(length=0, rotation=0)
+    axes.tick_params(axis="y", labelsize=10 if max(map(len, order)) <= LONGEST else 8)
+
+
+def _short(name: str) -> str:
+    """On two lines where hyperparameters make it long."""
+    return name if len(name) <= LONGEST else name.replace("[", "\n[", 1)
+
+
+def _reading(table: DataFrame, careless: list[str]) -> str:
+    telling = table[~table["name"].isin(careless)]
+    if telling.empty:
+        return "No method answers digits of which most are there, so that recall tells nothing."
+    aside = f"; {wording.listed(careless, 3)} left aside, most of whose answers are wrong" if careless else ""
+    table = telling
+    by_digit = table.groupby("digit")["recall"].mean().sort_values(kind="stable")
+    hardest, easiest = by_digit.index[0], by_digit.index[-1]
+    mean = table.groupby("name")["recall"].mean().sort_values(ascending=False, kind="stable")
+    return (
+        f"In the mean over methods{aside and ' that answer with care'}, {int(hardest)} is found least often "
+        f"({by_digit.iloc[0]:.0f} % of its images) and "
+        f"{int(easiest)} most often ({by_digit.iloc[-1]:.0f} %); {mean.index[0]} finds most digits of all "
+        f"({mean.iloc[0]:.0f} % in the mean over digits){aside}."
+    )
+
+
+if __name__ == "__main__":
+    script.run(overlap_recall, "overlap-recall")

@@ -1,0 +1,157 @@
+"""Which of several overlapping digits a trained network finds: all of them and no other, digit by digit."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from routebench.data import load
+from routebench.data.dataset import Dataset
+from routebench.errors import UserError
+from routebench.models.network import count_parameters
+from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
+from routebench.registry import protocols
+from routebench.training import THRESHOLD, evaluate
+
+CHOICES = torch.arange(1, 100, dtype=torch.float32) / 100
+"""Thresholds of which one is chosen by held-out images."""
+
+
+@protocols.register("overlap")
+class Overlap(Protocol):
+    """Trains, then looks once at test images that show one class or more each.
+
+    A class is answered if its score is above the threshold; an image is right if exactly its classes are answered
+    (Tsai et al. 2020, section 6, who do not give their threshold). That share is the metric `exact_match`, and
+    `accuracy` on the split test too, because this is the name by which methods are compared with uniform coupling,
+    paired by image, ranked, and judged by `compare --gate`.
+
+    A fixed threshold punishes scores that rank classes rightly but lie too high or too low. Two metrics do without:
+    `exact_match_chosen` with the threshold, the same for all classes, that is best on held-out images, and
+    `exact_match_given_count`, where the network is told how many classes each image shows and answers with so many of
+    the highest scores. Nothing is chosen by test images.
+
+    Options:
+        threshold: 0.5 unless set; above 0 and below 1.
+    """
+
+    options: ClassVar[dict[str, type]] = {"threshold": float}
+
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
+        """Metrics on the test split, all at the iterations trained with, and the arrays `correct` and `scores`.
+
+        `recall` and `precision` have the coordinate `digit`, the number of the class; one that is never shown has no
+        recall, one that is never answered no precision.
+        """
+        data = load(request.data)
+        threshold = _threshold(options)
+        _expect_several(data)
+        fit = context.fit(request)
+        test = evaluate(fit.network, data.test, request.recipe, context.device)
+        held_out = evaluate(fit.network, data.held_out, request.recipe, context.device)
+        chosen = best_threshold(held_out.scores, data.held_out.labels)
+        shown = data.test.labels
+        found = Answers(test.scores > threshold, shown)
+        with_chosen = Answers(test.scores > chosen, shown)
+        with_count = Answers(highest(test.scores, shown.sum(dim=1)), shown)
+        percent = {
+            "accuracy": found.exact_match(),
+            "exact_match": found.exact_match(),
+            "exact_match_one_digit": found.exact_match(of=shown.sum(dim=1) == 1),
+            "exact_match_two_digits": found.exact_match(of=shown.sum(dim=1) == 2),
+            "exact_match_chosen": with_chosen.exact_match(),
+            "exact_match_given_count": with_count.exact_match(),
+        }
+        metrics = [_metric(name, value, request) for name, value in percent.items() if value is not None]
+        metrics += [*_per_digit(found, request), *_others(found, chosen, test.loss, request), *_cost(fit)]
+        arrays = {"correct": found.correct.to(torch.uint8), "scores": test.scores.to(torch.float16)}
+        return Measurement(metrics, arrays)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Which classes are answered, and which are shown."""
+
+    answered: Bool[Tensor, "image classes"]
+    shown: Bool[Tensor, "image classes"]
+
+    @property
+    def correct(self) -> Bool[Tensor, " image"]:
+        """Whether exactly the classes shown are answered."""
+        return (self.answered == self.shown).all(dim=1)
+
+    def exact_match(self, of: Bool[Tensor, " image"] | None = None) -> float | None:
+        """Share (%) of images that are right, among all or those chosen; None where there is none."""
+        return share(self.correct if of is None else self.correct[of])
+
+    def recall(self, label: int) -> float | None:
+        """Share (%) of the images showing a class in which it is answered."""
+        return share(self.answered[self.shown[:, label], label])
+
+    def precision(self, label: int) -> float | None:
+        """Share (%) of the images in which a class is answered that show it."""
+        return share(self.shown[self.answered[:, label], label])
+
+
+def share(right: Bool[Tensor, " n"]) -> float | None:
+    """In per cent; None of nothing."""
+    return 100 * float(right.double().mean()) if len(right) else None
+
+
+def highest(scores: Float[Tensor, "image classes"], counts: Tensor) -> Bool[Tensor, "image classes"]:
+    """As many of the highest scores of each image as `counts` says; of equal scores, the earlier classes."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    return order.argsort(dim=1) < counts[:, None]
+
+
+def best_threshold(scores: Float[Tensor, "image classes"], shown: Bool[Tensor, "image classes"]) -> float:
+    """Of 0.01, 0.02 to 0.99, the threshold with the most images right; of equally good ones, the nearest to 0.5."""
+    right = torch.stack([((scores > choice) == shown).all(dim=1).sum() for choice in CHOICES])
+    best = CHOICES[right == right.max()]
+    return float(best[(best - THRESHOLD).abs().argmin()])
+
+
+def _threshold(options: Mapping[str, Any]) -> float:
+    threshold = float(options.get("threshold", THRESHOLD))
+    if not 0 < threshold < 1:
+        raise UserError(f"protocol overlap: expected a threshold above 0 and below 1, got {threshold:g}")
+    return threshold
+
+
+def _expect_several(data: Dataset) -> None:
+    if not data.test.multi_label:
+        raise UserError(
+            f"protocol overlap: expected a data set whose images may show several classes, such as "
+            f"diverse-multimnist5k, got {data.name}"
+        )
+
+
+def _metric(name: str, value: float, request: FitRequest, **where: int) -> Metric:
+    return Metric(name, "test", value, "%", True, test_iterations=request.iterations, where=where)
+
+
+def _per_digit(found: Answers, request: FitRequest) -> Iterator[Metric]:
+    for digit in range(found.shown.shape[1]):
+        for name, value in (("recall", found.recall(digit)), ("precision", found.precision(digit))):
+            if value is not None:
+                yield _metric(name, value, request, digit=digit)
+
+
+def _others(found: Answers, chosen: float, loss: float, request: FitRequest) -> list[Metric]:
+    steps = request.iterations
+    predicted = float(found.answered.sum(dim=1).double().mean())
+    return [
+        Metric("predicted_digits", "test", predicted, "count", None, test_iterations=steps),
+        Metric("chosen_threshold", "held-out", chosen, "", None, test_iterations=steps),
+        Metric("loss", "test", loss, "", False, test_iterations=steps),
+    ]
+
+
+def _cost(fit: Fit) -> list[Metric]:
+    return [
+        Metric("parameters", "", count_parameters(fit.network), "count", None),
+        Metric("fit_seconds", "", fit.seconds, "s", False),
+    ]

@@ -1,0 +1,167 @@
+"""The analyses of the suite `overlap`, on made-up scores whose errors are known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from routebench.analysis.comparison import compare
+from routebench.analysis.figures import to_svg
+from routebench.analysis.folder import open_folder
+from routebench.engine.cell import make_record
+from routebench.engine.plan import Choices, plan
+from routebench.engine.session import write_plan
+from routebench.engine.store import Store
+from routebench.engine.suite import load_suite
+from routebench.protocols.base import Measurement, Metric
+from routebench.protocols.overlap import Answers, best_threshold, highest
+from routebench.registry import analyses
+from routebench.report.headline import headline_of
+from routebench.routing.spec import parse
+
+NAMES = ("overlap-table", "overlap-recall")
+ERRORS = {"dynamic": 0.10, "em": 0.12, "uniform": 0.2, "random": 0.45, "none": 0.22, "cnn": 0.15}
+IMAGES = 400
+
+
+def shown_digits():
+    """Digit 3 is missed more often than any other."""
+    draw = np.random.RandomState(0)
+    shown = torch.zeros(IMAGES, 10, dtype=torch.bool)
+    for image in range(IMAGES):
+        shown[image, torch.from_numpy(draw.permutation(10)[: 1 + (image % 6 > 0)])] = True
+    return shown
+
+
+def made_up_scores(cell, shown):
+    """`em` ranks digits as well as the others, and scores them too high for a threshold of one half."""
+    draw = np.random.RandomState(cell.identity["seed"])
+    sure = torch.from_numpy(draw.uniform(size=(IMAGES, 10)))
+    wrong = sure < ERRORS[cell.identity["method"]] * (0.2 + 0.8 * shown * (1 + (torch.arange(10) == 3)))
+    scores = torch.where(wrong ^ shown, 0.6 + 0.4 * sure, 0.4 * sure)
+    return 0.55 + 0.45 * scores if cell.identity["method"] == "em" else scores
+
+
+def measured(cell):
+    shown = shown_digits()
+    scores = made_up_scores(cell, shown)
+    found, steps = Answers(scores > 0.5, shown), cell.identity["iterations"]
+    chosen = Answers(scores > best_threshold(scores.float(), shown), shown)
+    percent = {name: found.exact_match() for name in ("accuracy", "exact_match")}
+    percent["exact_match_one_digit"] = found.exact_match(of=shown.sum(dim=1) == 1)
+    percent["exact_match_two_digits"] = found.exact_match(of=shown.sum(dim=1) == 2)
+    percent["exact_match_chosen"] = chosen.exact_match()
+    percent["exact_match_given_count"] = Answers(highest(scores, shown.sum(dim=1)), shown).exact_match()
+    metrics = [Metric(name, "test", value, "%", True, test_iterations=steps) for name, value in percent.items()]
+    for digit in range(10):
+        for name, value in (("recall", found.recall(digit)), ("precision", found.precision(digit))):
+            if value is not None:
+                metrics.append(Metric(name, "test", value, "%", True, test_iterations=steps, where={"digit": digit}))
+    return Measurement(metrics, {"correct": found.correct.to(torch.uint8)})
+
+
+def folder_of(path, seeds):
+    made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"), parse("em")), seeds=seeds))
+    store = Store(path)
+    store.prepare()
+    write_plan(made, store)
+    for cell in made.cells:
+        found = measured(cell)
+        store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
+    (only,) = open_folder(store.path).parts
+    return only
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return folder_of(tmp_path_factory.mktemp("overlap"), seeds=3)
+
+
+@pytest.fixture(scope="module")
+def one_seed(tmp_path_factory):
+    return folder_of(tmp_path_factory.mktemp("one"), seeds=1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, one_seed, name):
+    for part in (runs, one_seed):
+        one, again = analyses[name](part), analyses[name](part)
+        assert one.reading.endswith(".")
+        assert not one.shown().empty
+        assert one.table.equals(again.table)
+        if one.figure is not None:
+            assert to_svg(one.figure) == to_svg(again.figure)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_measured_gives_nothing(runs, name):
+    empty = replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
+    assert analyses[name](empty) is None
+
+
+def test_a_failed_cell_leaves_a_row(runs):
+    lost = runs.planned["label"].eq("uniform")
+    broken = replace(
+        runs,
+        results=runs.results[runs.results["label"] != "uniform"],
+        planned=runs.planned.assign(status=np.where(lost, "failed", runs.planned["status"])),
+    )
+    found = analyses["overlap-table"](broken)
+    assert found.table.set_index("name").loc["uniform", "n_ok"] == 0
+    assert "Gain over uniform" not in found.shown()
+    assert "uniform" not in set(analyses["overlap-recall"](broken).table["name"])
+
+
+def test_exact_matches_are_compared_as_accuracies_are(runs):
+    table = analyses["overlap-table"](runs).table
+    expected = compare(runs).table
+    for column in ("name", "mean", "gain", "p_holm", "group"):
+        assert table[column].equals(expected[column])
+    own = runs.results.query("metric == 'exact_match' and label == 'dynamic' and iterations == 3")["value"]
+    assert table.set_index("name").loc["dynamic T=3", "mean"] == pytest.approx(own.mean())
+    assert table.set_index("name").loc["dynamic T=3", "gain"] > 0
+
+
+def test_the_worst_digit_is_the_one_found_least_often(runs):
+    table = analyses["overlap-table"](runs).table.set_index("name")
+    recalls = runs.results.query("metric == 'recall' and label == 'uniform'").groupby("digit")["value"].mean()
+    assert table.loc["uniform", "worst_digit"] == recalls.idxmin() == 3
+    assert table.loc["uniform", "worst_recall"] == pytest.approx(recalls.min())
+
+
+def test_the_sentence_names_leader_uniform_and_who_is_held_back_by_the_threshold(runs):
+    found = analyses["overlap-table"](runs)
+    assert found.reading.startswith(f"{found.table['name'].iloc[0]} answers exactly the digits shown in ")
+    assert "; uniform coupling in " in found.reading
+    assert "a threshold chosen on held-out images lifts em" in found.reading
+    assert headline_of(runs).title == found.reading
+
+
+def test_the_recall_of_each_digit_is_a_mean_over_seeds(runs):
+    table = analyses["overlap-recall"](runs).table
+    own = runs.results.query("metric == 'recall' and label == 'random' and digit == 7")["value"]
+    row = table[(table["name"] == "random") & (table["digit"] == 7)].iloc[0]
+    assert (row["recall"], row["n"]) == (pytest.approx(own.mean()), 3)
+    assert "3 is found least often" in analyses["overlap-recall"](runs).reading
+
+
+def test_recall_of_who_answers_everything_is_left_aside(runs):
+    """`em` answers all ten digits of each image here."""
+    found = analyses["overlap-recall"](runs)
+    assert (found.table.loc[found.table["label"].str.startswith("em"), "recall"] == 100).all()
+    assert "left aside, most of whose answers are wrong" in found.reading
+    assert found.notes[-1].startswith("* Most digits")
+    names = [label.get_text().replace("\n", "") for label in found.figure.axes[0].get_yticklabels()]
+    assert [name for name in names if name.endswith("*")] == names[-2:]
+    assert all(name.startswith("em[") for name in names[-2:])
+    alone = replace(runs, results=runs.results[runs.results["label"].str.startswith("em")])
+    assert "recall tells nothing" in analyses["overlap-recall"](alone).reading
+
+
+def test_published_numbers_stand_in_a_note_and_beside_no_row(runs):
+    found = analyses["overlap-table"](replace(runs, data="diverse-multimnist"))
+    (note,) = [note for note in found.notes if note.startswith("Published by")]
+    assert "83.39 % (TSA-053)" in note
+    assert "for networks that are not these" in note
+    assert not [note for note in analyses["overlap-table"](runs).notes if note.startswith("Published by")]
