@@ -1,8 +1,8 @@
 """What a data set is, and how parts are held out of it."""
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -82,9 +82,11 @@ class Dataset:
         test: what is measured on, once.
         fingerprint: see `fingerprint`.
         source: one line that says where the images come from.
+        conditions: how each test image was made, as far as that is known and varied: a name such as `azimuth` to
+            (n_test,) integers or truth values.
 
     Raises:
-        UserError: the parts differ in image shape, or a label has no class.
+        UserError: the parts differ in image shape, a label has no class, or a condition is not one per test image.
     """
 
     name: str
@@ -94,8 +96,15 @@ class Dataset:
     test: Images
     fingerprint: str
     source: str
+    conditions: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name, values in self.conditions.items():
+            if values.shape != self.test.labels.shape:
+                raise UserError(
+                    f"data set {self.name!r}: expected the condition {name!r} as ({len(self.test)},), one per test "
+                    f"image, got {_described(values)}"
+                )
         for part, images in (("train", self.train), ("held-out", self.held_out), ("test", self.test)):
             if images.shape != self.train.shape:
                 raise UserError(
