@@ -2,13 +2,15 @@
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
 from routebench.analysis import script, wording
-from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
+from routebench.analysis.figures import MARKERS, look, new_figure
 from routebench.analysis.means import means_of, value_with_interval
 from routebench.analysis.palette import MUTED
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis.viewpoints import dashes_of, legend_below
 from routebench.registry import analyses
 
 FAMILIAR, NOVEL = "familiar", "novel"
@@ -23,7 +25,7 @@ def viewpoint_curves(runs: Runs) -> Analysis | None:
         return None
     axis, reading = str(table["axis"].iloc[0]), _reading(table)
     with look():
-        figure, (axes,) = new_figure(4.2)
+        figure, (axes,) = new_figure(4.6)
         _draw(axes, table, runs, axis)
     return Analysis(
         title=f"Accuracy against {axis}",
@@ -60,28 +62,22 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, axis: str) -> None:
     half = float(np.diff(angles).min()) / 2 if len(angles) > 1 else 1.0
     for angle in np.unique(table.loc[table["viewpoints"] == FAMILIAR, "degrees"]):
         axes.axvspan(angle - half, angle + half, color=MUTED, alpha=0.13, linewidth=0)
-    ends, colours = {}, {}
     for place, (name, line) in enumerate(table.groupby("name", sort=False)):
         colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
         axes.plot(
-            line["degrees"], line["mean"], color=colour, linestyle=dashes(line), marker=MARKERS[place % 10],
-            markersize=4, linewidth=1.6,
+            line["degrees"], line["mean"], color=colour, linestyle=dashes_of(line), marker=MARKERS[place % 10],
+            markersize=4, linewidth=1.4, label=str(name),
         )  # fmt: skip
-        ends[str(name)], colours[str(name)] = float(line["mean"].iloc[-1]), colour
     axes.set_xlim(angles[0] - half, angles[-1] + half)
     axes.grid(visible=False, axis="x")
-    axes.set_xlabel(f"{axis} of the camera, degrees (shaded: in training)")
+    axes.xaxis.set_major_locator(MaxNLocator(9, steps=[1, 2, 4, 5, 6, 10]))
+    axes.set_xlabel(f"{axis}, degrees (shaded: in training)")
     axes.set_title("Test accuracy, %")
-    label_ends(axes, float(angles[-1]), ends, colours)
-
-
-def dashes(line: DataFrame) -> str | tuple[int, tuple[int, ...]]:
-    """One iteration is dashed, so that it can be told from more of the same method."""
-    return (0, (3, 2)) if (line["iterations"] == 1).fillna(False).any() else "-"
+    legend_below(axes)
 
 
 def _reading(table: DataFrame) -> str:
-    means = table.groupby(["name", "viewpoints"])["mean"].mean().unstack()
+    means = table.pivot_table(index="name", columns="viewpoints", values="mean")
     if not {FAMILIAR, NOVEL} <= set(means.columns):
         return "Only one kind of viewpoint was measured."
     loss = (means[FAMILIAR] - means[NOVEL]).sort_values()
@@ -90,7 +86,7 @@ def _reading(table: DataFrame) -> str:
     told = f"{least} by least, {loss.iloc[0]:.1f} points"
     if len(loss) > 1:
         told += f", {most} by most, {loss.iloc[-1]:.1f}"
-    worst = wording.signed(float(novel.idxmin()), 0).lstrip("+")
+    worst = wording.signed(float(str(novel.idxmin())), 0).lstrip("+")
     return f"From familiar to novel viewpoints accuracy falls: {told}; novel views are hardest at {worst}°."
 
 

@@ -1,4 +1,4 @@
-"""Novel against familiar accuracy, epoch by epoch: whoever is above another's path generalises better at equal skill."""
+"""Novel against familiar accuracy, epoch by epoch: a path above another's generalises better at equal skill."""
 
 from matplotlib.axes import Axes
 from pandas import DataFrame
@@ -8,7 +8,7 @@ from routebench.analysis.figures import MARKERS, look, new_figure
 from routebench.analysis.means import means_of
 from routebench.analysis.palette import INK, MUTED
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.analysis.viewpoints import REFERENCE
+from routebench.analysis.viewpoints import REFERENCE, dashes_of, legend_below
 from routebench.registry import analyses
 
 KEYS = ["name", "label", "iterations", "epoch"]
@@ -22,7 +22,8 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
     if table.empty:
         return None
     last = table.groupby("name", sort=False).last()
-    target = float(last.loc[REFERENCE, "familiar"]) if REFERENCE in last.index else None
+    theirs = last["familiar"].to_dict().get(REFERENCE)
+    target = None if theirs is None else float(theirs)
     reading = _reading(table, last, target)
     with look():
         figure, (axes,) = new_figure(4.8)
@@ -61,7 +62,7 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, target: float | None) -> Non
         axes.axvline(target, color=INK, linewidth=1, linestyle=(0, (1, 2)))
     for place, (name, line) in enumerate(table.groupby("name", sort=False)):
         colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
-        dashes = (0, (3, 2)) if (line["iterations"] == 1).fillna(False).any() else "-"
+        dashes = dashes_of(line)
         axes.plot(line["familiar"], line["novel"], color=colour, linestyle=dashes, linewidth=1.3, alpha=0.8)
         axes.plot(
             line["familiar"].iloc[-1], line["novel"].iloc[-1], color=colour, marker=MARKERS[place % 10], markersize=7,
@@ -69,12 +70,12 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, target: float | None) -> Non
         )  # fmt: skip
     axes.set_xlabel("accuracy on familiar test viewpoints, %")
     axes.set_title("Accuracy on novel test viewpoints, %")
-    axes.figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+    legend_below(axes)
 
 
 def _reading(table: DataFrame, last: DataFrame, target: float | None) -> str:
-    best = last["novel"].idxmax()
-    told = f"After the last epoch {best} is best on novel viewpoints, {last.loc[best, 'novel']:.1f} %"
+    best = last["novel"].sort_values(ascending=False)
+    told = f"After the last epoch {best.index[0]} is best on novel viewpoints, {best.iloc[0]:.1f} %"
     if target is None:
         return f"{told}."
     peaks = table[table["label"] != REFERENCE].groupby("name")["familiar"].max()

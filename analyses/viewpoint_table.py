@@ -75,8 +75,10 @@ def _shown(key: str) -> Callable[[Row], str]:
 
 
 def _unmatched(row: Row) -> str:
-    told = [f"{BY[matching][0]}, {row[f'{matching}_unmatched']}" for matching in MATCHINGS if row[f"{matching}_unmatched"]]
-    return " | ".join(told) or wording.NOTHING
+    told = [
+        f"{BY[matching][0]}: {row[f'{matching}_unmatched']}" for matching in MATCHINGS if row[f"{matching}_unmatched"]
+    ]
+    return "; ".join(told) or wording.NOTHING
 
 
 def _reading(table: DataFrame) -> str:
@@ -84,7 +86,9 @@ def _reading(table: DataFrame) -> str:
         return f"Nothing to match to: {REFERENCE} was not measured, so that only last epochs are shown."
     others = table[table["label"] != REFERENCE]
     told = [_told(others, matching) for matching in MATCHINGS]
-    return f"Matched to {REFERENCE} on held-out images, {told[0]}; on familiar test images, as the paper does, {told[1]}."
+    return (
+        f"Matched to {REFERENCE} on held-out images, {told[0]}; on familiar test images, as the paper does, {told[1]}."
+    )
 
 
 def _told(others: DataFrame, matching: str) -> str:
@@ -113,8 +117,11 @@ def _notes(table: DataFrame) -> tuple[str, ...]:
         for matching in MATCHINGS
     ]
     return (
-        f"Trained on familiar viewpoints only; tested on other objects. Up to {TOLERANCE:g} point of difference counts "
-        f"as matched. Methods with seeds that could not be matched: {wording.listed(missing)}; means are over the rest.",
+        (
+            f"Trained on familiar viewpoints only; tested on other objects. Up to {TOLERANCE:g} point of difference "
+            f"counts as matched. Methods with seeds that could not be matched: {wording.listed(missing)}; means are "
+            "over the rest."
+        ),
         (
             "Mean over seeds with its 95 % t interval; the reduction is that of each seed. 'Fewer': p below "
             f"{ALPHA:g} in a t-test paired by seed, with Holm's correction over all methods."

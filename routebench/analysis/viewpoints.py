@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from pandas import DataFrame, Series
 
 from routebench import statistics
+from routebench.analysis import wording
 from routebench.analysis.comparison import Entry, entries_of
 from routebench.analysis.result import Runs
 
@@ -20,6 +22,8 @@ HELD_OUT, FAMILIAR, LAST = "held_out", "familiar", "last"
 MATCHINGS = (HELD_OUT, FAMILIAR)
 """By which images: held-out ones, or the familiar part of the test images, as the paper does it."""
 
+BELOW, ABOVE, BETWEEN = "never as good", "better from the start", "passing between two epochs"
+
 CURVES = {"held_out": "held_out_accuracy", "familiar": "familiar_accuracy", "novel": "novel_accuracy"}
 
 
@@ -30,7 +34,7 @@ class Match:
     Args:
         epoch: from 1; None where no epoch is near enough.
         gap: how much better it is at the nearest epoch, in points.
-        reason: why no epoch is near enough; empty if one is.
+        reason: why no epoch is near enough, a constant of this module; empty if one is.
     """
 
     epoch: int | None
@@ -51,11 +55,7 @@ def match(accuracies: Sequence[float], target: float, tolerance: float = TOLERAN
     gap = float(gaps[nearest])
     if abs(gap) <= tolerance:
         return Match(nearest + 1, gap)
-    if gaps.max() < 0:
-        return Match(None, gap, f"stays {-gap:.1f} points below")
-    if gaps.min() > 0:
-        return Match(None, gap, f"is {gap:.1f} points above from the start")
-    return Match(None, gap, f"passes between two epochs, {abs(gap):.1f} points away")
+    return Match(None, gap, BELOW if gaps.max() < 0 else ABOVE if gaps.min() > 0 else BETWEEN)
 
 
 def matched_to_reference(runs: Runs) -> DataFrame:
@@ -107,6 +107,16 @@ def summary(runs: Runs) -> DataFrame:
     return table.sort_values(order, ascending=False, na_position="last", kind="stable").reset_index(drop=True)
 
 
+def dashes_of(line: DataFrame) -> str | tuple[int, tuple[int, ...]]:
+    """How the line of a method is drawn: one iteration dashed, to be told from more of the same method."""
+    return (0, (3, 2)) if (line["iterations"] == 1).fillna(False).any() else "-"
+
+
+def legend_below(axes: Axes) -> None:
+    """Names under the figure: lines that cross this often cannot be named at their ends."""
+    axes.figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+
+
 def _curves(runs: Runs) -> dict[str, DataFrame]:
     """Cell to its accuracies in %, one row per epoch, columns as `CURVES`."""
     wanted = runs.results[runs.results["metric"].isin(CURVES.values()) & runs.results["value"].notna()]
@@ -129,7 +139,7 @@ def _rows(
     rows = [{**known, **last, **_errors(own, len(own))}]
     for matching in MATCHINGS:
         if theirs is None:
-            found = Match(None, math.nan, f"no {REFERENCE} with this seed")
+            found = Match(None, math.nan, f"without a {REFERENCE} of theirs")
         elif is_reference:
             found = Match(len(own), 0.0)
         else:
@@ -155,16 +165,25 @@ def _means(rows: DataFrame, matching: str) -> dict[str, object]:
     if matching == LAST:
         return found
     found |= {key: float(done[key].mean()) for key in ("epoch", "gap", "their_novel")}
-    found["unmatched"] = "; ".join(
-        f"seed {seed}: {reason}" for seed, reason in zip(rows["seed"], rows["reason"], strict=True) if reason
+    found["unmatched"] = ", ".join(
+        f"{wording.plural(len(group), 'seed')} {reason}{_apart(group['gap'])}"
+        for reason, group in rows[rows["reason"] != ""].groupby("reason")
     )
     if rows["label"].iloc[0] == REFERENCE:
         return found | _with_limits("reduction", done["novel"].head(0)) | {"p": math.nan}
     paired = done[done["their_novel"] > 0]
     found |= _with_limits("reduction", 100 * (1 - paired["novel"] / paired["their_novel"]))
-    by_seed = [dict(zip(done["seed"], done[key], strict=True)) for key in ("novel", "their_novel")]
-    found["p"] = statistics.paired_difference(*by_seed).p_value
+    ours, theirs = (dict(zip(done["seed"], done[key], strict=True)) for key in ("novel", "their_novel"))
+    found["p"] = statistics.paired_difference(ours, theirs).p_value
     return found
+
+
+def _apart(gaps: "Series[float]") -> str:
+    """How far the nearest epochs were away, ` (1.2 to 4.0 points)`."""
+    sizes = [f"{size:.1f}" for size in (gaps.abs().min(), gaps.abs().max())]
+    if gaps.isna().any():
+        return ""
+    return f" ({sizes[0]} points)" if sizes[0] == sizes[1] else f" ({sizes[0]} to {sizes[1]} points)"
 
 
 def _with_limits(key: str, values: "Series[float]") -> dict[str, float]:

@@ -29,7 +29,9 @@ ELEVATIONS = tuple(range(30, 75, 5))
 PARTS = ((0, 1, 2, 3, 4), (5, 6, 7, 8, 9), (10, 11, 12, 13, 14))
 """Instances of every class for training, held out, and for the test."""
 INSTANCES = sum(PARTS, ())
-GENERATOR = tuple(Path(__file__).with_name(f"{part}.py") for part in ("solids", "shapes", "rendering", "rendered_shapes"))
+GENERATOR = tuple(
+    Path(__file__).with_name(f"{part}.py") for part in ("solids", "shapes", "rendering", "rendered_shapes")
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ SMALL = Series("rendered-shapes-small", 32, all_lightings=False, digest="dd25568
 @datasets.register("rendered-shapes")
 @facts(train=24_300, held_out=24_300, test=24_300, shape=(1, 48, 48), classes=5)
 def rendered_shapes() -> Dataset:
-    """Rendered toys of five classes, grey, 48x48: 75 objects, 162 viewpoints, 6 lightings; no object is in two parts."""
+    """Rendered toys of five classes, grey, 48x48: 75 objects, 162 views, 6 lightings; no object is in two parts."""
     return _dataset(WHOLE, None)
 
 
@@ -145,9 +147,12 @@ def _grid() -> Iterator[tuple[int, str, int, int, int]]:
 
 def _dataset(series: Series, axis: str | None) -> Dataset:
     views = views_of(series, _pixels(series))
-    parts = (views.where(torch.isin(views.conditions["instance"], torch.tensor(part))) for part in PARTS)
+    train, held_out, test = (
+        views.where(torch.isin(views.conditions["instance"], torch.tensor(part))) for part in PARTS
+    )
     name = series.name if axis is None else f"{series.name}-{axis}"
-    return dataset_of_views(name, tuple(TOYS), *parts, "rendered by routebench from shapes of its own", axis)
+    source = "rendered by routebench from shapes of its own"
+    return dataset_of_views(name, tuple(TOYS), (train, held_out, test), source=source, axis=axis)
 
 
 def _pixels(series: Series) -> NDArray[np.uint8]:

@@ -78,7 +78,9 @@ def render(
         (lightings, side, side); 0 where there is no object, and nowhere else but at its smoothed edge.
     """
     rays = side * SAMPLES
-    places = (2 * np.arange(rays) + 1 - rays) * (WINDOW / rays)  # from left to right, from bottom to top
+    places: Grid = np.arange(1 - rays, rays, 2, dtype=np.float64) * (
+        WINDOW / rays
+    )  # from left to right, from bottom to top
     depth = np.full((rays, rays), np.inf)
     shade = np.zeros((len(lightings), rays, rays), np.int32)
     light = Light(camera, lightings)
@@ -88,8 +90,9 @@ def render(
             region = _Region(solid, camera, places[rows], places[columns])
             region.draw(depth[rows, columns], shade[:, rows, columns], light)
     blocks = shade[:, ::-1].reshape(len(lightings), side, SAMPLES, side, SAMPLES)  # row 0 is the top
-    total = blocks.sum(axis=(2, 4), dtype=np.int64)  # of integers, so that its order does not matter
-    return ((total + FINE * SAMPLES**2 // 2) // (FINE * SAMPLES**2)).astype(np.uint8)
+    total: NDArray[np.int64] = blocks.sum(axis=(2, 4), dtype=np.int64)  # of integers, so that its order does not matter
+    pixels: NDArray[np.uint8] = ((total + FINE * SAMPLES**2 // 2) // (FINE * SAMPLES**2)).astype(np.uint8)
+    return pixels
 
 
 def _window(solid: Solid, axis: Vector, places: Grid) -> slice:
@@ -115,7 +118,7 @@ class _Region:
         self.entered: list[tuple[int, Vector]] = []  # planes that face the camera
 
     def draw(self, depth: Grid, shade: NDArray[np.int32], light: "Light") -> None:
-        """Writes the rays that meet this solid first into depth (rows, columns) and shade (lightings, rows, columns)."""
+        """Writes rays that meet this solid first into depth (rows, columns) and shade (lightings, rows, columns)."""
         if self.solid.round_axes:
             self._cut_by_curve()
         for number, (normal, distance) in enumerate(self.solid.planes):

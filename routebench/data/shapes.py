@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 
@@ -40,9 +41,8 @@ def animal(draw: Draw, instance: int) -> list[Solid]:
     leg, thick = draw(0.22, 0.5), draw(0.05, 0.1)
     neck, head = draw(0.1, 0.45), draw(0.15, 0.24)
     parts = [Solid("ellipsoid" if instance % 2 else "box", (0, 0, 0), (length, width, height))]
-    for x in (-0.7 * length, 0.7 * length):
-        for y in (-0.65 * width, 0.65 * width):
-            parts.append(Solid("cylinder", (x, y, -height * 0.6 - leg), (thick, thick, leg)))
+    feet = product((-0.7 * length, 0.7 * length), (-0.65 * width, 0.65 * width))
+    parts += [Solid("cylinder", (x, y, -height * 0.6 - leg), (thick, thick, leg)) for x, y in feet]
     lean = draw(15, 50)
     parts.append(Solid("cylinder", (length, 0, 0.5 * height + 0.5 * neck), (0.12, 0.12, neck), turned(pitch=lean)))
     top = (length + 0.55 * neck, 0.0, 0.6 * height + 1.3 * neck)
@@ -65,10 +65,8 @@ def car(draw: Draw, instance: int) -> list[Solid]:
     if instance % 2:  # a lorry: a load behind the cabin
         rear = draw(0.3, 0.45)
         parts.append(Solid("box", (-length + rear, 0, height + 0.2), (rear, 0.95 * width, draw(0.15, 0.25))))
-    for x in (-0.62 * length, 0.62 * length):
-        for y in (-width, width):
-            parts.append(Solid("cylinder", (x, y, -height), (wheel, wheel, 0.08), turned(roll=90)))
-    return parts
+    axles = product((-0.62 * length, 0.62 * length), (-width, width))
+    return parts + [Solid("cylinder", (x, y, -height), (wheel, wheel, 0.08), turned(roll=90)) for x, y in axles]
 
 
 def figure(draw: Draw, instance: int) -> list[Solid]:
@@ -107,7 +105,9 @@ def plane(draw: Draw, instance: int) -> list[Solid]:
         tail = (-0.85 + 0.15 * rear[1][0] * side, 0.15 * rear[1][1] * side, draw(0.0, 0.05))
         parts.append(Solid("box", tail, (0.1, 0.2, thin), rear))
         if instance % 2:  # with engines below the wings
-            parts.append(Solid("cylinder", (back[0] + 0.05, back[1], height - 0.1), (0.07, 0.07, 0.16), turned(pitch=90)))
+            parts.append(
+                Solid("cylinder", (back[0] + 0.05, back[1], height - 0.1), (0.07, 0.07, 0.16), turned(pitch=90))
+            )
     parts.append(Solid("box", (-0.85, 0, 0.2), (0.14, thin, draw(0.16, 0.26)), taper=(draw(0.4, 0.8), 1)))
     return parts
 

@@ -1,12 +1,13 @@
 """smallNORB, from its official files, which the user downloads: photographs of toys from known viewpoints.
 
-Source: Huang and LeCun, THE small NORB DATASET, V1.0 (2005), https://cs.nyu.edu/~ylclab/data/norb-v1.0-small, which also
-describes the files; LeCun, Huang and Bottou, CVPR 2004.
+Source: Huang and LeCun, THE small NORB DATASET, V1.0 (2005), https://cs.nyu.edu/~ylclab/data/norb-v1.0-small,
+which also describes the files; LeCun, Huang and Bottou, CVPR 2004.
 """
 
 import gzip
 import hashlib
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -25,7 +26,7 @@ from routebench.registry import datasets
 PAGE = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small"
 FOLDER = "smallnorb"
 CLASSES = ("animal", "human", "plane", "truck", "car")
-TYPES = {0x1E3D4C54: np.dtype("<i4"), 0x1E3D4C55: np.dtype("u1")}
+TYPES: Mapping[int, np.dtype[Any]] = {0x1E3D4C54: np.dtype("<i4"), 0x1E3D4C55: np.dtype("u1")}
 """Magic number to element type, of those that occur here."""
 SHRINK = 2  # 96 to 48 pixels, as Hinton et al. 2018 have it
 
@@ -129,7 +130,8 @@ def read_matrix(content: bytes) -> NDArray[Any]:
     if len(content) != expected:
         shape = " x ".join(map(str, sizes))
         raise ValueError(f"expected {expected:,} bytes for {shape} elements, got {len(content):,}")
-    return np.frombuffer(content, TYPES[magic], offset=header).reshape(sizes)
+    elements: NDArray[Any] = np.frombuffer(content, TYPES[magic], offset=header)
+    return elements.reshape(sizes)
 
 
 def read_part(folder: Path, part: Part) -> Views:
@@ -164,7 +166,8 @@ def _dataset(name: str, axis: str | None) -> Dataset:
     folder = data_root() / FOLDER
     train, held_out = hold_out_last_instance(read_part(folder, TRAINING))
     test = read_part(folder, TESTING)
-    return dataset_of_views(name, CLASSES, train, held_out, test, f"the official files of smallNORB in {folder}", axis)
+    source = f"the official files of smallNORB in {folder}"
+    return dataset_of_views(name, CLASSES, (train, held_out, test), source=source, axis=axis)
 
 
 def _matrix(folder: Path, part: Part, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -41,22 +41,23 @@ class Views:
 
 
 def dataset_of_views(
-    name: str, classes: tuple[str, ...], train: Views, held_out: Views, test: Views, source: str, axis: str | None
+    name: str, classes: tuple[str, ...], parts: tuple[Views, Views, Views], *, source: str, axis: str | None
 ) -> Dataset:
     """A data set whose parts share no object.
 
     Args:
         name, classes, source: as in `Dataset`.
-        train, held_out, test: pictures of different objects.
+        parts: for training, held out, and for the test: pictures of different objects.
         axis: `azimuth` or `elevation`: training and held-out part have only the familiar viewpoints of it, and the
             test part's conditions say which pictures are `familiar`; None takes all viewpoints into all parts.
     """
+    train, held_out, test = parts
     conditions = dict(test.conditions)
     if axis is not None:
         train, held_out = (views.where(views.familiar(axis)) for views in (train, held_out))
         conditions["familiar"] = test.familiar(axis)
-    parts = (train.images, held_out.images, test.images)
-    return Dataset(name, classes, *parts, fingerprint=fingerprint(*parts), source=source, conditions=conditions)
+    images = (train.images, held_out.images, test.images)
+    return Dataset(name, classes, *images, fingerprint=fingerprint(*images), source=source, conditions=conditions)
 
 
 def hold_out_last_instance(train: Views) -> tuple[Views, Views]:
@@ -69,7 +70,7 @@ def hold_out_last_instance(train: Views) -> tuple[Views, Views]:
     Raises:
         UserError: there are no two training instances.
     """
-    instances = train.conditions["instance"].unique()
+    instances = torch.unique(train.conditions["instance"])
     if len(instances) < 2:
         raise UserError(f"expected at least two training instances per class to hold one out, got {len(instances)}")
     last = train.conditions["instance"] == instances.max()

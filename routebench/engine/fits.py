@@ -20,7 +20,7 @@ from routebench.engine.plan import digest
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.store import Store, write_tensors, write_text
 from routebench.models import build
-from routebench.protocols.base import Fit, FitRequest
+from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.registry import models, routing
 from routebench.training import Epoch, fit
 
@@ -97,7 +97,8 @@ class StoreContext:
         if request.every_epoch and not self._all_epochs(weights.parent, len(epochs)):
             return None
         self.backends |= set(backends)
-        return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), partial(_kept, weights.parent))
+        after = partial(_kept, weights.parent) if request.every_epoch else none_kept
+        return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after)
 
     def _all_epochs(self, folder: Path, epochs: int) -> bool:
         """Whether the weights of every epoch can be read. A file that cannot is set aside."""

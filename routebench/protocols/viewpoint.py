@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ class Viewpoint(Protocol):
     Source: Hinton, Sabour and Frosst, Matrix capsules with EM routing, ICLR 2018, section 5.1 and table 2.
     """
 
-    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:  # noqa: ARG002  # there are none
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics per epoch, and per viewpoint at the last one; arrays `correct`, `familiar` and `correct_by_epoch`.
 
         `correct_by_epoch` is uint8, (epochs, n_test / 8 rounded up): the bits of each epoch, as `numpy.packbits` has
@@ -80,7 +80,7 @@ def _view_metrics(request: FitRequest, correct: Tensor, data: Dataset) -> Iterat
     yield Metric("accuracy", "test", _percent(correct), "%", True, test_iterations=request.iterations)
     for axis in AXES:
         familiar, degrees = data.conditions["familiar"], data.conditions[axis]
-        for angle in degrees.unique().tolist():
+        for angle in torch.unique(degrees).tolist():
             there = degrees == angle
             part = "familiar" if familiar[there].all() else "novel" if not familiar[there].any() else "both"
             where: dict[str, int | str] = {"axis": axis, "degrees": angle, "viewpoints": part}
