@@ -5,7 +5,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,6 +50,7 @@ def fit(
     device: torch.device,
     checkpoint: Path | None = None,
     on_progress: Callable[[float], None] = lambda _: None,
+    after_epoch: Callable[[int, Mapping[str, Tensor]], None] = lambda _epoch, _weights: None,
 ) -> list[Epoch]:
     """Trains a network in place and leaves it on the device, in evaluation mode.
 
@@ -61,6 +62,8 @@ def fit(
         checkpoint: a file that is written after every epoch, and read first if it is there. One that cannot be read
             is renamed to `.damaged`, with a warning, and the run starts anew.
         on_progress: called with the share of the run that is done.
+        after_epoch: called with the number of each epoch, from 1, and the weights that it left, which the next one
+            overwrites. It is called before the checkpoint is written: of an interrupted run every epoch has been seen.
 
     Returns:
         the epochs, in order.
@@ -80,6 +83,7 @@ def fit(
     for epoch in range(len(epochs), recipe.epochs):
         epochs.append(loop.run_epoch(epoch, on_progress))
         loop.keep_best(epochs)
+        after_epoch(len(epochs), network.state_dict())
         if checkpoint is not None:
             loop.save(checkpoint, epochs)
     loop.finish()

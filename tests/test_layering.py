@@ -27,7 +27,7 @@ ARROWS = {
     "capsules": "kernels ops",
     "routing": "capsules claims ops",
     "models": "capsules ops routing",
-    "data": "",
+    "data": "atomic",
     "losses": "models ops",
     "training": "checkpoint data losses models recipe",
     "measures": "",

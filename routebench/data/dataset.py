@@ -1,8 +1,8 @@
 """What a data set is, and how parts are held out of it."""
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -100,9 +100,12 @@ class Dataset:
         fingerprint: see `fingerprint`.
         source: one line that says where the images come from.
         compose: where training images are made anew for every epoch, what makes them; `train` is then one example.
+        conditions: how each test image was made, as far as that is known and varied: a name such as `azimuth` to
+            (n_test,) integers or truth values.
 
     Raises:
-        UserError: the parts differ in image shape or kind of labels, or a label has no class.
+        UserError: the parts differ in image shape or kind of labels, a label has no class, or a condition is not one
+            per test image.
     """
 
     name: str
@@ -113,8 +116,10 @@ class Dataset:
     fingerprint: str
     source: str
     compose: Compose | None = None
+    conditions: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._check_conditions()
         for part, images in (("train", self.train), ("held-out", self.held_out), ("test", self.test)):
             if images.shape != self.train.shape:
                 raise UserError(
@@ -127,6 +132,14 @@ class Dataset:
                     f"got {_described(images.labels)} beside {_described(self.train.labels)}"
                 )
             self._check_classes(part, images.labels)
+
+    def _check_conditions(self) -> None:
+        for name, values in self.conditions.items():
+            if values.shape != (len(self.test),):
+                raise UserError(
+                    f"data set {self.name!r}: expected the condition {name!r} as ({len(self.test)},), one per test "
+                    f"image, got {_described(values)}"
+                )
 
     def _check_classes(self, part: str, labels: Tensor) -> None:
         if labels.ndim == 2:

@@ -2,14 +2,16 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from routebench import kernels
 from routebench.atomic import told_when_full
@@ -18,7 +20,7 @@ from routebench.engine.plan import digest
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.store import Store, write_tensors, write_text
 from routebench.models import build
-from routebench.protocols.base import Fit, FitRequest
+from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.registry import models, routing
 from routebench.training import Epoch, fit
 
@@ -66,7 +68,7 @@ class StoreContext:
         with told_when_full(folder), kernels.noting() as used:
             epochs = fit(
                 network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
-                on_progress=self.progress,
+                on_progress=self.progress, after_epoch=_keeper(folder) if request.every_epoch else _forget,
             )  # fmt: skip
         write_tensors(folder / "weights.safetensors", network.state_dict())
         notes = {"request": _plain(request), "epochs": [asdict(epoch) for epoch in epochs], "finished": time.time()}
@@ -92,8 +94,24 @@ class StoreContext:
             if weights.exists():
                 self.store.set_aside(weights)
             return None
+        if request.every_epoch and not self._all_epochs(weights.parent, len(epochs)):
+            return None
         self.backends |= set(backends)
-        return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs))
+        after = partial(_kept, weights.parent) if request.every_epoch else none_kept
+        return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after)
+
+    def _all_epochs(self, folder: Path, epochs: int) -> bool:
+        """Whether the weights of every epoch can be read. A file that cannot is set aside."""
+        for epoch in range(1, epochs + 1):
+            file = _epoch_file(folder, epoch)
+            try:
+                with safe_open(file, framework="pt"):  # reads the header, which says how long the file is
+                    pass
+            except (OSError, SafetensorError):
+                if file.exists():
+                    self.store.set_aside(file)
+                return False
+        return True
 
     def _network(self, request: FitRequest) -> nn.Module:
         """With the initial weights that the seed gives."""
@@ -116,7 +134,26 @@ def fit_key(request: FitRequest) -> str:
     return digest({**_plain(request), "fingerprint": load(request.data).fingerprint, "source": source_hash(*code)})
 
 
+def _epoch_file(folder: Path, epoch: int) -> Path:
+    return folder / f"epoch-{epoch:04d}.safetensors"
+
+
+def _keeper(folder: Path) -> Callable[[int, Mapping[str, Tensor]], None]:
+    """Writes what each epoch left beside the fit."""
+    return lambda epoch, weights: write_tensors(_epoch_file(folder, epoch), weights)
+
+
+def _forget(epoch: int, weights: Mapping[str, Tensor]) -> None:
+    """Keeps nothing."""
+
+
+def _kept(folder: Path, epoch: int) -> Mapping[str, Tensor]:
+    return load_file(_epoch_file(folder, epoch))
+
+
 def _plain(request: FitRequest) -> dict[str, Any]:
     known = asdict(request)
+    if not request.every_epoch:
+        del known["every_epoch"]  # so that fits from before there was a choice keep their keys
     known["method_params"], known["model_params"] = dict(request.method_params), dict(request.model_params)
     return dict(json.loads(json.dumps(known)))

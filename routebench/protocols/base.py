@@ -2,7 +2,7 @@
 
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,7 @@ class FitRequest:
         data: name of the data set.
         recipe: of the training.
         seed: of the initial weights, the order of batches and the augmentation.
+        every_epoch: keep what every epoch left, not the last weights alone. It is a fit of its own, of equal weights.
     """
 
     model: str
@@ -66,6 +67,12 @@ class FitRequest:
     method_params: Mapping[str, Any] = field(default_factory=dict)
     iterations: int | None = None
     model_params: Mapping[str, Any] = field(default_factory=dict)
+    every_epoch: bool = False
+
+
+def none_kept(epoch: int) -> Mapping[str, Tensor]:
+    """Of a fit that kept its last weights alone."""
+    raise LookupError(f"the weights of epoch {epoch} were not kept; ask for a fit with every_epoch=True")
 
 
 @dataclass(frozen=True)
@@ -76,11 +83,14 @@ class Fit:
         network: on the context's device, in evaluation mode.
         epochs: its training curves.
         seconds: that training took, in all.
+        weights_after: the number of an epoch, from 1, to the weights that it left, as `state_dict` has them; where the
+            request was for `every_epoch`.
     """
 
     network: nn.Module
     epochs: list[Epoch]
     seconds: float
+    weights_after: Callable[[int], Mapping[str, Tensor]] = none_kept
 
 
 @typing.runtime_checkable

@@ -1,9 +1,12 @@
 """Trained models from the store."""
 
+import shutil
 from dataclasses import replace
 
+import pytest
 import torch
 
+from routebench.engine import fits
 from routebench.engine.fits import StoreContext, fit_key
 from routebench.kernels import using
 from routebench.models.network import routing_methods
@@ -42,3 +45,70 @@ def test_a_fit_remembers_the_back_end_that_trained_it(made, store):
     later = StoreContext(store, torch.device("cpu"))
     later.fit(request)
     assert later.backends == {"reference"}
+
+
+def every_epoch(made, epochs=3):
+    request = request_of(made)
+    return replace(request, every_epoch=True, recipe=replace(request.recipe, epochs=epochs))
+
+
+def same_weights(one, other):
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_the_key_of_a_fit_that_keeps_its_last_weights_is_as_before(made):
+    request = request_of(made)
+    assert "every_epoch" not in fits._plain(request)
+    assert fit_key(replace(request, every_epoch=True)) != fit_key(request)
+
+
+def test_every_epoch_is_kept_as_a_run_that_stopped_there_left_it(made, store):
+    request = every_epoch(made)
+    kept = StoreContext(store, torch.device("cpu")).fit(request)
+    for epochs in (1, 2, 3):
+        stopped = replace(request, every_epoch=False, recipe=replace(request.recipe, epochs=epochs))
+        alone = StoreContext(store, torch.device("cpu")).fit(stopped)
+        assert same_weights(kept.weights_after(epochs), alone.network.state_dict())
+        with pytest.raises(LookupError, match="every_epoch=True"):
+            alone.weights_after(epochs)
+    assert same_weights(kept.network.state_dict(), kept.weights_after(3))
+    assert not same_weights(kept.weights_after(1), kept.weights_after(2))
+
+
+@pytest.mark.parametrize("moment", ["before the checkpoint", "in the next epoch"])
+def test_a_run_that_is_killed_and_goes_on_has_every_epoch(made, store, monkeypatch, moment):
+    request = every_epoch(made)
+    whole = StoreContext(store, torch.device("cpu")).fit(request)
+    expected = [dict(whole.weights_after(epoch)) for epoch in (1, 2, 3)]
+    shutil.rmtree(store.path / "fits" / fit_key(request))
+
+    class Killed(BaseException):
+        pass
+
+    def stop(share):
+        if moment == "in the next epoch" and share > 2 / 3:
+            raise Killed
+
+    def write_and_die(file, weights, write=fits.write_tensors):
+        write(file, weights)
+        if moment == "before the checkpoint" and file.name == "epoch-0002.safetensors":
+            raise Killed
+
+    killed = StoreContext(store, torch.device("cpu"), stop)
+    with monkeypatch.context() as patch:
+        patch.setattr(fits, "write_tensors", write_and_die)
+        with pytest.raises(Killed):
+            killed.fit(request)
+    told = []
+    again = StoreContext(store, torch.device("cpu"), told.append).fit(request)
+    assert min(told) > (0.3 if moment == "before the checkpoint" else 0.6)  # it went on, and did not start anew
+    assert all(same_weights(again.weights_after(epoch), expected[epoch - 1]) for epoch in (1, 2, 3))
+
+
+def test_a_fit_whose_epochs_are_lost_or_damaged_is_trained_again(made, store):
+    request = every_epoch(made, epochs=2)
+    expected = dict(StoreContext(store, torch.device("cpu")).fit(request).weights_after(1))
+    file = store.path / "fits" / fit_key(request) / "epoch-0001.safetensors"
+    for damage in (file.unlink, lambda: file.write_bytes(file.read_bytes()[:-9])):
+        damage()
+        assert same_weights(StoreContext(store, torch.device("cpu")).fit(request).weights_after(1), expected)

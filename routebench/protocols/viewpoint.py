@@ -1,0 +1,98 @@
+"""Accuracy on viewpoints that training had, and on those that it had not, after every epoch."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from routebench.data import Dataset, load
+from routebench.errors import UserError
+from routebench.models.network import count_parameters, set_progress
+from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
+from routebench.registry import protocols
+from routebench.training import evaluate
+
+AXES = ("azimuth", "elevation")
+
+
+@protocols.register("viewpoint")
+class Viewpoint(Protocol):
+    """Trains on familiar viewpoints only, and tests what every epoch left on all viewpoints of other objects.
+
+    Nothing is selected here. Networks may be compared at epochs of equal accuracy afterwards, as the paper does it
+    with the familiar part of the test images, or by the held-out images, which are of familiar viewpoints too.
+
+    Source: Hinton, Sabour and Frosst, Matrix capsules with EM routing, ICLR 2018, section 5.1 and table 2.
+    """
+
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
+        """Metrics per epoch, and per viewpoint at the last one; arrays `correct`, `familiar` and `correct_by_epoch`.
+
+        `correct_by_epoch` is uint8, (epochs, n_test / 8 rounded up): the bits of each epoch, as `numpy.packbits` has
+        them.
+
+        Raises:
+            UserError: the data set does not say which test images are of familiar viewpoints.
+        """
+        data = load(request.data)
+        if "familiar" not in data.conditions:
+            raise UserError(
+                f"data set {request.data!r} has no familiar viewpoints to train on; choose one that has, such as "
+                "rendered-shapes-small-azimuth or smallnorb-elevation"
+            )
+        fit = context.fit(replace(request, every_epoch=True))
+        right = _right_by_epoch(fit, request, data, context)
+        metrics = [*_epoch_metrics(fit, right, data), *_view_metrics(request, right[-1], data), *_cost(fit)]
+        packed = torch.from_numpy(np.packbits(right.numpy(), axis=1))
+        familiar = data.conditions["familiar"].to(torch.uint8)
+        arrays = {"correct": right[-1].to(torch.uint8), "familiar": familiar, "correct_by_epoch": packed}
+        return Measurement(metrics, arrays)
+
+
+def _right_by_epoch(fit: Fit, request: FitRequest, data: Dataset, context: Context) -> Tensor:
+    """Which test images were right after each epoch: bool, (epochs, n_test). The network is left at the last epoch."""
+    found = []
+    for epoch in fit.epochs:
+        fit.network.load_state_dict(fit.weights_after(epoch.epoch))
+        set_progress(fit.network, epoch.epoch / len(fit.epochs))
+        found.append(evaluate(fit.network, data.test, request.recipe, context.device).correct)
+        context.progress(epoch.epoch / len(fit.epochs))
+    return torch.stack(found)
+
+
+def _epoch_metrics(fit: Fit, right: Tensor, data: Dataset) -> Iterator[Metric]:
+    familiar = data.conditions["familiar"]
+    for epoch, correct in zip(fit.epochs, right, strict=True):
+        number = epoch.epoch
+        yield Metric("train_loss", "train", epoch.train_loss, "", False, epoch=number)
+        yield Metric("train_accuracy", "train", epoch.train_accuracy, "%", True, epoch=number)
+        yield Metric("held_out_loss", "held-out", epoch.held_out_loss, "", False, epoch=number)
+        yield Metric("held_out_accuracy", "held-out", epoch.held_out_accuracy, "%", True, epoch=number)
+        yield Metric("familiar_accuracy", "test", _percent(correct[familiar]), "%", True, epoch=number)
+        yield Metric("novel_accuracy", "test", _percent(correct[~familiar]), "%", True, epoch=number)
+
+
+def _view_metrics(request: FitRequest, correct: Tensor, data: Dataset) -> Iterator[Metric]:
+    """At the last epoch: over all test images, and for each azimuth and each elevation, in degrees."""
+    yield Metric("accuracy", "test", _percent(correct), "%", True, test_iterations=request.iterations)
+    for axis in AXES:
+        familiar, degrees = data.conditions["familiar"], data.conditions[axis]
+        for angle in torch.unique(degrees).tolist():
+            there = degrees == angle
+            part = "familiar" if familiar[there].all() else "novel" if not familiar[there].any() else "both"
+            where: dict[str, int | str] = {"axis": axis, "degrees": angle, "viewpoints": part}
+            yield Metric("accuracy_by_view", "test", _percent(correct[there]), "%", True, where=where)
+
+
+def _percent(correct: Tensor) -> float:
+    return 100 * float(correct.double().mean())
+
+
+def _cost(fit: Fit) -> list[Metric]:
+    return [
+        Metric("parameters", "", count_parameters(fit.network), "count", None),
+        Metric("fit_seconds", "", fit.seconds, "s", False),
+    ]

@@ -1,0 +1,195 @@
+"""Matching at equal accuracy against a plain computation, and the analyses of the suite `viewpoint`."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from routebench.analysis.figures import to_svg
+from routebench.analysis.folder import open_folder
+from routebench.analysis.viewpoints import ABOVE, BELOW, BETWEEN, match, matched_to_reference, summary
+from routebench.engine.cell import make_record
+from routebench.engine.plan import Choices, plan
+from routebench.engine.session import write_plan
+from routebench.engine.store import Store
+from routebench.engine.suite import load_suite
+from routebench.protocols.base import Measurement, Metric
+from routebench.registry import analyses
+from routebench.routing.spec import parse
+
+NAMES = ("viewpoint-table", "viewpoint-curves", "viewpoint-paths")
+SEEDS = 3
+
+# label and T: held-out, familiar and novel accuracy after each epoch, in %
+CURVES = {
+    ("cnn", None): ([50, 85, 90], [55, 84, 88], [40, 62, 70]),
+    ("dynamic", 3): ([60, 90.5, 97], [70, 88.6, 96], [50, 76, 74]),  # matched at epoch 2 by both
+    ("dynamic", 1): ([60, 80, 86], [70, 80, 85], [50, 66, 73]),  # never as good
+    ("uniform", None): ([93, 95, 97], [90, 95, 96], [60, 66, 79]),  # always better
+    ("none", None): ([50, 89.2, 90.9], [70, 80, 95], [50, 66, 79]),  # held out: 2; familiar: passes by
+}
+
+
+def measurement(label, iterations, seed):
+    """The curves, every seed a little lower; cnn's are the same for all seeds."""
+    drop = 0.0 if label == "cnn" else 0.1 * seed
+    held_out, familiar, novel = (np.array(curve) - drop for curve in CURVES[label, iterations])
+    metrics = [Metric("accuracy", "test", float(novel[-1]), "%", True, test_iterations=iterations)]
+    for epoch in range(3):
+        for name, curve in (("held_out", held_out), ("familiar", familiar), ("novel", novel)):
+            metrics.append(Metric(f"{name}_accuracy", "test", float(curve[epoch]), "%", True, epoch=epoch + 1))
+    for azimuth in range(0, 360, 20):
+        kind = "familiar" if azimuth <= 40 or azimuth >= 300 else "novel"
+        shown = (familiar if kind == "familiar" else novel)[-1] - abs(azimuth - 180) / 90
+        where = {"axis": "azimuth", "degrees": azimuth, "viewpoints": kind}
+        metrics.append(Metric("accuracy_by_view", "test", float(shown), "%", True, where=where))
+    where = {"axis": "elevation", "degrees": 30, "viewpoints": "both"}
+    metrics.append(Metric("accuracy_by_view", "test", 80.0, "%", True, where=where))
+    return Measurement(metrics)
+
+
+def folder(path, seeds=SEEDS, without=(), data="rendered-shapes-small-azimuth"):
+    made = plan(
+        load_suite("viewpoint"), "quick", Choices(methods=(parse("dynamic"), parse("none")), seeds=seeds, data=data)
+    )
+    store = Store(path)
+    store.prepare()
+    write_plan(made, store)
+    for cell in made.cells:
+        known = (cell.label, cell.identity["iterations"])
+        if known in CURVES and cell.label not in without:
+            found = measurement(*known, cell.identity["seed"])
+            store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
+    (only,) = open_folder(store.path).parts
+    return only
+
+
+@pytest.fixture(scope="module")
+def small_data():
+    """Planning asks for the fingerprint of the data, which would have to be rendered."""
+    from routebench.data import load
+    from routebench.engine import plan as planning
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(planning, "load", lambda name: load("mnist5k"))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, small_data):
+    return folder(tmp_path_factory.mktemp("viewpoint"))
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "target", "epoch", "gap", "reason"),
+    [
+        ([50, 80, 90, 91], 90.4, 3, -0.4, ""),
+        ([50, 90, 80, 90], 90, 2, 0, ""),  # the first of several
+        ([50, 80, 85], 90, None, -5, BELOW),
+        ([95, 93, 96], 90, None, 3, ABOVE),
+        ([50, 80, 93], 90, None, 3, BETWEEN),
+    ],
+)
+def test_matching_is_by_the_nearest_epoch(accuracies, target, epoch, gap, reason):
+    found = match(accuracies, target)
+    assert (found.epoch, found.reason) == (epoch, reason)
+    assert found.gap == pytest.approx(gap)
+
+
+def test_a_wider_tolerance_matches_more():
+    assert match([50, 80, 93], 90).epoch is None
+    assert match([50, 80, 93], 90, tolerance=3).epoch == 3
+
+
+def test_matched_errors_are_those_of_the_matched_epoch(runs):
+    rows = matched_to_reference(runs).set_index(["name", "seed", "matching"])
+    row = rows.loc[("dynamic T=3", 2, "held_out")]
+    assert (row["epoch"], row["gap"]) == (2, pytest.approx(0.3))
+    assert (row["novel"], row["familiar"]) == (pytest.approx(24.2), pytest.approx(11.6))
+    assert (row["their_novel"], row["their_familiar"]) == (30, 12)
+    assert rows.loc[("dynamic T=3", 0, "last"), "novel"] == pytest.approx(26)
+    assert rows.loc[("none", 0, "held_out"), "epoch"] == 2  # 0.8 below, which is nearer than 0.9 above
+    assert rows.loc[("none", 0, "familiar"), "reason"] == BETWEEN
+    assert rows.loc[("cnn", 1, "familiar"), "epoch"] == 3
+
+
+def test_the_reduction_is_the_mean_over_seeds_paired_with_the_cnn(runs):
+    table = summary(runs).set_index("name")
+    reductions = [100 * (1 - (24 + 0.1 * seed) / 30) for seed in range(SEEDS)]
+    assert table.loc["dynamic T=3", "familiar_reduction"] == pytest.approx(np.mean(reductions))
+    half = 4.302653 * np.std(reductions, ddof=1) / np.sqrt(SEEDS)
+    assert table.loc["dynamic T=3", "familiar_reduction_high"] == pytest.approx(np.mean(reductions) + half, rel=1e-5)
+    assert table.loc["dynamic T=3", "held_out_p"] < table.loc["dynamic T=3", "held_out_p_holm"] < 0.05
+    assert table.index[0] == "dynamic T=3"
+    assert np.isnan(table.loc["cnn", "held_out_reduction"])
+
+
+def test_who_could_not_be_matched_is_told_and_has_no_number(runs):
+    table = analyses["viewpoint-table"](runs).shown().set_index("Method")
+    below, above = table.loc["dynamic T=1"], table.loc["uniform (control)"]
+    assert below["Not matched"] == (
+        "held-out match: 3 seeds never as good (4.0 to 4.2 points); "
+        "test match: 3 seeds never as good (3.0 to 3.2 points)"
+    )
+    assert "held-out match: 3 seeds better from the start (2.8 to 3.0 points)" in above["Not matched"]
+    assert below["Novel error, %, held-out match"] == above["Novel error, %, test match"] == "–"
+    assert below["Novel error, %, last epoch"].startswith("27.1")
+    assert table.loc["dynamic T=3", "Not matched"] == "–"
+
+
+def test_a_seed_without_a_match_is_left_out_of_the_mean_and_counted(tmp_path, small_data, monkeypatch):
+    monkeypatch.setitem(CURVES, ("dynamic", 3), ([60, 90.9, 97], [70, 87.06, 96], [50, 76, 74]))
+    table = summary(folder(tmp_path)).set_index("name")
+    assert table.loc["dynamic T=3", "familiar_n"] == 1  # 0.94 below; 1.04 and 1.14 with the other seeds
+    assert table.loc["dynamic T=3", "familiar_novel"] == pytest.approx(24)
+    assert table.loc["dynamic T=3", "familiar_unmatched"] == "2 seeds passing between two epochs (1.0 to 1.1 points)"
+    assert table.loc["dynamic T=3", "held_out_n"] == 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
+    one, again = analyses[name](runs), analyses[name](runs)
+    assert one.reading.endswith(".")
+    assert not one.shown().empty
+    assert one.table.equals(again.table)
+    if one.figure is not None:
+        assert to_svg(one.figure) == to_svg(again.figure)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_measured_gives_nothing(runs, name):
+    empty = replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
+    assert analyses[name](empty) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_seed_and_a_missing_cnn_are_shown_as_they_are(tmp_path, small_data, name):
+    one = analyses[name](folder(tmp_path / "one", seeds=1))
+    alone = analyses[name](folder(tmp_path / "alone", without=("cnn",)))
+    if name == "viewpoint-table":
+        assert "too few seeds to test" in one.reading
+        assert alone.reading == "Nothing to match to: cnn was not measured, so that only last epochs are shown."
+        assert alone.table["held_out_novel"].isna().all()
+    assert not alone.shown().empty
+
+
+def test_the_reading_names_who_is_better(runs):
+    reading = analyses["viewpoint-table"](runs).reading
+    assert "on held-out images, dynamic T=3 makes fewer novel errors, dynamic T=3 by 20 %" in reading
+
+
+def test_azimuths_around_zero_stand_together(runs):
+    found = analyses["viewpoint-curves"](runs)
+    line = found.table[found.table["name"] == "cnn"]
+    assert list(line["degrees"]) == list(range(-160, 200, 20))
+    assert list(line.loc[line["viewpoints"] == "familiar", "degrees"]) == [-60, -40, -20, 0, 20, 40]
+    assert set(found.table["axis"]) == {"azimuth"}
+
+
+def test_published_errors_stand_beside_the_same_data_only(tmp_path, small_data, runs):
+    assert not any("Published" in note for note in analyses["viewpoint-table"](runs).notes)
+    notes = analyses["viewpoint-table"](folder(tmp_path, data="smallnorb-azimuth")).notes
+    (novel,) = [note for note in notes if "novel viewpoints, matched" in note]
+    assert "cnn 20 % (HIN-020) and em 13.5 % (HIN-021)" in novel
+    assert any("familiar viewpoints" in note and "3.7 %" in note for note in notes)
