@@ -40,6 +40,10 @@ class VAE(nn.Module):
         return mean, (0.5 * log_variance).exp()
 
     def forward(self, images: Batch) -> Batch:
+        """As `reconstruction`."""
+        return self.reconstruction(images)
+
+    def reconstruction(self, images: Batch) -> Batch:
         """Images decoded from the mean of q(z | x): the probability of each pixel to be white."""
         decoded: Tensor = self.decoder(self.encode(images)[0]).sigmoid().unflatten(1, self.shape)
         return decoded

@@ -19,7 +19,8 @@ class Facts:
         routed: whether it has capsule layers, and so takes a routing method.
         unsupervised: whether it is trained without labels. Such a network says no class; it has
             `objective(images, generator)`, the scalar to minimise, a mean over images, where the generator (on the
-            images' device) is for whatever it draws, and `features(images)`, a dictionary of tensors (image, d).
+            images' device) is for whatever it draws, and `features(images)`, a dictionary of tensors (image, d). It may
+            have `reconstruction(images)`, images of the same shape with values in [0, 1], to be looked at.
     """
 
     source: str

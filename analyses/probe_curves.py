@@ -1,0 +1,113 @@
+"""How accuracy falls as test digits are turned further: trained upright, and trained on digits turned as far."""
+
+from matplotlib.axes import Axes
+from pandas import DataFrame, concat
+
+from routebench.analysis import script, wording
+from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
+from routebench.analysis.means import value_with_interval
+from routebench.analysis.palette import MUTED
+from routebench.analysis.probe import UNSUPERVISED, probed, turned_up_to
+from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.registry import analyses
+
+TRAINED = {"upright": "Trained upright", "alike": "Trained on digits turned as far"}
+MOST_LINES = 16
+
+
+@analyses.register("probe-curves")
+@belongs_to("linear-probe", place=20)
+def probe_curves(runs: Runs) -> Analysis | None:
+    """Accuracy (%) of the probe of all features against the largest angle of test digits, and of training digits."""
+    found = probed(runs)
+    if found.empty:
+        return None
+    found = found[found["main"] & (found["kind"] != "affine")]
+    parts = {trained: turned_up_to(found, trained) for trained in TRAINED}
+    parts = {trained: part.assign(trained=trained) for trained, part in parts.items() if part["angle"].nunique() > 1}
+    if not parts:
+        return None
+    table = concat(parts.values(), ignore_index=True)
+    names = sorted(set(table["name"]))
+    reading = _reading(table)
+    with look():
+        figure, axes = new_figure(1.2 + 3.2 * len(parts), rows=len(parts), sharex=True)
+        for one, (trained, part) in zip(axes, parts.items(), strict=True):
+            _draw(one, part, runs, names)
+            one.set_title(f"{TRAINED[trained]}: accuracy, %")
+        axes[-1].set_xlabel("largest angle of test digits, degrees")
+    return Analysis(
+        title="Accuracy against rotation",
+        reading=reading,
+        table=table,
+        figure=figure,
+        columns=(
+            Column("Method", "name", lambda row: str(row["name"]), numeric=False),
+            Column("Trained", "trained", lambda row: TRAINED[str(row["trained"])].lower(), numeric=False),
+            Column("Up to, °", "angle", lambda row: str(row["angle"]), "largest angle of test digits"),
+            Column("Accuracy, %", "mean", _accuracy, "of the probe of all features, with its 95 % interval"),
+            Column("Seeds", "n", lambda row: str(row["n"]), extra=True),
+        ),
+        notes=(
+            "Linear classifier on all features of each network; bars are 95 % t intervals over seeds.",
+            "Solid: methods; dashed: controls and one iteration; dotted: models that saw no labels.",
+        ),
+        alternative=f"Lines of accuracy over the largest angle, one per method. {reading}",
+    )
+
+
+def _accuracy(row: Row) -> str:
+    return value_with_interval(row["mean"], row["low"], row["high"], 1)
+
+
+def _draw(axes: Axes, table: DataFrame, runs: Runs, names: list[str]) -> None:
+    angles, shown = sorted(set(table["angle"])), sorted(set(table["name"]))
+    step = (angles[-1] - angles[0]) / 180
+    ends, colours = {}, {}
+    for place, name in enumerate(shown):
+        line = table[table["name"] == name].sort_values("angle")
+        colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
+        x = line["angle"] + 1.2 * step * (place - (len(shown) - 1) / 2)  # so that intervals stand side by side
+        marker = MARKERS[names.index(name) % len(MARKERS)]
+        axes.plot(x, line["mean"], color=colour, linestyle=_dashes(line), marker=marker, markersize=5)
+        axes.vlines(x, line["low"], line["high"], color=colour, linewidth=1.4, alpha=0.7)
+        if line["angle"].iloc[-1] == angles[-1]:
+            ends[name], colours[name] = float(line["mean"].iloc[-1]), colour
+    axes.set_xticks(angles)
+    axes.set_ylim(0, 101)
+    axes.grid(visible=False, axis="x")
+    label_ends(axes, angles[-1] + 8 * step, ends, colours, gap=min(0.075, 1 / max(len(ends), 1)))
+
+
+def _dashes(line: DataFrame) -> object:
+    role, steps = line["role"].iloc[0], line["iterations"].iloc[0]
+    if role == UNSUPERVISED:
+        return (0, (1, 1.2))
+    return (0, (4, 2)) if role == "control" or (steps == steps and steps is not None and steps == 1) else "-"
+
+
+def _reading(table: DataFrame) -> str:
+    upright = table[table["trained"] == "upright"]
+    told = []
+    if not upright.empty:
+        first, last = int(upright["angle"].min()), int(upright["angle"].max())
+        at = upright.pivot_table(index="name", columns="angle", values="mean")
+        lost = (at[first] - at[last]).dropna().sort_values()
+        if len(lost):
+            shown = "upright digits" if first == 0 else f"digits turned by up to {first}°"
+            most = f" and most by {lost.index[-1]} ({lost.iloc[-1]:.0f})" if len(lost) > 1 else ""
+            told.append(
+                f"From {shown} to ones turned by up to {last}°, least accuracy is lost by {lost.index[0]} "
+                f"({lost.iloc[0]:.0f} points){most}"
+            )
+    alike = table[(table["trained"] == "alike") & (table["angle"] > 0)]
+    if not alike.empty:
+        largest = alike[alike["angle"] == alike["angle"].max()].sort_values("mean", ascending=False)
+        told.append(
+            f"trained on digits turned as far, {largest['name'].iloc[0]} is right for {largest['mean'].iloc[0]:.1f} %"
+        )
+    return f"{'; '.join(told)}." if told else f"Accuracies of {wording.plural(table['name'].nunique(), 'method')}."
+
+
+if __name__ == "__main__":
+    script.run(probe_curves, "probe-curves")
