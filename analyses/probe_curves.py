@@ -1,18 +1,18 @@
 """How accuracy falls as test digits are turned further: trained upright, and trained on digits turned as far."""
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pandas import DataFrame, concat
 
 from routebench.analysis import script, wording
 from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
 from routebench.analysis.means import value_with_interval
 from routebench.analysis.palette import MUTED
-from routebench.analysis.probe import UNSUPERVISED, probed, turned_up_to
+from routebench.analysis.probe import UNSUPERVISED, gains, probed, turned_up_to
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.registry import analyses
 
 TRAINED = {"upright": "Trained upright", "alike": "Trained on digits turned as far"}
-MOST_LINES = 16
 
 
 @analyses.register("probe-curves")
@@ -20,22 +20,16 @@ MOST_LINES = 16
 def probe_curves(runs: Runs) -> Analysis | None:
     """Accuracy (%) of the probe of all features against the largest angle of test digits, and of training digits."""
     found = probed(runs)
-    if found.empty:
-        return None
     found = found[found["main"] & (found["kind"] != "affine")]
     parts = {trained: turned_up_to(found, trained) for trained in TRAINED}
     parts = {trained: part.assign(trained=trained) for trained, part in parts.items() if part["angle"].nunique() > 1}
     if not parts:
         return None
     table = concat(parts.values(), ignore_index=True)
-    names = sorted(set(table["name"]))
+    table = table.merge(gains(runs, found).assign(trained="upright"), on=["name", "angle", "trained"], how="left")
     reading = _reading(table)
     with look():
-        figure, axes = new_figure(1.2 + 3.2 * len(parts), rows=len(parts), sharex=True)
-        for one, (trained, part) in zip(axes, parts.items(), strict=True):
-            _draw(one, part, runs, names)
-            one.set_title(f"{TRAINED[trained]}: accuracy, %")
-        axes[-1].set_xlabel("largest angle of test digits, degrees")
+        figure = _figure(table, runs)
     return Analysis(
         title="Accuracy against rotation",
         reading=reading,
@@ -46,10 +40,11 @@ def probe_curves(runs: Runs) -> Analysis | None:
             Column("Trained", "trained", lambda row: TRAINED[str(row["trained"])].lower(), numeric=False),
             Column("Up to, °", "angle", lambda row: str(row["angle"]), "largest angle of test digits"),
             Column("Accuracy, %", "mean", _accuracy, "of the probe of all features, with its 95 % interval"),
+            Column("Gain over uniform", "gain", wording.gain_with_interval, "points, paired by seed", extra=True),
             Column("Seeds", "n", lambda row: str(row["n"]), extra=True),
         ),
         notes=(
-            "Linear classifier on all features of each network; bars are 95 % t intervals over seeds.",
+            "Linear classifier on all features of each network; bars are 95 % t intervals over seeds, of a gain paired.",
             "Solid: methods; dashed: controls and one iteration; dotted: models that saw no labels.",
         ),
         alternative=f"Lines of accuracy over the largest angle, one per method. {reading}",
@@ -60,23 +55,44 @@ def _accuracy(row: Row) -> str:
     return value_with_interval(row["mean"], row["low"], row["high"], 1)
 
 
-def _draw(axes: Axes, table: DataFrame, runs: Runs, names: list[str]) -> None:
+def _figure(table: DataFrame, runs: Runs) -> Figure:
+    panels = [(trained, "mean") for trained in TRAINED if (table["trained"] == trained).any()]
+    if (table["gain"].abs() > 0).any():
+        panels.insert(1, ("upright", "gain"))
+    figure, axes = new_figure(0.6 + 2.9 * len(panels), rows=len(panels), sharex=True)
+    for one, (trained, key) in zip(axes, panels, strict=True):
+        _draw(one, table[(table["trained"] == trained) & table[key].notna()], runs, key)
+        one.set_title(f"{TRAINED[trained]}: accuracy, %" if key == "mean" else "Gain over uniform, points")
+    axes[-1].set_xlabel("largest angle of test digits, degrees")
+    return figure
+
+
+def _draw(axes: Axes, table: DataFrame, runs: Runs, key: str) -> None:
     angles, shown = sorted(set(table["angle"])), sorted(set(table["name"]))
     step = (angles[-1] - angles[0]) / 180
+    low, high = ("low", "high") if key == "mean" else ("gain_low", "gain_high")
     ends, colours = {}, {}
     for place, name in enumerate(shown):
         line = table[table["name"] == name].sort_values("angle")
-        colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
+        colour, marker = runs.colours.get(str(line["label"].iloc[0]), MUTED), MARKERS[place % len(MARKERS)]
         x = line["angle"] + 1.2 * step * (place - (len(shown) - 1) / 2)  # so that intervals stand side by side
-        marker = MARKERS[names.index(name) % len(MARKERS)]
-        axes.plot(x, line["mean"], color=colour, linestyle=_dashes(line), marker=marker, markersize=5)
-        axes.vlines(x, line["low"], line["high"], color=colour, linewidth=1.4, alpha=0.7)
+        axes.plot(x, line[key], color=colour, linestyle=_dashes(line), linewidth=1.6, marker=marker, markersize=4)
+        axes.vlines(x, line[low], line[high], color=colour, linewidth=1.4, alpha=0.7)
         if line["angle"].iloc[-1] == angles[-1]:
-            ends[name], colours[name] = float(line["mean"].iloc[-1]), colour
+            ends[_short(line, table)], colours[_short(line, table)] = float(line[key].iloc[-1]), colour
     axes.set_xticks(angles)
-    axes.set_ylim(0, 101)
     axes.grid(visible=False, axis="x")
-    label_ends(axes, angles[-1] + 8 * step, ends, colours, gap=min(0.075, 1 / max(len(ends), 1)))
+    if key == "mean":
+        axes.set_ylim(0, 101)
+    label_ends(axes, angles[-1] + 8 * step, ends, colours, gap=0.085)
+
+
+def _short(line: DataFrame, table: DataFrame) -> str:
+    """A name without hyperparameters, where no other label of the same method is shown."""
+    label, name = str(line["label"].iloc[0]), str(line["name"].iloc[0])
+    method = label.partition("[")[0]
+    alike = {other for other in table["label"] if str(other).partition("[")[0] == method}
+    return name.replace(label, method) if alike == {label} else name
 
 
 def _dashes(line: DataFrame) -> object:

@@ -38,15 +38,15 @@ def _warp(pixels: NDArray[np.uint8], fixed: NDArray[np.int64], side: int) -> NDA
     x, y = _source(fixed[:, 0], steps, width), _source(fixed[:, 1], steps, height)
     left, top = x >> HALF_PIXELS, y >> HALF_PIXELS
     right_share, lower_share = x & (2**HALF_PIXELS - 1), y & (2**HALF_PIXELS - 1)
-    padded = np.pad(pixels, ((0, 0), (1, 2), (1, 2))).reshape(len(pixels), -1)  # beyond the border all is zero
-    column, row = np.clip(left, -1, width) + 1, np.clip(top, -1, height) + 1
-    place = row * (width + 3) + column
+    padded = np.pad(pixels, ((0, 0), (2, 2), (2, 2))).reshape(len(pixels), -1)  # beyond the border all is zero
+    column, row = np.clip(left, -2, width) + 2, np.clip(top, -2, height) + 2
+    place = row * (width + 4) + column
 
     def at(offset: int) -> NDArray[np.int64]:
         flat = (place + offset).reshape(len(pixels), -1)
         return np.take_along_axis(padded, flat, axis=1).astype(np.int64).reshape(place.shape)
 
-    one, below = 2**HALF_PIXELS, width + 3
+    one, below = 2**HALF_PIXELS, width + 4
     upper = at(0) * (one - right_share) + at(1) * right_share
     lower = at(below) * (one - right_share) + at(below + 1) * right_share
     mixed = upper * (one - lower_share) + lower * lower_share
