@@ -45,7 +45,11 @@ class Probe:
 
 
 def fit_probe(
-    train: Features, labels: Labels, held_out: Features, held_out_labels: Labels, grid: Sequence[float] = GRID
+    train: Features,
+    labels: Labels,
+    held_out: Float[Tensor, "held_out feature"],
+    held_out_labels: Int[Tensor, " held_out"],
+    grid: Sequence[float] = GRID,
 ) -> Probe:
     """Multinomial logistic regression, whose C has the lowest cross entropy on the held-out part.
 
