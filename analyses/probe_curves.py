@@ -1,5 +1,6 @@
 """How accuracy falls as test digits are turned further: trained upright, and trained on digits turned as far."""
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, concat
@@ -22,7 +23,7 @@ def probe_curves(runs: Runs) -> Analysis | None:
     found = probed(runs)
     found = found[found["main"] & (found["kind"] != "affine")]
     parts = {trained: turned_up_to(found, trained) for trained in TRAINED}
-    parts = {trained: part.assign(trained=trained) for trained, part in parts.items() if part["angle"].nunique() > 1}
+    parts = {trained: part.assign(trained=trained) for trained, part in parts.items() if len(set(part["angle"])) > 1}
     if not parts:
         return None
     table = concat(parts.values(), ignore_index=True)
@@ -44,7 +45,7 @@ def probe_curves(runs: Runs) -> Analysis | None:
             Column("Seeds", "n", lambda row: str(row["n"]), extra=True),
         ),
         notes=(
-            "Linear classifier on all features of each network; bars are 95 % t intervals over seeds, of a gain paired.",
+            "Linear classifier on all features of a network; bars are 95 % t intervals over seeds, paired for gains.",
             "Solid: methods; dashed: controls and one iteration; dotted: models that saw no labels.",
         ),
         alternative=f"Lines of accuracy over the largest angle, one per method. {reading}",
@@ -99,7 +100,7 @@ def _dashes(line: DataFrame) -> object:
     role, steps = line["role"].iloc[0], line["iterations"].iloc[0]
     if role == UNSUPERVISED:
         return (0, (1, 1.2))
-    return (0, (4, 2)) if role == "control" or (steps == steps and steps is not None and steps == 1) else "-"
+    return (0, (4, 2)) if role == "control" or (pd.notna(steps) and steps == 1) else "-"
 
 
 def _reading(table: DataFrame) -> str:

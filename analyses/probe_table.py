@@ -183,8 +183,10 @@ def _in_words(view: str) -> str:
 def _notes(table: DataFrame, found: DataFrame) -> list[str]:
     notes = [
         "Trained on upright digits only. Mean accuracy (%) over seeds with its 95 % t interval, or alone for one seed.",
-        "Features: " + "; ".join(f"{name}: {FEATURES[name]}" for name in FEATURES if name in set(table["feature"])) + ".",
-        "C of the classifier is chosen on held-out training digits; rotation is bilinear about the centre, zeros move in.",
+        "Features: "
+        + "; ".join(f"{name}: {FEATURES[name]}" for name in FEATURES if name in set(table["feature"]))
+        + ".",
+        "C of the classifier is chosen on held-out training digits. Rotation is bilinear; zeros move in.",
     ]
     if (found["kind"] == "affine").any():
         notes.append("On the canvas networks of their own are trained; only the column `affnist` is affNIST itself.")

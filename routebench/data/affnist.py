@@ -116,7 +116,11 @@ def _read(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     except Exception as error:  # a damaged file can make the reader raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(f"affnist: cannot read {file} ({reason:.120}); unpack the archive from {PAGE} again") from error
-    if image.dtype != np.uint8 or image.shape != (SIDE * SIDE, len(label)) or not set(np.unique(label)) <= set(range(10)):
+    if (
+        image.dtype != np.uint8
+        or image.shape != (SIDE * SIDE, len(label))
+        or not set(np.unique(label)) <= set(range(10))
+    ):
         raise UserError(
             f"affnist: {file}: expected image as uint8 ({SIDE * SIDE}, n) and label_int as n digits, got {image.dtype} "
             f"{image.shape} and {len(label)} labels; take the version 'transformed' from {PAGE}"

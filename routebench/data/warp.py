@@ -54,7 +54,7 @@ def _warp(pixels: NDArray[np.uint8], fixed: NDArray[np.int64], side: int) -> NDA
 
 
 def _source(row: NDArray[np.int64], steps: NDArray[np.int64], extent: int) -> NDArray[np.int64]:
-    """One coordinate of the source, from the image's first pixel, with `HALF_PIXELS` bits after the point: (n, y, x)."""
+    """One coordinate of the source, from the first pixel, with `HALF_PIXELS` bits after the point: (n, y, x)."""
     doubled = row[:, 0, None, None] * steps + row[:, 1, None, None] * steps[:, None] + 2 * row[:, 2, None, None]
     moved: NDArray[np.int64] = doubled + ((extent - 1) << BITS)
     return moved

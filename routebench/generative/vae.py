@@ -29,9 +29,7 @@ class VAE(nn.Module):
         super().__init__()
         self.shape = shape
         pixels = shape[0] * shape[1] * shape[2]
-        self.encoder = nn.Sequential(
-            nn.Flatten(), nn.Linear(pixels, hidden), nn.ReLU(), nn.Linear(hidden, 2 * latent)
-        )
+        self.encoder = nn.Sequential(nn.Flatten(), nn.Linear(pixels, hidden), nn.ReLU(), nn.Linear(hidden, 2 * latent))
         self.decoder = nn.Sequential(nn.Linear(latent, hidden), nn.ReLU(), nn.Linear(hidden, pixels))
 
     def encode(self, images: Batch) -> tuple[Latent, Latent]:

@@ -27,7 +27,7 @@ class LinearProbe(Protocol):
     network's own answers to the same images are counted too. Unsupervised models are measured alike, by their features.
 
     Options:
-        angles: largest angles, in degrees, of test images that are each turned by an angle of their own, trained upright.
+        angles: largest angles, in degrees, of test images each turned by an angle of its own, trained upright.
         fixed_angles: angles by which all test images are turned.
         train_angles: largest angles for networks of their own, trained and tested on turned images, probes included;
             each needs an augmentation of that name, such as `rotate90`.

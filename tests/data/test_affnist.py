@@ -108,7 +108,9 @@ class TestSynthetic:
     def test_test_digits_come_from_the_test_part_and_lie_on_the_canvas_as_a_whole(self):
         base, data = load("mnist5k"), load("affnist5k-synthetic")
         assert data.test.labels.equal(base.test.labels.repeat_interleave(VARIANTS))
-        ink = data.test.pixels.double().sum(dim=(1, 2, 3)) / base.test.pixels.double().sum(dim=(1, 2, 3)).repeat_interleave(VARIANTS)
+        ink = data.test.pixels.double().sum(dim=(1, 2, 3)) / base.test.pixels.double().sum(
+            dim=(1, 2, 3)
+        ).repeat_interleave(VARIANTS)
         assert 0.8**2 - 0.03 < float(ink.min()) < 0.75
         assert 1.35 < float(ink.max()) < 1.2**2 + 0.03
         border = data.test.pixels.clone()

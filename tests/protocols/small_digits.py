@@ -53,9 +53,7 @@ class Untrained:
 
 
 def request_of(method="dynamic", iterations=2, model="capsnet-small", seed=0):
-    return FitRequest(
-        model=model, data=SMALL, recipe=Recipe(epochs=1), seed=seed, method=method, iterations=iterations
-    )
+    return FitRequest(model=model, data=SMALL, recipe=Recipe(epochs=1), seed=seed, method=method, iterations=iterations)
 
 
 def with_test_labels(data, labels):

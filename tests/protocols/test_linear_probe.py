@@ -101,9 +101,7 @@ class TestViews:
 
     def test_largest_angles_turn_each_by_its_own_in_proportion_and_always_the_same(self):
         images = load("mnist5k").test
-        small, large, again = (
-            torch.cat(list(shown(images, View("maximal", angle), CPU))) for angle in (45, 90, 90)
-        )
+        small, large, again = (torch.cat(list(shown(images, View("maximal", angle), CPU))) for angle in (45, 90, 90))
         assert large.equal(again)
         angles = 2 * torch.rand(1000, generator=torch.Generator().manual_seed(0)) - 1
         assert torch.allclose(small, rotate(pixels(images), 45 * angles), atol=1e-5)
