@@ -64,10 +64,6 @@ def _by_name(found: DataFrame) -> dict[str, float]:
     return dict(zip(found["name"], found["mean"], strict=True))
 
 
-def _name(row: Row) -> str:
-    return f"{row['name']} (control)" if row["role"] == "control" else str(row["name"])
-
-
 def _exact(row: Row) -> str:
     return wording.mean_with_interval(row["mean"], row["low"], row["high"], row["interval"])
 
@@ -80,7 +76,7 @@ def _worst(row: Row) -> str:
 
 def _columns(found: Comparison) -> tuple[Column, ...]:
     columns = [
-        Column("Method", "name", _name, "routing method, and T, the iterations it was trained with", numeric=False),
+        Column("Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", numeric=False),
         Column("Exact match, %", "mean", _exact, "test images of which exactly the digits shown are answered"),
         Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}", "finished, of those planned"),
     ]

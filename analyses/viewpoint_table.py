@@ -39,7 +39,7 @@ def viewpoint_table(runs: Runs) -> Analysis | None:
 
 
 def _columns() -> tuple[Column, ...]:
-    columns = [Column("Method", "name", _name, "routing method, and T, the iterations it was trained with", False)]
+    columns = [Column("Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", False)]
     for matching, (title, explained) in BY.items():
         columns += [
             Column(f"Novel error, %, {title}", f"{matching}_novel", _shown(f"{matching}_novel"), explained),
@@ -64,10 +64,6 @@ def _columns() -> tuple[Column, ...]:
         Column("Seeds", f"{LAST}_n", lambda row: f"{row[f'{LAST}_n']} / {row['planned']}", "measured", extra=True),
     ]
     return tuple(columns)
-
-
-def _name(row: Row) -> str:
-    return f"{row['name']} (control)" if row["role"] == "control" else str(row["name"])
 
 
 def _shown(key: str) -> Callable[[Row], str]:

@@ -23,7 +23,7 @@ from routebench.registry import (
 )
 
 FILE = Path(__file__).with_name("catalogue.json")
-FOLDERS = ("capsules", "data", "models", "ops", "protocols", "routing")
+FOLDERS = ("capsules", "data", "generative", "models", "ops", "protocols", "routing")
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
 
 Catalogue = dict[str, list[dict[str, Any]]]

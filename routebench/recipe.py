@@ -8,8 +8,8 @@ from routebench.errors import UserError
 CHOICES = {
     "optimiser": ("adam", "sgd"),
     "schedule": ("constant", "exponential", "milestones"),
-    "loss": ("margin", "spread", "spread-sigmoid", "cross-entropy", "binary-cross-entropy"),
-    "augmentation": ("none", "shift2", "pad-crop-flip"),
+    "loss": ("margin", "spread", "spread-sigmoid", "cross-entropy", "binary-cross-entropy", "own"),
+    "augmentation": ("none", "shift2", "pad-crop-flip", "rotate45", "rotate90", "rotate135", "rotate180"),
     "selection": ("last", "held-out"),
     "precision": ("float32", "bfloat16"),
 }
@@ -27,10 +27,11 @@ class Recipe:
         schedule: of the learning rate. `exponential`: times `decay` every `decay_steps` steps, continuously (Sabour et
             al. 2017: 0.96 every 2,000). `milestones`: times `decay` at each of `milestones`, in epochs (Tsai et al.
             2020: 0.1 at 150 and 250 of 350).
-        loss: see `routebench.losses`.
+        loss: see `routebench.losses`; `own` is the network's own objective, which sees no label.
         reconstruction: weight of the reconstruction loss; above 0 it needs a network with a decoder.
         augmentation: of training images; see `routebench.data.augment`.
-        selection: which weights are kept: those of the `last` epoch, or of the best one on the held-out part.
+        selection: which weights are kept: those of the `last` epoch, or of the best one on the held-out part, by
+            accuracy, or by the objective where that is the network's own.
         precision: `bfloat16` runs the network under autocast; losses stay in float32.
         channels_last: memory layout of convolutions.
 

@@ -26,11 +26,13 @@ EVALUATION_BATCH = 250
 """Images per forward pass outside training."""
 THRESHOLD = 0.5
 """Where an image may show several classes, those with a score above this are the answer."""
+OWN = "own"
+"""The loss of a recipe that trains a network by its own objective, without labels."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch left. Losses are means over images, accuracies are in per cent."""
+    """What one epoch left. Losses are means over images; accuracies are in per cent, NaN without labels."""
 
     epoch: int
     train_loss: float
@@ -57,6 +59,9 @@ def fit(
     Batches, augmentation and images composed for the epoch are drawn from generators seeded by (seed, epoch), so that
     a run which is interrupted and goes on gives the same weights as one that is not.
 
+    With the loss `own`, labels are not looked at, and `network.objective(images, generator)` is made small; its
+    generator is another of those seeded by (seed, epoch). On the held-out part it is the same in every epoch.
+
     Args:
         network: with freshly drawn weights.
         checkpoint: a file that is written after every epoch, and read first if it is there. One that cannot be read
@@ -70,7 +75,11 @@ def fit(
 
     Raises:
         Diverged: the loss was not finite; the step is named.
+        UserError: the loss does not suit the network, or it has no decoder where one is needed.
     """
+    if (recipe.loss == OWN) != hasattr(network, "objective"):
+        suited = "own" if hasattr(network, "objective") else "one on labels"
+        raise UserError(f"training: expected loss to be {suited} for {type(network).__name__}, got {recipe.loss!r}")
     if recipe.reconstruction > 0 and getattr(network, "decoder", None) is None:
         raise UserError("training: reconstruction above 0 needs a model with a decoder, such as capsnet-reconstruction")
     if recipe.reconstruction > 0 and data.train.multi_label:
@@ -110,6 +119,7 @@ class _Loop:
         recipe, augment = self.recipe, augmentations[self.recipe.augmentation]
         order = torch.randperm(len(self.labels), generator=_generator("cpu", self.seed, epoch, 0)).to(self.device)
         noise = _generator(self.device, self.seed, epoch, 1)
+        draws = _generator(self.device, self.seed, epoch, 4)
         if self.data.compose is not None:
             composed = self.data.compose(_generator(self.device, self.seed, epoch, 2))
             self.pixels, self.labels = composed.pixels, composed.labels
@@ -124,7 +134,7 @@ class _Loop:
                 group["lr"] = recipe.rate_at(step, epoch)
             images = augment(_scaled(self.pixels[chosen], self.layout), noise)
             loss, right = training_step(
-                self.network, self.optimiser, images, self.labels[chosen], recipe=recipe, moment=moment
+                self.network, self.optimiser, images, self.labels[chosen], recipe=recipe, moment=moment, draws=draws
             )
             totals += torch.stack([loss * len(chosen), right])
             watch.see(loss, step)
@@ -145,7 +155,8 @@ class _Loop:
 
     def keep_best(self, epochs: list[Epoch]) -> None:
         """Under selection by the held-out part, remembers the weights of the best epoch; ties go to the earlier one."""
-        best = max(epochs, key=lambda epoch: epoch.held_out_accuracy)
+        by_loss = self.recipe.loss == OWN
+        best = max(epochs, key=lambda epoch: -epoch.held_out_loss if by_loss else epoch.held_out_accuracy)
         if self.recipe.selection == "held-out" and best is epochs[-1]:
             self.best = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
@@ -187,8 +198,17 @@ def training_step(
     *,
     recipe: Recipe,
     moment: Moment,
+    draws: torch.Generator | None = None,
 ) -> tuple[Float[Tensor, ""], Tensor]:
-    """One step of the optimiser. Returns the loss before it, and how many images were classified rightly."""
+    """One step of the optimiser. Returns the loss before it, and how many images were classified rightly.
+
+    With the network's own objective, which draws its random numbers from `draws`, that number is NaN.
+    """
+    if recipe.loss == OWN:
+        with _precision(recipe, images.device):
+            loss = network.objective(images, draws).float()  # type: ignore[operator]  # `fit` looks for it
+        _descend(optimiser, loss)
+        return loss.detach(), torch.full_like(loss, math.nan, requires_grad=False)
     with _precision(recipe, images.device):
         output = network(images)
         decoded = network.reconstruct(output, labels) if recipe.reconstruction > 0 else None  # type: ignore[operator]  # a network with a decoder has it
@@ -196,10 +216,14 @@ def training_step(
     loss = LOSSES[recipe.loss](output, labels, moment)
     if decoded is not None:
         loss = loss + recipe.reconstruction * reconstruction(images, decoded.float())
+    _descend(optimiser, loss)
+    return loss.detach(), is_right(answers(output.scores.detach(), labels), labels).sum()
+
+
+def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""]) -> None:
     optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
     optimiser.step()
-    return loss.detach(), is_right(answers(output.scores.detach(), labels), labels).sum()
 
 
 def answers(scores: Float[Tensor, "batch classes"], labels: Labels) -> Labels:
@@ -227,11 +251,12 @@ class Evaluation:
     """A network's answers to a set of images.
 
     Args:
-        predicted: the class with the highest score; where an image may show several, whether each is above 0.5.
-        correct: whether that is right, see `is_right`.
+        predicted: the class with the highest score; where an image may show several, whether each is above 0.5; empty
+            for a network that says none.
+        correct: whether that is right, see `is_right`; likewise.
         loss: mean over images.
-        accuracy: per cent.
-        scores: of the classes, in [0, 1].
+        accuracy: per cent; NaN for a network that says no class.
+        scores: of the classes, in [0, 1]; likewise.
     """
 
     predicted: Int[Tensor, " image"] | Bool[Tensor, "image classes"]
@@ -244,6 +269,8 @@ class Evaluation:
 @torch.no_grad()
 def evaluate(network: nn.Module, images: Images, recipe: Recipe, device: torch.device) -> Evaluation:
     """The answers of a network, in evaluation mode, and the loss that it was trained with."""
+    if recipe.loss == OWN:
+        return _objective_of(network, images, recipe, device)
     was_training = network.training
     network.eval()
     scores, losses = [], []
@@ -261,6 +288,21 @@ def evaluate(network: nn.Module, images: Images, recipe: Recipe, device: torch.d
     correct = is_right(predicted, images.labels)
     total = float(torch.stack(losses).sum())
     return Evaluation(predicted, correct, total / len(correct), 100 * float(correct.double().mean()), found)
+
+
+def _objective_of(network: nn.Module, images: Images, recipe: Recipe, device: torch.device) -> Evaluation:
+    """The mean of a network's own objective, in evaluation mode, with the same random numbers for whoever asks."""
+    was_training = network.training
+    network.eval()
+    draws, losses = _generator(device, 0, 0, 3), []
+    for start in range(0, len(images), EVALUATION_BATCH):
+        pixels = _scaled(images.pixels[start : start + EVALUATION_BATCH].to(device), torch.contiguous_format)
+        with _precision(recipe, device):
+            losses.append(network.objective(pixels, draws).float() * len(pixels))  # type: ignore[operator]
+    network.train(was_training)
+    nothing = torch.empty(0, dtype=torch.long)
+    mean = float(torch.stack(losses).sum()) / len(images)
+    return Evaluation(nothing, nothing.bool(), mean, math.nan, torch.empty(0, 0))
 
 
 class _DivergenceWatch:

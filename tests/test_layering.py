@@ -27,6 +27,7 @@ ARROWS = {
     "capsules": "kernels ops",
     "routing": "capsules claims ops",
     "models": "capsules ops routing",
+    "generative": "capsules models ops",
     "data": "atomic",
     "losses": "models ops",
     "training": "checkpoint data losses models recipe",

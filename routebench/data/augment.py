@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from routebench.data.rotation import rotate_up_to
 from routebench.errors import UserError
 
 Augmentation = Callable[[Tensor, Generator], Tensor]
@@ -60,6 +61,24 @@ class PadCropFlip:
         return torch.where(mirrored.to(images.device), cropped.flip(-1), cropped)
 
 
+@dataclass(frozen=True)
+class Rotate:
+    """Turns each image by an angle of its own, uniform in [-degrees, degrees], bilinearly; zeros move in.
+
+    Source: Smith et al., "Capsule networks: a probabilistic perspective", figure 4, which does not say how angles are
+    distributed.
+    """
+
+    degrees: int
+
+    def __post_init__(self) -> None:
+        _at_least_zero("Rotate", "degrees", self.degrees)
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns turned images, (b, channels, height, width)."""
+        return rotate_up_to(images, self.degrees, generator)
+
+
 def _random_windows(images: Tensor, padding: int, generator: Generator) -> Tensor:
     """A window of the old size at a random place of each zero-padded image; the middle place changes nothing."""
     batch, _, height, width = images.shape
@@ -75,4 +94,9 @@ def _at_least_zero(owner: str, name: str, value: int) -> None:
         raise UserError(f"{owner}: expected {name} of at least 0, got {value}")
 
 
-augmentations: dict[str, Augmentation] = {"none": Unchanged(), "shift2": Shift(2), "pad-crop-flip": PadCropFlip(4)}
+augmentations: dict[str, Augmentation] = {
+    "none": Unchanged(),
+    "shift2": Shift(2),
+    "pad-crop-flip": PadCropFlip(4),
+    **{f"rotate{degrees}": Rotate(degrees) for degrees in (45, 90, 135, 180)},
+}

@@ -179,6 +179,7 @@ def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry
     """Methods first, then controls that are not among them, each with its role."""
     own = {entry.name: entry for entry in suite.methods}
     controls = {name: Entry(name) for name in CONTROLS} | {entry.name: entry for entry in suite.controls}
+    controls |= _unsupervised(suite, preset)
     if choices.methods:
         methods = [
             _from_spec(spec, own.get(spec.name) or controls.get(spec.name))
@@ -197,6 +198,20 @@ def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry
             _check_method(entry)
     roles = [*((entry, CONTROL if entry in controls.values() else METHOD) for entry in methods)]
     return [*roles, *((entry, CONTROL) for entry in kept)]
+
+
+def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
+    """Every registered model that learns without labels, by name, where the protocol measures such.
+
+    Those that the suite names as controls are trained as it says, the others by the suite's recipe, all of them on
+    their own objective.
+    """
+    if not getattr(protocols[suite.protocol], "unsupervised", False):
+        return {}
+    named = {entry.name: entry.training for entry in suite.controls}
+    found = [name for name in models if models[name].facts.unsupervised]  # type: ignore[attr-defined]
+    own = {"loss": "own", "reconstruction": 0.0}
+    return {name: Entry(name, training={**own, **named.get(name, {})}, models={preset.model: name}) for name in found}
 
 
 def _lost(choices: Choices) -> list[MethodSpec]:

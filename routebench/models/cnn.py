@@ -50,6 +50,11 @@ class ControlCNN(nn.Module):
         logits = self.layers(images)
         return Output(logits, logits.sigmoid())
 
+    def features(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
+        """`hidden`, the layer below the classifier after its ReLU, and `logits`, each (batch, units)."""
+        hidden = self.layers[:-1](images)
+        return {"hidden": hidden, "logits": self.layers[-1](hidden)}
+
 
 @models.register("cnn")
 @facts(source="control: the convolutions of `capsnet`, its size, no capsules", routed=False)

@@ -17,6 +17,10 @@ class Facts:
         classes: likewise.
         stated_parameters: the count that the publication states; None where it states none.
         routed: whether it has capsule layers, and so takes a routing method.
+        unsupervised: whether it is trained without labels. Such a network says no class; it has
+            `objective(images, generator)`, the scalar to minimise, a mean over images, where the generator (on the
+            images' device) is for whatever it draws, and `features(images)`, a dictionary of tensors (image, d). It may
+            have `reconstruction(images)`, images of the same shape with values in [0, 1], to be looked at.
     """
 
     source: str
@@ -24,6 +28,7 @@ class Facts:
     classes: int = 10
     stated_parameters: int | None = None
     routed: bool = True
+    unsupervised: bool = False
 
 
 def facts(**known: Any) -> Callable[[Builder], Builder]:

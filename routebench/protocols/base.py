@@ -117,6 +117,9 @@ class Protocol(ABC):
     trains: typing.ClassVar[bool] = True
     """Whether what is measured was trained; else weights are random, and nothing is tested."""
 
+    unsupervised: typing.ClassVar[bool] = False
+    """Whether every registered model that learns without labels is measured too."""
+
     @abstractmethod
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Everything that is to be known of one cell.

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from routebench.errors import UserError, unknown
@@ -28,6 +28,7 @@ class Registry:
         package: the package whose modules register the shipped entries; also the entry point group.
         fault: says what is wrong with an object that is to be registered; empty if nothing is.
         shipped_as_files: the modules lie in a top-level folder of the repository (`analyses/`), not in a package.
+        also: further packages whose modules register shipped entries of this kind.
     """
 
     def __init__(
@@ -37,11 +38,13 @@ class Registry:
         *,
         fault: Callable[[Any], str] = lambda _: "",
         shipped_as_files: bool = False,
+        also: Sequence[str] = (),
     ):
         self.kind = kind
         self.package = package
         self.fault = fault
         self.shipped_as_files = shipped_as_files
+        self.also = also
         self._entries: dict[str, Callable[..., Any]] = {}
         self._origins: dict[str, str] = {}
         self._loading = self._loaded = False
@@ -140,7 +143,8 @@ class Registry:
                 for file in sorted(shipped(self.package.rpartition(".")[2]).glob("*.py")):
                     import_file(file)
             else:
-                for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
-                    importlib.import_module(f"{self.package}.{module.name}")
+                for package in (self.package, *self.also):
+                    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+                        importlib.import_module(f"{package}.{module.name}")
         load_installed(self)
         load_environment()

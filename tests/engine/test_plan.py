@@ -200,6 +200,21 @@ def test_sparsity_looks_at_the_networks_that_accuracy_trains(preset, monkeypatch
     assert all(request in requests["accuracy"] for request in shared)
 
 
+@pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
+def test_linear_probe_reads_the_networks_that_accuracy_trains(preset, monkeypatch):
+    monkeypatch.setattr("routebench.engine.plan.load", lambda _: SimpleNamespace(fingerprint="f"))  # no download
+    requests = {
+        name: [cell.request() for cell in plan(load_suite(name), preset, Choices(seeds=1)).cells]
+        for name in ("accuracy", "linear-probe")
+    }
+    own = [request for request in requests["linear-probe"] if request.recipe.loss == "own"]
+    assert {request.model for request in own} == {"vae"}
+    assert all(request.recipe.reconstruction == 0 for request in own)
+    shared = [request for request in requests["linear-probe"] if request not in own]
+    assert shared
+    assert all(request in requests["accuracy"] for request in shared)
+
+
 @pytest.mark.parametrize("preset", ["smoke", "quick"])
 def test_reconstruction_without_its_decoder_reads_the_networks_that_accuracy_trains(preset):
     requests = {
@@ -212,3 +227,37 @@ def test_reconstruction_without_its_decoder_reads_the_networks_that_accuracy_tra
     assert all(request in requests["accuracy"] for request in plain)
     assert {request.recipe.reconstruction for request in plain} == {0.0}
     assert {request.recipe.reconstruction for request in decoded} == {0.0005}
+
+
+UNSUPERVISED = """
+import torch
+from routebench import models
+
+class Mean(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.guess = torch.nn.Parameter(torch.zeros(()))
+    def objective(self, images, generator):
+        return (images.mean(dim=(1, 2, 3)) - self.guess).square().mean()
+    def features(self, images):
+        return {"mean": images.mean(dim=(2, 3))}
+
+@models.register("mean-of-pixels")
+@models.facts(source="a test", routed=False, unsupervised=True)
+def mean_of_pixels(shape, classes):
+    return Mean()
+"""
+
+
+def test_an_unsupervised_model_of_a_plugin_is_measured_unasked_where_the_protocol_measures_such(tmp_path, parts):
+    plugin = tmp_path / "mean_of_pixels.py"
+    plugin.write_text(UNSUPERVISED)
+    load_plugin(str(plugin))
+    made = plan(load_suite("linear-probe"), "smoke", Choices(methods=(parse("dynamic"),)))
+    (cell,) = (cell for cell in made.cells if cell.identity["method"] == "mean-of-pixels")
+    request = cell.request()
+    assert (request.model, request.method, request.recipe.loss) == ("mean-of-pixels", None, "own")
+    assert (request.recipe.epochs, cell.identity["role"]) == (1, "control")
+    assert "vae" in {cell.identity["method"] for cell in made.cells}
+    elsewhere = plan(load_suite("accuracy"), "smoke", Choices(methods=(parse("dynamic"),)))
+    assert not {"vae", "mean-of-pixels"} & {cell.identity["method"] for cell in elsewhere.cells}

@@ -12,7 +12,7 @@ from tests.references.problem import assert_close
 
 SHAPE = (1, 28, 28)
 ROUTED = [name for name in models if models[name].facts.routed]
-PLAIN = [name for name in models if not models[name].facts.routed]
+PLAIN = [name for name in models if not models[name].facts.routed and not models[name].facts.unsupervised]
 SMALL = [("capsnet-small", method) for method in routing]
 ALL = [*SMALL, ("capsnet", "dynamic"), *((name, None) for name in PLAIN)]
 
@@ -114,14 +114,14 @@ def test_the_seed_fixes_the_initial_weights(model, method):
     assert not torch.equal(states[0], states[2])
 
 
-@pytest.mark.parametrize("model", models)
+@pytest.mark.parametrize("model", [*ROUTED, *PLAIN])
 def test_colour_images_of_another_size_are_taken(model):
     network = network_of(model, None if model in PLAIN else "uniform", shape=(3, 20, 24))
     with torch.no_grad():
         assert tuple(network(torch.rand(2, 3, 20, 24)).scores.shape) == (2, 10)
 
 
-@pytest.mark.parametrize("model", models)
+@pytest.mark.parametrize("model", [*ROUTED, *PLAIN])
 def test_images_that_are_too_small_are_refused(model):
     with pytest.raises(UserError, match="8 x 8 are too small"):
         network_of(model, None if model in PLAIN else "uniform", shape=(1, 8, 8))
@@ -149,6 +149,19 @@ def test_parameter_count_is_the_published_one_to_two_digits(model):
     known = models[model].facts
     network = build(model, shape=known.shape, classes=known.classes, method="dynamic")
     assert count_parameters(network) == pytest.approx(known.stated_parameters, rel=0.005)
+
+
+@pytest.mark.parametrize("model", [name for name in models if models[name].facts.unsupervised])
+def test_an_unsupervised_network_has_an_objective_and_features_of_every_image(model):
+    network = build(model, shape=SHAPE, classes=10).eval()
+    images = torch.rand(3, *SHAPE)
+    loss = network.objective(images, torch.Generator().manual_seed(0))
+    assert loss.shape == () and bool(torch.isfinite(loss))
+    with torch.no_grad():
+        together, alone = network.features(images), network.features(images[1:2])
+    assert all(values.ndim == 2 and len(values) == 3 for values in together.values())
+    for name, values in alone.items():
+        assert_close(values, together[name][1:2], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("model", models)

@@ -1,0 +1,210 @@
+"""How much of the class a linear classifier reads off frozen features, by how far test digits are turned or moved."""
+
+import math
+from collections.abc import Callable
+
+import pandas as pd
+from pandas import DataFrame
+
+from routebench import published
+from routebench.analysis import script, wording
+from routebench.analysis.probe import OWN_ANSWER, UNSUPERVISED, probed
+from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.registry import analyses
+
+FEATURES = {  # in the order of the table
+    "both": "all features of the class capsules (lengths and poses), or of the network, side by side",
+    "lengths": "scores of class capsules: lengths or activations",
+    "logits": "log odds of the scores",
+    "poses": "poses of class capsules",
+    "hidden": "the last hidden layer",
+    "mu": "means of latents",
+    "sigma": "standard deviations of latents",
+    OWN_ANSWER: "no probe: the class with the highest score",
+}
+METRIC = "linear-probe accuracy"
+
+
+@analyses.register("probe-table")
+@belongs_to("linear-probe", place=10)
+def probe_table(runs: Runs) -> Analysis | None:
+    """Accuracy (%) of linear probes per method and feature, upright, turned by up to an angle, and transformed."""
+    found = probed(runs)
+    found = found[found["train_angle"].fillna(-1).astype(int) == 0]
+    if found.empty:
+        return None
+    views = _views(found)
+    ours = _wide(found, views)
+    table = _with_published(ours, runs, views)
+    return Analysis(
+        title="What a linear classifier reads off features",
+        reading=_reading(ours, [key for key in views if key.startswith("maximal")]),
+        table=table,
+        columns=_columns(views),
+        notes=(*_notes(ours, found), *_published_notes(table)),
+    )
+
+
+def _views(found: DataFrame) -> dict[str, str]:
+    """A key and a title for each way in which test images are shown."""
+    views = {}
+    for kind, sign in (("maximal", "≤ "), ("fixed", "= ")):
+        angles = found.loc[(found["kind"] == kind) & found["angle"].notna(), "angle"].astype(int)
+        for angle in sorted(set(angles)):
+            views[f"{kind}_{angle}"] = "Upright" if angle == 0 else f"{sign}{angle}°"
+    for name in sorted(set(found.loc[found["kind"] == "affine", "tested_on"].dropna())):
+        views[f"affine_{name}"] = str(name)
+    return views
+
+
+def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
+    """One row per method and feature, best at the largest angle first; mean and limits per view."""
+    angle = found["angle"].map(lambda value: "" if pd.isna(value) else f"{int(value)}")
+    key = found["kind"] + "_" + angle.where(found["kind"] != "affine", found["tested_on"].astype(str))
+    rows = []
+    keys = ["name", "label", "iterations", "role", "feature", "main"]
+    for values, group in found.assign(view=key).groupby(keys, dropna=False, sort=False):
+        row = dict(zip(keys, values, strict=True)) | {"n": int(group["n"].max())}
+        known = group.drop_duplicates("view").set_index("view")
+        for view in views:
+            for part, column in (("mean", view), ("low", f"{view}_low"), ("high", f"{view}_high")):
+                row[column] = float(known.loc[view, part]) if view in known.index else math.nan
+        rows.append(row)
+    table = DataFrame(rows)
+    by = [view for view in views if view.startswith("maximal")][-1:] or list(views)[:1]
+    best = table[table["main"]].set_index("name")[by[0]]
+    order = {name: place for place, name in enumerate(FEATURES)}
+    table = table.assign(best=table["name"].map(best), place=table["feature"].map(order).fillna(len(order)))
+    table = table.sort_values(["best", "name", "place"], ascending=[False, True, True], kind="stable")
+    return table.drop(columns=["best", "place"]).reset_index(drop=True)
+
+
+def _with_published(table: DataFrame, runs: Runs, views: dict[str, str]) -> DataFrame:
+    """A row of published numbers below each model and feature for which the same was measured on the same data."""
+    known = published.load_published()
+    known = known[(known["metric"] == METRIC) & (known["unit"] == "fraction")]
+    parts = []
+    for row in table.to_dict("records"):
+        parts.append(row | {"published_id": "", "published": False})
+        beside = {}
+        for view in views:
+            kind, _, what = view.partition("_")
+            data = {"maximal": f"rotated-{runs.data}-{what}", "affine": what}.get(kind, "")
+            same = known[(known["data"] == data) & (known["method"] == row["label"]) & (data != "")]
+            beside[view] = same[same["variant"].map(_feature_of) == row["feature"]]
+        if any(len(same) for same in beside.values()):
+            parts.append(_published_row(row, beside))
+    return DataFrame(parts)
+
+
+def _feature_of(variant: str) -> str:
+    """What routebench calls the features that a paper names."""
+    named = {"(mu, sigma)": "both", "(t0, A0)": "both", "t0 only": "presences"}
+    return next((name for words, name in named.items() if words in variant), "")
+
+
+def _published_row(row: Row, beside: dict[str, DataFrame]) -> Row:
+    """Means in %, with the standard deviation that the paper prints as half the width."""
+    ids = [str(same["id"].iloc[0]) for same in beside.values() if len(same)]
+    told = {"name": f"{row['label']}, published", "main": False, "n": 5, "published": True}
+    found = {**row, **told, "published_id": f"{ids[0]} to {ids[-1]}"}
+    for view, same in beside.items():
+        value, spread = (100 * float(same[key].iloc[0]) if len(same) else math.nan for key in ("value", "uncertainty"))
+        found |= {view: value, f"{view}_low": value - spread, f"{view}_high": value + spread}
+    return found
+
+
+def _columns(views: dict[str, str]) -> tuple[Column, ...]:
+    return (
+        Column("Method", "name", _name, "routing method with T, or model; (labels unseen): trained without", False),
+        Column("Feature", "feature", lambda row: str(row["feature"]), "what the classifier reads", numeric=False),
+        *(
+            Column(title, view, _shown(view), _explained(view), extra=view.startswith("fixed"))
+            for view, title in views.items()
+        ),
+        Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
+    )
+
+
+def _name(row: Row) -> str:
+    added = {"control": " (control)", UNSUPERVISED: " (labels unseen)"}
+    return f"{row['name']}{'' if row['published'] else added.get(str(row['role']), '')}"
+
+
+def _shown(view: str) -> Callable[[Row], str]:
+    def text(row: Row) -> str:
+        if math.isnan(row[view]):
+            return wording.NOTHING
+        half = (row[f"{view}_high"] - row[f"{view}_low"]) / 2
+        return f"{row[view]:.1f}" if math.isnan(half) or half == 0 else f"{row[view]:.1f} ± {half:.1f}"
+
+    return text
+
+
+def _explained(view: str) -> str:
+    kind, _, what = view.partition("_")
+    if kind == "affine":
+        return f"trained on digits placed on a canvas, tested on those of {what}; accuracy, %"
+    if what == "0":
+        return "test digits as they are; accuracy, %"
+    told = f"each test digit turned by up to {what}°" if kind == "maximal" else f"all test digits turned by {what}°"
+    return f"{told}, trained upright; accuracy, %"
+
+
+def _reading(table: DataFrame, views: list[str]) -> str:
+    if not views:
+        view = next(column for column in table if str(column).startswith(("fixed", "affine")))
+        views = [str(view)]
+    first, last = views[0], views[-1]
+    main = table[table["main"]]
+    supervised = main[main["role"] != UNSUPERVISED]
+    best = (supervised if len(supervised) else main).sort_values(last, ascending=False, kind="stable").iloc[0]
+    told = f"Read linearly, features of {best['name']} tell {best[last]:.1f} % of digits {_in_words(last)}"
+    if first != last:
+        told += f", and {best[first]:.1f} % of {_in_words(first)} ones"
+    others = []
+    uniform = main[(main["label"] == "uniform") & (main["label"] != best["label"])]
+    blind = main[(main["role"] == UNSUPERVISED) & (main["name"] != best["name"])]
+    if len(uniform):
+        others.append(f"uniform coupling {uniform[last].iloc[0]:.1f} %")
+    if len(blind):
+        leader = blind.sort_values(last, ascending=False, kind="stable").iloc[0]
+        others.append(f"{leader['name']}, which saw no labels, {leader[last]:.1f} %")
+    return f"{told}; {' and '.join(others)}{' of the former' if first != last else ''}." if others else f"{told}."
+
+
+def _in_words(view: str) -> str:
+    kind, _, what = view.partition("_")
+    if what == "0":
+        return "upright"
+    return {"maximal": f"turned by up to {what}°", "fixed": f"turned by {what}°"}.get(kind, f"in {what}")
+
+
+def _notes(table: DataFrame, found: DataFrame) -> list[str]:
+    notes = [
+        "Trained on upright digits only. Mean accuracy (%) over seeds with its 95 % t interval, or alone for one seed.",
+        "Features: "
+        + "; ".join(f"{name}: {FEATURES[name]}" for name in FEATURES if name in set(table["feature"]))
+        + ".",
+        "C of the classifier is chosen on held-out training digits. Rotation is bilinear; zeros move in.",
+    ]
+    if (found["kind"] == "affine").any():
+        notes.append("On the canvas networks of their own are trained; only the column `affnist` is affNIST itself.")
+    return notes
+
+
+def _published_notes(table: DataFrame) -> list[str]:
+    if not table["published"].any():
+        return []
+    told = table[table["published"]].iloc[0]
+    known = published.load_published().set_index("id").loc[told["published_id"].split(" ")[0]]
+    return [
+        (
+            f"Published ({told['published_id']}): {known['citation']}, {known['where']}; ± is the "
+            f"{known['uncertainty_kind']}. The model is not described there, so that ours may be another."
+        )
+    ]
+
+
+if __name__ == "__main__":
+    script.run(probe_table, "probe-table")

@@ -1,0 +1,174 @@
+"""How well a linear classifier reads the classes off frozen features, upright, turned and affinely transformed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from routebench.data import Dataset, load
+from routebench.data.affnist import affnist_is_there
+from routebench.data.dataset import Images
+from routebench.data.rotation import rotate
+from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.features import UPRIGHT, Seen, View, look
+from routebench.protocols.probe import Probe, fit_probe
+from routebench.registry import protocols
+
+ANGLES = [0, 45, 90, 135, 180]
+
+
+@protocols.register("linear-probe")
+class LinearProbe(Protocol):
+    """Freezes a network and fits a linear classifier to each of its features, on training images.
+
+    Its regulariser is chosen on the held-out part of the training images. Test images are turned after training; the
+    network's own answers to the same images are counted too. Unsupervised models are measured alike, by their features.
+
+    Options:
+        angles: largest angles, in degrees, of test images each turned by an angle of its own, trained upright.
+        fixed_angles: angles by which all test images are turned.
+        train_angles: largest angles for networks of their own, trained and tested on turned images, probes included;
+            each needs an augmentation of that name, such as `rotate90`.
+        affine: whether networks of their own are trained on digits placed on a canvas, and tested on transformed ones.
+            For `mnist` that is `affnist`, or without its official files `affnist-synthetic` under its own name; for
+            `mnist5k` it is `affnist5k-synthetic`; for other data there is none.
+
+    Source: Smith et al., "Capsule networks: a probabilistic perspective", section 5.2, table 1 and figure 4.
+    """
+
+    options: ClassVar[dict[str, type]] = {
+        "angles": list[int],
+        "fixed_angles": list[int],
+        "train_angles": list[int],
+        "affine": bool,
+    }
+    unsupervised: ClassVar[bool] = True
+
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
+        """Accuracies per feature and view; arrays `predicted` and `correct` of the main probe on upright images."""
+        data = load(request.data)
+        probed = _Probed(context.fit(request).network, data, UPRIGHT, {"train_angle": 0}, context.device)
+        metrics = list(probed.fitted())
+        for view in _views(options):
+            metrics += probed.tested(view)
+        arrays = {**probed.answers(), **_reconstructions(probed.network, data.test, options, context.device)}
+        context.progress(0.5)
+        for angle in options.get("train_angles", []):
+            metrics += self._trained_turned(request, angle, context)
+        if options.get("affine") and (name := affine_data(request.data)):
+            metrics += self._trained_on_a_canvas(request, name, context)
+        return Measurement(metrics, arrays)
+
+    def _trained_turned(self, request: FitRequest, angle: int, context: Context) -> list[Metric]:
+        """Smith et al., figure 4."""
+        turned = replace(request, recipe=replace(request.recipe, augmentation=f"rotate{angle}"))
+        view = View("maximal", angle)
+        probed = _Probed(
+            context.fit(turned).network, load(request.data), view, {"train_angle": angle}, context.device
+        )  # fmt: skip
+        return [*probed.fitted(), *probed.tested(view)]
+
+    def _trained_on_a_canvas(self, request: FitRequest, name: str, context: Context) -> list[Metric]:
+        """Smith et al., table 1, last column."""
+        network = context.fit(replace(request, data=name)).network
+        probed = _Probed(network, load(name), UPRIGHT, {"train_angle": 0, "tested_on": name}, context.device)
+        return [*probed.fitted(), *probed.tested(None)]
+
+
+def affine_data(name: str) -> str:
+    """The data set that is to this one what affNIST is to MNIST; empty if there is none."""
+    known = {"mnist": "affnist" if affnist_is_there() else "affnist-synthetic", "mnist5k": "affnist5k-synthetic"}
+    return known.get(name, "")
+
+
+class _Probed:
+    """A network and the probes of its features.
+
+    Args:
+        network: frozen.
+        data: that it was trained on.
+        view: how training and held-out images are shown for the probes.
+        where: coordinates of every metric.
+        device: of the network.
+    """
+
+    def __init__(
+        self, network: nn.Module, data: Dataset, view: View, where: Mapping[str, int | str], device: torch.device
+    ):
+        self.network, self.data, self.where, self.device = network, data, where, device
+        train, held_out = (look(network, part, view, device) for part in (data.train, data.held_out))
+        self.main = train.main
+        self.probes: dict[str, Probe] = {
+            name: fit_probe(features, data.train.labels, held_out.features[name], data.held_out.labels)
+            for name, features in train.features.items()
+        }
+        self.upright = look(network, data.test, UPRIGHT, device)
+        self.sizes = {name: features.shape[1] for name, features in train.features.items()}
+
+    def fitted(self) -> Iterator[Metric]:
+        """How each probe came about."""
+        for name, probe in self.probes.items():
+            where = {**self.where, "feature": name}
+            yield Metric("probe_C", "held-out", probe.regulariser, where=where)
+            yield Metric("probe_loss", "held-out", probe.held_out_loss, higher_is_better=False, where=where)
+            yield Metric("probe_accuracy", "held-out", probe.held_out_accuracy, "%", True, where=where)
+            yield Metric("probe_steps", "", probe.steps, "count", where=where)
+            yield Metric("probe_converged", "", float(probe.converged), higher_is_better=True, where=where)
+            yield Metric("feature_size", "", self.sizes[name], "count", where=where)
+
+    def tested(self, view: View | None) -> list[Metric]:
+        """Accuracy of every probe, and of the network itself, on test images; None shows them as they are."""
+        where = {**self.where, "kind": "affine"}
+        if view is not None:
+            where |= {"kind": view.kind, "angle": view.angle}
+        seen, labels = self.seen(view), self.data.test.labels
+        found = [
+            Metric(
+                "probe_accuracy", "test", _percent(probe.predict(seen.features[name]), labels), "%", True,
+                where={**where, "feature": name},
+            )
+            for name, probe in self.probes.items()
+        ]  # fmt: skip
+        if seen.predicted is not None:
+            found.append(Metric("network_accuracy", "test", _percent(seen.predicted, labels), "%", True, where=where))
+        return found
+
+    def answers(self) -> dict[str, Tensor]:
+        """What the main probe says of upright test images, and where it is right."""
+        predicted = self.probes[self.main].predict(self.upright.features[self.main])
+        return {"predicted": predicted, "correct": (predicted == self.data.test.labels).to(torch.uint8)}
+
+    def seen(self, view: View | None) -> Seen:
+        """What the network makes of test images."""
+        if view is None or not view.angle:
+            return self.upright
+        return look(self.network, self.data.test, view, self.device)
+
+
+def _views(options: Mapping[str, Any]) -> list[View]:
+    """The views of test images; upright ones, which both kinds would hold, once."""
+    maximal = [View("maximal", angle) for angle in sorted({0, *options.get("angles", ANGLES)})]
+    return [*maximal, *(View("fixed", angle) for angle in sorted({*options.get("fixed_angles", [])} - {0}))]
+
+
+def _percent(predicted: Tensor, labels: Tensor) -> float:
+    return 100 * float((predicted == labels).double().mean())
+
+
+@torch.no_grad()
+def _reconstructions(
+    network: nn.Module, test: Images, options: Mapping[str, Any], device: torch.device
+) -> dict[str, Tensor]:
+    """One test image per class, turned by each angle, and as the network reconstructs it, where it can."""
+    if not hasattr(network, "reconstruction"):
+        return {}
+    angles = [view.angle for view in _views(options) if view.kind == "maximal"]
+    first = [int((test.labels == label).nonzero()[0, 0]) for label in test.labels.unique()]
+    pixels = test.pixels[first].to(device).float() / 255
+    images = torch.stack([rotate(pixels, torch.full((len(first),), float(angle))) for angle in angles])
+    decoded = torch.stack([network.reconstruction(turned) for turned in images])  # type: ignore[operator]
+    both = {"example_images": images, "example_reconstructions": decoded}
+    grey = {name: (255 * values).round().clamp(0, 255).to(torch.uint8).cpu() for name, values in both.items()}
+    return {**grey, "example_angles": torch.tensor(angles)}

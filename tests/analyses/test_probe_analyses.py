@@ -1,0 +1,177 @@
+"""The analyses of the suite `linear-probe`, on what its protocol finds in untrained networks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from routebench import published
+from routebench.analysis.figures import to_svg
+from routebench.analysis.folder import open_folder
+from routebench.analysis.probe import OWN_ANSWER, UNSUPERVISED, gains, probed, turned_up_to
+from routebench.engine.cell import make_record
+from routebench.engine.plan import Choices, plan
+from routebench.engine.session import write_plan
+from routebench.engine.store import Store
+from routebench.engine.suite import load_suite
+from routebench.protocols import linear_probe as module
+from routebench.protocols.base import Measurement
+from routebench.protocols.linear_probe import LinearProbe
+from routebench.registry import analyses
+from routebench.routing.spec import parse
+from tests.protocols.small_digits import CANVAS, SMALL, Untrained, register
+
+NAMES = ("probe-table", "probe-curves", "reconstructions")
+OPTIONS = {"angles": [0, 90], "fixed_angles": [90], "train_angles": [90], "affine": True}
+LABELS = ("dynamic", "uniform", "cnn", "vae")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two seeds of `dynamic` and of three controls, the second without T = 3; the other controls were not run."""
+    with pytest.MonkeyPatch.context() as patch:
+        register(patch)
+        patch.setattr(module, "affine_data", lambda name: CANVAS if name == SMALL else "")
+        made = plan(load_suite("linear-probe"), "smoke", Choices(methods=(parse("dynamic"),), data=SMALL, seeds=2))
+        store = Store(tmp_path_factory.mktemp("probe"))
+        store.prepare()
+        write_plan(made, store)
+        for cell in (cell for cell in made.cells if cell.label in LABELS):
+            if (cell.identity["iterations"], cell.identity["seed"]) == (3, 1):
+                store.write_record(make_record(cell, "failed", "planted", Measurement([]), {"seconds": 1.0}), {})
+                continue
+            found = LinearProbe().measure(cell.request(), OPTIONS, Untrained())
+            store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
+    (only,) = open_folder(store.path).parts
+    return only
+
+
+@pytest.fixture(scope="module")
+def empty(runs):
+    return replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
+    one, again = analyses[name](runs), analyses[name](runs)
+    assert one.reading.endswith(".")
+    assert not one.shown().empty
+    assert one.table.equals(again.table)
+    if name != "probe-table":
+        assert to_svg(one.figure) == to_svg(again.figure)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_measured_gives_nothing(empty, name):
+    assert analyses[name](empty) is None
+
+
+def rows_of(runs, name, **known):
+    found = runs.results[(runs.results["metric"] == "probe_accuracy") & (runs.results["split"] == "test")]
+    found = found[found["label"] == name]
+    for key, value in known.items():
+        found = found[found[key] == value]
+    return found
+
+
+def test_probed_is_the_mean_over_seeds(runs):
+    found = probed(runs).set_index(["name", "feature", "kind", "angle", "train_angle"]).sort_index()
+    own = rows_of(runs, "uniform", feature="poses", kind="maximal", angle=90, train_angle=0)["value"]
+    assert len(own) == 2
+    assert found.loc[("uniform", "poses", "maximal", 90, 0), "mean"].item() == pytest.approx(own.mean())
+    assert set(probed(runs).query("name == 'vae'")["role"]) == {UNSUPERVISED}
+    assert OWN_ANSWER not in set(probed(runs).query("name == 'vae'")["feature"])
+    assert set(probed(runs).query("main")["feature"]) == {"both"}
+    assert found.loc[("dynamic T=3", "both", "maximal", 90, 0), "n"].item() == 1
+
+
+def test_trained_alike_is_at_the_same_angle(runs):
+    alike = turned_up_to(probed(runs), "alike")
+    assert (alike["train_angle"].astype(int) == alike["angle"]).all()
+    assert set(alike["angle"]) == {0, 90}
+    upright = turned_up_to(probed(runs))
+    assert set(upright["train_angle"]) == {0} and set(upright["angle"]) == {0, 90}
+
+
+def test_gains_are_paired_by_seed(runs):
+    found = gains(runs, probed(runs)).set_index(["name", "angle"])
+    seeds = {
+        name: rows_of(runs, name, feature="both", kind="maximal", angle=90, train_angle=0).set_index("seed")["value"]
+        for name in ("cnn", "uniform")
+    }
+    assert found.loc[("cnn", 90), "gain"] == pytest.approx((seeds["cnn"] - seeds["uniform"]).mean())
+    assert found.loc[("cnn", 90), "gain_low"] <= found.loc[("cnn", 90), "gain"]
+    assert (found.loc["uniform", "gain"] == 0).all()
+
+
+def test_without_uniform_coupling_there_are_curves_but_no_gains(runs):
+    without = replace(runs, results=runs.results[runs.results["label"] != "uniform"])
+    assert gains(without, probed(without)).empty
+    found = analyses["probe-curves"](without)
+    assert found.table["gain"].isna().all()
+    assert "uniform" not in set(found.table["name"])
+
+
+def test_the_table_has_a_column_for_every_view(runs):
+    table = analyses["probe-table"](runs).table.set_index(["name", "feature"])
+    views = ["maximal_0", "maximal_90", "fixed_90", f"affine_{CANVAS}"]
+    assert set(views) <= set(table)
+    own = rows_of(runs, "cnn", feature="hidden", kind="affine")["value"]
+    assert table.loc[("cnn", "hidden"), f"affine_{CANVAS}"] == pytest.approx(own.mean())
+    assert not table["published"].any()
+    shown = analyses["probe-table"](runs).shown()
+    assert {"Upright", "≤ 90°", "= 90°", CANVAS} <= set(shown)
+    assert "vae (labels unseen)" in set(shown["Method"])
+    assert "= 90°" not in analyses["probe-table"](runs).shown(extra=False)
+
+
+def test_published_numbers_stand_beside_the_same_model_on_the_same_data_only(runs):
+    results = runs.results.assign(angle=runs.results["angle"].replace({90: 45}), tested_on="affnist")
+    table = analyses["probe-table"](replace(runs, data="mnist", results=results)).table
+    rows = table[table["published"]]
+    assert list(rows["name"]) == ["vae, published"]
+    row = rows.iloc[0]
+    known = published.load_published().set_index("id")["value"]
+    assert (row["feature"], row["published_id"]) == ("both", "SMI-013 to SMI-018")
+    assert (row["maximal_0"], row["maximal_45"]) == pytest.approx((94, 69))
+    assert row["affine_affnist"] == pytest.approx(100 * known["SMI-018"])
+    assert row["maximal_45_high"] - row["maximal_45"] == pytest.approx(1)
+    assert np.isnan(row["fixed_45"])
+    note = analyses["probe-table"](replace(runs, data="mnist", results=results)).notes[-1]
+    assert "standard deviation over 5 runs" in note
+
+
+def test_one_seed_of_one_method_is_enough(runs):
+    one = runs.results[(runs.results["label"] == "dynamic") & (runs.results["seed"] == 0)]
+    for name in ("probe-table", "probe-curves"):
+        found = analyses[name](replace(runs, results=one))
+        assert set(found.table["name"]) == {"dynamic T=1", "dynamic T=3"}
+        assert found.reading.endswith(".")
+
+
+def test_one_view_is_enough_for_a_table(runs):
+    one = runs.results[runs.results["kind"].isin(["affine"]) | runs.results["kind"].isna()]
+    found = analyses["probe-table"](replace(runs, results=one))
+    assert f"in {CANVAS}" in found.reading
+    assert analyses["probe-curves"](replace(runs, results=one)) is None
+
+
+def test_reconstructions_tell_the_error_of_what_is_shown(runs):
+    table = analyses["reconstructions"](runs).table
+    cell = runs.planned.query("label == 'vae' and seed == 0")["cell"].iloc[0]
+    arrays = runs.arrays(cell)
+    gaps = (arrays["example_images"][1] / 255.0 - arrays["example_reconstructions"][1] / 255.0) ** 2
+    assert table.loc[1, "angle"] == 90
+    assert table.loc[1, "error"] == pytest.approx(gaps.mean())
+    assert set(table["name"]) == {"vae"}
+
+
+def test_long_names_of_many_methods_are_all_drawn(runs):
+    copies = []
+    for number in range(12):
+        own = runs.results[runs.results["label"] == "cnn"]
+        copies.append(own.assign(label=f"my-own-method-with-a-long-name-{number}[width=3]"))
+    found = analyses["probe-curves"](replace(runs, results=pd.concat([runs.results, *copies])))
+    drawn = to_svg(found.figure)
+    assert all(f"my-own-method-with-a-long-name-{number}" in drawn for number in range(12))
