@@ -76,7 +76,9 @@ def _worst(row: Row) -> str:
 
 def _columns(found: Comparison) -> tuple[Column, ...]:
     columns = [
-        Column("Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", numeric=False),
+        Column(
+            "Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", numeric=False
+        ),
         Column("Exact match, %", "mean", _exact, "test images of which exactly the digits shown are answered"),
         Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}", "finished, of those planned"),
     ]

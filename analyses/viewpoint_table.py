@@ -39,7 +39,9 @@ def viewpoint_table(runs: Runs) -> Analysis | None:
 
 
 def _columns() -> tuple[Column, ...]:
-    columns = [Column("Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", False)]
+    columns = [
+        Column("Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", False)
+    ]
     for matching, (title, explained) in BY.items():
         columns += [
             Column(f"Novel error, %, {title}", f"{matching}_novel", _shown(f"{matching}_novel"), explained),
