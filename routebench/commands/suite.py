@@ -229,9 +229,10 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
     say(console, headline(store.path, made.suite.name, made.preset.name))
     if made.suite.caveat:
         say(console, made.suite.caveat)
-    for warning in store.warnings:
+    written = write_report(store.path)
+    for warning in dict.fromkeys((*store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
-    say(console, f"report: {write_report(store.path)}")
+    say(console, f"report: {written.page}")
 
 
 def _exit(console: Any, made: "Plan", known: "Standing", records: list[dict[str, Any]], left: int) -> None:

@@ -3,8 +3,8 @@
 from routebench.analysis.folder import Folder
 from routebench.errors import UserError
 from routebench.export.choice import Choice
-from routebench.export.latex import render as latex
-from routebench.export.markdown import render as markdown
+from routebench.tables.latex import render as latex
+from routebench.tables.markdown import render as markdown
 from routebench.export.tables import tables_of
 from routebench.export.tidy import csv_of, parquet_of, rows_of
 
