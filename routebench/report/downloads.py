@@ -58,8 +58,13 @@ def downloads_of(stem: str, found: Analysis, origin: tuple[str, ...]) -> tuple[D
 
 
 def pdf_of(figure: Figure) -> bytes:
-    """A figure for a paper: vectors, and letters as TrueType, which publishers ask for."""
+    """A figure for a paper: vectors, and letters as TrueType, which publishers ask for.
+
+    Args:
+        figure: drawn before; its layout stays as it is.
+    """
     page = io.BytesIO()
+    figure.set_layout_engine("none")
     with mpl.rc_context({"pdf.fonttype": 42}):
         figure.savefig(page, format="pdf", metadata={"CreationDate": None, "Creator": "routebench", "Producer": None})
     return page.getvalue()

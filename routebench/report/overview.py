@@ -70,6 +70,7 @@ def overview_of(found: Iterable[tuple[Runs, Analysis]]) -> Analysis | None:
         ),
         notes=(
             "Mean over seeds, ± half of its 95 % interval; a dash where a suite did not measure a method with that T.",
+            "Of each method, those T are here that the first column has; others are on the page of their suite.",
             *([f"{AHEAD.strip()} significantly ahead of all others in its column: alone in the best rank group."]
               if any(measure.ahead for measure in measures) else []),
         ),
@@ -148,7 +149,10 @@ def _table(measures: list[Measure], roles: Mapping[Method, str]) -> DataFrame:
             row |= dict(zip((measure.key, f"{measure.key}_low", f"{measure.key}_high"), numbers, strict=True))
         rows.append(row)
     first = measures[0]
-    return DataFrame(rows).sort_values(
+    table = DataFrame(rows)
+    known = table[first.key].notna()
+    table = table[known | ~table["label"].isin(table.loc[known, "label"])]
+    return table.sort_values(
         [first.key, "name"], ascending=[first.main.higher_is_better is False, True], kind="stable", na_position="last",
         ignore_index=True,
     )  # fmt: skip

@@ -21,6 +21,7 @@ function drawChart(points, view, width) {
   const chart = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "font-size": 12, "font-family": "sans-serif" });
   const ranges = { y: points.flatMap((point) => [point.mean, point.low, point.high]).filter(Number.isFinite), x: points.flatMap((point) => [point.x, point.xlow, point.xhigh]).filter(Number.isFinite), numeric };
   chart.spots = [];
+  chart.texts = [];
   facets.forEach((facet, place) => {
     const left = (place % inRow) * wide, top = Math.floor(place / inRow) * (tall + bottom - MARGIN.bottom);
     const box = { left: left + MARGIN.left, right: left + wide - MARGIN.right, top: top + MARGIN.top, bottom: top + tall - MARGIN.bottom };
@@ -98,7 +99,7 @@ function drawSeries(chart, points, { at, y, shift, colour, kind }, view, box) {
     if (point.low < point.high) whiskers += `M${number(left)} ${number(y.at(point.low))}V${number(y.at(point.high))}`;
     if (point.xlow < point.xhigh) whiskers += `M${number(at(point.xlow))} ${number(top)}H${number(at(point.xhigh))}`;
     dots += `M${number(left - radius)} ${number(top)}a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0`;
-    if (point.text && ordered.length <= 40) group.append(element("text", { x: left + 6, y: top - 6, fill: colour, stroke: "none" }, point.text));
+    if (point.text && hasRoom(chart.texts, left, top)) group.append(element("text", { x: left + 6, y: top - 6, fill: colour, stroke: "none" }, point.text));
     if (point.x === null && view.lines) across += `M${box.left} ${number(top)}H${box.right}`;
     if (point.x !== null && view.lines) lineOf.set(point.line, [...(lineOf.get(point.line) ?? []), point]);
     chart.spots.push({ left, top, point });
@@ -113,4 +114,11 @@ function drawSeries(chart, points, { at, y, shift, colour, kind }, view, box) {
   draw(whiskers, { "stroke-width": 1.4, "stroke-linecap": "butt" });
   draw(dots, { fill: colour, stroke: "none", opacity: view.runs ? 0.55 : 1 });
   chart.append(group);
+}
+
+// Whether a text at a point covers none before it; there are never many.
+function hasRoom(texts, left, top) {
+  const free = texts.length < 60 && texts.every((other) => Math.abs(other.left - left) > 32 || Math.abs(other.top - top) > 13);
+  if (free) texts.push({ left, top });
+  return free;
 }
