@@ -6,7 +6,6 @@ import hashlib
 import io
 import re
 import sys
-from html.parser import HTMLParser
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +13,6 @@ from markupsafe import Markup
 from pandas import DataFrame
 
 from routebench import cli
-from routebench.analysis.folder import open_folder
 from routebench.analysis.result import Analysis, Column, belongs_to
 from routebench.commands import report, status
 from routebench.errors import UserError
@@ -22,53 +20,7 @@ from routebench.registry import analyses
 from routebench.report import comparison_table, headline, write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
-
-VOID = {"meta", "link", "br", "img", "hr", "input"}
-
-
-class Outline(HTMLParser):
-    """Checks that elements are closed in order, and collects what a browser would act on."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.open, self.ids, self.addresses, self.tags, self.headings = [], [], [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        known = dict(attrs)
-        self.tags.append(tag)
-        self.addresses += [known[key] for key in ("src", "href", "xlink:href", "action", "data") if key in known]
-        self.ids += [known["id"]] if "id" in known else []
-        if re.fullmatch(r"h[1-6]", tag):
-            self.headings.append(int(tag[1]))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    path = tmp_path_factory.mktemp("results")
-    records = made_up_records()
-    records[-1] |= {"status": "failed", "reason": "RuntimeError: <script>alert('x')</script> & more", "metrics": []}
-    smoke = made_up_records(seeds=1, preset="smoke", failures=False)
-    write_folder(path, smoke, "smoke", time=1)
-    write_folder(path, records, "quick", time=2)
-    return open_folder(path), write_report(path).page
-
-
-@pytest.fixture(scope="module")
-def text(written) -> str:
-    return written[1].read_text(encoding="utf-8")
+from tests.report.outline import Outline
 
 
 def test_it_is_well_formed_with_unique_ids_and_headings_in_order(text: str) -> None:
@@ -77,6 +29,24 @@ def test_it_is_well_formed_with_unique_ids_and_headings_in_order(text: str) -> N
     assert outline.headings[0] == 1
     assert outline.headings.count(1) == 1
     assert all(after - before <= 1 for before, after in zip(outline.headings[1:], outline.headings[2:], strict=False))
+
+
+def test_there_is_a_page_per_part_and_a_link_to_each(text: str) -> None:
+    outline = Outline(text)
+    assert outline.pages == ["overview", "part-1", "part-2", "explorer", "against", "words"]
+    (bar,) = re.findall(r'<nav aria-label="Pages.*?</nav>', text, flags=re.DOTALL)
+    assert re.findall(r'href="#([^"]*)"', bar) == outline.pages
+    assert bar.count('aria-current="page"') == 1
+    assert text.count('class="page hero current"') == 1
+
+
+def test_on_paper_and_without_scripts_every_page_of_results_is_there(text: str) -> None:
+    (style,) = re.findall(r"<style>(.*?)</style>", text, flags=re.DOTALL)
+    hiding = re.findall(r"([^}]*)\{[^{}]*\.page:not\(\.current\) \{ display: none; \}", style)
+    assert [rule.strip().splitlines()[-1] for rule in hiding] == ["@media screen", "@media screen and (scripting: enabled)"]
+    paper = style[style.index("@media print") :]
+    assert re.search(r"\.block \{ content-visibility: visible; \}", paper)
+    assert ".page:not" not in paper
 
 
 def test_every_link_stays_inside_the_file(text: str) -> None:
