@@ -5,7 +5,16 @@ import math
 from pandas import DataFrame
 
 from routebench.analysis import script, wording
-from routebench.analysis.cost import Costs, costs_of, noise_in_words, number, part_in_words, parts_of, step_times, with_interval
+from routebench.analysis.cost import (
+    Costs,
+    costs_of,
+    noise_in_words,
+    number,
+    part_in_words,
+    parts_of,
+    step_times,
+    with_interval,
+)
 from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
 

@@ -89,9 +89,7 @@ def write(block: Block, beside: Path) -> None:
         save_svg(block.drawn, beside / f"{block.stem}.svg")
 
 
-def _asked(
-    name: str, stem: str, analysis: Callable[[Any], Any], given: Any, origin: tuple[str, ...]
-) -> Block | None:
+def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, origin: tuple[str, ...]) -> Block | None:
     """All that runs a user's code is done here: the analysis, its figure, the texts of its columns."""
     found = checked(analysis(given))
     return None if found is None else block_of(name, stem, found, origin)

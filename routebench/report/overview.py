@@ -112,11 +112,11 @@ def _numbers(main: Main, table: DataFrame) -> dict[Method, tuple[float, float, f
 
 def _method(row: Row) -> Method:
     steps = row.get("iterations")
-    return str(row["label"]), None if steps is None or pd.isna(steps) else int(steps)
+    return str(row["label"]), None if pd.isna(steps) else int(steps)
 
 
 def _number(value: Any) -> float:
-    return math.nan if value is None or pd.isna(value) else float(value)
+    return math.nan if pd.isna(value) else float(value)
 
 
 def _ahead(analysis: Analysis) -> Method | None:

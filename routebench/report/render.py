@@ -12,8 +12,10 @@ from routebench.analysis.figures import variable
 from routebench.analysis.palette import ON_DARK
 from routebench.report.glossary import GLOSSARY
 
-SCRIPTS = ("sort", "values", "statistics", "selection", "points", "scales", "chart", "explorer", "against", "downloads")
-SCRIPTS += ("pages",)
+SCRIPTS: tuple[str, ...] = (
+    *("sort", "values", "statistics", "selection", "points", "scales", "chart", "explorer", "against", "downloads"),
+    "pages",
+)
 """In this order they are one script; the last one shows what the address asks for."""
 
 

@@ -66,7 +66,7 @@ def _rows(folder: Folder) -> DataFrame:
     rows = rows[~(rows.index.duplicated() & rows.assign(row=rows.index).duplicated(["row", "preset"]))]
     kept = ["suite", "preset", *(name for name in rows if name not in LEFT_OUT | {"suite", "preset"})]
     kept = [name for name in kept if rows[name].notna().any()]
-    return rows[[*kept, "value"]].reset_index(drop=True)
+    return DataFrame(rows[[*kept, "value"]]).reset_index(drop=True)
 
 
 def _quantiles(rows: DataFrame) -> list[float]:

@@ -16,7 +16,9 @@ from routebench.report.downloads import MOST_ROWS, downloads_of
 
 
 def analysis(rows: int = 3) -> Analysis:
-    table = DataFrame({"name": [f"m_{number}" for number in range(rows)], "mean": [number / 3 for number in range(rows)]})
+    table = DataFrame(
+        {"name": [f"m_{number}" for number in range(rows)], "mean": [number / 3 for number in range(rows)]}
+    )
     columns = (
         Column("Method", "name", lambda row: row["name"], numeric=False),
         Column("Mean, %", "mean", lambda row: f"{row['mean']:.2f}"),

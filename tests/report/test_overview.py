@@ -65,7 +65,10 @@ def test_each_suite_is_shown_with_its_strongest_preset() -> None:
 def test_several_data_sets_have_a_column_each() -> None:
     runs = made_up_runs(failures=False)
     overview = overview_of([(runs, found_in(runs)), (replace(runs, data="other"), found_in(runs))])
-    assert [column.title for column in overview.columns[1:]] == ["Test accuracy, % · mnist5k", "Test accuracy, % · other"]
+    assert [column.title for column in overview.columns[1:]] == [
+        "Test accuracy, % · mnist5k",
+        "Test accuracy, % · other",
+    ]
 
 
 def test_only_who_is_alone_in_the_best_group_is_marked() -> None:

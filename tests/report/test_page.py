@@ -43,10 +43,24 @@ def test_there_is_a_page_per_part_and_a_link_to_each(text: str) -> None:
 def test_on_paper_and_without_scripts_every_page_of_results_is_there(text: str) -> None:
     (style,) = re.findall(r"<style>(.*?)</style>", text, flags=re.DOTALL)
     hiding = re.findall(r"([^}]*)\{[^{}]*\.page:not\(\.current\) \{ display: none; \}", style)
-    assert [rule.strip().splitlines()[-1] for rule in hiding] == ["@media screen", "@media screen and (scripting: enabled)"]
+    assert [rule.strip().splitlines()[-1] for rule in hiding] == [
+        "@media screen",
+        "@media screen and (scripting: enabled)",
+    ]
     paper = style[style.index("@media print") :]
     assert re.search(r"\.block \{ content-visibility: visible; \}", paper)
     assert ".page:not" not in paper
+
+
+def test_the_page_says_how_a_view_is_written_in_its_address(text: str) -> None:
+    explorer = text[text.index('id="explorer"') : text.index('id="against"')]
+    (told,) = re.findall(r"<code>#explorer\?(suite=.*?)</code>", explorer)
+    (axes,) = re.findall(r"const AXES = \[(.*?)\]", text)
+    keys = re.findall(r"(?:^|&amp;)([\w.]+)=", told)
+    assert keys[:7] == re.findall(r'"(\w+)"', axes)
+    assert keys[7:] == ["ylog", "xlog", "only.COLUMN", "hide"]
+    names = re.findall(r'<(?:select|input type="checkbox") name="(\w+)"', explorer)
+    assert names == [*keys[:7], "ylog", "xlog"]
 
 
 def test_every_link_stays_inside_the_file(text: str) -> None:

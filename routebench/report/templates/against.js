@@ -134,13 +134,13 @@ function fillDifferences() {
     head.textContent = found.title;
     if (found.where) head.append(document.createElement("br"), Object.assign(document.createElement("small"), { textContent: found.where }));
     row.append(head);
-    cell(formatted(found.a), true);
-    cell(formatted(found.b), true);
     const difference = cell(intervalText(found, (text, value) => (value > 0 ? `+${text}` : text)), true);
     Object.assign(difference.dataset, { mean: found.mean, low: found.low, high: found.high, n: found.n });
     row.insertCell().append(intervalPlot(found));
-    cell(String(found.n), true);
     cell(found.verdict);
+    cell(formatted(found.a), true);
+    cell(formatted(found.b), true);
+    cell(String(found.n), true);
     return row;
   });
   body.replaceChildren(...rows);

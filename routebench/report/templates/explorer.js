@@ -134,9 +134,10 @@ function fillFilters(values, choices, left) {
     fieldset.append(legend, ...boxes.map(({ label }) => label));
     return fieldset;
   });
-  const focused = document.activeElement?.closest("fieldset label")?.textContent;
+  const nameOf = (label) => label && `${label.parentElement.firstChild.textContent}:${label.textContent}`;
+  const focused = nameOf(document.activeElement?.closest("#explorer-filters label"));
   part("filters").replaceChildren(...fieldsets);
-  if (focused) [...part("filters").querySelectorAll("label")].find((label) => label.textContent === focused)?.firstChild.focus();
+  if (focused) [...part("filters").querySelectorAll("label")].find((label) => nameOf(label) === focused)?.firstChild.focus();
 }
 
 function choose(values, name, boxes) {
@@ -147,12 +148,18 @@ function choose(values, name, boxes) {
 // A click hides or shows; a double click, or one with Alt or Shift, leaves this one alone, or brings all back.
 function fillLegend(values) {
   const { state } = explorer;
-  const items = colours(values).map(({ kind, colour }) => {
+  const shown = colours(values), same = JSON.stringify(shown);
+  if (explorer.legend !== same) part("legend").replaceChildren(...legendItems(values, shown));
+  explorer.legend = same;
+  [...part("legend").querySelectorAll("button")].forEach((button, place) => button.setAttribute("aria-pressed", String(!state.hide.includes(shownKind(shown[place].kind)))));
+}
+
+function legendItems(values, shown) {
+  return shown.map(({ kind, colour }) => {
     const item = document.createElement("li"), button = document.createElement("button"), swatch = document.createElement("i");
     button.type = "button";
     swatch.style.background = `var(--${colour})`;
     button.append(swatch, shownKind(kind));
-    button.setAttribute("aria-pressed", String(!state.hide.includes(shownKind(kind))));
     button.addEventListener("click", (event) => {
       if (event.altKey || event.shiftKey) solo(values, shownKind(kind));
       else if (event.detail < 2) toggle(values, shownKind(kind));
@@ -164,10 +171,6 @@ function fillLegend(values) {
     item.append(button);
     return item;
   });
-  const focused = document.activeElement?.closest("#explorer-legend li");
-  const place = focused ? [...part("legend").children].indexOf(focused) : -1;
-  part("legend").replaceChildren(...items);
-  if (place >= 0) part("legend").children[place]?.firstChild.focus();
 }
 
 function toggle(values, kind) {
