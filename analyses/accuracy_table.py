@@ -7,7 +7,7 @@ import pandas as pd
 from routebench import published
 from routebench.analysis import script, wording
 from routebench.analysis.comparison import Comparison, compare
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
 from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS
 
@@ -41,6 +41,7 @@ def accuracy_table(runs: Runs) -> Analysis | None:
         table=found.table,
         columns=_columns(found),
         notes=(*_notes(found), *_published_notes(runs, found)),
+        main=Main("mean", "Test accuracy", "%", higher_is_better=True),
     )
 
 

@@ -5,8 +5,17 @@ import math
 from pandas import DataFrame
 
 from routebench.analysis import script, wording
-from routebench.analysis.cost import Costs, costs_of, noise_in_words, number, part_in_words, parts_of, with_interval
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis.cost import (
+    Costs,
+    costs_of,
+    noise_in_words,
+    number,
+    part_in_words,
+    parts_of,
+    step_times,
+    with_interval,
+)
+from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
 
 EXTRA_TIME = "slope of the straight line over T, with its 95 % interval"
@@ -35,7 +44,16 @@ def cost_table(runs: Runs) -> Analysis | None:
         table=found.table,
         columns=_columns(found.table),
         notes=(*_notes(found), *found.absent),
+        main=_main(runs),
     )
+
+
+def _main(runs: Runs) -> Main | None:
+    """The time of a training step of the whole network at its largest batch, on each method's fastest back end."""
+    steps = step_times(runs, "network")
+    if steps.empty:
+        return None
+    return Main("mean", "Training step", "ms", higher_is_better=False, digits=1, table=steps)
 
 
 def _columns(table: DataFrame) -> tuple[Column, ...]:

@@ -6,7 +6,7 @@ from pandas import DataFrame
 
 from routebench.analysis import script, wording
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
 
 MEASURES = {
@@ -45,6 +45,7 @@ def sparsity_table(runs: Runs) -> Analysis | None:
                 "their scales differ, so that counts above a threshold compare methods of one kind only."
             ),
         ),
+        main=Main("t_score", "T-score of coupling", digits=3),
     )
 
 

@@ -36,12 +36,13 @@ ARROWS = {
     "catalogue": "data models routing",  # facts about what is registered
     "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe routing training units",
     "published": "",
+    "tables": "",
     "analysis": "catalogue engine published statistics",
     "analyses": "analysis published statistics",
-    "report": "analysis atomic statistics",
+    "report": "analysis atomic statistics tables",
     "comparing": "analysis engine statistics units",
     "conformance": "capsules claims kernels ops routing",
-    "export": "analysis engine report statistics",
+    "export": "analysis engine report statistics tables",
     "commands": "__init__ analysis atomic catalogue comparing conformance engine export "
     "quantities report routing statistics",
     "cli": "__init__ commands",

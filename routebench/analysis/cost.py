@@ -20,7 +20,7 @@ from routebench.analysis import wording
 from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
 from routebench.analysis.palette import INK, MUTED
 from routebench.analysis.result import Column, Runs
-from routebench.statistics import CONFIDENCE
+from routebench.statistics import CONFIDENCE, mean_interval
 
 IntArray = NDArray[np.int_]
 FloatArray = NDArray[np.float64]
@@ -118,6 +118,26 @@ def points(runs: Runs, metric: str) -> DataFrame:
     own = results[results["metric"] == metric]
     own = own.assign(iterations=own["iterations"].fillna(0).astype(int))
     return DataFrame(own.groupby([*KEYS, "role", "iterations"])["value"].mean()).reset_index()
+
+
+def step_times(runs: Runs, part: str) -> DataFrame:
+    """Milliseconds of one training step at the largest batch, per method and T on its fastest back end.
+
+    Returns:
+        columns `label, iterations, role, mean, low, high, n`: the mean over seeds, each the mean of its repeats, with
+        its 95 % interval; `iterations` is missing where a method has none. Empty where the part was not measured.
+    """
+    times = _with_coordinates(runs)
+    times = times[(times["metric"] == "training_time") & (times["part"] == part) & times["value"].notna()]
+    times = times[times["batch"] == times["batch"].max()]
+    rows = []
+    for (label, iterations, role, _), own in times.groupby(["label", "iterations", "role", "backend"], dropna=False):
+        found = mean_interval(own.groupby("seed")["value"].mean().to_numpy(dtype=float))
+        row = {"label": label, "iterations": iterations, "role": role, "mean": found.mean, "low": found.low}
+        rows.append(row | {"high": found.high, "n": found.n})
+    if not rows:
+        return DataFrame()
+    return DataFrame(rows).sort_values("mean", kind="stable").drop_duplicates(["label", "iterations"])
 
 
 def parts_of(table: DataFrame) -> list[str]:

@@ -89,6 +89,32 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Main:
+    """The one number per method that a suite puts beside those of other suites, in the overview of a report.
+
+    The first analysis of a suite names it, as `Analysis(..., main=Main("hoyer", "Sparsity of outputs"))`. The table
+    needs `label` and `column`, may have `iterations` and `role`, and one row per method and T. Limits are read from
+    `<column>_low` and `<column>_high`, or, of a column `mean`, from `low` and `high`, where the table has them. Nothing
+    is called the best, except by a column `group`, rank groups of which the first row's is the best.
+
+    Args:
+        column: of the table.
+        title: what it is, in two or three words.
+        unit: in which, such as `%`; empty for a plain number.
+        higher_is_better: None where neither is.
+        digits: after the decimal point.
+        table: where the numbers are, if not in the table of the analysis.
+    """
+
+    column: str
+    title: str
+    unit: str = ""
+    higher_is_better: bool | None = None
+    digits: int = 2
+    table: DataFrame | None = None
+
+
+@dataclass(frozen=True)
 class Analysis:
     """What an analysis found.
 
@@ -100,6 +126,7 @@ class Analysis:
         columns: how the table is shown; empty for every column as it is.
         notes: what the reader has to know before believing it.
         alternative: what the figure shows, for who cannot see it; empty for the reading.
+        main: of a suite's first analysis, the number per method that the overview shows; None for none.
     """
 
     title: str
@@ -109,6 +136,7 @@ class Analysis:
     columns: tuple[Column, ...] = ()
     notes: tuple[str, ...] = ()
     alternative: str = ""
+    main: Main | None = None
 
     def shown(self, *, extra: bool = True) -> DataFrame:
         """The table as text, one column per `Column`; without the extra ones if so asked."""

@@ -23,14 +23,13 @@ def command(folder: Path, output: Path | None, plugins: tuple[str, ...]) -> None
 
     An analysis that raises has its error in its place on the page, which is whole otherwise; the exit code is 3 then.
     """
-    from routebench.analysis.folder import open_folder
     from routebench.registry import load_plugin
-    from routebench.report.page import write_page
+    from routebench.report import write_report
 
     for plugin in plugins:
         load_plugin(plugin)
-    written = write_page(open_folder(folder), output or folder / "report.html")
-    for warning in (*written.warnings, *written.broken):
+    written = write_report(folder, output)
+    for warning in written.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"report: {written.page}")
     if written.broken:

@@ -295,6 +295,7 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
 def _report(console: Any, store: "Store") -> None:
     from routebench.report import write_report
 
-    for warning in store.warnings:
+    written = write_report(store.path)
+    for warning in dict.fromkeys((*store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
-    say(console, f"report: {write_report(store.path)}")
+    say(console, f"report: {written.page}")

@@ -1,6 +1,5 @@
 """Records by column: from the files of a results folder to the table of all results."""
 
-import copy
 import marshal
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,10 @@ Stamp = tuple[int, int, int, int]
 
 def is_record(content: Mapping[str, Any]) -> bool:
     """Whether what a file holds is a record."""
-    return Growing().take({**content, "metrics": copy.deepcopy(content.get("metrics"))})
+    metrics = content.get("metrics")
+    if isinstance(metrics, list):  # `take` takes values out of them
+        metrics = [dict(metric) if isinstance(metric, dict) else metric for metric in metrics]
+    return Growing().take({**content, "metrics": metrics})
 
 
 def lacks(status: str, has_arrays: bool, cell: str, whole: Container[str]) -> bool:

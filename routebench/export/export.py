@@ -3,10 +3,10 @@
 from routebench.analysis.folder import Folder
 from routebench.errors import UserError
 from routebench.export.choice import Choice
-from routebench.export.latex import render as latex
-from routebench.export.markdown import render as markdown
 from routebench.export.tables import tables_of
 from routebench.export.tidy import csv_of, parquet_of, rows_of
+from routebench.tables.latex import render as latex
+from routebench.tables.markdown import render as markdown
 
 
 def export(folder: Folder, choice: Choice, format_: str, command: str) -> bytes:

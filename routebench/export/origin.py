@@ -8,7 +8,7 @@ from typing import Any
 
 from routebench.analysis.folder import Folder
 from routebench.analysis.result import Runs
-from routebench.report.origins import Origins, origins_of
+from routebench.report.origins import Origins, lines_of, origins_of
 
 METADATA = b"routebench"
 """The key of a parquet file's schema metadata under which the provenance stands, as JSON."""
@@ -77,16 +77,7 @@ def part_lines(runs: Runs, plan: Mapping[str, Any], origins: Origins, command: s
         origins: as `origins_of_part` gives them.
         command: that writes the export.
     """
-    facts = [*origins.made, *origins.recipe, *origins.provenance]
-    lines = [
-        f"suite: {runs.suite}, version {plan.get('suite_version', 'unknown')}, preset {runs.preset}",
-        f"question: {plan.get('question', '')}",
-        *(f"{fact.name}: {fact.value}" for fact in facts),
-        *(f"warning: {warning}" for warning in origins.warnings),
-        f"made by: {origins.command}",
-        f"exported by: {command}",
-    ]
-    return [" ".join(line.split()) for line in lines]
+    return [*lines_of(runs, plan, origins), f"exported by: {' '.join(command.split())}"]
 
 
 def origins_of_part(folder: Folder, runs: Runs) -> Origins:

@@ -1,16 +1,15 @@
 """The comparison table of each part of a results folder, as Markdown or LaTeX."""
 
-import pandas as pd
-
 from routebench.analysis import wording
 from routebench.analysis.folder import Folder
-from routebench.analysis.result import Analysis, Column, Row, Runs, plain_columns
+from routebench.analysis.result import Analysis, Runs, plain_columns
 from routebench.errors import UserError
 from routebench.export.origin import origins_of_part, part_lines
-from routebench.export.table import Cell, Table
 from routebench.report.asking import Broken, ask
 from routebench.report.headline import first_analysis
+from routebench.report.text_table import best_of, cells_of
 from routebench.statistics import NO_VALUE
+from routebench.tables.table import Table
 
 
 def tables_of(folder: Folder, parts: list[Runs], command: str) -> list[Table]:
@@ -39,34 +38,17 @@ def _table(folder: Folder, runs: Runs, analysis: Analysis, command: str) -> Tabl
     plan = folder.plans[runs.name]
     origins = origins_of_part(folder, runs)
     columns = [column for column in analysis.columns or plain_columns(analysis.table) if not column.extra]
-    rows = analysis.table.to_dict("records")
-    best = _best(analysis)
     return Table(
         name=runs.name,
         question=str(plan.get("question", "")),
-        caption=tuple(_caption(runs, analysis, any(best))),
+        caption=tuple(_caption(runs, analysis, any(best_of(analysis)))),
         header=tuple(column.title for column in columns),
         numeric=tuple(column.numeric for column in columns),
-        rows=tuple(_cells(row, columns, is_best) for row, is_best in zip(rows, best, strict=True)),
+        rows=cells_of(analysis, columns),
         notes=(*_notes(analysis), *_unfinished(runs)),
         caveats=origins.caveats,
         origin=tuple(part_lines(runs, plan, origins, command)),
     )
-
-
-def _best(analysis: Analysis) -> list[bool]:
-    """Which rows are of the rank group of the highest mean; none where the analysis, or a test, made no groups."""
-    groups = analysis.table.get("group")
-    if groups is None or pd.isna(groups.iloc[0]):
-        return [False] * len(analysis.table)
-    return [bool(one) for one in (groups == groups.iloc[0]).fillna(False)]
-
-
-def _cells(row: Row, columns: list[Column], best: bool) -> tuple[Cell, ...]:
-    """What is bold is the number that the groups order, where the table shows it, and the first column where not."""
-    keys = [column.key for column in columns]
-    bold = "mean" if "mean" in keys else keys[0]
-    return tuple(Cell(column.text(row), bold=best and column.key == bold) for column in columns)
 
 
 def _caption(runs: Runs, analysis: Analysis, ranked: bool) -> list[str]:

@@ -1,5 +1,8 @@
-"""Pages and tables made from a results folder. Nothing is measured here: the same records give the same page."""
+"""Pages and tables made from a results folder. Nothing is measured here: the same records give the same page.
 
-from routebench.report.page import comparison_table as comparison_table
-from routebench.report.page import headline as headline
+A suite joins the overview of a page by one field of its first analysis: see `routebench.analysis.result.Main`.
+"""
+
 from routebench.report.page import write_report as write_report
+from routebench.report.terminal import comparison_table as comparison_table
+from routebench.report.terminal import headline as headline

@@ -1,6 +1,5 @@
 """What an analysis found, as a page shows it, and the files with its figure and its table beside the page."""
 
-import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from routebench.analysis.figures import inline_svg, save_svg, to_svg
 from routebench.analysis.result import Analysis, Column, plain_columns
 from routebench.registry import analyses
 from routebench.report.asking import Broken, checked, guarded
+from routebench.report.downloads import Download, downloads_of
 
 SMALL = 8.5  # pt: beside another figure, smaller text is below 12 pixels on a wide screen
 
@@ -33,7 +33,7 @@ class Block:
         marks: a class per row.
         drawn: its figure as a document; None without one.
         large: whether the figure needs the full width for its text to be read.
-        table: its table as CSV.
+        downloads: its table and its figure as files.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Block:
     marks: list[str]
     drawn: str | None
     large: bool
-    table: str
+    downloads: tuple[Download, ...]
 
     @property
     def svg(self) -> Markup | None:
@@ -53,18 +53,10 @@ class Block:
             return None
         return inline_svg(self.drawn, self.stem, self.found.alternative or self.found.reading)
 
-    @property
-    def csv(self) -> str:
-        """The table for a link that holds it, in base64."""
-        return base64.b64encode(self.table.encode()).decode()
 
-    @property
-    def csv_name(self) -> str:
-        """Of the table's file."""
-        return f"{self.stem}.csv"
-
-
-def blocks_of(names: Iterable[str], given: Any, part: str, beside: Path) -> tuple[Block | Broken, ...]:
+def blocks_of(
+    names: Iterable[str], given: Any, part: str, beside: Path, origin: tuple[str, ...] = ()
+) -> tuple[Block | Broken, ...]:
     """A block for each analysis that finds something. One that raises has its error in that place.
 
     Args:
@@ -72,6 +64,7 @@ def blocks_of(names: Iterable[str], given: Any, part: str, beside: Path) -> tupl
         given: to each of them.
         part: of the page, in the names of files.
         beside: the folder of these files.
+        origin: lines on where the numbers come from.
 
     Raises:
         OSError: a file cannot be written.
@@ -79,26 +72,31 @@ def blocks_of(names: Iterable[str], given: Any, part: str, beside: Path) -> tupl
     blocks: list[Block | Broken] = []
     for name in names:
         analysis = analyses[name]
-        block = guarded(name, partial(_block, name, f"{part}-{name}", analysis, given), analysis)
+        block = guarded(name, partial(_asked, name, f"{part}-{name}", analysis, given, origin), analysis)
         if isinstance(block, Block):
-            _write(block, beside)
+            write(block, beside)
         if block is not None:
             blocks.append(block)
     return tuple(blocks)
 
 
-def _write(block: Block, beside: Path) -> None:
+def write(block: Block, beside: Path) -> None:
+    """Writes the table of a block as CSV and its figure as SVG into a folder."""
     beside.mkdir(parents=True, exist_ok=True)
-    (beside / block.csv_name).write_text(block.table, encoding="utf-8")
+    table = block.downloads[0]
+    (beside / table.name).write_bytes(table.content)
     if block.drawn is not None:
         save_svg(block.drawn, beside / f"{block.stem}.svg")
 
 
-def _block(name: str, stem: str, analysis: Callable[[Any], Any], given: Any) -> Block | None:
+def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, origin: tuple[str, ...]) -> Block | None:
     """All that runs a user's code is done here: the analysis, its figure, the texts of its columns."""
     found = checked(analysis(given))
-    if found is None:
-        return None
+    return None if found is None else block_of(name, stem, found, origin)
+
+
+def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> Block:
+    """What was found, as the page shows it."""
     columns = found.columns or plain_columns(found.table)
     rows = [
         [(column.text(row), _sort_key(row[column.key])) for column in columns]
@@ -107,7 +105,7 @@ def _block(name: str, stem: str, analysis: Callable[[Any], Any], given: Any) -> 
     marks = ["control" if role == "control" else "" for role in found.table.get("role", [""] * len(rows))]
     drawn = None if found.figure is None else to_svg(found.figure)
     large = found.figure is not None and _smallest_text(found.figure) < SMALL
-    return Block(name, stem, found, columns, rows, marks, drawn, large, found.table.to_csv(index=False))
+    return Block(name, stem, found, columns, rows, marks, drawn, large, downloads_of(stem, found, origin))
 
 
 def _smallest_text(figure: Figure) -> float:

@@ -78,6 +78,19 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]
     )
 
 
+def lines_of(runs: Runs, plan: Mapping[str, Any], origins: Origins) -> list[str]:
+    """What a comment above a table says: the suite, the data, the code, the machine, and the command."""
+    facts = [*origins.made, *origins.recipe, *origins.provenance]
+    lines = [
+        f"suite: {runs.suite}, version {plan.get('suite_version', 'unknown')}, preset {runs.preset}",
+        f"question: {plan.get('question', '')}",
+        *(f"{fact.name}: {fact.value}" for fact in facts),
+        *(f"warning: {warning}" for warning in origins.warnings),
+        f"made by: {origins.command}",
+    ]
+    return [" ".join(line.split()) for line in lines]
+
+
 def _made(
     runs: Runs, identities: list[dict[str, Any]], records: list[dict[str, Any]], test_samples: int | None
 ) -> tuple[Fact, ...]:
@@ -92,9 +105,10 @@ def _made(
         Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1)
     ]
     if _trains(runs):
-        tested = f"{test_samples:,}, never trained on and never used to select" if test_samples else "unknown"
+        if test_samples:
+            facts.append(Fact("test images", f"{test_samples:,}, never trained on and never used to select"))
         weights = "; ".join(SELECTION.get(rule, rule) for rule in selections) or "unknown"
-        facts += [Fact("test images", tested), Fact("weights tested", weights)]
+        facts.append(Fact("weights tested", weights))
     facts += [
         Fact("seeds", f"{', '.join(map(str, seeds))}: each fixes initial weights, batch order and augmentation"),
         Fact("network", f"{runs.model}; controls may have their own, see the table"),

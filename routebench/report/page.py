@@ -1,32 +1,23 @@
 """One HTML file from a results folder, that opens offline and can be sent to anybody."""
 
-import base64
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-
-import click
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-from pandas import DataFrame
 
 from routebench import atomic
 from routebench.analysis.comparison import compare
-from routebench.analysis.figures import variable
 from routebench.analysis.folder import Folder, open_folder
-from routebench.analysis.palette import ON_DARK
 from routebench.analysis.result import WHOLE_FOLDER, Runs, across_data, place_of, reads, reads_across, reads_folder
 from routebench.errors import UserError
 from routebench.registry import analyses
-from routebench.report.asking import Broken, guarded
-from routebench.report.block import Block, blocks_of
-from routebench.report.glossary import GLOSSARY
-from routebench.report.headline import Headline, first_analysis, headline_of
-from routebench.report.origins import Origins, origins_of
-
-PRESETS = ("smoke", "quick", "full")  # from the least to the most that an answer can rest on
+from routebench.report.asking import Broken
+from routebench.report.asv_pages import asv_pages
+from routebench.report.block import Block, block_of, blocks_of, write
+from routebench.report.headline import Headline, headline_of
+from routebench.report.origins import Origins, lines_of, origins_of
+from routebench.report.overview import overview_of, weight_of
+from routebench.report.render import render
+from routebench.report.values import values_of
 
 
 @dataclass(frozen=True)
@@ -35,19 +26,30 @@ class Written:
 
     Args:
         page: where.
-        warnings: what of the folder was damaged.
-        broken: the analyses that raised, each of which has a line on the page instead of a block.
+        warnings: what of the folder was damaged, then the analyses that raised, one line each.
+        broken: whether an analysis raised; it has a line on the page instead of a block.
     """
 
     page: Path
     warnings: tuple[str, ...]
-    broken: tuple[str, ...]
+    broken: bool
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a results folder on the page."""
+    """One part of a results folder: a page of its own.
 
+    Args:
+        id: of the page, in its address.
+        runs: the part.
+        question: that its suite asks.
+        headline: its answer; None without one.
+        blocks: what its analyses found.
+        origins: how it was made.
+        done: how many runs finished.
+    """
+
+    id: str
     runs: Runs
     question: str
     headline: Headline | None
@@ -58,150 +60,109 @@ class Section:
 
 @dataclass(frozen=True)
 class Together:
-    """What several data sets say together, on the page."""
+    """What several data sets say together: a page of its own."""
 
+    id: str
     runs: tuple[Runs, ...]
     blocks: tuple[Block | Broken, ...]
 
 
-def write_report(results: Path, output: Path | None = None) -> Path:
+def write_report(results: Path, output: Path | None = None) -> Written:
     """Writes the page, and beside it a folder with each figure as SVG and each table as CSV.
-
-    What was found damaged, and which analyses raised, is told on the standard error output.
 
     Args:
         results: a results folder.
         output: the page; `report.html` in the results folder if None.
 
-    Returns:
-        the path of the page.
-
     Raises:
         UserError: the folder holds no plan, or the page cannot be written.
     """
-    written = write_page(open_folder(results), output or results / "report.html")
-    for warning in (*written.warnings, *written.broken):
-        click.echo(f"warning: {warning}", err=True)
-    return written.page
-
-
-def write_page(folder: Folder, page: Path) -> Written:
-    """Writes the page of an opened folder; see `write_report`."""
+    folder, page = open_folder(results), output or results / "report.html"
     beside = page.with_name(f"{page.stem}-figures")
     try:
-        sections = [_section(folder, runs, beside) for runs in folder.parts]
-        together = [_together(group, beside) for group in across_data(folder.parts)]
+        sections = [_section(folder, runs, f"part-{place}", beside) for place, runs in enumerate(folder.parts, 1)]
+        groups = [_together(group, f"together-{place}", beside) for place, group in enumerate(_groups(folder), 1)]
+        whole = _whole(folder, beside)
+        overview = _overview(sections, beside)
     except OSError as error:
         raise UserError(f"the report cannot be written to {str(page)!r}: {error.strerror}; choose with -o") from error
-    text = _render(sections, [part for part in together if part.blocks], folder)
+    text = render(
+        sections=sections,
+        together=groups,
+        whole=whole,
+        overview=overview,
+        main=_main(sections),
+        values=values_of(folder).block,
+        folder=str(folder.path),
+        asv=asv_pages(results, page),
+    )
     atomic.write_output(page, text, "the report")
-    shown = [*(part.blocks for part in sections), *(part.blocks for part in together)]
+    shown = [*(part.blocks for part in sections), *(part.blocks for part in groups), whole]
     broken = dict.fromkeys(str(block) for blocks in shown for block in blocks if isinstance(block, Broken))
-    return Written(page, tuple(folder.warnings), tuple(broken))
+    return Written(page, (*folder.warnings, *broken), bool(broken))
 
 
-def comparison_table(results: Path, suite: str | None = None, preset: str | None = None) -> DataFrame:
-    """The protocol's first table as text, for a terminal; of the newest plan that fits. Empty if its analysis raises.
-
-    Raises:
-        UserError: nothing of that suite and preset was planned in the folder.
-    """
-    runs = _newest(results, suite, preset)
-    analysis = first_analysis(runs.protocol) or analyses["accuracy-table"]
-
-    def shown() -> DataFrame | None:
-        found = analysis(runs)
-        return None if found is None else found.shown(extra=False)
-
-    table = guarded("", shown, analysis)
-    return table if isinstance(table, DataFrame) else DataFrame()
-
-
-def headline(results: Path, suite: str | None = None, preset: str | None = None) -> str:
-    """The answer in a few lines, for a terminal; of the newest plan that fits. Empty where there is none.
-
-    Raises:
-        UserError: nothing of that suite and preset was planned in the folder.
-    """
-    found = headline_of(_newest(results, suite, preset))
-    return "" if found is None else str(found)
-
-
-def _newest(results: Path, suite: str | None, preset: str | None) -> Runs:
-    for runs in open_folder(results).parts:
-        if suite in (None, runs.suite) and preset in (None, runs.preset):
-            return runs
-    raise UserError(f"nothing of suite {suite!r} with preset {preset!r} was planned in {str(results)!r}")
-
-
-def _section(folder: Folder, runs: Runs, beside: Path) -> Section:
+def _section(folder: Folder, runs: Runs, part: str, beside: Path) -> Section:
     names = [name for name in _in_order() if reads(analyses[name], runs.protocol)]
     plan = folder.plans[runs.name]
+    origins = origins_of(runs, plan, folder.records(runs), compare(runs).test_samples)
     return Section(
+        id=part,
         runs=runs,
         question=str(plan.get("question", "")),
         headline=headline_of(runs),
-        blocks=blocks_of(names, runs, runs.name, beside),
-        origins=origins_of(runs, plan, folder.records(runs), compare(runs).test_samples),
+        blocks=blocks_of(names, runs, runs.name, beside, tuple(lines_of(runs, plan, origins))),
+        origins=origins,
         done=int((runs.planned["status"] == "ok").sum()),
     )
 
 
-def _together(group: tuple[Runs, ...], beside: Path) -> Together:
-    stem = replace(group[0], data="across-data").name
-    names = [name for name in _in_order() if reads_across(analyses[name], group[0].protocol)]
-    return Together(group, blocks_of(names, group, stem, beside))
+def _groups(folder: Folder) -> Iterable[tuple[Runs, ...]]:
+    """Those with an analysis that reads them together."""
+    for group in across_data(folder.parts):
+        if any(reads_across(analyses[name], group[0].protocol) for name in analyses):
+            yield group
 
 
-def folder_blocks(folder: Folder, beside: Path) -> tuple[Block | Broken, ...]:
+def _together(group: tuple[Runs, ...], part: str, beside: Path) -> Together:
+    first = replace(group[0], data="across-data")
+    names = [name for name in _in_order() if reads_across(analyses[name], first.protocol)]
+    origin = (f"suite: {first.suite}, preset {first.preset}", f"data sets: {', '.join(runs.data for runs in group)}")
+    return Together(part, group, blocks_of(names, group, first.name, beside, origin))
+
+
+def _whole(folder: Folder, beside: Path) -> tuple[Block | Broken, ...]:
     """What all suites of a folder say together; its files are called `whole-folder-...`."""
     names = [name for name in _in_order() if reads_folder(analyses[name])]
-    return blocks_of(names, folder.parts, WHOLE_FOLDER, beside)
+    origin = (f"suites: {', '.join(dict.fromkeys(part.suite for part in folder.parts))}",)
+    return blocks_of(names, folder.parts, WHOLE_FOLDER, beside, origin)
 
 
 def _in_order() -> list[str]:
     return sorted(analyses, key=lambda name: (place_of(analyses[name]), name))
 
 
-def _render(sections: list[Section], together: list[Together], folder: Folder) -> str:
-    environment = Environment(
-        loader=PackageLoader("routebench.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    script, style = (environment.loader.get_source(environment, name)[0] for name in ("page.js", "page.css"))  # type: ignore[union-attr]  # the loader is ours
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = environment.get_template("page.html")
-    return page.render(
-        sections=sections,
-        together=together,
-        main=_main(sections),
-        folder=str(folder.path),
-        glossary=GLOSSARY,
-        version=_version(),
-        light=[(variable(colour), colour) for colour in ON_DARK],
-        dark=[(variable(colour), ON_DARK[colour]) for colour in ON_DARK],
-        style=Markup(style),  # noqa: S704  # package data
-        script=Markup(script),  # noqa: S704  # package data; its hash is all that the page's policy lets run
-        digest=digest,
-    )
-
-
-def _version() -> str:
-    try:
-        return version("routebench")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return ""
+def _overview(sections: Iterable[Section], beside: Path) -> Block | None:
+    """What first analyses name as their main measure, side by side."""
+    found = [
+        (section.runs, block.found)
+        for section in sections
+        for block in section.blocks
+        if isinstance(block, Block) and block.found.main is not None
+    ]
+    analysis = overview_of(found)
+    if analysis is None:
+        return None
+    origin = tuple(
+        f"{column.title}: {column.explained}" for column in analysis.columns[1:] if column.explained
+    )  # fmt: skip
+    block = block_of("table", "overview", analysis, origin)
+    write(block, beside)
+    return block
 
 
 def _main(sections: Iterable[Section]) -> Section | None:
-    """The section whose headline opens the page: the preset that an answer can rest on most, then the newest."""
+    """Whose headline opens the page: that of accuracy first, of the strongest preset, of the newest."""
     answered = [section for section in sections if section.headline is not None and section.done]
-    ranked = sorted(answered, key=lambda section: -_weight(section.runs.preset))
+    ranked = sorted(answered, key=lambda one: (one.runs.protocol != "accuracy", -weight_of(one.runs.preset)))
     return ranked[0] if ranked else None
-
-
-def _weight(preset: str) -> int:
-    return PRESETS.index(preset) if preset in PRESETS else len(PRESETS)

@@ -133,11 +133,11 @@ def test_only_runs_that_differ_in_their_data_stand_together() -> None:
 def test_a_page_of_two_data_sets_has_a_part_for_both_and_of_one_has_none(tmp_path) -> None:
     records, others = (made_up_records(seeds=2, methods=FEW, failures=False) for _ in range(2))
     write_folder(tmp_path, records)
-    alone = write_report(tmp_path).read_text(encoding="utf-8")
+    alone = write_report(tmp_path).page.read_text(encoding="utf-8")
     for record in others:
         record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
     write_folder(tmp_path, others, time=1)
-    text = write_report(tmp_path).read_text(encoding="utf-8")
+    text = write_report(tmp_path).page.read_text(encoding="utf-8")
     assert 'id="together-1"' not in alone
     assert 'id="together-1-accuracy-across-data"' in text
     assert 'href="#together-1"' in text

@@ -10,9 +10,9 @@ import pytest
 from routebench.analysis.comparison import compare
 from routebench.analysis.folder import open_folder
 from routebench.export import Choice, export
-from routebench.export.latex import render
-from routebench.export.latex_text import escape
-from routebench.export.table import Cell, Table
+from routebench.tables.latex import render
+from routebench.tables.latex_text import escape
+from routebench.tables.table import Cell, Table
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
 from tests.export.folders import NASTY

@@ -6,7 +6,6 @@ import hashlib
 import io
 import re
 import sys
-from html.parser import HTMLParser
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +13,6 @@ from markupsafe import Markup
 from pandas import DataFrame
 
 from routebench import cli
-from routebench.analysis.folder import open_folder
 from routebench.analysis.result import Analysis, Column, belongs_to
 from routebench.commands import report, status
 from routebench.errors import UserError
@@ -22,53 +20,7 @@ from routebench.registry import analyses
 from routebench.report import comparison_table, headline, write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
-
-VOID = {"meta", "link", "br", "img", "hr", "input"}
-
-
-class Outline(HTMLParser):
-    """Checks that elements are closed in order, and collects what a browser would act on."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.open, self.ids, self.addresses, self.tags, self.headings = [], [], [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        known = dict(attrs)
-        self.tags.append(tag)
-        self.addresses += [known[key] for key in ("src", "href", "xlink:href", "action", "data") if key in known]
-        self.ids += [known["id"]] if "id" in known else []
-        if re.fullmatch(r"h[1-6]", tag):
-            self.headings.append(int(tag[1]))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    path = tmp_path_factory.mktemp("results")
-    records = made_up_records()
-    records[-1] |= {"status": "failed", "reason": "RuntimeError: <script>alert('x')</script> & more", "metrics": []}
-    smoke = made_up_records(seeds=1, preset="smoke", failures=False)
-    write_folder(path, smoke, "smoke", time=1)
-    write_folder(path, records, "quick", time=2)
-    return open_folder(path), write_report(path)
-
-
-@pytest.fixture(scope="module")
-def text(written) -> str:
-    return written[1].read_text(encoding="utf-8")
+from tests.report.outline import Outline
 
 
 def test_it_is_well_formed_with_unique_ids_and_headings_in_order(text: str) -> None:
@@ -77,6 +29,38 @@ def test_it_is_well_formed_with_unique_ids_and_headings_in_order(text: str) -> N
     assert outline.headings[0] == 1
     assert outline.headings.count(1) == 1
     assert all(after - before <= 1 for before, after in zip(outline.headings[1:], outline.headings[2:], strict=False))
+
+
+def test_there_is_a_page_per_part_and_a_link_to_each(text: str) -> None:
+    outline = Outline(text)
+    assert outline.pages == ["overview", "part-1", "part-2", "explorer", "against", "words"]
+    (bar,) = re.findall(r'<nav aria-label="Pages.*?</nav>', text, flags=re.DOTALL)
+    assert re.findall(r'href="#([^"]*)"', bar) == outline.pages
+    assert bar.count('aria-current="page"') == 1
+    assert text.count('class="page hero current"') == 1
+
+
+def test_on_paper_and_without_scripts_every_page_of_results_is_there(text: str) -> None:
+    (style,) = re.findall(r"<style>(.*?)</style>", text, flags=re.DOTALL)
+    hiding = re.findall(r"([^}]*)\{[^{}]*\.page:not\(\.current\) \{ display: none; \}", style)
+    assert [rule.strip().splitlines()[-1] for rule in hiding] == [
+        "@media screen",
+        "@media screen and (scripting: enabled)",
+    ]
+    paper = style[style.index("@media print") :]
+    assert re.search(r"\.block \{ content-visibility: visible; \}", paper)
+    assert ".page:not" not in paper
+
+
+def test_the_page_says_how_a_view_is_written_in_its_address(text: str) -> None:
+    explorer = text[text.index('id="explorer"') : text.index('id="against"')]
+    (told,) = re.findall(r"<code>#explorer\?(suite=.*?)</code>", explorer)
+    (axes,) = re.findall(r"const AXES = \[(.*?)\]", text)
+    keys = re.findall(r"(?:^|&amp;)([\w.]+)=", told)
+    assert keys[:7] == re.findall(r'"(\w+)"', axes)
+    assert keys[7:] == ["ylog", "xlog", "only.COLUMN", "hide"]
+    names = re.findall(r'<(?:select|input type="checkbox") name="(\w+)"', explorer)
+    assert names == [*keys[:7], "ylog", "xlog"]
 
 
 def test_every_link_stays_inside_the_file(text: str) -> None:
@@ -106,8 +90,8 @@ def test_what_users_wrote_is_escaped(text: str) -> None:
 def test_the_answer_comes_from_the_preset_that_carries_most_and_every_part_is_there(text: str) -> None:
     hero = text[: text.index('id="part-1"')]
     assert "quick preset" in hero
-    assert "<h1>inverted-attention T=2" in hero
-    assert text.count('<article class="suite"') == 2
+    assert "inverted-attention T=2" in re.search("<h1[^>]*>(.*?)</h1>", hero)[1]
+    assert text.count('<article class="page suite"') == 2
     assert "One seed only" in text
     assert "36 of 39 planned runs finished" in text
 
@@ -149,7 +133,7 @@ def test_dark_pages_have_a_value_for_every_colour_used(text: str) -> None:
 def test_the_same_results_give_the_same_page(tmp_path) -> None:
     methods = {name: METHODS[name] for name in ("dynamic", "uniform")}
     path = write_folder(tmp_path / "results", made_up_records(methods=methods))
-    one, two = (write_report(path, tmp_path / name / "page.html") for name in ("one", "two"))
+    one, two = (write_report(path, tmp_path / name / "page.html").page for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
 
 
@@ -157,7 +141,7 @@ def test_a_plan_without_results_still_has_a_page(tmp_path) -> None:
     records = made_up_records(seeds=1)
     for record in records:
         record |= {"status": "not run", "metrics": []}
-    text = write_report(write_folder(tmp_path, records)).read_text(encoding="utf-8")
+    text = write_report(write_folder(tmp_path, records)).page.read_text(encoding="utf-8")
     Outline(text)
     assert "Nothing has been measured yet" in text
     assert "13 of 13 planned runs gave no result" in text
@@ -203,11 +187,14 @@ def test_an_analysis_that_raises_has_its_error_in_its_place(tmp_path, registered
     path = write_folder(
         tmp_path / "results", made_up_records(methods={name: METHODS[name] for name in ("none", "uniform")})
     )
-    text = write_report(path).read_text(encoding="utf-8")
+    written = write_report(path)
+    text = written.page.read_text(encoding="utf-8")
     Outline(text)
     assert f"the analysis &#39;mine&#39; raised {Markup.escape(error)}" in text
     assert 'id="part-1-failures"' in text
-    assert f"warning: the analysis 'mine' raised {error}" in capsys.readouterr().err
+    assert written.broken
+    assert written.warnings[0].startswith(f"the analysis 'mine' raised {error}")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_one_across_data_sets_likewise(tmp_path, registered) -> None:
@@ -219,7 +206,7 @@ def test_one_across_data_sets_likewise(tmp_path, registered) -> None:
         record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
     write_folder(tmp_path, records)
     write_folder(tmp_path, others, time=1)
-    text = write_report(tmp_path).read_text(encoding="utf-8")
+    text = write_report(tmp_path).page.read_text(encoding="utf-8")
     assert text.index('id="together-1"') < text.index("the analysis &#39;mine&#39; raised") < text.index('id="part-1"')
 
 

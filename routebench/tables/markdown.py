@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from routebench.export.table import Table, aligned
+from routebench.tables.table import Table, aligned
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$])")
 

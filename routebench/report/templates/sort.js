@@ -1,5 +1,4 @@
 // Sorts a table by the column whose heading is pressed; numbers as numbers, what is missing always last.
-"use strict";
 for (const table of document.querySelectorAll("table.sortable")) {
   const headings = [...table.tHead.rows[0].cells];
   headings.forEach((heading, column) => {

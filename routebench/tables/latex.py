@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from routebench.export.latex_text import escape, escape_piece
-from routebench.export.table import Table, aligned
+from routebench.tables.latex_text import escape, escape_piece
+from routebench.tables.table import Table, aligned
 
 NEEDS = "needs \\usepackage{booktabs} in the preamble"
 WIDTH = 60

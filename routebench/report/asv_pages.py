@@ -1,0 +1,33 @@
+"""The pages that asv has made of performance over commits, if there are any."""
+
+import json
+import os
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+USUAL = ".asv/html"
+COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
+
+
+def asv_pages(results: Path, page: Path) -> str | None:
+    """The address, seen from the page, of the pages of asv beside the results folder or in the current one.
+
+    Returns:
+        None where there are none.
+    """
+    for folder in (results.absolute().parent, Path.cwd()):
+        for made in (USUAL, _configured(folder)):
+            index = folder / made / "index.html"
+            if index.is_file():
+                return quote(Path(os.path.relpath(index, page.absolute().parent)).as_posix())
+    return None
+
+
+def _configured(folder: Path) -> str:
+    """Where `asv.conf.json`, which is JSON with comments, says that pages go; the usual place where it does not."""
+    try:
+        known = json.loads(COMMENT.sub("", (folder / "asv.conf.json").read_text(encoding="utf-8")))
+        return str(known.get("html_dir", USUAL))
+    except (OSError, ValueError, AttributeError):  # it is asv's file to complain about
+        return USUAL

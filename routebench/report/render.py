@@ -1,0 +1,57 @@
+"""From what was found to the text of the page: its template, its style and its one script."""
+
+import base64
+import hashlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from routebench.analysis.figures import variable
+from routebench.analysis.palette import ON_DARK
+from routebench.report.glossary import GLOSSARY
+
+SCRIPTS: tuple[str, ...] = (
+    *("sort", "values", "statistics", "selection", "points", "scales", "chart", "explorer", "against", "downloads"),
+    "pages",
+)
+"""In this order they are one script; the last one shows what the address asks for."""
+
+
+def render(**found: Any) -> str:
+    """The page.
+
+    Args:
+        found: `sections`, `together`, `whole`, `overview`, `main`, `values`, `folder` and `asv`, as the template names them.
+    """
+    environment = Environment(
+        loader=PackageLoader("routebench.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    script = '"use strict";\n' + "\n".join(_source(environment, f"{name}.js") for name in SCRIPTS)
+    return environment.get_template("page.html").render(
+        **found,
+        glossary=GLOSSARY,
+        version=_version(),
+        light=[(variable(colour), colour) for colour in ON_DARK],
+        dark=[(variable(colour), ON_DARK[colour]) for colour in ON_DARK],
+        style=Markup(_source(environment, "page.css") + _source(environment, "explorer.css")),  # noqa: S704  # ours
+        script=Markup(script),  # noqa: S704  # package data; its hash is all that the page's policy lets run
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _source(environment: Environment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _version() -> str:
+    try:
+        return version("routebench")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return ""

@@ -1,0 +1,46 @@
+"""The answer and the first table of a results folder as text, for a terminal."""
+
+from pathlib import Path
+
+from pandas import DataFrame
+
+from routebench.analysis.folder import open_folder
+from routebench.analysis.result import Runs
+from routebench.errors import UserError
+from routebench.registry import analyses
+from routebench.report.asking import guarded
+from routebench.report.headline import first_analysis, headline_of
+
+
+def comparison_table(results: Path, suite: str | None = None, preset: str | None = None) -> DataFrame:
+    """The protocol's first table as text, for a terminal; of the newest plan that fits. Empty if its analysis raises.
+
+    Raises:
+        UserError: nothing of that suite and preset was planned in the folder.
+    """
+    runs = _newest(results, suite, preset)
+    analysis = first_analysis(runs.protocol) or analyses["accuracy-table"]
+
+    def shown() -> DataFrame | None:
+        found = analysis(runs)
+        return None if found is None else found.shown(extra=False)
+
+    table = guarded("", shown, analysis)
+    return table if isinstance(table, DataFrame) else DataFrame()
+
+
+def headline(results: Path, suite: str | None = None, preset: str | None = None) -> str:
+    """The answer in a few lines, for a terminal; of the newest plan that fits. Empty where there is none.
+
+    Raises:
+        UserError: nothing of that suite and preset was planned in the folder.
+    """
+    found = headline_of(_newest(results, suite, preset))
+    return "" if found is None else str(found)
+
+
+def _newest(results: Path, suite: str | None, preset: str | None) -> Runs:
+    for runs in open_folder(results).parts:
+        if suite in (None, runs.suite) and preset in (None, runs.preset):
+            return runs
+    raise UserError(f"nothing of suite {suite!r} with preset {preset!r} was planned in {str(results)!r}")

@@ -1,0 +1,51 @@
+"""What an analysis found, as a table of plain text: the rows, and which of their numbers are bold."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from routebench.analysis.result import Analysis, Column, Row, plain_columns
+from routebench.tables.table import Cell, Table
+
+
+def text_table(name: str, analysis: Analysis, origin: Sequence[str]) -> Table:
+    """The table of one analysis, with its reading as the caption.
+
+    Args:
+        name: usable as a label.
+        analysis: what it found.
+        origin: lines on where the numbers come from.
+    """
+    columns = analysis.columns or plain_columns(analysis.table)
+    return Table(
+        name=name,
+        question=f"{analysis.title}.",
+        caption=(analysis.reading,),
+        header=tuple(column.title for column in columns),
+        numeric=tuple(column.numeric for column in columns),
+        rows=cells_of(analysis, columns),
+        notes=analysis.notes,
+        caveats=(),
+        origin=tuple(origin),
+    )
+
+
+def cells_of(analysis: Analysis, columns: Sequence[Column]) -> tuple[tuple[Cell, ...], ...]:
+    """The texts of all rows; of the best rank group, the number that orders the groups is bold."""
+    rows = analysis.table.to_dict("records")
+    return tuple(_cells(row, columns, bold) for row, bold in zip(rows, best_of(analysis), strict=True))
+
+
+def best_of(analysis: Analysis) -> list[bool]:
+    """Which rows are of the rank group of the highest mean; none where the analysis, or a test, made no groups."""
+    groups = analysis.table.get("group")
+    if groups is None or groups.empty or pd.isna(groups.iloc[0]):
+        return [False] * len(analysis.table)
+    return [bool(one) for one in (groups == groups.iloc[0]).fillna(False)]
+
+
+def _cells(row: Row, columns: Sequence[Column], best: bool) -> tuple[Cell, ...]:
+    """What is bold is the number that the groups order, where the table shows it, and the first column where not."""
+    keys = [column.key for column in columns]
+    bold = "mean" if "mean" in keys else keys[0]
+    return tuple(Cell(column.text(row), bold=best and column.key == bold) for column in columns)

@@ -1,0 +1,73 @@
+"""The page in a browser: it says nothing on the console, asks for nothing, and computes what routebench computes."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from routebench import load_results, statistics
+from tests.report.outline import Outline
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+QUIET += ("--disable-component-update", "--disable-sync", "--disable-quic", "--enable-logging=stderr", "--v=0")
+TIME = 5000  # ms of the page's own clock, which stands still while it works
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome, which is not installed here")
+
+
+@pytest.fixture
+def opened(written, tmp_path):
+    """Opens the page at an address: what it is when all is done. It may not say anything on the console."""
+
+    def open_at(address: str) -> str:
+        command = [BROWSER, *QUIET, f"--user-data-dir={tmp_path}", f"--virtual-time-budget={TIME}", "--dump-dom"]
+        done = subprocess.run([*command, f"{written[1].as_uri()}{address}"], capture_output=True, text=True, check=True)
+        assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+        return done.stdout
+
+    return open_at
+
+
+def current(page: str) -> list[str]:
+    return re.findall(r'<article class="[^"]*\bcurrent\b[^"]*" id="([^"]*)"', page)
+
+
+def test_an_address_shows_one_page(opened) -> None:
+    assert current(opened("")) == ["overview"]
+    page = opened("#part-1-accuracy-table")
+    assert current(page) == ["part-1"]
+    assert re.findall(r'<a href="#([^"]*)" aria-current="page"', page) == ["part-1"]
+
+
+def test_the_explorer_shows_what_its_address_says(opened) -> None:
+    page = opened("#explorer?suite=accuracy&preset=quick&y=accuracy:test&hide=em&only.model=capsnet-small")
+    assert current(page) == ["explorer"]
+    (drawing,) = re.findall(r'<div id="explorer-drawing">(.*?)</div>', page, flags=re.DOTALL)
+    Outline(drawing)
+    assert re.findall(r'data-kind="([^"]*)"', drawing) == ["dynamic", "inverted-attention", "none", "random", "uniform"]
+    assert "9 means over seeds with 95 % intervals" in page  # T = 1, 2, 3 of two methods, and three without T
+    assert re.search(r'aria-pressed="false"><i [^>]*></i>em<', page)
+
+
+def test_its_paired_differences_are_those_of_our_statistics(opened, written) -> None:
+    run = "quick~mnist5k~capsnet-small"
+    page = opened(f"#against?suite=accuracy&a={run}~inverted-attention~3&b={run}~uniform~none")
+    results = load_results(written[0].path)
+    results = results[results["cell"].isin(written[0].parts[0].planned["cell"])]
+
+    def by_seed(label: str, metric: str) -> dict[int, float]:
+        own = results[(results["label"] == label) & (results["metric"] == metric) & results["epoch"].isna()]
+        own = own[own["iterations"].isna() | (own["iterations"] == 3)]
+        own = own[own["test_iterations"].isna() | (own["test_iterations"] == own["iterations"])]
+        return dict(zip(own["seed"], own["value"], strict=True))
+
+    shown = re.findall(r"<tr><th scope=\"row\">([^<]*)</th>.*?data-mean=\"([^\"]*)\" data-low=\"([^\"]*)\" "
+                       r"data-high=\"([^\"]*)\" data-n=\"([^\"]*)\"", page)  # fmt: skip
+    assert len(shown) == 4
+    for title, *numbers in shown:
+        metric = title.partition(" (")[0].partition(",")[0].replace(" ", "_")
+        found = statistics.paired_difference(by_seed("inverted-attention", metric), by_seed("uniform", metric))
+        expected = [found.mean, found.low, found.high, found.n]
+        assert [float(number) for number in numbers] == pytest.approx(expected, rel=1e-9, nan_ok=True), metric

@@ -1,0 +1,85 @@
+"""The block of numbers in a page is what `load_results` gives, and what the page computes from it is right."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas import DataFrame
+from scipy import stats
+
+from routebench import load_results
+from routebench.analysis.folder import open_folder
+from routebench.report.values import LEFT_OUT, decode, encode, values_of
+from tests.analysis.made_up_folder import write_folder
+from tests.analysis.made_up_runs import METHODS, made_up_records
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("results")
+    write_folder(path, made_up_records(seeds=1, preset="smoke", failures=False), "smoke", time=1)
+    return write_folder(path, made_up_records(), "quick", time=2)
+
+
+def test_the_block_holds_every_value_of_the_folder(path) -> None:
+    rows, _ = decode(values_of(open_folder(path)).block)
+    results = load_results(path).dropna(subset="value")
+    assert len(rows) == len(results)
+    keys = ["cell", "metric", "split", "test_iterations", "epoch"]
+    ours, theirs = (
+        table.astype(object).where(table.notna(), None).set_index(keys).sort_index(key=lambda index: index.map(str))
+        for table in (rows, results)
+    )
+    for column in ("value", "label", "role", "iterations", "seed", "unit", "higher_is_better", "model", "data"):
+        assert list(ours[column]) == list(theirs.loc[ours.index, column]), column
+    assert set(rows["preset"]) == {"smoke", "quick"}
+    assert not LEFT_OUT & set(rows) - {"value"}
+
+
+def test_what_two_presets_share_is_there_for_each(tmp_path) -> None:
+    records = made_up_records(seeds=1, methods={"none": METHODS["none"]}, failures=False)
+    for number, preset in enumerate(("quick", "full")):
+        write_folder(tmp_path, records, preset, time=number)
+    rows = values_of(open_folder(tmp_path)).rows
+    assert rows.groupby("preset").size().to_dict() == dict.fromkeys(("quick", "full"), len(records[0]["metrics"]))
+
+
+def test_the_page_has_the_block_and_nothing_in_it_ends_it(written, text: str) -> None:
+    (block,) = re.findall(r'<script type="application/octet-stream" id="values">(.*?)</script>', text, flags=re.DOTALL)
+    assert block == values_of(written[0]).block
+    assert re.fullmatch(r"[A-Za-z0-9+/]+=*", block)
+
+
+@pytest.mark.parametrize("kinds", [3, 300, 70_000])
+def test_columns_of_any_number_of_kinds_come_back(kinds) -> None:
+    number = np.arange(kinds + 5) % kinds
+    rows = DataFrame({"few": ["a", "b"] * (len(number) // 2) + ["a"] * (len(number) % 2), "many": number})
+    rows["missing"] = pd.Series(number, dtype="Int64").where(number % 2 == 0)
+    rows["value"] = number / 7
+    found, facts = decode(encode(rows, {"t": [1.5]}))
+    assert facts == {"t": [1.5]}
+    assert list(found["few"]) == list(rows["few"])
+    assert list(found["many"]) == list(rows["many"])
+    assert list(found["missing"]) == [None if pd.isna(entry) else entry for entry in rows["missing"]]
+    assert (found["value"] == rows["value"]).all()
+
+
+def test_students_quantiles_come_with_the_values(path) -> None:
+    _, facts = decode(values_of(open_folder(path)).block)
+    assert facts["t"] == pytest.approx(stats.t.ppf(0.975, [1, 2]))
+
+
+def test_every_method_has_the_colour_of_its_figures(path) -> None:
+    folder = open_folder(path)
+    _, facts = decode(values_of(folder).block)
+    for label, colour in folder.parts[0].colours.items():
+        assert facts["paper"][facts["colours"][label]] == colour
+
+
+def test_a_folder_without_a_value_has_an_empty_block(tmp_path) -> None:
+    records = made_up_records(seeds=1)
+    for record in records:
+        record |= {"status": "not run", "metrics": []}
+    rows, _ = decode(values_of(open_folder(write_folder(tmp_path, records))).block)
+    assert rows.empty
