@@ -211,7 +211,8 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
     named = {entry.name: entry.training for entry in suite.controls}
     found = [name for name in models if models[name].facts.unsupervised]  # type: ignore[attr-defined]
     own = {"loss": "own", "reconstruction": 0.0}
-    return {name: Entry(name, training={**own, **named.get(name, {})}, models={preset.model: name}) for name in found}
+    beside = {name: dict.fromkeys(preset.models, name) for name in found}
+    return {name: Entry(name, training={**own, **named.get(name, {})}, models=beside[name]) for name in found}
 
 
 def _lost(choices: Choices) -> list[MethodSpec]:

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
-from routebench.analysis.means import name_of, value_with_interval
+from routebench.analysis.means import value_with_interval
 from routebench.analysis.result import Analysis, Column, Main, Row, Runs
-from routebench.analysis.wording import NOTHING, listed
+from routebench.analysis.wording import NOTHING, listed, name_of
 
 PRESETS = ("smoke", "quick", "full")  # from the least to the most that an answer can rest on
 AHEAD = " *"
@@ -143,7 +143,7 @@ def _table(measures: list[Measure], roles: Mapping[Method, str]) -> DataFrame:
     nothing = (math.nan,) * 3
     for (label, iterations), role in roles.items():
         row: dict[str, Any] = {"label": label, "iterations": pd.NA if iterations is None else iterations}
-        row = {"name": name_of(row), **row, "role": role}
+        row = {"name": name_of(label, iterations), **row, "role": role}
         for measure in measures:
             numbers = measure.numbers.get((label, iterations), nothing)
             row |= dict(zip((measure.key, f"{measure.key}_low", f"{measure.key}_high"), numbers, strict=True))

@@ -23,7 +23,7 @@ def render(**found: Any) -> str:
     """The page.
 
     Args:
-        found: `sections`, `together`, `whole`, `overview`, `main`, `values`, `folder` and `asv`, as the template names them.
+        found: what the template names: `sections`, `together`, `whole`, `overview`, `main`, `values`, `folder`, `asv`.
     """
     environment = Environment(
         loader=PackageLoader("routebench.report"),
