@@ -25,7 +25,7 @@ def viewpoint_curves(runs: Runs) -> Analysis | None:
         return None
     axis, reading = str(table["axis"].iloc[0]), _reading(table)
     with look():
-        figure, (axes,) = new_figure(4.6)
+        figure, (axes,) = new_figure(3.5)
         _draw(axes, table, runs, axis)
     return Analysis(
         title=f"Accuracy against {axis}",

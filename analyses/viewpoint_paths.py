@@ -26,7 +26,7 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
     target = None if theirs is None else float(theirs)
     reading = _reading(table, last, target)
     with look():
-        figure, (axes,) = new_figure(4.8)
+        figure, (axes,) = new_figure(3.8)
         _draw(axes, table, runs, target)
     return Analysis(
         title="Novel against familiar accuracy, over epochs",

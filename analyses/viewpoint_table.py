@@ -96,14 +96,14 @@ def _told(others: DataFrame, matching: str) -> str:
         return "no method could be compared"
     best = done.iloc[0]
     key = f"{matching}_reduction"
-    size = f"{best[key]:.0f} %"
+    size = f"{wording.signed(-best[key], 0)} % novel errors"
     if not math.isnan(best[f"{key}_low"]):
-        size += f" [{wording.signed(best[f'{key}_low'], 0)}, {wording.signed(best[f'{key}_high'], 0)}]"
+        size += f" [{wording.signed(-best[f'{key}_high'], 0)}, {wording.signed(-best[f'{key}_low'], 0)}]"
     if done[f"{matching}_p"].isna().all():
-        return f"{best['name']} has the largest reduction of the novel error, {size}, with too few seeds to test"
+        return f"{best['name']} does best, {size}, with too few seeds to test"
     shown = done[(done[f"{matching}_p_holm"] < ALPHA) & (done[key] > 0)]
     if shown.empty:
-        return f"no method is shown to make fewer novel errors (largest reduction {size}, {best['name']})"
+        return f"no method is shown to make fewer novel errors ({best['name']} does best, {size})"
     names = wording.listed([str(name) for name in shown["name"]], 4)
     first = shown.iloc[0]
     return f"{names} make{'s' if len(shown) == 1 else ''} fewer novel errors, {first['name']} by {first[key]:.0f} %"

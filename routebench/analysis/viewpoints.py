@@ -22,6 +22,7 @@ HELD_OUT, FAMILIAR, LAST = "held_out", "familiar", "last"
 MATCHINGS = (HELD_OUT, FAMILIAR)
 """By which images: held-out ones, or the familiar part of the test images, as the paper does it."""
 
+TWO_COLUMNS = 22  # characters of the longest name that leaves room for two columns of names
 BELOW, ABOVE, BETWEEN = "never as good", "better from the start", "passing between two epochs"
 
 CURVES = {"held_out": "held_out_accuracy", "familiar": "familiar_accuracy", "novel": "novel_accuracy"}
@@ -113,8 +114,13 @@ def dashes_of(line: DataFrame) -> str | tuple[int, tuple[int, ...]]:
 
 
 def legend_below(axes: Axes) -> None:
-    """Names under the figure: lines that cross this often cannot be named at their ends."""
-    axes.figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+    """Names under the figure, which grows by them: lines that cross this often cannot be named at their ends."""
+    names = axes.get_legend_handles_labels()[1]
+    columns = 2 if max(map(len, names)) <= TWO_COLUMNS else 1
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // columns))
+        figure.legend(loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
 
 
 def _curves(runs: Runs) -> dict[str, DataFrame]:

@@ -101,17 +101,29 @@ def test_axes_are_at_right_angles():
     assert cosine(60) == 0.5
 
 
-@pytest.fixture
-def tiny(monkeypatch, tmp_path):
+def made_small(patch):
     """Two classes, two elevations and all 18 azimuths, so that whole data sets are rendered in a moment."""
-    monkeypatch.setattr(rendered_shapes, "TOYS", {name: TOYS[name] for name in ("figure", "table")})
-    monkeypatch.setattr(rendered_shapes, "toy", toy)
-    monkeypatch.setattr(rendered_shapes, "ELEVATIONS", (40, 45))
-    monkeypatch.setattr(rendered_shapes, "PARTS", ((0, 1), (2,), (3,)))
-    monkeypatch.setattr(rendered_shapes, "INSTANCES", (0, 1, 2, 3))
+    patch.setattr(rendered_shapes, "TOYS", {name: TOYS[name] for name in ("figure", "table")})
+    patch.setattr(rendered_shapes, "ELEVATIONS", (40, 45))
+    patch.setattr(rendered_shapes, "PARTS", ((0, 1), (2,), (3,)))
+    patch.setattr(rendered_shapes, "INSTANCES", (0, 1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def tiny_pixels():
+    """Rendered once for all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        made_small(patch)
+        return rendered_shapes.rendered(Series("tiny", 6, all_lightings=False, digest=""))
+
+
+@pytest.fixture
+def tiny(tiny_pixels, monkeypatch, tmp_path):
+    """A small series, and an empty folder of data sets."""
+    made_small(monkeypatch)
+    monkeypatch.setattr(rendered_shapes, "rendered", lambda _: tiny_pixels)
     monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path))
-    series = Series("tiny", 8, all_lightings=False, digest="")
-    return replace(series, digest=digest_of(rendered_shapes.rendered(series)))
+    return Series("tiny", 6, all_lightings=False, digest=digest_of(tiny_pixels))
 
 
 @pytest.mark.parametrize(("axis", "share"), [("azimuth", 6 / 18), ("elevation", 1 / 2), (None, 1)])
@@ -138,7 +150,7 @@ def test_an_image_is_what_its_conditions_say(tiny):
         known = {name: int(values[place]) for name, values in data.conditions.items()}
         kind = data.classes[int(data.test.labels[place])]
         (expected,) = render(
-            toy(kind, known["instance"]), Camera(known["azimuth"], known["elevation"]), 8, [known["lighting"]]
+            toy(kind, known["instance"]), Camera(known["azimuth"], known["elevation"]), 6, [known["lighting"]]
         )
         assert np.array_equal(data.test.pixels[place, 0].numpy(), expected)
 
@@ -148,8 +160,6 @@ def test_what_was_rendered_is_kept_and_a_damaged_file_is_not_used(tiny, tmp_path
     (file,) = (tmp_path / "rendered-shapes").glob("*.raw")
     monkeypatch.setattr(rendered_shapes, "rendered", lambda series: pytest.fail("rendered again"))
     assert np.array_equal(rendered_shapes._pixels(tiny), first)
-    monkeypatch.undo()
-    monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path))
     assert rendered_shapes._kept(tiny, file.parent) is not None
     file.write_bytes(file.read_bytes()[:-1])
     assert rendered_shapes._kept(tiny, file.parent) is None
