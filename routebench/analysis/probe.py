@@ -62,7 +62,7 @@ def gains(runs: Runs, found: DataFrame) -> DataFrame:
     if not {"kind", "train_angle"} <= set(rows):
         return DataFrame(columns=["name", "angle", "gain", "gain_low", "gain_high"])
     rows = rows[(rows["kind"] == "maximal") & (rows["train_angle"] == 0)]
-    names = rows.apply(name_of, axis=1) if len(rows) else None
+    names = [name_of(row) for row in rows[["label", "iterations"]].to_dict("records")]  # type: ignore[arg-type]  # str
     main = found[found["main"]].drop_duplicates("name").set_index("name")["feature"]
     rows = rows.assign(name=names)
     rows = rows[rows["feature"] == rows["name"].map(main)]
