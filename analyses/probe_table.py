@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
-import pandas as pd
 from pandas import DataFrame
 
 from routebench import published
@@ -59,8 +59,7 @@ def _views(found: DataFrame) -> dict[str, str]:
 
 def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
     """One row per method and feature, best at the largest angle first; mean and limits per view."""
-    angle = found["angle"].map(lambda value: "" if pd.isna(value) else f"{int(value)}")
-    key = found["kind"] + "_" + angle.where(found["kind"] != "affine", found["tested_on"].astype(str))
+    key = [_key(row) for row in found[["kind", "angle", "tested_on"]].to_dict("records")]
     rows = []
     keys = ["name", "label", "iterations", "role", "feature", "main"]
     for values, group in found.assign(view=key).groupby(keys, dropna=False, sort=False):
@@ -68,7 +67,7 @@ def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
         known = group.drop_duplicates("view").set_index("view")
         for view in views:
             for part, column in (("mean", view), ("low", f"{view}_low"), ("high", f"{view}_high")):
-                row[column] = float(known.loc[view, part]) if view in known.index else math.nan
+                row[column] = known[part].astype(float).get(view, math.nan)
         rows.append(row)
     table = DataFrame(rows)
     by = [view for view in views if view.startswith("maximal")][-1:] or list(views)[:1]
@@ -79,11 +78,16 @@ def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
     return table.drop(columns=["best", "place"]).reset_index(drop=True)
 
 
+def _key(row: Row) -> str:
+    """Names a view as `_views` does."""
+    return f"{row['kind']}_{row['tested_on'] if row['kind'] == 'affine' else int(row['angle'])}"
+
+
 def _with_published(table: DataFrame, runs: Runs, views: dict[str, str]) -> DataFrame:
     """A row of published numbers below each model and feature for which the same was measured on the same data."""
     known = published.load_published()
     known = known[(known["metric"] == METRIC) & (known["unit"] == "fraction")]
-    parts = []
+    parts: list[dict[Any, Any]] = []
     for row in table.to_dict("records"):
         parts.append(row | {"published_id": "", "published": False})
         beside = {}
@@ -103,7 +107,7 @@ def _feature_of(variant: str) -> str:
     return next((name for words, name in named.items() if words in variant), "")
 
 
-def _published_row(row: Row, beside: dict[str, DataFrame]) -> Row:
+def _published_row(row: Row, beside: dict[str, DataFrame]) -> dict[Any, Any]:
     """Means in %, with the standard deviation that the paper prints as half the width."""
     ids = [str(same["id"].iloc[0]) for same in beside.values() if len(same)]
     told = {"name": f"{row['label']}, published", "main": False, "n": 5, "published": True}

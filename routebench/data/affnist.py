@@ -185,7 +185,7 @@ def _moves(
     digits: NDArray[np.uint8], linear: NDArray[np.float64], random: np.random.RandomState
 ) -> NDArray[np.float64]:
     """Translations (n, 2), uniform over those that keep the digit's bounding box, transformed, on the canvas."""
-    (left, right), (top, bottom) = (_extent(digits.any(axis=axis)) for axis in (1, 2))
+    (left, right), (top, bottom) = (_extent(np.asarray(digits.any(axis=axis))) for axis in (1, 2))
     corners = np.stack([np.stack([x, y], axis=1) for x in (left, right) for y in (top, bottom)], axis=2)  # n 2 4
     placed: Any = linear @ corners
     lowest, highest = -SIDE / 2 - placed.min(axis=2), SIDE / 2 - placed.max(axis=2)

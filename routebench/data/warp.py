@@ -50,7 +50,8 @@ def _warp(pixels: NDArray[np.uint8], fixed: NDArray[np.int64], side: int) -> NDA
     upper = at(0) * (one - right_share) + at(1) * right_share
     lower = at(below) * (one - right_share) + at(below + 1) * right_share
     mixed = upper * (one - lower_share) + lower * lower_share
-    return ((mixed + 2 ** (2 * HALF_PIXELS - 1)) >> (2 * HALF_PIXELS)).astype(np.uint8)
+    rounded: NDArray[np.int64] = (mixed + 2 ** (2 * HALF_PIXELS - 1)) >> (2 * HALF_PIXELS)
+    return rounded.astype(np.uint8)
 
 
 def _source(row: NDArray[np.int64], steps: NDArray[np.int64], extent: int) -> NDArray[np.int64]:

@@ -1,5 +1,6 @@
 """What a frozen network makes of images that are shown to it upright or turned."""
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -84,8 +85,9 @@ def features_of(network: nn.Module, images: Float[Tensor, "batch channel height 
     activations), `logits` (their log odds; what Smith et al., appendix D, recommend in place of presences) and `poses`
     of the class capsules. `both` is lengths and poses, or all that `features` gives, side by side.
     """
-    if hasattr(network, "features") and callable(network.features) and not isinstance(network.features, nn.Module):
-        found: dict[str, Tensor] = {name: values.flatten(1) for name, values in network.features(images).items()}
+    own = getattr(network, "features", None)
+    if inspect.ismethod(own):  # of a capsule network `features` are its convolutions
+        found: dict[str, Tensor] = {name: values.flatten(1) for name, values in own(images).items()}
         return found if len(found) == 1 else {**found, BOTH: torch.cat(list(found.values()), dim=1)}
     output = network(images)
     if not output.layers:

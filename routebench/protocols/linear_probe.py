@@ -165,7 +165,7 @@ def _reconstructions(
     if not hasattr(network, "reconstruction"):
         return {}
     angles = [view.angle for view in _views(options) if view.kind == "maximal"]
-    first = [int((test.labels == label).nonzero()[0, 0]) for label in test.labels.unique()]
+    first = [int((test.labels == label).nonzero()[0, 0]) for label in sorted(set(test.labels.tolist()))]
     pixels = test.pixels[first].to(device).float() / 255
     images = torch.stack([rotate(pixels, torch.full((len(first),), float(angle))) for angle in angles])
     decoded = torch.stack([network.reconstruction(turned) for turned in images])  # type: ignore[operator]

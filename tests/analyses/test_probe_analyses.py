@@ -1,6 +1,7 @@
 """The analyses of the suite `linear-probe`, on what its protocol finds in untrained networks."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from routebench.engine.suite import load_suite
 from routebench.protocols import linear_probe as module
 from routebench.protocols.base import Measurement
 from routebench.protocols.linear_probe import LinearProbe
+from routebench.protocols.probe import fit_probe
 from routebench.registry import analyses
 from routebench.routing.spec import parse
 from tests.protocols.small_digits import CANVAS, SMALL, Untrained, register
@@ -33,6 +35,7 @@ def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         register(patch)
         patch.setattr(module, "affine_data", lambda name: CANVAS if name == SMALL else "")
+        patch.setattr(module, "fit_probe", partial(fit_probe, grid=[0.1]))  # quick
         made = plan(load_suite("linear-probe"), "smoke", Choices(methods=(parse("dynamic"),), data=SMALL, seeds=2))
         store = Store(tmp_path_factory.mktemp("probe"))
         store.prepare()
