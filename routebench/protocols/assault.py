@@ -249,6 +249,7 @@ class Assault:
         """By attack, loss and eps; `best` is the worst loss of each image for the network, `worst` all attacks."""
         yield Metric("clean_accuracy", "test", self._share(torch.ones(len(self.own))), "%", True)
         yield Metric("attacked_images", "test", len(self.right), "count")
+        yield Metric("main_eps", "", self.settings.main_eps)
         for ball in self.balls:
             done = list(dict.fromkeys(name for name, _ in ball.broken if name not in ("smaller", AROUND, LONGER)))
             for attack in done:
