@@ -21,7 +21,7 @@ HALF = 50.0
 @analyses.register("attack-curves")
 @belongs_to("robustness", place=20)
 def attack_curves(runs: Runs) -> Analysis | None:
-    """Accuracy by eps under FGSM, BIM and the worst case, and success of targeted ones; Hinton et al. 2018, figure 3."""
+    """Accuracy by eps under FGSM, BIM and all attacks, and success of targeted ones; Hinton et al. 2018, figure 3."""
     table = _table(runs)
     if table.empty:
         return None

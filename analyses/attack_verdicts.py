@@ -39,15 +39,17 @@ def attack_verdicts(runs: Runs) -> Analysis | None:
         figure=figure,
         columns=(
             Column("Method", "name", lambda row: str(row["name"]), numeric=False),
-            Column("Question", "question", lambda row: str(row["question"]), "a yes is a reason to doubt", numeric=False),
-            Column("Value", "value", lambda row: _value(row), "mean over seeds"),
+            Column("Question", "question", lambda row: str(row["question"]), "a yes gives doubt", numeric=False),
+            Column("Value", "value", _value, "mean over seeds"),
             Column("Limit", "limit", lambda row: f"{row['sign']} {row['limit']:g} {row['unit']}".rstrip()),
             Column("Yes", "yes", _yes, "seeds whose value is beyond the limit", numeric=False),
         ),
         notes=(
             "Orange fields fired with at least one seed; a dash says that a check does not apply or was not made.",
-            "All but the last two rows are serious: they make the worst case over all attacks suspect. The last two say "
-            "only that some one attack cannot stand alone.",
+            (
+                "The last two rows say only that some one attack cannot stand alone. All others are serious: they make "
+                "the worst case over all attacks suspect."
+            ),
             "No check that fires is no proof of robustness.",
         ),
         alternative=f"A field of methods and checks, with values. {reading}",

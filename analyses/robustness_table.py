@@ -75,9 +75,11 @@ def _columns(runs: Runs, table: DataFrame, eps: str) -> list[Column]:
         Column("Verdict", "verdict", lambda row: str(row["verdict"]),
                "whether the checks for gradient masking leave the number standing", numeric=False)
     )  # fmt: skip
-    for attack in ALONE:
-        if table[attack].notna().any():
-            columns.append(Column(f"{NAMES[attack]}, %", attack, _shown(attack), "accuracy under it alone", extra=True))
+    columns += [
+        Column(f"{NAMES[attack]}, %", attack, _shown(attack), "accuracy under it alone", extra=True)
+        for attack in ALONE
+        if table[attack].notna().any()
+    ]
     for other in budgets(runs):
         if other != eps:
             key = f"worst_{other}"
@@ -129,15 +131,21 @@ def _notes(runs: Runs, eps: str) -> list[str]:
     deviation = runs.results.loc[runs.results["metric"] == "pixel_std", "value"]
     count = runs.results.loc[runs.results["metric"] == "attacked_images", "value"]
     notes = [
-        f"eps {eps} is L-infinity, in pixels from 0 to 1, rounded down to {int(float(eps) * 255 + 1e-6)} of 255 grey "
-        f"levels; it is {float(eps) / deviation.iloc[0]:.2f} standard deviations of the training pixels.",
-        f"{count.iloc[0]:.0f} test images, evenly over classes: one image is {100 / count.iloc[0]:.2g} points. An image "
-        "that the network has wrong without an attack counts as broken.",
-        "Judged by giving the stored 8-bit images to the network again, not by the attack's own word. The worst case is "
-        "over all attacks with this budget or a smaller one, image by image.",
+        (
+            f"eps {eps} is L-infinity, in pixels from 0 to 1, rounded down to {int(float(eps) * 255 + 1e-6)} of 255 "
+            f"grey levels; it is {float(eps) / deviation.iloc[0]:.2f} standard deviations of the training pixels."
+        ),
+        (
+            f"{count.iloc[0]:.0f} test images, evenly over classes: one image is {100 / count.iloc[0]:.2g} points. "
+            "An image that the network has wrong without an attack counts as broken."
+        ),
+        (
+            "Judged by giving the stored 8-bit images to the network again, not by the attack's own word. The worst "
+            "case is over all attacks with this budget or a smaller one, image by image."
+        ),
         "Mean over seeds with its 95 % t interval. A verdict is suspect if a serious check fires with any seed.",
-    ]  # fmt: skip
-    if runs.results["seed"].nunique() == 1:
+    ]
+    if len(runs.results["seed"].unique()) == 1:
         notes.append("One seed: differences are over images (McNemar's exact test) and hold for these networks only.")
     return notes
 

@@ -48,8 +48,10 @@ def transfer(runs: Runs) -> Analysis | None:
                    "images that the network they were made for withstands, of those this one has right"),
         ),
         notes=(
-            "Black-box images are made by FGSM and momentum on the CNN of another seed, for the difference of logits; an "
-            "image is broken if either breaks it. For the control cnn the network attacked is thus a second CNN.",
+            (
+                "Black-box images are made by FGSM and momentum on the CNN of another seed, for the difference of "
+                "logits; an image is broken if either breaks it. The control cnn is thus a second CNN."
+            ),
             "Mean over seeds with its 95 % t interval.",
         ),
         alternative=f"Points per method: noise, black box and all attacks. {reading}",

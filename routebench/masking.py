@@ -1,9 +1,9 @@
 """What keeps an adversarial accuracy from being believed: the checks, their thresholds, and what each would mean.
 
 A defence that only hides its gradient looks robust to attacks that follow the gradient. The checks are those of
-Athalye, Carlini and Wagner (ICML 2018, section 3.1) and Carlini et al. (On evaluating adversarial robustness, 2019), and
-the zero-gradient check of Hinton, Sabour and Frosst (ICLR 2018, section 6). Passing them proves nothing: adversarial
-accuracy is an upper bound whatever they say.
+Athalye, Carlini and Wagner (ICML 2018, section 3.1) and Carlini et al. (On evaluating adversarial robustness, 2019),
+and the zero-gradient check of Hinton, Sabour and Frosst (ICLR 2018, section 6). Passing them proves nothing:
+adversarial accuracy is an upper bound whatever they say.
 """
 
 from collections.abc import Iterable, Mapping

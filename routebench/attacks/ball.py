@@ -110,8 +110,16 @@ class Ball:
 
 
 def targeted_success(
-    victim: Victim, name: str, loss: AttackLoss, pixels: Tensor, labels: Tensor, eps: float, targets: Iterable[int],
-    *, steps: int, seed: int,
+    victim: Victim,
+    name: str,
+    loss: AttackLoss,
+    pixels: Tensor,
+    labels: Tensor,
+    *,
+    eps: float,
+    targets: Iterable[int],
+    steps: int,
+    seed: int,
 ) -> float:
     """The share of images that come out as a wrong class that was chosen, mean over the classes chosen.
 

@@ -27,9 +27,7 @@ class _OwnLoss:
         """As foolbox asks for it."""
         return lambda inputs: ep.astensor(self.loss(model.output(inputs.raw), labels.raw))
 
-    def value_and_grad(
-        self, loss_fn: Callable[[ep.Tensor], ep.Tensor], x: ep.Tensor
-    ) -> tuple[ep.Tensor, ep.Tensor]:
+    def value_and_grad(self, loss_fn: Callable[[ep.Tensor], ep.Tensor], x: ep.Tensor) -> tuple[ep.Tensor, ep.Tensor]:
         """The loss and its gradient."""
         value, gradient = ep.value_and_grad(loss_fn, x)
         return value, ep.astensor(gradient.raw.nan_to_num(nan=0.0))
@@ -45,7 +43,7 @@ class Momentum(_OwnLoss, LinfMomentumIterativeFastGradientMethod):  # type: igno
     Departure from foolbox, which adds up signs: gradients are divided by their L1 norm, as in the paper.
     """
 
-    def normalize(self, gradients: ep.Tensor, *, x: ep.Tensor, bounds: Any) -> ep.Tensor:  # noqa: ARG002
+    def normalize(self, gradients: ep.Tensor, *, x: ep.Tensor, bounds: Any) -> ep.Tensor:
         """Line 6."""
         return normalize_lp_norms(gradients, p=1)
 
@@ -57,7 +55,7 @@ class UniformNoise(LinfAdditiveUniformNoiseAttack):  # type: ignore[misc]
     so that it can leave the ball.
     """
 
-    def get_epsilons(self, x: ep.Tensor, p: ep.Tensor, epsilon: float, min_: float, max_: float) -> ep.Tensor:  # noqa: ARG002
+    def get_epsilons(self, x: ep.Tensor, p: ep.Tensor, epsilon: float, min_: float, max_: float) -> ep.Tensor:
         """Factors that bring noise to size."""
         return ep.astensor(epsilon / p.raw.flatten(1).abs().amax(dim=1)[:, None, None, None])
 

@@ -64,7 +64,7 @@ def shortest(
         try:
             with seeded(victim.device, seed, name, start), warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # means over nothing, in the boundary attack
-                changed = _run(victim, name, pixels[part], labels[part], steps, queries)
+                changed = _run(victim, name, pixels[part], labels[part], steps=steps, queries=queries)
         except (AssertionError, ValueError):  # what foolbox raises where it finds no starting point or loses its way
             failed = True
             continue
@@ -72,7 +72,7 @@ def shortest(
     return Shortest(found, distances, (victim.queries - before) / max(len(labels), 1), failed)
 
 
-def _run(victim: Victim, name: str, pixels: Tensor, labels: Tensor, steps: int, queries: int) -> Tensor:
+def _run(victim: Victim, name: str, pixels: Tensor, labels: Tensor, *, steps: int, queries: int) -> Tensor:
     images, criterion = scaled(pixels, victim.device), Misclassification(labels.to(victim.device))
     if name in WITH_GRADIENTS:
         found: Tensor = _with_gradients(name, steps).run(victim, images, criterion)
@@ -135,5 +135,3 @@ def _held(victim: Victim, changed: Tensor, pixels: Tensor, labels: Tensor) -> tu
         if not len(waiting):
             break
     return found, distances
-
-

@@ -77,7 +77,9 @@ def attack_within(
     levels = grey_levels(eps)
     found = []
     for number, (part, own, aims) in enumerate(
-        zip(pixels.split(BATCH), labels.split(BATCH), (labels if targets is None else targets).split(BATCH), strict=True)
+        zip(
+            pixels.split(BATCH), labels.split(BATCH), (labels if targets is None else targets).split(BATCH), strict=True
+        )
     ):
         if not len(part):
             break

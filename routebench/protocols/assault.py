@@ -1,11 +1,12 @@
-"""One network under all attacks: what is run in which order, and the numbers that it leaves."""
+"""One network under all attacks: what is run, in which order."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from routebench.attacks.ball import BEST, ITERATIVE, NO_LOSS, Ball, Plan, targeted_success
+from routebench.attacks.ball import ITERATIVE, Ball, Plan, targeted_success
 from routebench.attacks.gradient import GRADIENT, fgsm, momentum, pgd
 from routebench.attacks.losses import attack_loss, difference, distinct
 from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS, Shortest, shortest
@@ -13,13 +14,11 @@ from routebench.attacks.probes import constant_coupling, gradient_profile, large
 from routebench.attacks.stored import Outcome, attack_within
 from routebench.attacks.victim import Victim, under_attack
 from routebench.data.dataset import Images
-from routebench.masking import CHECKS, suspicions
+from routebench.masking import CHECKS
 from routebench.protocols.base import FitRequest, Metric
 from routebench.protocols.robustness_settings import Settings, balanced
 
 TRANSFER = "transfer"
-WORST = "worst"
-BLACK = ("noise", TRANSFER)
 AROUND, LONGER = "pgd-around", "pgd-longer"
 REACH = 0.5
 """An eps at which every image can be turned to one grey."""
@@ -43,16 +42,17 @@ class Assault:
         self,
         victim: Victim,
         images: Images,
+        *,
         classes: int,
         request: FitRequest,
         settings: Settings,
         progress: Callable[[float], None],
     ):
-        self.victim, self.images, self.classes, self.settings, self.progress = victim, images, classes, settings, progress
+        self.victim, self.images, self.classes = victim, images, classes
+        self.settings, self.progress = settings, progress
         self.iterative = request.iterations is not None
-        names = distinct(list(settings.losses), request.recipe.loss)
-        losses = {name: attack_loss(name, request.recipe.loss) for name in dict.fromkeys(names.values())}
-        self.same = names
+        self.same = distinct(list(settings.losses), request.recipe.loss)
+        losses = {name: attack_loss(name, request.recipe.loss) for name in dict.fromkeys(self.same.values())}
         self.plan = Plan(settings.steps, settings.restarts, losses, request.seed)
         self.right = victim.predict(images.pixels) == images.labels
         if not bool(self.right.any()):
@@ -82,11 +82,6 @@ class Assault:
         self.progress(0.8)
         self._shorten()
 
-    def metrics(self) -> list[Metric]:
-        """All numbers."""
-        self._compare()
-        return [*self.found, *self._accuracies(), *self._distances(), *self._verdicts()]
-
     def arrays(self) -> dict[str, Tensor]:
         """Raw outputs: which images are right and robust, and the images that the worst case at `main_eps` rests on."""
         main = self._main()
@@ -104,7 +99,7 @@ class Assault:
     def _main(self) -> Ball:
         return self.balls[self.settings.eps.index(self.settings.main_eps)]
 
-    def _share(self, broken: Tensor) -> float:
+    def share(self, broken: Tensor) -> float:
         """Of all images chosen, in %."""
         return 100 * float(broken.double().sum()) / len(self.right)
 
@@ -113,7 +108,7 @@ class Assault:
         profiles = {}
         for name, loss in {**self.plan.losses, "difference": difference}.items():
             profiles[name] = gradient_profile(self.victim, loss, self.own.pixels, self.own.labels)
-        for name in (*self.settings.losses,):
+        for name in self.settings.losses:
             profile = profiles[self.same[name]]
             units = {"gradient_magnitude": ""}
             self.found += [
@@ -146,29 +141,27 @@ class Assault:
 
     def _press(self) -> None:
         """At the main eps: four times as many steps, and gradients around the routing loop, on what is unbroken."""
-        ball = self._main()
         if not set(ITERATIVE) & set(self.settings.attacks):
             return
-        longer = pgd(difference, 4 * self.plan.steps)
-        for name, attack in ((LONGER, longer), (AROUND, pgd(difference, self.plan.steps))):
-            places = (~ball.broken_by(self._white())).nonzero()[:, 0]
-            if name == AROUND and not self.iterative:
-                continue
-            if name == AROUND:
-                with constant_coupling(self.victim.network):
-                    ball.strike(name, "difference", attack, places, (self.plan.seed,))
-            else:
-                ball.strike(name, "difference", attack, places, (self.plan.seed,))
-            check = "around-routing" if name == AROUND else "more-steps"
-            self.checks[check] = self._share(ball.broken[name, "difference"])
+        self.checks["more-steps"] = self._pressed(LONGER, 4 * self.plan.steps)
+        if self.iterative:
+            with constant_coupling(self.victim.network):
+                self.checks["around-routing"] = self._pressed(AROUND, self.plan.steps)
 
-    def _white(self) -> list[str]:
+    def _pressed(self, name: str, steps: int) -> float:
+        """The accuracy that PGD takes from what white-box attacks left."""
+        ball = self._main()
+        places = (~ball.broken_by(self.white())).nonzero()[:, 0]
+        ball.strike(name, "difference", pgd(difference, steps), places, (self.plan.seed,))
+        return self.share(ball.broken[name, "difference"])
+
+    def white(self) -> list[str]:
         """Attacks within a ball that see the network itself."""
         return [name for name in self.settings.attacks if name in GRADIENT]
 
     def _reach(self) -> None:
         """What withstands even where every image can be turned to one grey."""
-        if not self._white():
+        if not self.white():
             return
         last = self.balls[-1]
         if last.eps < REACH:
@@ -177,7 +170,7 @@ class Assault:
             if len(left):
                 last.run("pgd", self.plan)
         chance = 100 / self.classes
-        self.checks["reach"] = max(0.0, self._share(~last.broken_by()) - chance)
+        self.checks["reach"] = max(0.0, self.share(~last.broken_by()) - chance)
 
     def _aim(self) -> None:
         """Attacks towards classes."""
@@ -186,8 +179,8 @@ class Assault:
         for name in self.settings.targeted:
             for ball in self.balls:
                 value = targeted_success(
-                    self.victim, name, attack_loss("cross-entropy", ""), self.own.pixels, self.own.labels, ball.eps,
-                    targets, steps=self.plan.steps, seed=self.plan.seed,
+                    self.victim, name, attack_loss("cross-entropy", ""), self.own.pixels, self.own.labels, eps=ball.eps,
+                    targets=targets, steps=self.plan.steps, seed=self.plan.seed,
                 )  # fmt: skip
                 where = {"attack": name, "norm": "linf", "eps": f"{ball.eps:g}", "targets": len(targets)}
                 self.found.append(Metric("targeted_success", "test", 100 * value, "%", False, where=where))
@@ -201,92 +194,3 @@ class Assault:
                     self.victim, name, self.own.pixels[self.minimal], self.own.labels[self.minimal],
                     steps=self.settings.minimal_steps, queries=self.settings.queries, seed=self.plan.seed,
                 )  # fmt: skip
-
-    def _compare(self) -> None:
-        """The checks that set attacks against each other."""
-        white = {*self._white(), LONGER, AROUND}
-        several = [name for name in ITERATIVE if name in self.settings.attacks]
-        if white - {LONGER, AROUND}:
-            alone = [ball.broken_by(BLACK) & ~ball.broken_by(white) for ball in self.balls]
-            self.checks["black-box"] = max(map(self._share, alone))
-        if "fgsm" in self.settings.attacks and several:
-            alone = [ball.broken_by(["fgsm"]) & ~ball.broken_by(several) for ball in self.balls]
-            self.checks["one-step"] = max(map(self._share, alone))
-        if several and len(self.balls) > 1:
-            rises = [self._accuracy(b, name) - self._accuracy(a, name) for name in several for a, b in self._pairs()]
-            self.checks["rises"] = max(0.0, *rises)
-        strongest = next((name for name in ("pgd", "momentum", "bim", "fgsm") if name in self.settings.attacks), None)
-        if strongest and "training" in self.same:
-            hidden = [
-                self._accuracy(ball, strongest, self.same["training"]) - self._accuracy(ball, strongest)
-                for ball in self.balls
-            ]
-            self.checks["training-loss"] = max(hidden)
-        claims = [claim for ball in self.balls for claim in ball.overstated]
-        if claims:
-            self.checks["left-ball"] = max(self._share(ball.outside) for ball in self.balls)
-            self.checks["own-word"] = max(100 * float(claim.double().mean()) for claim in claims if len(claim))
-        self._compare_distances()
-
-    def _pairs(self) -> list[tuple[Ball, Ball]]:
-        return list(zip(self.balls, self.balls[1:], strict=False))
-
-    def _compare_distances(self) -> None:
-        if self.shortest:
-            self.checks["failed-attacks"] = float(sum(found.failed for found in self.shortest.values()))
-        best = {}
-        for kind in (WITH_GRADIENTS, FROM_DECISIONS):
-            found = [one.distances for name, one in self.shortest.items() if name in kind]
-            if found:
-                best[kind] = float(torch.stack(found).amin(dim=0).quantile(0.5, interpolation="lower"))
-        if len(best) == 2 and not all(map(math.isinf, best.values())):
-            self.checks["decision-based"] = best[FROM_DECISIONS] / best[WITH_GRADIENTS]
-
-    def _accuracy(self, ball: Ball, attack: str, loss: str | None = None) -> float:
-        return self._share(~ball.broken_by([attack], loss))
-
-    def _accuracies(self) -> Iterator[Metric]:
-        """By attack, loss and eps; `best` is the worst loss of each image for the network, `worst` all attacks."""
-        yield Metric("clean_accuracy", "test", self._share(torch.ones(len(self.own))), "%", True)
-        yield Metric("attacked_images", "test", len(self.right), "count")
-        yield Metric("main_eps", "", self.settings.main_eps)
-        for ball in self.balls:
-            done = list(dict.fromkeys(name for name, _ in ball.broken if name not in ("smaller", AROUND, LONGER)))
-            for attack in done:
-                if attack in GRADIENT:
-                    for loss in self.settings.losses:
-                        yield from self._linf(ball, ball.broken_by([attack], self.same[loss]), attack, loss)
-                yield from self._linf(ball, ball.broken_by([attack]), attack, BEST if attack in GRADIENT else NO_LOSS)
-            yield from self._linf(ball, ball.broken_by(), WORST, BEST)
-
-    def _linf(self, ball: Ball, broken: Tensor, attack: str, loss: str) -> Iterator[Metric]:
-        where: dict[str, int | str] = {"attack": attack, "loss": loss, "norm": "linf", "eps": f"{ball.eps:g}"}
-        yield Metric("attacked_accuracy", "test", self._share(~broken), "%", True, where=where)
-        success = 100 * float(broken.double().mean())
-        yield Metric("attack_success", "test", success, "%", False, where=where)
-
-    def _distances(self) -> Iterator[Metric]:
-        """Of the attacks that look for the smallest change, over the images that were right and attacked."""
-        found = {name: one.distances for name, one in self.shortest.items()}
-        if found:
-            found[WORST] = torch.stack(list(found.values())).amin(dim=0)
-        for attack, distances in found.items():
-            where: dict[str, int | str] = {"attack": attack, "norm": "l2"}
-            reached = distances.isfinite()
-            yield Metric("attack_success", "test", 100 * float(reached.double().mean()), "%", False, where=where)
-            middle = float(distances.quantile(0.5, interpolation="lower"))
-            if math.isfinite(middle):
-                yield Metric("median_distance", "test", middle, "", True, where=where)
-            if attack in self.shortest:
-                yield Metric("queries", "test", self.shortest[attack].queries, "count", where=where)
-            for eps in self.settings.l2_eps:
-                share = float((distances > eps).double().mean()) * self._share(torch.ones(len(self.own)))
-                yield Metric("attacked_accuracy", "test", share, "%", True, where={**where, "eps": f"{eps:g}"})
-
-    def _verdicts(self) -> Iterator[Metric]:
-        fired = [name for name, value in self.checks.items() if CHECKS[name].fires(value)]
-        for name, value in self.checks.items():
-            where: dict[str, int | str] = {"check": name}
-            yield Metric("check", "test", value, CHECKS[name].unit, where=where)
-            yield Metric("check_fired", "test", float(name in fired), where=where)
-        yield Metric("suspicions", "test", len(suspicions(fired)), "count", False)

@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 from routebench.attacks.victim import under_attack
 from routebench.data import load
 from routebench.protocols.assault import Assault
+from routebench.protocols.assault_numbers import numbers
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.robustness_settings import Settings, balanced
 from routebench.registry import protocols
+
 
 @protocols.register("robustness")
 class Robustness(Protocol):
@@ -68,10 +70,12 @@ class Robustness(Protocol):
         chosen = data.test.at(places)
         source = context.fit(source_request(request, settings.transfer_from)) if settings.transfer_from else None
         with under_attack(fit.network, context.device) as victim:
-            assault = Assault(victim, chosen, len(data.classes), request, settings, context.progress)
+            assault = Assault(
+                victim, chosen, classes=len(data.classes), request=request, settings=settings, progress=context.progress
+            )
             assault.run(None if source is None else source.network)
         spread = float(data.train.pixels.double().div(255).std())
-        metrics = [*assault.metrics(), Metric("pixel_std", "train", spread)]
+        metrics = [*numbers(assault), Metric("pixel_std", "train", spread)]
         return Measurement(metrics, {"places": places, "labels": chosen.labels, **assault.arrays()})
 
 

@@ -120,7 +120,7 @@ def test_the_worst_case_is_no_better_than_any_attack(victim):
 def test_success_towards_classes_is_a_mean_over_them(victim):
     def success(targets):
         return targeted_success(
-            victim, "bim", cross_entropy, images().pixels, images().labels, 0.15, targets, steps=5, seed=0
+            victim, "bim", cross_entropy, images().pixels, images().labels, eps=0.15, targets=targets, steps=5, seed=0
         )
 
     alone = [success([target]) for target in (2, 7)]

@@ -120,13 +120,15 @@ def test_the_same_cell_gives_the_same_numbers(measured):
 
 def test_a_masked_gradient_is_found_out():
     found = measure(Rounded())
-    assert {"zero-gradients", "black-box", "reach"} <= fired(found)
+    assert {"zero-gradients", "black-box"} <= fired(found)
     assert value(found, "attacked_accuracy", attack="bim", loss="best", eps="0.15") == value(found, "clean_accuracy")
-    assert value(found, "suspicions") >= 3
+    assert value(found, "suspicions") >= 2
 
 
 def test_a_gradient_of_the_wrong_sign_is_found_out():
-    assert {"black-box", "reach"} <= fired(measure(Misled()))
+    found = measure(Misled())
+    assert "black-box" in fired(found)
+    assert value(found, "attacked_accuracy", attack="bim", loss="best", eps="0.15") == value(found, "clean_accuracy")
 
 
 def test_decisions_come_closer_than_a_masked_gradient():
