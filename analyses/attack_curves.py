@@ -27,7 +27,7 @@ def attack_curves(runs: Runs) -> Analysis | None:
         return None
     drawn = _drawn(table)
     panels = [attack for attack in DRAWN if attack in set(drawn.loc[~drawn["targeted"], "attack"])]
-    aimed = sorted(set(drawn.loc[drawn["targeted"], "attack"]))
+    aimed = [attack for attack in UNTARGETED if attack in set(drawn.loc[drawn["targeted"], "attack"])]
     with look():
         figure, axes = new_figure(2.5 * (len(panels) + len(aimed)), rows=len(panels) + len(aimed), sharex=True)
         for one, attack in zip(axes, panels, strict=False):
@@ -105,7 +105,8 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
         axes.plot(line["eps"], line["mean"], color=colour, linestyle=dashes, marker=MARKERS[place % 10], markersize=4)
         axes.vlines(line["eps"], line["low"].clip(0, 100), line["high"].clip(0, 100), color=colour, lw=0.8, alpha=0.5)
         ends[str(name)] = float(line["mean"].iloc[-1])
-    axes.set_ylim(-3, 103)
+    axes.set_ylim(-3, 110)
+    axes.set_yticks(range(0, 101, 20))
     label_ends(axes, float(table["eps"].max()), ends, colours, gap=0.1)
 
 
@@ -136,12 +137,12 @@ def _aimed(table: DataFrame) -> str:
     if rows.empty:
         return ""
     last = rows[rows["eps"] == rows["eps"].max()].sort_values("mean")
+    last = last[last["attack"] == last["attack"].iloc[-1]]
     low, high = last.iloc[0], last.iloc[-1]
-    told = _attack(high.to_dict()).partition(",")[0]
-    return (
-        f"; at eps {last['eps'].iloc[0]:g} a chosen class is reached in {high['mean']:.0f} % with {high['name']} "
-        f"({told}), in {low['mean']:.0f} % with {low['name']} ({_attack(low.to_dict()).partition(',')[0]})"
-    )
+    told = f"{high['mean']:.0f} % with {high['name']}"
+    if len(last) > 1:
+        told = f"{low['mean']:.0f} % ({low['name']}) to {high['mean']:.0f} % ({high['name']})"
+    return f"; at eps {high['eps']:g} {NAMES[str(high['attack'])]} reaches a chosen class in {told}"
 
 
 if __name__ == "__main__":

@@ -115,16 +115,26 @@ def _reading(table: DataFrame, eps: str) -> str:
     doubt = "" if best["verdict"] == "believable" else f", which is {best['verdict']}"
     share = value_with_interval(best["worst"], best["worst_low"], best["worst_high"], 1)
     first = f"At eps {eps} {best['name']} keeps most images from all attacks, {share} %{doubt}"
+    routed = table[table["role"] != "control"]
+    if best["role"] == "control" and len(routed):
+        first += f", and of the routing methods {_kept(routed.iloc[0])}"
+        best = routed.iloc[0]
     told = [_told(table, best, base) for base in BASELINES if base in set(table["name"]) and best["name"] != base]
-    return f"{'; '.join([first, *(each for each in told if each)])}."
+    return f"{'; '.join([first, *told])}."
+
+
+def _kept(row: pd.Series) -> str:
+    doubt = "" if row["verdict"] == "believable" else f", {row['verdict']}"
+    return f"{row['name']}, {value_with_interval(row['worst'], row['worst_low'], row['worst_high'], 1)} %{doubt}"
 
 
 def _told(table: DataFrame, best: pd.Series, base: str) -> str:
+    """How the best routing method, or the best of all, stands to a baseline."""
     other = table.loc[table["name"] == base, "worst"].iloc[0]
     name = {"uniform": "uniform coupling", "cnn": "the CNN"}[base]
     p_value = best[f"p_holm_{base}"]
-    verdict = "untested" if math.isnan(p_value) else "a difference" if p_value < ALPHA else "no difference is shown"
-    return f"{name} keeps {other:.1f} % ({verdict})"
+    verdict = "is untested" if math.isnan(p_value) else "is shown" if p_value < ALPHA else "is not shown"
+    return f"{name} keeps {other:.1f} % (a difference to {best['name']} {verdict})"
 
 
 def _notes(runs: Runs, eps: str) -> list[str]:

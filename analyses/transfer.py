@@ -32,6 +32,7 @@ def transfer(runs: Runs) -> Analysis | None:
         figure, (axes,) = new_figure(1.2 + 0.32 * len(shown))
         _draw(axes, shown, runs)
         axes.set_xlabel(f"accuracy, % (eps {eps}, L-infinity)")
+        figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9, handletextpad=0.2)
     reading = _reading(runs, shown, eps)
     return Analysis(
         title="Black box against white box",
@@ -90,7 +91,6 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     axes.set_yticks(range(len(table)), list(table["name"]))
     axes.set_ylim(-0.6, len(table) - 0.4)
     axes.set_xlim(-3, 103)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9, handletextpad=0.2)
 
 
 def _shown(row: Row, key: str) -> str:

@@ -192,6 +192,8 @@ def test_every_option_changes_something(name):
     base = {"eps": [0.05, 0.15], "attacks": ["pgd"], "steps": 2, "restarts": 1, "targeted": ["fgsm"], "images": 10}
     if name in ("minimal_images", "minimal_steps", "queries", "l2_eps"):
         base |= {"attacks": ["deepfool", "hop-skip-jump"], "images": 20, "targeted": [], "minimal_images": 8}
+    if name == "restarts":
+        base |= {"steps": 1, "images": 80, "eps": [0.05], "targeted": [], "losses": ["difference"]}
     one, other = measure(honest(), **base), measure(honest(), **{**base, name: OTHERS[name]})
     assert [(each.metric, each.where, each.value) for each in one.metrics] != [
         (each.metric, each.where, each.value) for each in other.metrics
