@@ -188,14 +188,15 @@ def test_a_back_end_changes_no_cell_of_a_suite_that_does_not_compare_them(parts,
     assert [cell.key for cell in forced.cells] == [cell.key for cell in default.cells]
 
 
+@pytest.mark.parametrize("suite", ["sparsity", "robustness"])
 @pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
-def test_sparsity_looks_at_the_networks_that_accuracy_trains(preset, monkeypatch):
+def test_a_suite_that_reads_networks_reads_those_that_accuracy_trains(suite, preset, monkeypatch):
     monkeypatch.setattr("routebench.engine.plan.load", lambda _: SimpleNamespace(fingerprint="f"))  # no download
     requests = {
         name: [cell.request() for cell in plan(load_suite(name), preset, Choices()).cells]
-        for name in ("accuracy", "sparsity")
+        for name in ("accuracy", suite)
     }
-    shared = [request for request in requests["sparsity"] if "intermediate" not in request.model]
+    shared = [request for request in requests[suite] if "intermediate" not in request.model]
     assert shared
     assert all(request in requests["accuracy"] for request in shared)
 

@@ -1,0 +1,141 @@
+"""All attacks within one L-infinity ball, and the worst case over them, image by image."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from routebench.attacks.gradient import GRADIENT, UniformNoise
+from routebench.attacks.losses import AttackLoss
+from routebench.attacks.stored import Outcome, attack_within
+from routebench.attacks.victim import Victim
+
+BEST = "best"
+NO_LOSS = ""
+ITERATIVE = ("bim", "pgd", "momentum")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How hard is attacked.
+
+    Args:
+        steps: of iterative attacks.
+        restarts: random starts of PGD; from the second on, only images that withstood are attacked.
+        losses: name to loss.
+        seed: of the cell.
+    """
+
+    steps: int
+    restarts: int
+    losses: dict[str, AttackLoss]
+    seed: int
+
+
+class Ball:
+    """What attacks of one budget did to the images that the network has right without an attack.
+
+    Args:
+        victim: the network.
+        pixels: uint8, (image, channel, height, width), all classified rightly.
+        labels: (image).
+        eps: in units of pixels from 0 to 1.
+    """
+
+    def __init__(self, victim: Victim, pixels: Tensor, labels: Tensor, eps: float):
+        self.victim, self.pixels, self.labels, self.eps = victim, pixels, labels, eps
+        self.broken: dict[tuple[str, str], Tensor] = {}
+        """(attack, loss) to whether it broke each image."""
+        self.images = pixels.clone()
+        """The first image that some attack broke, or the unattacked one."""
+        self.outside = torch.zeros(len(labels), dtype=torch.bool)
+        self.overstated: list[Tensor] = []
+
+    def add(self, attack: str, loss: str, outcome: Outcome, places: Tensor | None = None) -> Tensor:
+        """Takes in what an attack did to the images at some places, or to all.
+
+        Returns:
+            whether it broke each of all images.
+        """
+        places = torch.arange(len(self.labels)) if places is None else places
+        wrong = outcome.predicted != self.labels[places]
+        new = places[wrong & ~self.broken_by()[places]]
+        self.images[new] = outcome.images[wrong & ~self.broken_by()[places]]
+        known = self.broken.get((attack, loss), torch.zeros(len(self.labels), dtype=torch.bool)).clone()
+        known[places[wrong]] = True
+        self.broken[attack, loss] = known
+        self.outside[places[outcome.outside]] = True
+        self.overstated.append(outcome.overstated)
+        return known
+
+    def broken_by(self, attacks: Iterable[str] | None = None, loss: str | None = None) -> Tensor:
+        """Whether any of these attacks, or any at all, broke each image."""
+        found = torch.zeros(len(self.labels), dtype=torch.bool)
+        wanted = None if attacks is None else set(attacks)
+        for (attack, attacked), broken in self.broken.items():
+            if (wanted is None or attack in wanted) and loss in (None, attacked):
+                found |= broken
+        return found
+
+    def run(self, name: str, plan: Plan) -> None:
+        """Runs an attack by name with every loss."""
+        if name == "noise":
+            self.add(name, NO_LOSS, self._attack(UniformNoise(), self.pixels, self.labels, (plan.seed, name)))
+            return
+        for loss in plan.losses:
+            attack = GRADIENT[name](plan.losses[loss], plan.steps)
+            for restart in range(plan.restarts if name == "pgd" else 1):
+                places = self.survivors(name, loss)
+                self.strike(name, loss, attack, places, (plan.seed, restart))
+
+    def survivors(self, attack: str | None = None, loss: str | None = None) -> Tensor:
+        """Places of the images that an attack, or all so far, left unbroken."""
+        return (~self.broken_by(None if attack is None else [attack], loss)).nonzero()[:, 0]
+
+    def strike(self, name: str, loss: str, attack: Callable[..., Any], places: Tensor, seed: tuple[int, ...]) -> None:
+        """Runs one attack on the images at some places, and takes in what it did."""
+        outcome = self._attack(attack, self.pixels[places], self.labels[places], (*seed, name, loss))
+        self.add(name, loss, outcome, places)
+
+    def take_over(self, smaller: "Ball") -> None:
+        """An image found with a smaller budget lies within this one too."""
+        new = smaller.broken_by() & ~self.broken_by()
+        self.images[new] = smaller.images[new]
+        self.broken["smaller", NO_LOSS] = smaller.broken_by()
+
+    def _attack(self, attack: Callable[..., Any], pixels: Tensor, labels: Tensor, seed: tuple[object, ...]) -> Outcome:
+        return attack_within(self.victim, attack, pixels, labels, self.eps, seed=(*seed, self.eps))
+
+
+def targeted_success(
+    victim: Victim,
+    name: str,
+    loss: AttackLoss,
+    pixels: Tensor,
+    labels: Tensor,
+    *,
+    eps: float,
+    targets: Iterable[int],
+    steps: int,
+    seed: int,
+) -> float:
+    """The share of images that come out as a wrong class that was chosen, mean over the classes chosen.
+
+    Source: Hinton, Sabour and Frosst, ICLR 2018, section 6. Images of the chosen class itself are left out.
+
+    Returns:
+        between 0 and 1; NaN where there is no image to attack.
+    """  # fmt: skip
+    shares = []
+    for target in targets:
+        others = labels != target
+        aims = torch.full_like(labels[others], target)
+        outcome = attack_within(
+            victim, GRADIENT[name](loss, steps), pixels[others], labels[others], eps,
+            seed=(seed, name, "targeted", target, eps), targets=aims,
+        )  # fmt: skip
+        if len(aims):
+            shares.append(float((outcome.predicted == target).double().mean()))
+    return sum(shares) / len(shares) if shares else float("nan")

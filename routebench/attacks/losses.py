@@ -1,0 +1,53 @@
+"""What a gradient attack climbs, or descends towards a target class."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from routebench.losses import LOSSES, Moment
+from routebench.models.network import Output
+
+AttackLoss = Callable[[Output, Tensor], Tensor]
+"""Of an output and labels (image), summed over images, so that images do not weaken each other's gradient."""
+
+ATTACKED = ("training", "cross-entropy", "difference")
+
+
+def attack_loss(name: str, training: str) -> AttackLoss:
+    """A loss by name.
+
+    `training`: that the network was trained with, which Hinton et al. 2018 presumably attack. Margin and spread loss
+    have a gradient of exactly zero once the margin is met. `cross-entropy`: of the logits; its gradient vanishes in
+    float32 where the network is very sure. `difference`: the highest other logit minus the label's (Carlini and Wagner,
+    2017, f6), whose gradient does neither.
+
+    Args:
+        name: one of `ATTACKED`, or of `routebench.losses.LOSSES`.
+        training: name of the training loss.
+    """
+    if name == "difference":
+        return difference
+    if name == "cross-entropy":
+        return cross_entropy
+    mean = LOSSES[training if name == "training" else name]
+    return lambda output, labels: mean(output, labels, Moment()) * len(labels)
+
+
+def distinct(names: list[str], training: str) -> dict[str, str]:
+    """For each loss, the first one that is the same: a network trained by cross entropy has it twice."""
+    first: dict[str, str] = {}
+    return {name: first.setdefault(training if name == "training" else name, name) for name in names}
+
+
+def difference(output: Output, labels: Tensor) -> Tensor:
+    """The highest other logit minus the label's; above zero where the label is not the answer."""
+    own = functional.one_hot(labels, output.logits.shape[1]).bool()
+    others = output.logits.masked_fill(own, -torch.inf).amax(dim=1)
+    return (others - output.logits[own]).sum()
+
+
+def cross_entropy(output: Output, labels: Tensor) -> Tensor:
+    """Softmax cross entropy of the logits."""
+    return functional.cross_entropy(output.logits, labels, reduction="sum")

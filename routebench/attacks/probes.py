@@ -1,0 +1,77 @@
+"""Questions to a network before its adversarial accuracy is believed: its gradients, and whether it is random."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from routebench.attacks.losses import AttackLoss
+from routebench.attacks.victim import BATCH, Victim, scaled
+from routebench.capsules import Capsules, Votes
+from routebench.capsules.layers import CapsuleLayer
+
+
+def gradient_profile(victim: Victim, loss: AttackLoss, pixels: Tensor, labels: Tensor) -> dict[str, float]:
+    """What the input gradient of a loss looks like on unattacked images.
+
+    Source: Hinton, Sabour and Frosst, ICLR 2018, section 6 (shares of exact zeros, and magnitude).
+
+    Returns:
+        `zero_gradient_elements` and `zero_gradient_images`, shares in % of exact zeros and of images with nothing else;
+        `broken_gradient_images`, in %, with an element that is not finite; `gradient_magnitude`, mean of the absolute
+        value, per unit of pixels from 0 to 1. Some pixels have a zero because no convolution sees them.
+    """
+    parts = []
+    for images, own in zip(pixels.split(BATCH), labels.split(BATCH), strict=True):
+        inputs = scaled(images, victim.device).requires_grad_()
+        value = loss(victim.output(inputs), own.to(victim.device))
+        parts.append(torch.autograd.grad(value, inputs)[0].flatten(1).cpu().double())
+    gradient = torch.cat(parts)
+    zero, finite = gradient == 0, gradient.isfinite()
+    return {
+        "zero_gradient_elements": 100 * float(zero.double().mean()),
+        "zero_gradient_images": 100 * float(zero.all(dim=1).double().mean()),
+        "broken_gradient_images": 100 * float((~finite).any(dim=1).double().mean()),
+        "gradient_magnitude": float(gradient[finite].abs().mean()),
+    }
+
+
+def largest_difference(victim: Victim, pixels: Tensor, asked: int = 3) -> float:
+    """By how much logits differ at most when the same images are classified again."""
+    images = scaled(pixels, victim.device)
+    answers = torch.stack([victim.output(images).logits for _ in range(asked)])
+    return float((answers - answers[0]).abs().max())
+
+
+@contextmanager
+def constant_coupling(network: nn.Module) -> Iterator[None]:
+    """While this lasts, gradients go around the routing loop: coupling is what it is, but counts as a constant."""
+    layers = [module for module in network.modules() if isinstance(module, CapsuleLayer)]
+
+    def hold(layer: CapsuleLayer) -> None:
+        make = layer.votes
+
+        def votes(children: Capsules) -> tuple[Votes, Tensor]:
+            made, present = make(children)
+            _hold(made)
+            return made, present
+
+        layer.votes = votes  # type: ignore[method-assign]
+
+    for layer in layers:
+        hold(layer)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.votes  # the class's own is found again
+
+
+def _hold(votes: Votes) -> None:
+    """Stops the gradient at the coupling, the method's own included."""
+    sweep: Callable[..., Any] = votes.sweep
+    aggregate = votes.aggregate
+    votes.sweep = lambda *given, **named: sweep(*given, **{**named, "constant_coupling": True})  # type: ignore[method-assign]
+    votes.aggregate = lambda coupling: aggregate(coupling.detach())  # type: ignore[method-assign]

@@ -1,0 +1,112 @@
+"""What an attack returned, as it is stored and judged: 8-bit images within the budget, looked at anew."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from foolbox.criteria import Misclassification, TargetedMisclassification
+from torch import Tensor
+
+from routebench.attacks.seeding import seeded
+from routebench.attacks.victim import BATCH, Victim, scaled
+
+TOLERANCE = 1e-5  # of float32 pixels in [0, 1]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an attack did to images, by what the stored images show.
+
+    Args:
+        images: uint8, (image, channel, height, width).
+        predicted: the network's answer to them, (image).
+        outside: whether the attack returned one outside its budget or the range of pixels, (image).
+        overstated: whether the attack claimed success where the stored image shows none, (image).
+    """
+
+    images: Tensor
+    predicted: Tensor
+    outside: Tensor
+    overstated: Tensor
+
+
+def grey_levels(eps: float) -> int:
+    """How many of 255 levels a pixel may change by: eps rounded down, because stored images have 8 bits."""
+    return int(eps * 255 + 1e-6)
+
+
+def to_bytes(images: Tensor, original: Tensor, levels: int = 255) -> Tensor:
+    """Values in [0, 1] as uint8 on the CPU, within so many levels of the original; what is not a number is as it was.
+
+    Args:
+        images: float, (image, channel, height, width).
+        original: uint8, likewise.
+        levels: that a pixel may differ by.
+    """
+    before = original.to(torch.int16)
+    wanted = (images.detach().cpu() * 255).round().clamp(-1e4, 1e4)
+    wanted = torch.where(wanted.isnan(), before.float(), wanted).to(torch.int16)
+    return torch.minimum(torch.maximum(wanted, before - levels), before + levels).clamp(0, 255).to(torch.uint8)
+
+
+def attack_within(
+    victim: Victim,
+    attack: Callable[..., Any],
+    pixels: Tensor,
+    labels: Tensor,
+    eps: float,
+    *,
+    seed: tuple[object, ...],
+    targets: Tensor | None = None,
+) -> Outcome:
+    """Runs an L-infinity attack of foolbox on images and judges what came back.
+
+    The attack gets eps rounded down to whole grey levels, and works in float32; its images are rounded to 8 bit, held
+    to the budget, and given to the network again. The attack's own word decides nothing.
+
+    Args:
+        victim: the network.
+        attack: with foolbox's call.
+        pixels: uint8, (image, channel, height, width), on the CPU.
+        labels: (image), which to get away from.
+        eps: in units of pixels from 0 to 1.
+        seed: tells this use from others.
+        targets: (image), which to get to instead.
+    """
+    levels = grey_levels(eps)
+    found = []
+    for number, (part, own, aims) in enumerate(
+        zip(
+            pixels.split(BATCH), labels.split(BATCH), (labels if targets is None else targets).split(BATCH), strict=True
+        )
+    ):
+        if not len(part):
+            break
+        images = scaled(part, victim.device)
+        wanted = aims.to(victim.device)
+        criterion = Misclassification(wanted) if targets is None else TargetedMisclassification(wanted)
+        with seeded(victim.device, *seed, number):
+            raw, held, claimed = attack(victim, images, criterion, epsilons=levels / 255)
+        stored = to_bytes(held, part, levels)
+        predicted = victim.predict(stored)
+        shown = predicted != own if targets is None else predicted == aims
+        found.append(Outcome(stored, predicted, _outside(raw, images, levels), claimed.cpu() & ~shown))
+    return joined(found, pixels)
+
+
+def joined(outcomes: list[Outcome], like: Tensor) -> Outcome:
+    """One after the other; without any, an outcome of no images of the same shape."""
+    if not outcomes:
+        none = torch.zeros(0, dtype=torch.bool)
+        return Outcome(like[:0], torch.zeros(0, dtype=torch.int64), none, none)
+    columns = zip(*((one.images, one.predicted, one.outside, one.overstated) for one in outcomes), strict=True)
+    return Outcome(*(torch.cat(column) for column in columns))
+
+
+def _outside(raw: Tensor, images: Tensor, levels: int) -> Tensor:
+    """(image) whether it left the ball or the range; what is not a number did."""
+    flat = raw.detach().flatten(1)
+    far = (flat - images.flatten(1)).abs().amax(dim=1)
+    inside = (far <= levels / 255 + TOLERANCE) & (flat.amin(dim=1) >= -TOLERANCE) & (flat.amax(dim=1) <= 1 + TOLERANCE)
+    return ~inside.cpu()

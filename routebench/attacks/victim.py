@@ -1,0 +1,86 @@
+"""The network under attack, as foolbox sees it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import eagerpy as ep
+import torch
+from foolbox.models import Model
+from foolbox.types import Bounds
+from torch import Tensor, nn
+
+from routebench.models.network import Output
+
+BATCH = 250
+"""Images per pass."""
+
+
+class Victim(Model):  # type: ignore[misc]  # foolbox comes without types that mypy reads
+    """A network whose logits foolbox asks for. Images have values in [0, 1].
+
+    For capsule networks without logits of their own these are the log odds of lengths, as `Output` has them: lengths
+    within 1e-6 of 0 or 1 are clamped and pass no gradient, which the checks for zero gradients would show.
+
+    Args:
+        network: in evaluation mode, its parameters without gradient; see `under_attack`.
+        device: that it is on.
+    """
+
+    def __init__(self, network: nn.Module, device: torch.device):
+        self.network = network
+        self.device = device
+        self.queries = 0
+        """Images that were classified so far, with or without gradient."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Of pixels."""
+        return Bounds(0, 1)
+
+    def __call__(self, inputs: Any) -> Any:
+        """Logits of images, in the kind of tensor that came."""
+        images, restore = ep.astensor_(inputs)
+        return restore(ep.astensor(self.output(images.raw).logits))
+
+    def output(self, images: Tensor) -> Output:
+        """All that the network says; with a gradient if the images have one."""
+        self.queries += len(images)
+        with torch.set_grad_enabled(images.requires_grad):
+            found: Output = self.network(images)
+        if not images.requires_grad or found.logits.requires_grad:
+            return found
+        nothing = 0 * images.flatten(1).sum(dim=1, keepdim=True)  # a network that passes no gradient passes zeros
+        return Output(found.logits + nothing, found.scores + nothing, found.layers)
+
+    @torch.no_grad()
+    def predict(self, pixels: Tensor) -> Tensor:
+        """The class of highest score of each image, as the suite `accuracy` judges.
+
+        Args:
+            pixels: uint8, (image, channel, height, width).
+
+        Returns:
+            (image), on the CPU.
+        """
+        found = [self.output(scaled(part, self.device)).scores.argmax(dim=1).cpu() for part in pixels.split(BATCH)]
+        return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)
+
+
+@contextmanager
+def under_attack(network: nn.Module, device: torch.device) -> Iterator[Victim]:
+    """While this lasts, the network is in evaluation mode, and no gradient is computed for its parameters."""
+    was_training = network.training
+    learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    network.eval().requires_grad_(requires_grad=False)
+    try:
+        yield Victim(network, device)
+    finally:
+        network.train(was_training)
+        for parameter in learned:
+            parameter.requires_grad_(requires_grad=True)
+
+
+def scaled(pixels: Tensor, device: torch.device) -> Tensor:
+    """uint8 to values in [0, 1], on the device."""
+    return pixels.to(device).to(torch.float32).div(255)

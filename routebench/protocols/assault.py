@@ -1,0 +1,196 @@
+"""One network under all attacks: what is run, in which order."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from routebench.attacks.ball import ITERATIVE, Ball, Plan, targeted_success
+from routebench.attacks.gradient import GRADIENT, fgsm, momentum, pgd
+from routebench.attacks.losses import attack_loss, difference, distinct
+from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS, Shortest, shortest
+from routebench.attacks.probes import constant_coupling, gradient_profile, largest_difference
+from routebench.attacks.stored import Outcome, attack_within
+from routebench.attacks.victim import Victim, under_attack
+from routebench.data.dataset import Images
+from routebench.masking import CHECKS
+from routebench.protocols.base import FitRequest, Metric
+from routebench.protocols.robustness_settings import Settings, balanced
+
+TRANSFER = "transfer"
+AROUND, LONGER = "pgd-around", "pgd-longer"
+REACH = 0.5
+"""An eps at which every image can be turned to one grey."""
+ASKED = 50
+"""Images that a network is asked about again, to see whether it is random."""
+
+
+class Assault:
+    """All that is done to one network.
+
+    Args:
+        victim: the network.
+        images: to attack.
+        classes: of the data set.
+        request: of the cell, whose seed and training loss count.
+        settings: the options.
+        progress: is told how much is done, 0 to 1.
+    """
+
+    def __init__(
+        self,
+        victim: Victim,
+        images: Images,
+        *,
+        classes: int,
+        request: FitRequest,
+        settings: Settings,
+        progress: Callable[[float], None],
+    ):
+        self.victim, self.images, self.classes = victim, images, classes
+        self.settings, self.progress = settings, progress
+        self.iterative = request.iterations is not None
+        self.same = distinct(list(settings.losses), request.recipe.loss)
+        losses = {name: attack_loss(name, request.recipe.loss) for name in dict.fromkeys(self.same.values())}
+        self.plan = Plan(settings.steps, settings.restarts, losses, request.seed)
+        self.right = victim.predict(images.pixels) == images.labels
+        if not bool(self.right.any()):
+            raise ValueError("the network has none of the images right, so that there is nothing to attack")
+        self.own = images.at(self.right.nonzero()[:, 0])
+        self.balls = [self._ball(eps) for eps in settings.eps]
+        self.found: list[Metric] = []
+        self.checks: dict[str, float] = {}
+        self.shortest: dict[str, Shortest] = {}
+        self.minimal = balanced(self.own.labels, settings.minimal_images)
+
+    def run(self, source: nn.Module | None) -> None:
+        """Everything, in order; `source` is the network that black-box images are made with."""
+        self._probe(source)
+        wanted = [name for name in self.settings.attacks if name in (*GRADIENT, "noise")]
+        for number, ball in enumerate(self.balls):
+            for name in wanted:
+                ball.run(name, self.plan)
+            self.progress(0.6 * (number + 1) / len(self.balls))
+        if source is not None:
+            self._transfer(source)
+        self._press()
+        for smaller, ball in zip(self.balls, self.balls[1:], strict=False):
+            ball.take_over(smaller)
+        self._reach()
+        self._aim()
+        self.progress(0.8)
+        self._shorten()
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Raw outputs: which images are right and robust, and the images that the worst case at `main_eps` rests on."""
+        main = self._main()
+        images = self.images.pixels.clone()
+        images[self.right] = main.images
+        robust = torch.zeros(len(self.balls), len(self.right), dtype=torch.uint8)
+        for place, ball in enumerate(self.balls):
+            robust[place, self.right] = (~ball.broken_by()).to(torch.uint8)
+        kept = {"clean": self.right.to(torch.uint8), "robust": robust, "adversarial": images}
+        return kept | {f"distances_{name}": found.distances for name, found in self.shortest.items()}
+
+    def _ball(self, eps: float) -> Ball:
+        return Ball(self.victim, self.own.pixels, self.own.labels, eps)
+
+    def _main(self) -> Ball:
+        return self.balls[self.settings.eps.index(self.settings.main_eps)]
+
+    def share(self, broken: Tensor) -> float:
+        """Of all images chosen, in %."""
+        return 100 * float(broken.double().sum()) / len(self.right)
+
+    def _probe(self, source: nn.Module | None) -> None:
+        """Gradients on unattacked images, and whether the network is random."""
+        profiles = {}
+        for name, loss in {**self.plan.losses, "difference": difference}.items():
+            profiles[name] = gradient_profile(self.victim, loss, self.own.pixels, self.own.labels)
+        for name in self.settings.losses:
+            profile = profiles[self.same[name]]
+            units = {"gradient_magnitude": ""}
+            self.found += [
+                Metric(key, "test", value, units.get(key, "%"), where={"loss": name}) for key, value in profile.items()
+            ]
+        attacked = [profiles[name] for name in self.plan.losses]
+        self.checks["zero-gradients"] = min(profile["zero_gradient_images"] for profile in attacked)
+        self.checks["broken-gradients"] = max(profile["broken_gradient_images"] for profile in attacked)
+        self.checks["stochastic"] = largest_difference(self.victim, self.own.pixels[:ASKED])
+        if source is not None:
+            with under_attack(source, self.victim.device) as other:
+                theirs = gradient_profile(other, difference, self.own.pixels, self.own.labels)["gradient_magnitude"]
+            ours = profiles["difference"]["gradient_magnitude"]
+            self.checks["small-gradients"] = ours / theirs if theirs > 0 else math.inf
+
+    def _transfer(self, source: nn.Module) -> None:
+        """Images made for another network: FGSM and momentum, by the difference of logits."""
+        for ball in self.balls:
+            withstood = torch.ones(len(self.own), dtype=torch.bool)
+            for name, attack in (("fgsm", fgsm(difference)), ("momentum", momentum(difference, self.plan.steps))):
+                with under_attack(source, self.victim.device) as other:
+                    seed = (self.plan.seed, TRANSFER, name, ball.eps)
+                    made = attack_within(other, attack, self.own.pixels, self.own.labels, ball.eps, seed=seed)
+                withstood &= made.predicted == self.own.labels
+                answer = self.victim.predict(made.images)
+                ball.add(TRANSFER, name, Outcome(made.images, answer, made.outside, torch.zeros_like(withstood)))
+            value = 100 * float(withstood.double().mean())
+            where = {"attack": TRANSFER, "norm": "linf", "eps": f"{ball.eps:g}"}
+            self.found.append(Metric("source_accuracy", "test", value, "%", where=where))
+
+    def _press(self) -> None:
+        """At the main eps: four times as many steps, and gradients around the routing loop, on what is unbroken."""
+        if not set(ITERATIVE) & set(self.settings.attacks):
+            return
+        self.checks["more-steps"] = self._pressed(LONGER, 4 * self.plan.steps)
+        if self.iterative:
+            with constant_coupling(self.victim.network):
+                self.checks["around-routing"] = self._pressed(AROUND, self.plan.steps)
+
+    def _pressed(self, name: str, steps: int) -> float:
+        """The accuracy that PGD takes from what white-box attacks left."""
+        ball = self._main()
+        places = (~ball.broken_by(self.white())).nonzero()[:, 0]
+        ball.strike(name, "difference", pgd(difference, steps), places, (self.plan.seed,))
+        return self.share(ball.broken[name, "difference"])
+
+    def white(self) -> list[str]:
+        """Attacks within a ball that see the network itself."""
+        return [name for name in self.settings.attacks if name in GRADIENT]
+
+    def _reach(self) -> None:
+        """What withstands even where every image can be turned to one grey."""
+        if not self.white():
+            return
+        last = self.balls[-1]
+        if last.eps < REACH:
+            left = last.survivors()
+            last = Ball(self.victim, self.own.pixels[left], self.own.labels[left], REACH)
+            if len(left):
+                last.run("pgd", self.plan)
+        chance = 100 / self.classes
+        self.checks["reach"] = max(0.0, self.share(~last.broken_by()) - chance)
+
+    def _aim(self) -> None:
+        """Attacks towards classes."""
+        count = self.settings.targets or self.classes
+        targets = sorted({round(place) for place in torch.linspace(0, self.classes - 1, count).tolist()})
+        for name in self.settings.targeted:
+            for ball in self.balls:
+                value = targeted_success(
+                    self.victim, name, attack_loss("cross-entropy", ""), self.own.pixels, self.own.labels, eps=ball.eps,
+                    targets=targets, steps=self.plan.steps, seed=self.plan.seed,
+                )  # fmt: skip
+                where = {"attack": name, "norm": "linf", "eps": f"{ball.eps:g}", "targets": len(targets)}
+                self.found.append(Metric("targeted_success", "test", 100 * value, "%", False, where=where))
+
+    def _shorten(self) -> None:
+        """Attacks that look for the smallest change; decisions of a random network lead nowhere."""
+        random = CHECKS["stochastic"].fires(self.checks["stochastic"])
+        for name in self.settings.attacks:
+            if name in WITH_GRADIENTS or (name in FROM_DECISIONS and not random):
+                self.shortest[name] = shortest(
+                    self.victim, name, self.own.pixels[self.minimal], self.own.labels[self.minimal],
+                    steps=self.settings.minimal_steps, queries=self.settings.queries, seed=self.plan.seed,
+                )  # fmt: skip

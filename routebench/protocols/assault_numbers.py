@@ -1,0 +1,136 @@
+"""What a finished assault says: accuracies by attack, distances, and attacks set against each other."""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from routebench.attacks.ball import BEST, ITERATIVE, NO_LOSS, Ball
+from routebench.attacks.gradient import GRADIENT
+from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS
+from routebench.masking import CHECKS, suspicions
+from routebench.protocols.assault import AROUND, LONGER, TRANSFER, Assault
+from routebench.protocols.base import Metric
+
+WORST = "worst"
+BLACK = ("noise", TRANSFER)
+STRENGTH = ("pgd", "momentum", "bim", "fgsm")
+"""The strongest first."""
+
+
+def numbers(assault: Assault) -> list[Metric]:
+    """Every metric of an assault that has been run."""
+    checks = {**assault.checks, **_between_attacks(assault), **_held_to_account(assault), **_between_distances(assault)}
+    return [*assault.found, *_accuracies(assault), *_distances(assault), *_verdict(checks)]
+
+
+def _accuracies(assault: Assault) -> Iterator[Metric]:
+    """By attack, loss and eps; `best` is for each image the loss that is worst for it, `worst` is all attacks."""
+    yield Metric("clean_accuracy", "test", assault.share(torch.ones(len(assault.own))), "%", True)
+    yield Metric("attacked_images", "test", len(assault.right), "count")
+    yield Metric("main_eps", "", assault.settings.main_eps)
+    for ball in assault.balls:
+        for attack in dict.fromkeys(name for name, _ in ball.broken if name in (*GRADIENT, *BLACK)):
+            if attack in GRADIENT:
+                for loss in assault.settings.losses:
+                    yield from _within(assault, ball, ball.broken_by([attack], assault.same[loss]), attack, loss)
+            loss = BEST if attack in GRADIENT else NO_LOSS
+            yield from _within(assault, ball, ball.broken_by([attack]), attack, loss)
+        yield from _within(assault, ball, ball.broken_by(), WORST, BEST)
+
+
+def _within(assault: Assault, ball: Ball, broken: Tensor, attack: str, loss: str) -> Iterator[Metric]:
+    where: dict[str, int | str] = {"attack": attack, "loss": loss, "norm": "linf", "eps": f"{ball.eps:g}"}
+    yield Metric("attacked_accuracy", "test", assault.share(~broken), "%", True, where=where)
+    yield Metric("attack_success", "test", 100 * float(broken.double().mean()), "%", False, where=where)
+
+
+def _distances(assault: Assault) -> Iterator[Metric]:
+    """Of the attacks that look for the smallest change, over the images that were right and attacked."""
+    found = {name: one.distances for name, one in assault.shortest.items()}
+    if found:
+        found[WORST] = torch.stack(list(found.values())).amin(dim=0)
+    for attack, distances in found.items():
+        where: dict[str, int | str] = {"attack": attack, "norm": "l2"}
+        reached = 100 * float(distances.isfinite().double().mean())
+        yield Metric("attack_success", "test", reached, "%", False, where=where)
+        if math.isfinite(_median(distances)):
+            yield Metric("median_distance", "test", _median(distances), "", True, where=where)
+        if attack in assault.shortest:
+            yield Metric("queries", "test", assault.shortest[attack].queries, "count", where=where)
+        for eps in assault.settings.l2_eps:
+            share = float((distances > eps).double().mean()) * assault.share(torch.ones(len(assault.own)))
+            yield Metric("attacked_accuracy", "test", share, "%", True, where={**where, "eps": f"{eps:g}"})
+
+
+def _verdict(checks: Mapping[str, float]) -> Iterator[Metric]:
+    fired = [name for name, value in checks.items() if CHECKS[name].fires(value)]
+    for name, value in checks.items():
+        where: dict[str, int | str] = {"check": name}
+        yield Metric("check", "test", value, CHECKS[name].unit, where=where)
+        yield Metric("check_fired", "test", float(name in fired), where=where)
+    yield Metric("suspicions", "test", len(suspicions(fired)), "count", False)
+
+
+def _between_attacks(assault: Assault) -> dict[str, float]:
+    """Checks that set attacks within a ball against each other."""
+    checks, done = {}, assault.settings.attacks
+    several = [name for name in ITERATIVE if name in done]
+    if assault.white():
+        checks["black-box"] = max(_black_alone(assault))
+    if "fgsm" in done and several:
+        alone = [ball.broken_by(["fgsm"]) & ~ball.broken_by(several) for ball in assault.balls]
+        checks["one-step"] = max(map(assault.share, alone))
+    if several and len(assault.balls) > 1:
+        pairs = list(zip(assault.balls, assault.balls[1:], strict=False))
+        rises = [
+            _left(assault, large, name) - _left(assault, small, name) for name in several for small, large in pairs
+        ]
+        checks["rises"] = max(0.0, *rises)
+    strongest = next((name for name in STRENGTH if name in done), None)
+    if strongest and "training" in assault.same:
+        training = assault.same["training"]
+        gaps = [_left(assault, ball, strongest, training) - _left(assault, ball, strongest) for ball in assault.balls]
+        checks["training-loss"] = max(gaps)
+    return checks
+
+
+def _black_alone(assault: Assault) -> Iterator[float]:
+    """By eps: accuracy that black boxes take from images which no white-box attack of that eps or less breaks."""
+    white = torch.zeros(len(assault.own), dtype=torch.bool)
+    for ball in assault.balls:
+        white = white | ball.broken_by({*assault.white(), LONGER, AROUND})
+        yield assault.share(ball.broken_by(BLACK) & ~white)
+
+
+def _held_to_account(assault: Assault) -> dict[str, float]:
+    """Checks of what attacks returned and claimed."""
+    claims = [claim for ball in assault.balls for claim in ball.overstated if len(claim)]
+    checks = {}
+    if claims:
+        checks["left-ball"] = max(assault.share(ball.outside) for ball in assault.balls)
+        checks["own-word"] = max(100 * float(claim.double().mean()) for claim in claims)
+    if assault.shortest:
+        checks["failed-attacks"] = float(sum(found.failed for found in assault.shortest.values()))
+    return checks
+
+
+def _between_distances(assault: Assault) -> dict[str, float]:
+    """The check that sets decisions against gradients, on the same images; none where neither reaches half of them."""
+    best = []
+    for kind in (FROM_DECISIONS, WITH_GRADIENTS):
+        found = [one.distances for name, one in assault.shortest.items() if name in kind]
+        if not found:
+            return {}
+        best.append(_median(torch.stack(found).amin(dim=0)))
+    return {} if all(map(math.isinf, best)) else {"decision-based": best[0] / best[1]}
+
+
+def _median(distances: Tensor) -> float:
+    return float(distances.quantile(0.5, interpolation="lower"))
+
+
+def _left(assault: Assault, ball: Ball, attack: str, loss: str | None = None) -> float:
+    """Accuracy under one attack, in %."""
+    return assault.share(~ball.broken_by([attack], loss))

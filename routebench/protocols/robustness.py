@@ -1,0 +1,85 @@
+"""Accuracy under attack, with what is needed to judge whether the attacks can be believed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from routebench.attacks.victim import under_attack
+from routebench.data import load
+from routebench.protocols.assault import Assault
+from routebench.protocols.assault_numbers import numbers
+from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.robustness_settings import Settings, balanced
+from routebench.registry import protocols
+
+
+@protocols.register("robustness")
+class Robustness(Protocol):
+    """Attacks test images in many ways, stores what came out as 8-bit images, and lets the network judge those.
+
+    Distances are in units of pixels from 0 to 1, and images stay in that range; L-infinity budgets are rounded down to
+    grey levels of 1/255. An image that the network has wrong without an attack counts as broken and is not attacked.
+    The worst case at an eps is over all attacks of that eps or a smaller one, image by image. It is an upper bound on
+    the true robustness: a better attack could only lower it.
+
+    Beside the numbers stand checks for gradient masking; see `routebench.masking`.
+
+    Options:
+        images: test images to attack, as many of each class as can be.
+        eps: budgets of the L-infinity attacks, rising.
+        main_eps: the one that images are kept for, and at which the costly checks are made.
+        steps: of BIM, PGD and momentum.
+        restarts: of PGD.
+        attacks: names; the noise is the floor under them.
+        losses: that gradient attacks climb, each.
+        targeted: gradient attacks that are also run towards classes, by cross entropy.
+        targets: how many classes that is, evenly apart; 0 for all.
+        transfer_from: model of the control without capsules that black-box images are made with; empty for none. It is
+            the control of another seed, trained as the cell by cross entropy, so that runs of two seeds have it.
+        minimal_images: test images for the attacks that look for the smallest change, of those above.
+        minimal_steps: of these.
+        queries: about how often decision-based attacks may ask the network per image.
+        l2_eps: distances that the accuracy under these attacks is stated for.
+
+    Source: Hinton, Sabour and Frosst, ICLR 2018, section 6, which names neither the loss attacked, nor step counts, nor
+    the unit of eps, nor clipping; the further attacks and the checks are those that Carlini et al. 2019 ask for.
+    """
+
+    options: ClassVar[dict[str, type]] = {
+        "images": int,
+        "eps": list[float],
+        "main_eps": float,
+        "steps": int,
+        "restarts": int,
+        "attacks": list[str],
+        "losses": list[str],
+        "targeted": list[str],
+        "targets": int,
+        "transfer_from": str,
+        "minimal_images": int,
+        "minimal_steps": int,
+        "queries": int,
+        "l2_eps": list[float],
+    }
+
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
+        """Metrics by attack, loss and eps, the checks, and the arrays that they were judged by."""
+        settings = Settings.of(options)
+        fit, data = context.fit(request), load(request.data)
+        places = balanced(data.test.labels, settings.images)
+        chosen = data.test.at(places)
+        source = context.fit(source_request(request, settings.transfer_from)) if settings.transfer_from else None
+        with under_attack(fit.network, context.device) as victim:
+            assault = Assault(
+                victim, chosen, classes=len(data.classes), request=request, settings=settings, progress=context.progress
+            )
+            assault.run(None if source is None else source.network)
+        spread = float(data.train.pixels.double().div(255).std())
+        metrics = [*numbers(assault), Metric("pixel_std", "train", spread)]
+        return Measurement(metrics, {"places": places, "labels": chosen.labels, **assault.arrays()})
+
+
+def source_request(request: FitRequest, model: str) -> FitRequest:
+    """The network that black-box images are made with: what suites train as their control `cnn`, of another seed."""
+    recipe = replace(request.recipe, loss="cross-entropy", reconstruction=0.0)
+    return FitRequest(model=model, data=request.data, recipe=recipe, seed=request.seed - 1 if request.seed else 1)

@@ -1,0 +1,75 @@
+"""The options of the protocol `robustness`, and which images it attacks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from routebench.attacks.gradient import GRADIENT
+from routebench.attacks.losses import ATTACKED
+from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS
+from routebench.attacks.stored import grey_levels
+from routebench.errors import UserError, unknown
+
+ATTACKS = ("noise", *GRADIENT, *WITH_GRADIENTS, *FROM_DECISIONS)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of the protocol, which says what they mean, with their defaults.
+
+    Raises:
+        UserError: a value is not allowed.
+    """
+
+    images: int = 100
+    eps: tuple[float, ...] = (0.05, 0.1, 0.2)
+    main_eps: float = 0.1
+    steps: int = 10
+    restarts: int = 2
+    attacks: tuple[str, ...] = ATTACKS
+    losses: tuple[str, ...] = ATTACKED
+    targeted: tuple[str, ...] = ()
+    targets: int = 0
+    transfer_from: str = ""
+    minimal_images: int = 20
+    minimal_steps: int = 20
+    queries: int = 250
+    l2_eps: tuple[float, ...] = (0.5, 1.0, 2.0)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "Settings":
+        """From a preset's options; lists become tuples."""
+        given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+        return cls(**given)
+
+    def __post_init__(self) -> None:
+        for names, kind, known in (
+            (self.attacks, "attack", ATTACKS),
+            (self.losses, "loss to attack", ATTACKED),
+            (self.targeted, "targeted attack", tuple(GRADIENT)),
+        ):
+            for name in names:
+                if name not in known:
+                    raise unknown(kind, name, known)
+        for key in ("images", "steps", "restarts", "minimal_images", "minimal_steps", "queries"):
+            if getattr(self, key) < 1:
+                raise UserError(f"robustness: {key} must be at least 1, got {getattr(self, key)!r}")
+        if any(not 1 <= grey_levels(eps) <= 255 for eps in self.eps) or list(self.eps) != sorted(set(self.eps)):
+            raise UserError(f"robustness: eps must rise from at least 1/255 to at most 1, got {list(self.eps)!r}")
+        if self.main_eps not in self.eps:
+            raise UserError(f"robustness: main_eps must be one of eps, {list(self.eps)!r}, got {self.main_eps!r}")
+        if self.targets < 0:
+            raise UserError(f"robustness: targets must be a number of classes, or 0 for all, got {self.targets!r}")
+
+
+def balanced(labels: Tensor, wanted: int) -> Tensor:
+    """Places of so many images, in order: the first of every class, then the second of every class, and so on."""
+    rank = torch.zeros_like(labels)
+    for label in labels.unique():
+        own = labels == label
+        rank[own] = torch.arange(int(own.sum()))
+    order = (rank * (labels.max() + 1) + labels).argsort(stable=True)
+    return order[:wanted].sort().values

@@ -1,0 +1,195 @@
+"""The analyses of the suite `robustness`, on what its protocol finds in networks that are hardly trained."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from routebench import statistics
+from routebench.analysis.attacked import budgets, compared, fired_checks, main_eps, verdicts
+from routebench.analysis.figures import to_svg
+from routebench.analysis.folder import open_folder
+from routebench.data import load
+from routebench.engine.cell import make_record
+from routebench.engine.plan import Choices, plan
+from routebench.engine.session import write_plan
+from routebench.engine.store import Store
+from routebench.engine.suite import load_suite
+from routebench.masking import CHECKS
+from routebench.protocols.base import Fit
+from routebench.protocols.robustness import Robustness
+from routebench.registry import analyses
+from routebench.routing.spec import parse
+from tests.attacks.networks import Rounded, honest
+from tests.protocols.test_robustness import QUICK
+
+NAMES = ("robustness-table", "attack-curves", "attack-verdicts", "transfer")
+FEW = {**QUICK, "attacks": ["noise", "fgsm", "pgd"], "steps": 2, "restarts": 1, "images": 20}
+ALL = {"attack": "worst", "norm": "linf", "loss": "best"}
+
+
+class Lends:
+    """The honest network; `uniform` hides its gradient."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, label):
+        self.label = label
+
+    def fit(self, request):
+        return Fit(Rounded() if self.label == "uniform" and request.method else honest(), [], 0.0)
+
+    def progress(self, share):
+        assert 0 <= share <= 1
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two seeds of `dynamic`, and of the controls, all of which are the same CNN underneath."""
+    made = plan(load_suite("robustness"), "smoke", Choices(methods=(parse("dynamic"),), seeds=2))
+    store = Store(tmp_path_factory.mktemp("robustness"))
+    store.prepare()
+    write_plan(made, store)
+    for cell in made.cells:
+        found = Robustness().measure(cell.request(), FEW, Lends(cell.label))
+        store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
+    (only,) = open_folder(store.path).parts
+    return only
+
+
+@pytest.fixture(scope="module")
+def one_seed(runs):
+    return replace(
+        runs, results=runs.results[runs.results["seed"] == 0], planned=runs.planned[runs.planned["seed"] == 0]
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
+    one, again = analyses[name](runs), analyses[name](runs)
+    assert one.reading.endswith(".")
+    assert not one.shown().empty
+    assert one.table.equals(again.table)
+    assert (one.figure is None) == (name == "robustness-table")
+    if one.figure is not None:
+        assert to_svg(one.figure) == to_svg(again.figure)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_measured_gives_nothing(runs, name):
+    empty = replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
+    assert analyses[name](empty) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_seed_is_enough(one_seed, name):
+    assert analyses[name](one_seed).reading.endswith(".")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_black_box_or_controls_the_rest_stands(runs, name):
+    results = runs.results[(runs.results["attack"] != "transfer") & runs.results["label"].isin(["dynamic"])]
+    found = analyses[name](replace(runs, results=results))
+    assert (found is None) == (name == "transfer")
+
+
+def test_budgets_are_those_that_were_run(runs):
+    assert budgets(runs) == ["0.05", "0.15"]
+    assert main_eps(runs) == "0.05"
+
+
+def test_the_table_holds_means_over_seeds_and_the_verdict(runs):
+    table = analyses["robustness-table"](runs).table.set_index("name")
+    own = runs.results.query("metric == 'attacked_accuracy' and attack == 'worst' and norm == 'linf' and eps == '0.05'")
+    for name, label, steps in (("dynamic T=3", "dynamic", 3), ("uniform", "uniform", None)):
+        rows = own[own["label"] == label]
+        rows = rows if steps is None else rows[rows["iterations"] == steps]
+        assert table.loc[name, "worst"] == pytest.approx(rows["value"].mean())
+        assert table.loc[name, "n"] == 2
+    assert table.loc["uniform", "verdict"].startswith("suspect: gradients are zero")
+    assert table.loc["dynamic T=3", "verdict"] == "believable"
+    assert np.isnan(table.loc["uniform", "gain_uniform"])
+    assert (table["worst"].diff().dropna() <= 0).all()
+    assert (table["worst_0.15"] <= table["worst"]).all()
+
+
+def test_the_reading_says_who_and_whether_to_believe_it(runs):
+    reading = analyses["robustness-table"](runs).reading
+    assert reading.startswith("At eps 0.05 uniform keeps most images from all attacks")
+    assert "which is suspect: gradients are zero" in reading
+
+
+def test_differences_of_two_seeds_are_paired_by_seed(runs):
+    where = {**ALL, "eps": "0.05"}
+    found = compared(runs, ["cnn", "uniform", "dynamic T=3"], "cnn", where).set_index("name")
+    own = runs.results[(runs.results["metric"] == "attacked_accuracy")]
+    for column, wanted in where.items():
+        own = own[own[column] == wanted]
+
+    def seeds(label):
+        rows = own[own["label"] == label].drop_duplicates("seed")
+        return dict(zip(rows["seed"], rows["value"], strict=True))
+
+    expected = statistics.paired_difference(seeds("uniform"), seeds("cnn"))
+    assert found.loc["uniform", "gain"] == pytest.approx(expected.mean)
+    assert list(found.index) == ["uniform", "dynamic T=3"]
+    assert compared(runs, ["uniform"], "absent", where).empty
+
+
+def test_differences_of_one_seed_are_paired_by_image(one_seed):
+    where = {**ALL, "eps": "0.15"}
+    found = compared(one_seed, ["uniform"], "cnn", where).set_index("name")
+    cells = one_seed.planned.set_index("label")["cell"]
+    ours, theirs = (one_seed.arrays(cells[label])["robust"][1].astype(bool) for label in ("uniform", "cnn"))
+    expected = statistics.paired_samples(ours, theirs)
+    assert found.loc["uniform", "gain"] == pytest.approx(100 * expected.mean)
+    assert found.loc["uniform", "p"] == pytest.approx(expected.p_value)
+
+
+def test_curves_start_without_an_attack_and_state_the_units(runs):
+    table = analyses["attack-curves"](runs).table
+    free = table[(table["eps"] == 0) & (table["name"] == "cnn")]
+    clean = runs.results.query("metric == 'clean_accuracy' and label == 'cnn'")["value"].mean()
+    assert list(free["mean"]) == pytest.approx([clean] * len(free))
+    deviation = float(load("mnist5k").train.pixels.double().div(255).std())
+    some = table[table["eps"] == 0.15].iloc[0]
+    assert some["eps_std"] == pytest.approx(0.15 / deviation)
+    assert some["levels"] == 38
+    aimed = table[table["targeted"] & (table["name"] == "cnn") & (table["eps"] == 0.15)]
+    own = runs.results.query("metric == 'targeted_success' and label == 'cnn' and eps == '0.15'")
+    assert float(aimed["mean"].iloc[0]) == pytest.approx(own["value"].mean())
+
+
+def test_verdicts_count_seeds(runs):
+    table = analyses["attack-verdicts"](runs).table
+    rows = table[(table["name"] == "uniform") & (table["check"] == "zero-gradients")]
+    assert (int(rows["yes"].iloc[0]), int(rows["n"].iloc[0]), float(rows["value"].iloc[0])) == (2, 2, 100.0)
+    assert set(table["check"]) <= set(CHECKS)
+    assert fired_checks(runs)["uniform"] == [*{**dict.fromkeys(fired_checks(runs)["uniform"])}]
+    assert verdicts(runs)["cnn"] == "believable"
+    assert "uniform" in analyses["attack-verdicts"](runs).reading
+
+
+def test_transfer_sets_a_second_cnn_beside_capsules(runs):
+    found = analyses["transfer"](runs)
+    rows = found.table[(found.table["eps"] == 0.05) & (found.table["name"] == "cnn")]
+    own = runs.results.query("attack == 'transfer' and label == 'cnn' and eps == '0.05'")
+    accuracy = own[own["metric"] == "attacked_accuracy"]
+    accuracy = accuracy[accuracy["loss"] == ""]["value"].mean()
+    assert float(rows["transfer"].iloc[0]) == pytest.approx(accuracy)
+    assert (found.table["worst"] <= found.table["transfer"]).all()
+
+
+def test_many_methods_with_long_names_can_be_drawn(runs):
+    parts, planned = [runs.results], [runs.planned]
+    for number in range(12):
+        label = f"a-method-of-the-user[with_a_long_parameter={number}]"
+        for kept, every in ((runs.results, parts), (runs.planned, planned)):
+            own = kept[kept["label"] == "uniform"]
+            every.append(own.assign(label=label, cell=own["cell"] + f"-{number}"))
+    many = replace(runs, results=pd.concat(parts), planned=pd.concat(planned))
+    for name in NAMES:
+        found = analyses[name](many)
+        assert found.figure is None or "<svg" in to_svg(found.figure)

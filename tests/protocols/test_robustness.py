@@ -1,0 +1,242 @@
+"""What the protocol reports is what the stored images show, and its checks fire on networks that hide something."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save
+
+from routebench.data import load
+from routebench.engine.plan import Choices, plan
+from routebench.engine.suite import load_suite
+from routebench.errors import UserError
+from routebench.masking import CHECKS
+from routebench.models import build
+from routebench.protocols.base import Fit, FitRequest
+from routebench.protocols.robustness import Robustness, source_request
+from routebench.protocols.robustness_settings import Settings, balanced
+from routebench.recipe import Recipe
+from tests.attacks.networks import Misled, Noisy, Rounded, honest
+
+QUICK = {
+    "images": 20,
+    "eps": [0.05, 0.15],
+    "main_eps": 0.05,
+    "steps": 4,
+    "restarts": 2,
+    "attacks": ["noise", "fgsm", "bim", "pgd"],
+    "losses": ["training", "difference"],
+    "targeted": ["fgsm"],
+    "targets": 2,
+    "transfer_from": "cnn-small",
+    "minimal_images": 4,
+    "minimal_steps": 5,
+    "queries": 30,
+    "l2_eps": [1.0],
+}
+
+
+class Lends:
+    """Lends one network for the cell, and the honest one to make black-box images with."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, network):
+        self.network, self.asked = network, []
+
+    def fit(self, request):
+        self.asked.append(request)
+        return Fit(self.network if request.seed == 0 else honest(), [], 0.0)
+
+    def progress(self, share):
+        assert 0 <= share <= 1
+
+
+def request(method=None, iterations=None, model="cnn-small", loss="cross-entropy"):
+    recipe = Recipe(epochs=1, loss=loss)
+    return FitRequest(model=model, data="mnist5k", recipe=recipe, seed=0, method=method, iterations=iterations)
+
+
+def measure(network, asked=None, **options):
+    return Robustness().measure(asked or request(), {**QUICK, **options}, Lends(network))
+
+
+def value(found, metric, **where):
+    (one,) = [each for each in found.metrics if each.metric == metric and dict(each.where).items() >= where.items()]
+    return one.value
+
+
+def fired(found):
+    return {each.where["check"] for each in found.metrics if each.metric == "check_fired" and each.value}
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return measure(honest())
+
+
+WORST = {"attack": "worst", "norm": "linf"}
+
+
+def test_numbers_are_those_of_the_stored_images(measured):
+    kept = load_tensors(save(measured.arrays))
+    test = load("mnist5k").test
+    pixels, labels = test.pixels[kept["places"]], test.labels[kept["places"]]
+    assert torch.equal(labels, kept["labels"])
+    with torch.no_grad():
+        clean, attacked = (
+            honest()(images.float() / 255).scores.argmax(dim=1) == labels for images in (pixels, kept["adversarial"])
+        )
+    assert value(measured, "attacked_accuracy", **WORST, eps="0.05") == 100 * float(attacked.double().mean())
+    assert value(measured, "clean_accuracy") == 100 * float(clean.double().mean())
+    assert torch.equal(kept["robust"][0].bool(), attacked)
+    assert (kept["adversarial"].int() - pixels.int()).abs().max() == 12
+
+
+def test_the_worst_case_is_below_every_attack_and_falls_with_eps(measured):
+    for eps in ("0.05", "0.15"):
+        worst = value(measured, "attacked_accuracy", **WORST, eps=eps)
+        alone = [each.value for each in measured.metrics if each.metric == "attacked_accuracy"
+                 and each.where["norm"] == "linf" and each.where["eps"] == eps]  # fmt: skip
+        assert worst <= min(alone)
+    assert (measured.arrays["robust"][1] <= measured.arrays["robust"][0]).all()
+
+
+def test_an_honest_network_is_believed(measured):
+    assert fired(measured) <= {"training-loss", "small-gradients"}
+    assert value(measured, "suspicions") == 0
+    made = {each.where["check"] for each in measured.metrics if each.metric == "check"}
+    assert made == {*CHECKS} - {"around-routing", "decision-based", "failed-attacks"}
+
+
+def test_the_same_cell_gives_the_same_numbers(measured):
+    again = measure(honest())
+    assert again.metrics == measured.metrics
+    assert all(torch.equal(again.arrays[name], kept) for name, kept in measured.arrays.items())
+
+
+def test_a_masked_gradient_is_found_out():
+    found = measure(Rounded())
+    assert {"zero-gradients", "black-box"} <= fired(found)
+    assert value(found, "attacked_accuracy", attack="bim", loss="best", eps="0.15") == value(found, "clean_accuracy")
+    assert value(found, "suspicions") >= 2
+
+
+def test_a_gradient_of_the_wrong_sign_is_found_out():
+    found = measure(Misled())
+    assert "black-box" in fired(found)
+    assert value(found, "attacked_accuracy", attack="bim", loss="best", eps="0.15") == value(found, "clean_accuracy")
+
+
+def test_decisions_come_closer_than_a_masked_gradient():
+    found = measure(Rounded(), attacks=["pgd", "deepfool", "hop-skip-jump"], minimal_images=8)
+    assert "decision-based" in fired(found)
+    assert value(found, "attack_success", attack="deepfool", norm="l2") < 100
+
+
+def test_a_random_network_is_found_out_and_not_asked_for_decisions():
+    found = measure(Noisy(), attacks=["fgsm", "hop-skip-jump"])
+    assert "stochastic" in fired(found)
+    assert not [each for each in found.metrics if each.where.get("attack") == "hop-skip-jump"]
+
+
+def test_a_network_that_is_always_wrong_cannot_be_attacked():
+    class Wrong(torch.nn.Module):
+        def forward(self, pixels):
+            output = honest()(pixels)
+            return replace(output, scores=-output.scores)
+
+    with pytest.raises(ValueError, match="nothing to attack"):
+        measure(Wrong())
+
+
+@pytest.mark.parametrize(("method", "iterations", "loss"), [("dynamic", 2, "margin"), ("uniform", None, "margin"),
+                                                            ("em", 2, "spread")])  # fmt: skip
+def test_capsules_are_attacked_too(method, iterations, loss):
+    torch.manual_seed(0)
+    steps = {} if iterations is None else {"iterations": iterations}
+    network = build("capsnet-small", shape=(1, 28, 28), classes=10, method=method, method_params=steps).eval()
+    asked = request(method, iterations, "capsnet-small", loss)
+    found = measure(network, asked, images=40, eps=[0.05], steps=2, targeted=[], attacks=["fgsm", "pgd"])
+    made = {each.where["check"] for each in found.metrics if each.metric == "check"}
+    assert ("around-routing" in made) == (iterations is not None)
+    assert {each.where["loss"] for each in found.metrics if each.metric == "gradient_magnitude"} == {
+        "training",
+        "difference",
+    }
+
+
+OTHERS = {
+    "images": 30,
+    "eps": [0.05, 0.1],
+    "main_eps": 0.15,
+    "steps": 1,
+    "restarts": 4,
+    "attacks": ["noise", "fgsm", "bim"],
+    "losses": ["difference"],
+    "targeted": ["bim"],
+    "targets": 3,
+    "transfer_from": "",
+    "minimal_images": 2,
+    "minimal_steps": 1,
+    "queries": 80,
+    "l2_eps": [2.0],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_option_changes_something(name):
+    base = {"eps": [0.05, 0.15], "attacks": ["pgd"], "steps": 2, "restarts": 1, "targeted": ["fgsm"], "images": 10}
+    if name in ("minimal_images", "minimal_steps", "queries", "l2_eps"):
+        base |= {"attacks": ["deepfool", "hop-skip-jump"], "images": 20, "targeted": [], "minimal_images": 8}
+    if name == "restarts":
+        base |= {"steps": 1, "images": 80, "eps": [0.05], "targeted": [], "losses": ["difference"]}
+    one, other = measure(honest(), **base), measure(honest(), **{**base, name: OTHERS[name]})
+    assert [(each.metric, each.where, each.value) for each in one.metrics] != [
+        (each.metric, each.where, each.value) for each in other.metrics
+    ] or any(not torch.equal(kept, other.arrays[key]) for key, kept in one.arrays.items())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"attacks": ["fgms"]}, "did you mean 'fgsm'"),
+        ({"losses": ["margin"]}, "loss to attack"),
+        ({"targeted": ["noise"]}, "targeted attack"),
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"eps": [0.1, 0.05]}, "eps must rise"),
+        ({"eps": [0.001]}, "at least 1/255"),
+        ({"main_eps": 0.3}, "main_eps must be one of eps"),
+        ({"targets": -1}, "targets must be"),
+    ],
+)
+def test_wrong_options_are_told(wrong, told):
+    with pytest.raises(UserError, match=told):
+        Settings.of({**QUICK, **wrong})
+
+
+def test_every_setting_is_an_option():
+    assert {*Robustness.options} == {*Settings.__dataclass_fields__} == {*QUICK}
+
+
+@pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
+def test_black_box_images_come_from_the_control_of_another_seed(preset, monkeypatch):
+    monkeypatch.setattr("routebench.engine.plan.load", lambda _: SimpleNamespace(fingerprint="f"))  # no download
+    cells = plan(load_suite("robustness"), preset, Choices(seeds=3)).cells
+    trained = [cell.request() for cell in cells]
+    for cell in cells:
+        asked = source_request(cell.request(), cell.identity["options"]["transfer_from"])
+        assert asked in trained
+        assert asked.seed != cell.identity["seed"]
+
+
+def test_images_are_even_over_classes():
+    labels = torch.tensor([0, 0, 0, 0, 1, 1, 2, 2, 2])
+    assert balanced(labels, 3).tolist() == [0, 4, 6]
+    assert balanced(labels, 7).tolist() == [0, 1, 2, 4, 5, 6, 7]
+    assert balanced(labels, 100).tolist() == [*range(9)]
+    test = load("mnist5k").test
+    assert (np.bincount(test.labels[balanced(test.labels, 80)]) == 8).all()
