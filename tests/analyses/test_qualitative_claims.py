@@ -102,6 +102,18 @@ def test_a_statistic_is_its_mean_over_seeds_with_the_t_interval():
     assert row["seeds"] == 4
 
 
+def test_the_difference_shown_is_the_one_that_decides():
+    ahead = {**AS_CLAIMED, "em": ([1, 2, 3], "method", "capsnet-small", [80.0, 95.0, 97.0])}
+    row = find((accuracy_runs(ahead),)).table.set_index("claim").loc[EM]
+    assert row["verdict"] == FAILS
+    assert row["high"] < 0
+    assert row["mean"] == pytest.approx(-2, abs=0.4)
+    close = {**AS_CLAIMED, "em": ([1, 2, 3], "method", "capsnet-small", [80.0, 95.0, 95.4])}  # seeds differ by more
+    row = find((accuracy_runs(close, spread=0.5),)).table.set_index("claim").loc[EM]
+    assert row["verdict"] == UNDECIDED
+    assert row["low"] < 0 < row["high"]
+
+
 def test_every_verdict_but_not_run_has_a_statistic_and_holding_has_an_interval():
     table = find((accuracy_runs(AS_CLAIMED, loss=0.05), sparsity_runs())).table
     tested = table[table["verdict"] != NOT_RUN]
