@@ -9,7 +9,7 @@ from routebench import published
 from routebench.analysis import script, wording
 from routebench.analysis.comparison import Comparison, compare
 from routebench.analysis.means import means_of
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS
 
@@ -44,6 +44,7 @@ def overlap_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=_columns(found),
         notes=(*_notes(found), *_published_notes(runs)),
+        main=Main("mean", "Overlapping digits", "%", higher_is_better=True),
     )
 
 

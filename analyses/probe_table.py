@@ -9,7 +9,7 @@ from pandas import DataFrame
 from routebench import published
 from routebench.analysis import script, wording
 from routebench.analysis.probe import OWN_ANSWER, UNSUPERVISED, probed
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
 
 FEATURES = {  # in the order of the table
@@ -42,7 +42,15 @@ def probe_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=_columns(views),
         notes=(*_notes(ours, found), *_published_notes(table)),
+        main=_main(ours, views),
     )
+
+
+def _main(ours: DataFrame, views: dict[str, str]) -> Main:
+    """The probe of all features of a method, on images turned the furthest."""
+    furthest = [key for key in views if key.startswith("maximal")][-1:] or [*views][:1]
+    title = f"Probe, {views[furthest[0]].lower()}"
+    return Main(furthest[0], title, "%", higher_is_better=True, table=ours[ours["main"]])
 
 
 def _views(found: DataFrame) -> dict[str, str]:

@@ -10,7 +10,7 @@ from routebench import published
 from routebench.analysis import script, wording
 from routebench.analysis.attacked import NAMES, WORST, accuracies, budgets, compared, main_eps, verdicts
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
 
 ALPHA = 0.05
@@ -32,6 +32,7 @@ def robustness_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=tuple(_columns(runs, table, eps)),
         notes=(*_notes(runs, eps), *_published_notes(runs, table)),
+        main=Main("worst", f"Under attack, eps {eps}", "%", higher_is_better=True),
     )
 
 

@@ -8,7 +8,7 @@ from pandas import DataFrame
 from routebench import published
 from routebench.analysis import script, wording
 from routebench.analysis.means import value_with_interval
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.analysis.viewpoints import FAMILIAR, HELD_OUT, LAST, MATCHINGS, REFERENCE, TOLERANCE, summary
 from routebench.registry import analyses
 
@@ -35,6 +35,7 @@ def viewpoint_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=_columns(),
         notes=(*_notes(table), *_published_notes(runs)),
+        main=Main(f"{HELD_OUT}_novel", "Novel viewpoints, error", "%", higher_is_better=False),
     )
 
 

@@ -32,8 +32,7 @@ def runs(tmp_path_factory):
     for cell in made.cells:
         found = Sparsity().measure(cell.request(), OPTIONS, Untrained())
         store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
-    only = next(part for part in open_folder(store.path).parts if part.model == "capsnet-small")
-    return only
+    return next(part for part in open_folder(store.path).parts if part.model == "capsnet-small")
 
 
 @pytest.fixture(scope="module")
