@@ -9,7 +9,7 @@ from pandas import DataFrame
 from routebench.analysis import script, wording
 from routebench.analysis.attacked import fired_checks
 from routebench.analysis.figures import look, new_figure
-from routebench.analysis.means import means_of, name_of
+from routebench.analysis.means import means_of
 from routebench.analysis.palette import INK, MUTED
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.masking import CHECKS, suspicions
@@ -64,7 +64,7 @@ def _table(runs: Runs) -> DataFrame:
     fired = runs.results[runs.results["metric"] == "check_fired"]
     counts: dict[tuple[str, str], int] = {}
     for row in fired.to_dict("records"):
-        key = name_of(row), str(row["check"])
+        key = wording.name_of(str(row["label"]), row["iterations"]), str(row["check"])
         counts[key] = counts.get(key, 0) + int(row["value"] > 0)
     means = means[means["check"].isin(CHECKS)].rename(columns={"mean": "value"})
     table = means.assign(

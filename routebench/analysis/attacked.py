@@ -6,7 +6,8 @@ import numpy as np
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis.means import means_of, name_of
+from routebench.analysis import wording
+from routebench.analysis.means import means_of
 from routebench.analysis.result import Runs
 from routebench.masking import verdict
 
@@ -54,7 +55,7 @@ def fired_checks(runs: Runs) -> dict[str, list[str]]:
     rows = runs.results[runs.results["metric"] == "check_fired"]
     found: dict[str, list[str]] = {}
     for row in rows.to_dict("records"):
-        own = found.setdefault(name_of(row), [])
+        own = found.setdefault(wording.name_of(str(row["label"]), row["iterations"]), [])
         if row["value"] > 0 and row["check"] not in own:
             own.append(str(row["check"]))
     return found
@@ -99,7 +100,10 @@ def _by_seed(runs: Runs, where: Mapping[str, object]) -> dict[str, Seeds]:
         rows = rows[(rows[column] == value).fillna(False).astype(bool)]
     found: dict[str, Seeds] = {}
     for row in rows.to_dict("records"):
-        found.setdefault(name_of(row), {})[int(row["seed"])] = (float(row["value"]), str(row["cell"]))
+        found.setdefault(wording.name_of(str(row["label"]), row["iterations"]), {})[int(row["seed"])] = (
+            float(row["value"]),
+            str(row["cell"]),
+        )
     return found
 
 
