@@ -193,7 +193,7 @@ def test_every_option_changes_something(name):
     if name in ("minimal_images", "minimal_steps", "queries", "l2_eps"):
         base |= {"attacks": ["deepfool", "hop-skip-jump"], "images": 20, "targeted": [], "minimal_images": 8}
     if name == "restarts":
-        base |= {"steps": 1, "images": 80, "eps": [0.05], "targeted": [], "losses": ["difference"]}
+        base |= {"steps": 1, "images": 80, "eps": [0.08, 0.1, 0.12], "main_eps": 0.1, "targeted": []}
     one, other = measure(honest(), **base), measure(honest(), **{**base, name: OTHERS[name]})
     assert [(each.metric, each.where, each.value) for each in one.metrics] != [
         (each.metric, each.where, each.value) for each in other.metrics
