@@ -8,6 +8,7 @@ from routebench.data import augmentations
 from routebench.errors import UserError
 from routebench.losses import LOSSES
 from routebench.recipe import CHOICES, Recipe
+from routebench.training import OWN
 
 
 @pytest.mark.parametrize("key", CHOICES)
@@ -50,7 +51,7 @@ def test_every_augmentation_can_be_chosen():
 
 
 def test_every_loss_can_be_chosen():
-    assert set(CHOICES["loss"]) == set(LOSSES)
+    assert set(CHOICES["loss"]) == {*LOSSES, OWN}
 
 
 def test_whole_numbers_will_do_for_rates():
