@@ -64,7 +64,7 @@ def _table(runs: Runs) -> DataFrame:
     fired = runs.results[runs.results["metric"] == "check_fired"]
     counts: dict[tuple[str, str], int] = {}
     for row in fired.to_dict("records"):
-        key = name_of(row), str(row["check"])
+        key = name_of({str(key): value for key, value in row.items()}), str(row["check"])
         counts[key] = counts.get(key, 0) + int(row["value"] > 0)
     means = means[means["check"].isin(CHECKS)].rename(columns={"mean": "value"})
     table = means.assign(
