@@ -55,7 +55,11 @@ def fired_checks(runs: Runs) -> dict[str, list[str]]:
     rows = runs.results[runs.results["metric"] == "check_fired"]
     found: dict[str, list[str]] = {}
     for row in rows.to_dict("records"):
+<<<<<<< HEAD
         own = found.setdefault(wording.name_of(str(row["label"]), row["iterations"]), [])
+=======
+        own = found.setdefault(name_of({str(key): value for key, value in row.items()}), [])
+>>>>>>> robustness
         if row["value"] > 0 and row["check"] not in own:
             own.append(str(row["check"]))
     return found
@@ -100,7 +104,11 @@ def _by_seed(runs: Runs, where: Mapping[str, object]) -> dict[str, Seeds]:
         rows = rows[(rows[column] == value).fillna(False).astype(bool)]
     found: dict[str, Seeds] = {}
     for row in rows.to_dict("records"):
+<<<<<<< HEAD
         found.setdefault(wording.name_of(str(row["label"]), row["iterations"]), {})[int(row["seed"])] = (
+=======
+        found.setdefault(name_of({str(key): value for key, value in row.items()}), {})[int(row["seed"])] = (
+>>>>>>> robustness
             float(row["value"]),
             str(row["cell"]),
         )
@@ -113,8 +121,8 @@ def _difference(runs: Runs, ours: Seeds, theirs: Seeds, where: Mapping[str, obje
         one, other = (_robust(runs, cells[shared[0]][1], str(where["eps"])) for cells in (ours, theirs))
         if one is not None and other is not None and one.shape == other.shape:
             found = statistics.paired_samples(one, other)
-            limits = (100 * value for value in (found.mean, found.low, found.high))
-            return statistics.Difference(*limits, found.n, found.kind, found.p_value)
+            mean, low, high = 100 * found.mean, 100 * found.low, 100 * found.high
+            return statistics.Difference(mean, low, high, found.n, found.kind, found.p_value)
     return statistics.paired_difference(
         {seed: value for seed, (value, _) in ours.items()}, {seed: value for seed, (value, _) in theirs.items()}
     )

@@ -72,5 +72,5 @@ def gains(runs: Runs, found: DataFrame) -> DataFrame:
     for name in (name for name in by_seed if BASELINE in by_seed):
         for angle, apart in (by_seed[name] - by_seed[BASELINE]).dropna().groupby("angle"):
             interval = mean_interval(apart.to_numpy(dtype=float))
-            told.append((name, int(angle), interval.mean, interval.low, interval.high))
+            told.append((name, int(str(angle)), interval.mean, interval.low, interval.high))
     return DataFrame(told, columns=["name", "angle", "gain", "gain_low", "gain_high"])

@@ -80,5 +80,5 @@ def momentum(loss: AttackLoss, steps: int) -> Momentum:
     return Momentum(loss, rel_stepsize=min(1.0, 2 / steps), steps=steps)
 
 
-GRADIENT = {"fgsm": fgsm, "bim": bim, "pgd": pgd, "momentum": momentum}
+GRADIENT: dict[str, Callable[[AttackLoss, int], Any]] = {"fgsm": fgsm, "bim": bim, "pgd": pgd, "momentum": momentum}
 """Name to what makes the attack from a loss and a number of steps."""

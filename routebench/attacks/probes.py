@@ -24,7 +24,7 @@ def gradient_profile(victim: Victim, loss: AttackLoss, pixels: Tensor, labels: T
         value, per unit of pixels from 0 to 1. Some pixels have a zero because no convolution sees them.
     """
     parts = []
-    for images, own in zip(pixels.split(BATCH), labels.split(BATCH), strict=True):
+    for images, own in zip(pixels.split(BATCH), labels.split(BATCH), strict=True):  # type: ignore[no-untyped-call]
         inputs = scaled(images, victim.device).requires_grad_()
         value = loss(victim.output(inputs), own.to(victim.device))
         parts.append(torch.autograd.grad(value, inputs)[0].flatten(1).cpu().double())

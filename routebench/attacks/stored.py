@@ -78,7 +78,10 @@ def attack_within(
     found = []
     for number, (part, own, aims) in enumerate(
         zip(
-            pixels.split(BATCH), labels.split(BATCH), (labels if targets is None else targets).split(BATCH), strict=True
+            pixels.split(BATCH),
+            labels.split(BATCH),
+            (labels if targets is None else targets).split(BATCH),
+            strict=True,  # type: ignore[no-untyped-call]
         )
     ):
         if not len(part):

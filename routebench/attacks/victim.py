@@ -63,7 +63,7 @@ class Victim(Model):  # type: ignore[misc]  # foolbox comes without types that m
         Returns:
             (image), on the CPU.
         """
-        found = [self.output(scaled(part, self.device)).scores.argmax(dim=1).cpu() for part in pixels.split(BATCH)]
+        found = [self.output(scaled(part, self.device)).scores.argmax(dim=1).cpu() for part in pixels.split(BATCH)]  # type: ignore[no-untyped-call]
         return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)
 
 
@@ -78,7 +78,7 @@ def under_attack(network: nn.Module, device: torch.device) -> Iterator[Victim]:
     finally:
         network.train(was_training)
         for parameter in learned:
-            parameter.requires_grad_(requires_grad=True)
+            parameter.requires_grad_()
 
 
 def scaled(pixels: Tensor, device: torch.device) -> Tensor:

@@ -182,7 +182,12 @@ class Assault:
                     self.victim, name, attack_loss("cross-entropy", ""), self.own.pixels, self.own.labels, eps=ball.eps,
                     targets=targets, steps=self.plan.steps, seed=self.plan.seed,
                 )  # fmt: skip
-                where = {"attack": name, "norm": "linf", "eps": f"{ball.eps:g}", "targets": len(targets)}
+                where: dict[str, int | str] = {
+                    "attack": name,
+                    "norm": "linf",
+                    "eps": f"{ball.eps:g}",
+                    "targets": len(targets),
+                }
                 self.found.append(Metric("targeted_success", "test", 100 * value, "%", False, where=where))
 
     def _shorten(self) -> None:

@@ -42,7 +42,9 @@ class Settings:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Settings":
         """From a preset's options; lists become tuples."""
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
+        }
         return cls(**given)
 
     def __post_init__(self) -> None:
@@ -68,7 +70,7 @@ class Settings:
 def balanced(labels: Tensor, wanted: int) -> Tensor:
     """Places of so many images, in order: the first of every class, then the second of every class, and so on."""
     rank = torch.zeros_like(labels)
-    for label in labels.unique():
+    for label in labels.unique():  # type: ignore[no-untyped-call]
         own = labels == label
         rank[own] = torch.arange(int(own.sum()))
     order = (rank * (labels.max() + 1) + labels).argsort(stable=True)
