@@ -64,11 +64,7 @@ def _table(runs: Runs) -> DataFrame:
     fired = runs.results[runs.results["metric"] == "check_fired"]
     counts: dict[tuple[str, str], int] = {}
     for row in fired.to_dict("records"):
-<<<<<<< HEAD
         key = wording.name_of(str(row["label"]), row["iterations"]), str(row["check"])
-=======
-        key = name_of({str(key): value for key, value in row.items()}), str(row["check"])
->>>>>>> robustness
         counts[key] = counts.get(key, 0) + int(row["value"] > 0)
     means = means[means["check"].isin(CHECKS)].rename(columns={"mean": "value"})
     table = means.assign(

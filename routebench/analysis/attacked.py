@@ -55,11 +55,7 @@ def fired_checks(runs: Runs) -> dict[str, list[str]]:
     rows = runs.results[runs.results["metric"] == "check_fired"]
     found: dict[str, list[str]] = {}
     for row in rows.to_dict("records"):
-<<<<<<< HEAD
         own = found.setdefault(wording.name_of(str(row["label"]), row["iterations"]), [])
-=======
-        own = found.setdefault(name_of({str(key): value for key, value in row.items()}), [])
->>>>>>> robustness
         if row["value"] > 0 and row["check"] not in own:
             own.append(str(row["check"]))
     return found
@@ -104,11 +100,7 @@ def _by_seed(runs: Runs, where: Mapping[str, object]) -> dict[str, Seeds]:
         rows = rows[(rows[column] == value).fillna(False).astype(bool)]
     found: dict[str, Seeds] = {}
     for row in rows.to_dict("records"):
-<<<<<<< HEAD
         found.setdefault(wording.name_of(str(row["label"]), row["iterations"]), {})[int(row["seed"])] = (
-=======
-        found.setdefault(name_of({str(key): value for key, value in row.items()}), {})[int(row["seed"])] = (
->>>>>>> robustness
             float(row["value"]),
             str(row["cell"]),
         )
