@@ -76,14 +76,9 @@ def attack_within(
     """
     levels = grey_levels(eps)
     found = []
-    for number, (part, own, aims) in enumerate(
-        zip(
-            pixels.split(BATCH),
-            labels.split(BATCH),
-            (labels if targets is None else targets).split(BATCH),
-            strict=True,  # type: ignore[no-untyped-call]
-        )
-    ):
+    inputs = pixels, labels, labels if targets is None else targets
+    batches = zip(*(torch.split(values, BATCH) for values in inputs), strict=True)
+    for number, (part, own, aims) in enumerate(batches):
         if not len(part):
             break
         images = scaled(part, victim.device)

@@ -86,8 +86,11 @@ def _fitted(train: Any, labels: Labels, strength: float) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    from threadpoolctl import threadpool_limits
+
     classifier = LogisticRegression(C=strength, max_iter=MOST_STEPS, tol=TOLERANCE)
-    with warnings.catch_warnings():
+    # Cells run side by side: each would have its BLAS take all cores, and all would wait for each other.
+    with threadpool_limits(torch.get_num_threads()), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is a metric
         return make_pipeline(StandardScaler(), classifier).fit(train, labels.numpy())
 
