@@ -267,7 +267,7 @@ def _identity(  # noqa: PLR0917  # each is one coordinate
     """
     routed = not entry.models
     model = capsules if routed else entry.models[capsules]
-    training = (preset.training, preset.training_of.get(capsules, {}) if routed else {}, entry.training)
+    training = (preset.training, entry.training, preset.training_of.get(model, {}))
     if model not in models:
         raise UserError(f"{suite.file}: preset {preset.name}, model: unknown model {model!r}{nearest(model, models)}")
     facts: Facts = models[model].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`

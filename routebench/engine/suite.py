@@ -15,7 +15,7 @@ data = "mnist5k"
 model = "capsnet-small"         # or several, ["a", "b"]; also: model_params, training, and the protocol's own options
 iterations = [1, 2, 3]          # the grid of every method that iterates
 seeds = 3
-[presets.quick.training_of.b]   # for one of several models
+[presets.quick.training_of.b]   # for one of several networks; it has the last word
 reconstruction = 0.0005
 """
 
@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from routebench.engine.toml import Table, count, counts, table, text
-from routebench.errors import UserError, unknown
+from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
-from routebench.registry import protocols, suite_files
+from routebench.registry import models, protocols, suite_files
 
 _TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
 _ENTRY = ("name", "params", "iterations", "training", "models")
@@ -58,7 +58,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Preset:
-    """How much of a suite is run, and on what. `options` are the protocol's, `training_of` is by model."""
+    """How much of a suite is run, and on what. `options` are the protocol's, `training_of` is by network."""
 
     name: str
     data: str
@@ -170,14 +170,14 @@ def _check(suite: Suite) -> None:
             raise UserError(f"{suite.file}: key {key!r}: expected at least one, got none")
     for preset in suite.presets.values():
         for model in preset.training_of:
-            if model not in preset.models:
+            if model not in models:
                 raise UserError(
-                    f"{suite.file}: key 'presets.{preset.name}.training_of': expected models of the preset, "
-                    f"{', '.join(preset.models)}, got {model!r}"
+                    f"{suite.file}: key 'presets.{preset.name}.training_of': unknown model {model!r}"
+                    f"{nearest(model, models)}"
                 )
         for entry in (*suite.methods, *suite.controls):
             for overrides in ({}, *preset.training_of.values()):
-                suite.recipe(preset.training, overrides, entry.training)
+                suite.recipe(preset.training, entry.training, overrides)
 
 
 def _entry(found: Table) -> Entry:

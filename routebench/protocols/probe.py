@@ -85,7 +85,6 @@ def _fitted(train: Any, labels: Labels, strength: float) -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
-
     from threadpoolctl import threadpool_limits
 
     classifier = LogisticRegression(C=strength, max_iter=MOST_STEPS, tol=TOLERANCE)

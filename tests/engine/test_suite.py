@@ -51,8 +51,8 @@ def changed(tmp_path):
         ('model = "capsnet-small"', 'model = ["a", "a"]', ["presets.smoke.model", "['a', 'a']"]),
         (
             "seeds = 1",
-            "seeds = 1\ntraining_of = { capsnet = { epochs = 2 } }",
-            ["presets.smoke.training_of", "capsnet-small", "'capsnet'"],
+            "seeds = 1\ntraining_of = { capsnt = { epochs = 2 } }",
+            ["presets.smoke.training_of", "'capsnt'", "'capsnet'"],
         ),
         (
             "seeds = 1",
