@@ -151,10 +151,13 @@ def command(  # noqa: PLR0917  # click passes them by name
             backend=backend, jobs=None if name == ALL and made.is_alone else jobs, threads=threads,
         )  # fmt: skip
         todo.append((made, known, replace(setting, plugins=plugins, **limits)))
+    preload = tuple(dict.fromkeys(module for made in plans for module in made.preload))
     ends, outcome = None if budget is None else time.monotonic() + budget, _Outcome()
     for made, known, setting in todo:
         left = None if ends is None else max(0.0, ends - time.monotonic())
-        outcome += _one(console, made, known, store, setting, budget=left, dry_run=dry_run)
+        outcome += _one(
+            console, made, known, store, replace(setting, preload=preload), budget=left, dry_run=dry_run
+        )  # fmt: skip
     if not dry_run:
         _report(console, store)
         outcome.exit(console)

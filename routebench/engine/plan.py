@@ -107,6 +107,11 @@ class Plan:
         return bool(getattr(protocols[self.suite.protocol], "alone", False))
 
     @property
+    def preload(self) -> tuple[str, ...]:
+        """Modules that the protocol would have imported once for all cells."""
+        return tuple(getattr(protocols[self.suite.protocol], "preload", ()))
+
+    @property
     def networks(self) -> dict[str, dict[str, str]]:
         """For each control without capsules, the network that stands beside each model of the plan."""
         beside = {entry.name: entry.models for entry in self.suite.controls if entry.models}

@@ -34,6 +34,7 @@ class Setting:
         executor: `local`, or `ray` for the machines of a cluster.
         address: of the cluster's head.
         gpus: that a cell takes on a cluster; a part of one where cells share it.
+        preload: modules that are imported once for all processes.
     """
 
     device: str
@@ -48,6 +49,7 @@ class Setting:
     executor: str = "local"
     address: str = "auto"
     gpus: float = 0.0
+    preload: tuple[str, ...] = ()
 
     @property
     def in_processes(self) -> bool:

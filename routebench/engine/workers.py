@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -137,7 +137,7 @@ class Crew:
             max_tasks=1,  # every cell finds a clean process: it takes 30 ms where processes are forked from a ready one
             initializer=_start_worker,
             initargs=(setting,),
-            context=_context(),
+            context=_context(setting.preload),
         )
 
 
@@ -149,12 +149,12 @@ def work(cell: Cell, path: Path, setting: Setting) -> Record | None:
         return run_unless_held(cell, store, setting, note.tell)
 
 
-def _context() -> Any:
+def _context(preload: Sequence[str]) -> Any:
     """How processes are made: forked from a clean one that has imported torch, where the system can do that."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["routebench.engine.forkserver"])
+    context.set_forkserver_preload(["routebench.engine.forkserver", *preload])
     return context
 
 

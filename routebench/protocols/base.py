@@ -120,6 +120,9 @@ class Protocol(ABC):
     unsupervised: typing.ClassVar[bool] = False
     """Whether every registered model that learns without labels is measured too."""
 
+    preload: typing.ClassVar[tuple[str, ...]] = ()
+    """Modules that take long to import and that every cell needs: imported once where cells are processes."""
+
     @abstractmethod
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Everything that is to be known of one cell.

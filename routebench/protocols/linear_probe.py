@@ -45,6 +45,7 @@ class LinearProbe(Protocol):
         "affine": bool,
     }
     unsupervised: ClassVar[bool] = True
+    preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Accuracies per feature and view; arrays `predicted` and `correct` of the main probe on upright images."""
