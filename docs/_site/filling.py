@@ -80,12 +80,12 @@ def glossary() -> str:
     return table(["Word", "Meaning"], ((f"**{word}**", meaning) for word, meaning in GLOSSARY))
 
 
-def columns(results: str) -> str:
-    """The columns of the first table in a published report, with their explanations."""
+def columns(results: str, suite: str) -> str:
+    """The columns of a suite's first table in a published report, with their explanations."""
     from routebench.analysis.folder import open_folder
     from routebench.report.headline import first_analysis
 
-    (runs,) = open_folder(ROOT / results).parts
+    runs = next(part for part in open_folder(ROOT / results).parts if part.suite == suite)
     analyse = first_analysis(runs.protocol)
     found = None if analyse is None else analyse(runs)
     if found is None:

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # mkdocs imports this file by it
 
 from filling import fill  # noqa: E402
 
-EXAMPLE = "reports/accuracy-quick/report.html"
+EXAMPLE = "reports/quick/report.html"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
