@@ -38,12 +38,14 @@ RULES = (
 
 
 @analyses.register("published-beside-measured")
-@belongs_to("", place=10, folder=True)
+@belongs_to("", place=90, folder=True)
 def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
     """One row per published number, with our mean and 95 % interval in its own unit, the gap and a verdict."""
     if not any(runs.results["value"].notna().any() for runs in parts):
         return None
-    table = beside.beside(parts)
+    table = beside.beside(parts).sort_values(
+        "verdict", key=lambda told: told == NOT_RUN, kind="stable", ignore_index=True
+    )
     reading = _reading(table)
     points = _points(table)
     figure = None

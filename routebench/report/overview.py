@@ -55,7 +55,7 @@ def overview_of(found: Iterable[tuple[Runs, Analysis]]) -> Analysis | None:
     known = [(runs, analysis) for runs, analysis in found if analysis.main is not None]
     best = {suite: max(weight_of(runs.preset) for runs, _ in known if runs.suite == suite) for suite in _suites(known)}
     strongest = [(runs, analysis) for runs, analysis in known if weight_of(runs.preset) == best[runs.suite]]
-    measures = _measures(sorted(strongest, key=lambda one: (one[0].protocol != "accuracy", one[0].suite)))
+    measures = _measures(sorted(strongest, key=lambda one: (one[0].suite != "accuracy", one[0].suite)))
     roles = _roles(strongest)
     if not roles:
         return None
@@ -86,6 +86,8 @@ def _measures(found: list[tuple[Runs, Analysis]]) -> list[Measure]:
     for place, (runs, analysis) in enumerate(found):
         main, table = _main_of(analysis)
         title = f"{main.title}, {main.unit}" if main.unit else main.title
+        alike = {other.suite for other, analysis in found if _main_of(analysis)[0].title == main.title}
+        title = title if len(alike) == 1 or runs.suite == runs.protocol else f"{runs.suite}: {title}"
         same = [other for other, _ in found if other.suite == runs.suite]
         title += "".join(
             f" · {getattr(runs, part)}" for part in ("data", "model") if len({getattr(one, part) for one in same}) > 1

@@ -162,7 +162,12 @@ def _overview(sections: Iterable[Section], beside: Path) -> Block | None:
 
 
 def _main(sections: Iterable[Section]) -> Section | None:
-    """Whose headline opens the page: that of accuracy first, of the strongest preset, of the newest."""
+    """Whose headline opens the page: that of accuracy, of another suite of its kind, of the strongest preset."""
     answered = [section for section in sections if section.headline is not None and section.done]
-    ranked = sorted(answered, key=lambda one: (one.runs.protocol != "accuracy", -weight_of(one.runs.preset)))
+    ranked = sorted(answered, key=_weight)
     return ranked[0] if ranked else None
+
+
+def _weight(section: Section) -> tuple[bool, bool, int]:
+    runs = section.runs
+    return runs.protocol != "accuracy", runs.suite != runs.protocol, -weight_of(runs.preset)
