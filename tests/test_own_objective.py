@@ -72,7 +72,7 @@ def test_a_run_that_goes_on_ends_where_one_without_a_break_does(data, tmp_path):
 
 
 def test_selection_keeps_the_epoch_of_the_lowest_held_out_objective(data):
-    recipe = replace(RECIPE, optimiser="sgd", learning_rate=2e-2, momentum=0.9, epochs=8, selection="held-out")
+    recipe = replace(RECIPE, optimiser="sgd", learning_rate=6e-2, momentum=0.9, epochs=8, selection="held-out")
     network, epochs = trained(data, recipe)
     lowest = min(epoch.held_out_loss for epoch in epochs)
     assert lowest < epochs[-1].held_out_loss

@@ -214,7 +214,8 @@ class TestProgress:
 
 class TestWhatTrainingSees:
     def test_training_data_has_no_test_images(self):
-        assert {field.name for field in fields(TrainingData)} == {"name", "classes", "train", "held_out", "fingerprint"}
+        known = {field.name for field in fields(TrainingData)}
+        assert known == {"name", "classes", "train", "held_out", "fingerprint", "compose"}
         assert not hasattr(load("mnist5k").for_training(), "test")
 
     def test_held_out_images_do_not_touch_the_weights(self, data):

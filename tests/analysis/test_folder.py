@@ -8,7 +8,7 @@ from routebench.analysis.folder import open_folder
 from routebench.analysis.result import reads, reads_across, reads_folder
 from routebench.errors import UserError
 from routebench.registry import analyses
-from routebench.report.page import folder_blocks
+from routebench.report import write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs, results_of
 
@@ -121,10 +121,12 @@ def test_the_whole_folder_is_asked_once_by_those_that_read_it_and_by_no_part(tmp
     assert reads_folder(pareto)
     assert not any(reads(pareto, protocol) or reads_across(pareto, protocol) for protocol in ("", "accuracy", "cost"))
     assert not any(reads_folder(analyses[name]) for name in ("accuracy-table", "accuracy-across-data", "failures"))
-    blocks = folder_blocks(open_folder(two_presets(tmp_path / "results")), tmp_path / "beside")
-    assert [block.name for block in blocks] == ["published-beside-measured", "pareto", "qualitative-claims"]
-    assert (tmp_path / "beside" / "whole-folder-pareto.svg").exists()
-    assert (tmp_path / "beside" / "whole-folder-published-beside-measured.csv").exists()
+    written = write_report(two_presets(tmp_path / "results"))
+    names = ("pareto", "qualitative-claims", "published-beside-measured")
+    places = [written.page.read_text(encoding="utf-8").index(f'id="whole-{name}"') for name in names]
+    assert places == sorted(places)
+    assert (written.page.with_name("report-figures") / "whole-folder-pareto.svg").exists()
+    assert (written.page.with_name("report-figures") / "whole-folder-published-beside-measured.csv").exists()
 
 
 @pytest.mark.parametrize(("found", "code"), [(None, 4), ("no folder", 2)])

@@ -44,7 +44,8 @@ def test_every_data_set_states_its_facts_in_a_line():
         assert loader.__doc__.partition("\n")[0].endswith(".")
         if name != "folder:PATH":
             assert set(loader.facts) == {"train", "held_out", "test", "shape", "classes"}
-            assert loader.facts["held_out"] == round((loader.facts["train"] + loader.facts["held_out"]) / 10)
+            tenth = round((loader.facts["train"] + loader.facts["held_out"]) / 10)
+            assert loader.facts["held_out"] == tenth or name.startswith(("rendered-shapes", "smallnorb"))  # by object
 
 
 @pytest.mark.parametrize("name", ["mnist5k", "diverse-multimnist5k", "mnist"])

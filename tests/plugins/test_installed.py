@@ -71,7 +71,8 @@ def test_list_shows_what_installed_packages_bring(program, target):
 
 def test_its_suites_are_listed_without_torch(program, target):
     done = program("list", "suites", path=[target], PYTHONPROFILEIMPORTTIME="1")
-    assert "lab-question  How well does the plug-in do? (package capsule-lab 1.2)" in done.stdout
+    (line,) = (line for line in done.stdout.splitlines() if "lab-question" in line)
+    assert " ".join(line.split()) == "lab-question How well does the plug-in do? (package capsule-lab 1.2)"
     assert "torch" not in {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 

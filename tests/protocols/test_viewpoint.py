@@ -27,7 +27,7 @@ def views(count=45):
     azimuth = 20 * (torch.arange(count) % 15 % 5)
     elevation = 30 + 5 * (torch.arange(count) % 3)
     conditions = {"azimuth": azimuth, "elevation": elevation, "familiar": azimuth <= 20}
-    return Dataset("views", tuple("abcde"), images, images, images, "0", "noise", conditions)
+    return Dataset("views", tuple("abcde"), images, images, images, "0", "noise", conditions=conditions)
 
 
 class OtherWeightsEveryEpoch:

@@ -33,7 +33,7 @@ def test_it_is_well_formed_with_unique_ids_and_headings_in_order(text: str) -> N
 
 def test_there_is_a_page_per_part_and_a_link_to_each(text: str) -> None:
     outline = Outline(text)
-    assert outline.pages == ["overview", "part-1", "part-2", "explorer", "against", "words"]
+    assert outline.pages == ["overview", "part-1", "part-2", "whole", "explorer", "against", "words"]
     (bar,) = re.findall(r'<nav aria-label="Pages.*?</nav>', text, flags=re.DOTALL)
     assert re.findall(r'href="#([^"]*)"', bar) == outline.pages
     assert bar.count('aria-current="page"') == 1
