@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 PLAN = {"plan", "created", "preset", "cells"}
 """Keys without which a plan is damaged."""
 COORDINATES = (
-    "suite", "protocol", "options", "method", "method_params", "iterations", "role", "model", "model_params", "data",
+    "suite", "protocol", "method", "method_params", "iterations", "role", "model", "model_params", "data",
     "seed",
 )  # fmt: skip
-"""What names a cell in the user's eyes; code and data fingerprints are not in it."""
+"""What names a cell in the user's eyes; options, training, code and data fingerprints are not in it: numbers made with
+others are never averaged with those of the newest plan."""
 KNOWN = ("suite", "method", "role", "iterations", "model", "data", "seed")
 FACTS = ("cell", "label", "method_params", *KNOWN)
 

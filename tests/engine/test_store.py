@@ -170,11 +170,12 @@ def test_a_failure_is_a_row_without_a_value(parts, suite_file, store, run_all, t
     assert not table["reason"].str.contains("\n").any()
 
 
-def test_the_newest_plan_counts_where_cells_cannot_be_told_apart(parts, suite_file, store):
-    file = suite_file(seeds=1)
+@pytest.mark.parametrize(("then", "now"), [("epochs = 1", "epochs = 2"), ("seconds = 0.1", "seconds = 0.2")])
+def test_the_newest_plan_counts_where_cells_cannot_be_told_apart(parts, suite_file, store, then, now):
+    file = suite_file(seeds=1, more="seconds = 0.1")
     old = plan(load_suite(str(file)), "quick", Choices())
     write_plan(old, store)
-    file.write_text(file.read_text().replace("epochs = 1", "epochs = 2"))
+    file.write_text(file.read_text().replace(then, now))
     new = plan(load_suite(str(file)), "quick", Choices())
     write_plan(new, store)
     assert not {cell.key for cell in old.cells} & {cell.key for cell in new.cells}
