@@ -32,9 +32,9 @@ def honest():
 @cache
 def images():
     """Test images, as many of each class, all of which the honest network has right."""
-    test = load("mnist5k").test
+    test, network = load("mnist5k").test, honest()
     with torch.no_grad():
-        right = honest()(test.pixels.float() / 255).scores.argmax(dim=1) == test.labels
+        right = network(test.pixels.float() / 255).scores.argmax(dim=1) == test.labels
     places = [(right & (test.labels == label)).nonzero()[:PER_CLASS, 0] for label in range(10)]
     return test.at(torch.cat(places))
 
