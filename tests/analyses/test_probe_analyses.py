@@ -36,7 +36,9 @@ def runs(tmp_path_factory):
         register(patch)
         patch.setattr(module, "affine_data", lambda name: CANVAS if name == SMALL else "")
         patch.setattr(module, "fit_probe", partial(fit_probe, grid=[0.1]))  # quick
-        made = plan(load_suite("linear-probe"), "smoke", Choices(methods=(parse("dynamic"),), data=SMALL, seeds=2))
+        made = plan(
+            load_suite("linear-probe"), "smoke", Choices(methods=(parse("dynamic[iterations=3]"),), data=SMALL, seeds=2)
+        )
         store = Store(tmp_path_factory.mktemp("probe"))
         store.prepare()
         write_plan(made, store)
