@@ -100,7 +100,7 @@ def _method(name: str) -> dict[str, Any]:
 
 def _model(name: str) -> dict[str, Any]:
     known = EVERY["models"][name].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
-    method = "dynamic" if known.routed else None
+    method = known.method if known.routed else None
     return {
         **_named("models", name),
         "parameters": _parameters(name, known, method),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pandas import DataFrame
 
@@ -76,9 +77,7 @@ def open_folder(path: Path) -> Folder:
     colours, correct = colours_of(planned["label"]), _correct_in(store)
     parts, plans = [], {}
     content = {plan["plan"]: plan for plan in store.plans()}
-    order = {name: number for number, name in enumerate(content)}  # the oldest first
-    networks = {name: plan.get("networks", {}) for name, plan in content.items()}
-    for plan, cells, model in _split(planned, order, networks):
+    for plan, cells, model in _split(planned, content):
         facts = content[plan]
         own = results[results["cell"].isin(cells["cell"])]
         first = cells.iloc[0]
@@ -93,25 +92,48 @@ def open_folder(path: Path) -> Folder:
     return Folder(store, tuple(parts), plans)
 
 
-def _split(
-    planned: DataFrame, order: Mapping[str, int], networks: Mapping[str, Mapping[str, Mapping[str, str]]]
-) -> list[tuple[str, DataFrame, str]]:
-    """Newest plan, cells and model of each part.
+def _split(planned: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, DataFrame, str]]:
+    """Newest plan, cells and model of each part; plans come with the oldest first.
 
-    A control with a network of its own goes with the models that the plan puts it beside; with every model, where a
-    plan says nothing of that.
+    What has networks of its own goes with the models that the plan puts them beside; a control with every model, where
+    a plan says nothing of that.
     """
-    parts = []
+    parts, order = [], {name: number for number, name in enumerate(content)}
     for _, cells in planned.groupby(["suite", "preset", "data"], sort=False):
-        models = list(dict.fromkeys(cells.loc[cells["role"] != "control", "model"])) or [cells["model"].iloc[0]]
+        models = _models_of(cells, content)
         for model in models:
-            own = cells["model"] == model
-            plan = max(map(str, cells.loc[own, "plan"]), key=order.__getitem__)
-            beside = {name: known.get(model) for name, known in networks[plan].items()}
-            elsewhere = cells["method"].map(beside).ne(cells["model"]) & cells["method"].isin(beside)
-            shared = (cells["role"] == "control") & ~cells["model"].isin(models) & ~elsewhere
-            parts.append((plan, cells[own | shared].reset_index(drop=True), str(model)))
+            of_plans = {plan: _beside(content[plan], model) for plan in map(str, cells["plan"].unique())}
+            beside = pd.Series(
+                [network in of_plans[plan].get(name, ()) for plan, name, network in _rows(cells)], index=cells.index
+            )
+            placed = pd.Series([name in of_plans[plan] for plan, name, _ in _rows(cells)], index=cells.index)
+            shared = (cells["role"] == "control") & ~cells["model"].isin(models)
+            taken = (placed & beside) | (~placed & ((cells["model"] == model) | shared))
+            if taken.any():
+                methods = taken & (cells["role"] != "control")
+                plan = max(map(str, cells.loc[methods if methods.any() else taken, "plan"]), key=order.__getitem__)
+                parts.append((plan, cells[taken].reset_index(drop=True), model))
     return sorted(parts, key=lambda part: order[part[0]], reverse=True)
+
+
+def _models_of(cells: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The networks that the plans were made for; for a plan that does not say, those that its methods run in."""
+    found: list[str] = []
+    for plan, own in cells.groupby("plan", sort=False):
+        methods = own.loc[own["role"] != "control", "model"]
+        named = content[str(plan)].get("settings", {}).get("models")
+        found += named or [*map(str, methods)] or [str(own["model"].iloc[0])]
+    return list(dict.fromkeys(found))
+
+
+def _beside(plan: Mapping[str, Any], model: str) -> dict[str, Sequence[str]]:
+    """For each method and control with networks of its own, those that stand beside `model`."""
+    known = {name: of_models.get(model, ()) for name, of_models in plan.get("networks", {}).items()}
+    return {name: [found] if isinstance(found, str) else found for name, found in known.items()}
+
+
+def _rows(cells: DataFrame) -> list[tuple[str, str, str]]:
+    return list(zip(*(cells[key].map(str) for key in ("plan", "method", "model")), strict=True))
 
 
 def _correct_in(store: Store) -> Callable[[str], NDArray[np.bool_] | None]:

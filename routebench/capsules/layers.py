@@ -38,6 +38,7 @@ class Routing(Protocol):
     competition: str
     orphan: bool
     gives_activations: bool
+    schedule: str
 
     def __call__(self, votes: Votes, activations: Tensor) -> RoutedCapsules:
         """Parents from votes and child activations."""
@@ -156,7 +157,7 @@ class DenseCapsules(CapsuleLayer):
         std = math.sqrt(parents / (fan * seen)) if weight_std is None else weight_std
         owners = self.grid[2] if share else seen
         self.weight = nn.Parameter(std * torch.randn(owners, parents, *block))
-        self.routing = routing(Sizes(seen, parents, pose))
+        self.routing = routing(Sizes(seen, parents, pose, pose_in))
         centres = None if coordinates is None else _coordinates(self.grid, pose, coordinates)
         self.register_buffer("offset", centres, persistent=False)
         self.offset: Tensor | None
@@ -209,7 +210,7 @@ class ConvCapsules(CapsuleLayer):
         block, fan = _block(pose_in, pose, matrix)
         std = math.sqrt(types / (fan * seen)) if weight_std is None else weight_std
         self.weight = nn.Parameter(std * torch.randn(seen, types, *block))
-        self.routing = routing(Sizes(seen, types, pose))
+        self.routing = routing(Sizes(seen, types, pose, pose_in))
 
     @property
     def grid(self) -> tuple[int, int, int]:

@@ -21,11 +21,18 @@ class Sizes:
         children: capsules of the lower layer that one lane sees.
         parents: capsules of the higher layer that they vote for.
         pose: elements in a parent's pose (16 for a 4x4 matrix).
+        pose_below: elements in a child's pose, for methods that look at children and not at their votes alone; 0, or
+            left out, for as many as a parent's.
     """
 
     children: int
     parents: int
     pose: int
+    pose_below: int = 0
+
+    def __post_init__(self) -> None:
+        if self.pose_below == 0:
+            object.__setattr__(self, "pose_below", self.pose)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,11 @@ class Votes:
         """Elements of a vote."""
         return self._given.pose
 
+    @property
+    def poses_below(self) -> Float[Tensor, "lane child pose_in"]:
+        """Poses of the children that each lane sees, repeated where windows overlap."""
+        return reference.in_lanes(self._given)
+
     def dense(self) -> Float[Tensor, "lane child parent pose"]:
         """Every vote, stored. A method that uses it pays lanes x children x parents x pose elements of memory."""
         return self._by_parent().transpose(1, 2)

@@ -112,13 +112,15 @@ class Plan:
         return tuple(getattr(protocols[self.suite.protocol], "preload", ()))
 
     @property
-    def networks(self) -> dict[str, dict[str, str]]:
-        """For each control without capsules, the network that stands beside each model of the plan."""
-        beside = {entry.name: entry.models for entry in self.suite.controls if entry.models}
-        return {
-            name: {model: models[model] for model in self.preset.models if model in models}
-            for name, models in beside.items()
-        }
+    def networks(self) -> dict[str, dict[str, list[str]]]:
+        """For each method and control with networks of its own, those that stand beside each model of the plan."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for entry in (*self.suite.methods, *self.suite.controls):
+            for model in self.preset.models if entry.models else ():
+                if model in entry.models:
+                    own = found.setdefault(entry.name, {}).setdefault(model, [])
+                    own += [network for network in entry.networks(model) if network not in own]
+        return found
 
 
 def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
@@ -134,9 +136,9 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     fingerprint = load(preset.data).fingerprint
     points = [
         (*_identity(suite, preset, model, entry, role, fingerprint), "")
-        for model in preset.models
+        for beside in preset.models
         for entry, role in entries
-        if not entry.models or model in entry.models
+        for model in entry.networks(beside)
     ]
     like = next(point for point, _, _ in points if point["method"] in CONTROLS)  # which every plan has
     points += _broken_points(like, choices)
@@ -182,7 +184,7 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
 
 def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry, str]]:
     """Methods first, then controls that are not among them, each with its role."""
-    own = {entry.name: entry for entry in suite.methods}
+    own = {entry.name: entry for entry in reversed(suite.methods)}  # the first of several variants
     controls = {name: Entry(name) for name in CONTROLS} | {entry.name: entry for entry in suite.controls}
     controls |= _unsupervised(suite, preset)
     if choices.methods:
@@ -199,7 +201,7 @@ def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry
         if entry not in methods and (not entry.models or {*preset.models} & {*entry.models})
     ]
     for entry in (*methods, *kept):
-        if not entry.models:
+        if entry.routed:
             _check_method(entry)
     roles = [*((entry, CONTROL if entry in controls.values() else METHOD) for entry in methods)]
     return [*roles, *((entry, CONTROL) for entry in kept)]
@@ -216,7 +218,7 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
     named = {entry.name: entry.training for entry in suite.controls}
     found = [name for name in models if models[name].facts.unsupervised]  # type: ignore[attr-defined]
     own = {"loss": "own", "reconstruction": 0.0}
-    beside = {name: dict.fromkeys(preset.models, name) for name in found}
+    beside = {name: dict.fromkeys(preset.models, (name,)) for name in found}
     return {name: Entry(name, training={**own, **named.get(name, {})}, models=beside[name]) for name in found}
 
 
@@ -251,7 +253,7 @@ def _from_spec(spec: MethodSpec, own: Entry | None) -> Entry:
     if fixed is not None and (not isinstance(fixed, int) or isinstance(fixed, bool) or fixed < 1):
         raise UserError(f"routing method {spec.name!r}: iterations must be an integer of at least 1, got {fixed!r}")
     entry = own if own is not None else Entry(spec.name)
-    if entry.models:
+    if not entry.routed:
         raise UserError(f"{spec.name!r} is a network without routing; it runs beside every method, unasked")
     grid = entry.iterations if fixed is None else (fixed,)
     return replace(entry, params={**entry.params, **params}, iterations=grid)
@@ -264,14 +266,10 @@ def _check_method(entry: Entry) -> None:
 
 
 def _identity(  # noqa: PLR0917  # each is one coordinate
-    suite: Suite, preset: Preset, capsules: str, entry: Entry, role: str, fingerprint: str
+    suite: Suite, preset: Preset, model: str, entry: Entry, role: str, fingerprint: str
 ) -> tuple[dict[str, Any], Sequence[int | None]]:
-    """A cell's identity but for iterations and seed, and the grid of iterations.
-
-    `capsules` is the capsule network that it is, or stands beside.
-    """
-    routed = not entry.models
-    model = capsules if routed else entry.models[capsules]
+    """A cell's identity but for iterations and seed, and the grid of iterations."""
+    routed = entry.routed
     training = (preset.training, entry.training, preset.training_of.get(model, {}))
     if model not in models:
         raise UserError(f"{suite.file}: preset {preset.name}, model: unknown model {model!r}{nearest(model, models)}")

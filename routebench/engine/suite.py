@@ -7,6 +7,7 @@ protocol = "accuracy"
 learning_rate = 1e-3
 [[methods]]
 name = "dynamic"                # also: params, iterations, training
+models = { tsai-simple = "tsai-simple-dynamic" }    # in networks of its own, beside those of the preset
 [[controls]]                    # run whatever methods the user picks
 name = "cnn"                    # without capsules: says which network stands beside which
 models = { capsnet = "cnn" }
@@ -28,7 +29,7 @@ from typing import Any, get_args, get_origin
 from routebench.engine.toml import Table, count, counts, table, text
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
-from routebench.registry import models, protocols, suite_files
+from routebench.registry import models, protocols, routing, suite_files
 
 _TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
 _ENTRY = ("name", "params", "iterations", "training", "models")
@@ -46,14 +47,24 @@ class Entry:
         params: hyperparameters that differ from the defaults.
         iterations: a grid of its own, in place of the preset's.
         training: overrides of the recipe.
-        models: for a control without capsules, the network that stands beside each capsule network.
+        models: the networks in which it runs, by the preset's network that they stand beside, one or several. It then
+            runs beside these alone. A control without capsules needs it; a method without it runs in the preset's.
     """
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
     iterations: tuple[int, ...] | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
-    models: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def routed(self) -> bool:
+        """Whether it is a routing method, and not a network without capsules."""
+        return not self.models or self.name in routing
+
+    def networks(self, model: str) -> tuple[str, ...]:
+        """The networks in which it runs for one of the preset's."""
+        return self.models.get(model, ()) if self.models else (model,)
 
 
 @dataclass(frozen=True)
@@ -182,14 +193,15 @@ def _check(suite: Suite) -> None:
 
 def _entry(found: Table) -> Entry:
     grid = found.get("iterations", _ITERATIONS, counts)
+    networks = found.get(
+        "models", "a table of names", lambda value: table(value) and all(map(_names, value.values())), {}
+    )
     return Entry(
         name=found.need("name", "the name of a method", text),
         params=found.get("params", "a table", table, {}),
         iterations=None if grid is None else tuple(sorted(grid)),
         training=_training(found),
-        models=found.get(
-            "models", "a table of names", lambda value: table(value) and all(map(text, value.values())), {}
-        ),
+        models={model: _names_in(value) for model, value in networks.items()},
     )
 
 
@@ -199,7 +211,7 @@ def _preset(found: Table, name: str, options: Mapping[str, Any]) -> Preset:
     return Preset(
         name=name,
         data=found.need("data", "the name of a data set", text),
-        models=(model,) if isinstance(model, str) else tuple(model),
+        models=_names_in(model),
         iterations=tuple(sorted(found.need("iterations", _ITERATIONS, counts))),
         seeds=found.need("seeds", "an integer of at least 1", count),
         model_params=found.get("model_params", "a table", table, {}),
@@ -213,6 +225,10 @@ def _names(value: Any) -> bool:
     return text(value) or (
         isinstance(value, list) and bool(value) and all(map(text, value)) and len(set(value)) == len(value)
     )
+
+
+def _names_in(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _option(found: Table, key: str, kind: Any) -> Any:

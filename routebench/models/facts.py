@@ -16,6 +16,7 @@ class Facts:
         shape: (channels, height, width) of the images that its parameter count is given for.
         classes: likewise.
         stated_parameters: the count that the publication states; None where it states none.
+        method: the routing method that its parameters are counted with, where its paper has one.
         routed: whether it has capsule layers, and so takes a routing method.
         unsupervised: whether it is trained without labels. Such a network says no class; it has
             `objective(images, generator)`, the scalar to minimise, a mean over images, where the generator (on the
@@ -27,6 +28,7 @@ class Facts:
     shape: tuple[int, int, int] = (1, 28, 28)
     classes: int = 10
     stated_parameters: int | None = None
+    method: str = "dynamic"
     routed: bool = True
     unsupervised: bool = False
 

@@ -39,7 +39,7 @@ class CapsuleNetwork(nn.Module):
         features: images to feature maps.
         primary: feature maps to capsules.
         layers: capsule layers, the last of which has one capsule per class.
-        schedule: `sequential` or `concurrent`.
+        schedule: a name in `SCHEDULES`; None for that of the routing method.
         decoder: reconstructs images from the poses of class capsules, all but one of which are zero; None for none.
     """
 
@@ -49,15 +49,15 @@ class CapsuleNetwork(nn.Module):
         primary: nn.Module,
         layers: Sequence[CapsuleLayer],
         *,
-        schedule: str = "sequential",
+        schedule: str | None = None,
         decoder: nn.Module | None = None,
     ):
         super().__init__()
         self.features = features
         self.primary = primary
         self.layers = nn.ModuleList(layers)
-        self.run_layers = SCHEDULES[schedule]
         last = layers[-1].routing
+        self.run_layers = SCHEDULES[last.schedule if schedule is None else schedule]
         self.readout = None if last.gives_activations else nn.Linear(last.sizes.pose, 1)
         self.decoder = decoder
 

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from routebench.capsules import AXES, Activations, Poses, Sizes, Votes
+from routebench.capsules.schedules import SCHEDULES
 from routebench.claims import Claim
 
 
@@ -60,6 +61,9 @@ class RoutingMethod(nn.Module, ABC):
     """Whether a parent with logit 0 and no output competes as well."""
     gives_activations: bool = True
     """Whether `Routed.activations` is set. If not, networks read class scores off poses by one shared linear unit."""
+    schedule: str = "sequential"
+    """The order in which several layers iterate; see `routebench.capsules.schedules.SCHEDULES`. An iterative method
+    takes it as a hyperparameter if it has one of this name."""
     progress: float = 1.0
     """How much of the training run has passed, 0 to 1; the trainer sets it. 1 outside training."""
 
@@ -179,6 +183,11 @@ def true_or_false(**given: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be true or false, got {value!r}")
     return value
+
+
+def schedule_of_layers(schedule: str) -> str:
+    """`schedule`, checked to be one of `SCHEDULES`."""
+    return str(one_of(tuple(SCHEDULES), schedule=schedule))
 
 
 def competition_axis(axis: str) -> str:

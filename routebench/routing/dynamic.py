@@ -7,7 +7,7 @@ from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.ops import length, squash
 from routebench.registry import routing
-from routebench.routing.base import IterativeRouting, Routed, competition_axis, true_or_false
+from routebench.routing.base import IterativeRouting, Routed, competition_axis, schedule_of_layers, true_or_false
 
 
 @routing.register("dynamic")
@@ -24,6 +24,7 @@ class DynamicRouting(IterativeRouting):
         bias: learn a bias per parent and pose element, added before squashing, as the authors' code does.
         leaky: let an orphan parent with logit 0 and no output compete, as the authors' code can.
         competition: which parents share a child, in convolutional layers; see `routebench.capsules.AXES`.
+        schedule: the order in which several layers iterate; the paper has one capsule layer.
     """
 
     source = "Sabour, Frosst and Hinton, NeurIPS 2017, Procedure 1 (arXiv:1710.09829)"
@@ -45,6 +46,7 @@ class DynamicRouting(IterativeRouting):
         bias: bool = False,
         leaky: bool = False,
         competition: str = "types",
+        schedule: str = "sequential",
     ):
         super().__init__(sizes, iterations=iterations)
         self.detach = true_or_false(detach=detach)
@@ -52,6 +54,7 @@ class DynamicRouting(IterativeRouting):
         if leaky and competition == "children":
             raise ValueError("leaky needs parents that compete; choose another competition than 'children'")
         self.competition = competition_axis(competition)
+        self.schedule = schedule_of_layers(schedule)
         self.bias = nn.Parameter(torch.zeros(sizes.parents, sizes.pose)) if true_or_false(bias=bias) else None
         if bias:  # a direction of its own, which does not turn with the votes
             self.claims = tuple(claim for claim in self.claims if claim is not Claim.POSE_ROTATION)

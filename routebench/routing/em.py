@@ -9,7 +9,7 @@ from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.ops import description_length_logit, log_normaliser
 from routebench.registry import routing
-from routebench.routing.base import IterativeRouting, Routed, at_least, competition_axis, one_of
+from routebench.routing.base import IterativeRouting, Routed, at_least, competition_axis, one_of, schedule_of_layers
 
 MASS_FLOOR = 1e-8
 """Added to a parent's mass before dividing by it."""
@@ -30,6 +30,7 @@ class EMRouting(IterativeRouting):
         lambda_schedule: `iteration`, lambda (1 - 0.95^k) in iteration k, as in the authors' code; `training`, the same
             times the share of the training run that has passed, which is how others read the paper; `constant`.
         competition: which parents share a child, in convolutional layers; `types+positions` is the literal reading.
+        schedule: the order in which several layers iterate; the paper finishes one layer before the next.
         mass_normalisation: `none`, or `ratio`, which multiplies a parent's mass by 100 x parents / children in its cost
             so that one lambda suits layers with few and with many children (the factor of a public TensorFlow code).
         variance_floor: added to every variance; 5e-4 in the authors' code.
@@ -55,6 +56,7 @@ class EMRouting(IterativeRouting):
         final_lambda: float = 0.01,
         lambda_schedule: str = "iteration",
         competition: str = "types+positions",
+        schedule: str = "sequential",
         mass_normalisation: str = "none",
         variance_floor: float = 5e-4,
         activation: str = "description-length",
@@ -63,6 +65,7 @@ class EMRouting(IterativeRouting):
         self.final_lambda: float = at_least(0.0, final_lambda=final_lambda)
         self.lambda_schedule = one_of(("iteration", "training", "constant"), lambda_schedule=lambda_schedule)
         self.competition = competition_axis(competition)
+        self.schedule = schedule_of_layers(schedule)
         self.mass_normalisation = one_of(("none", "ratio"), mass_normalisation=mass_normalisation)
         self.variance_floor = at_least(0.0, variance_floor=variance_floor)
         self.activation = one_of(("description-length", "mixing"), activation=activation)

@@ -9,7 +9,7 @@ from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.ops import description_length_logit
 from routebench.registry import routing
-from routebench.routing.base import IterativeRouting, Routed, competition_axis, true_or_false
+from routebench.routing.base import IterativeRouting, Routed, competition_axis, schedule_of_layers, true_or_false
 
 VARIANCE_FLOOR = 5e-4
 """Added to variances under `activations`, as in EM routing."""
@@ -31,6 +31,8 @@ class InvertedAttention(IterativeRouting):
         activations: ablation C, with activations "as in Hinton et al.". The paper does not say how they enter; here
             they weight children, and parents get theirs from the M-step of EM routing with lambda = 1 / children.
         competition: which parents share a child, in convolutional layers; the authors' code has `types`.
+        schedule: `concurrent`, the paper's: in each iteration all layers are updated together; ablation B is
+            `sequential`. Networks of one capsule layer are the same with both.
     """
 
     source = "Tsai, Srivastava, Goh and Salakhutdinov, ICLR 2020, Procedure 1"
@@ -51,12 +53,14 @@ class InvertedAttention(IterativeRouting):
         layer_norm: bool = True,
         activations: bool = False,
         competition: str = "types",
+        schedule: str = "concurrent",
     ):
         super().__init__(sizes, iterations=iterations)
         self.scale = true_or_false(scale=scale)
         self.layer_norm = true_or_false(layer_norm=layer_norm)
         self.activations = self.gives_activations = true_or_false(activations=activations)
         self.competition = competition_axis(competition)
+        self.schedule = schedule_of_layers(schedule)
         self.norm = nn.LayerNorm(sizes.pose) if layer_norm else nn.Identity()
         if activations:
             self.beta_u = nn.Parameter(torch.zeros(sizes.parents))

@@ -43,7 +43,7 @@ def test_label_and_hyperparameters(parts, suite_file):
     made = plan(load_suite(str(suite_file())), "quick", Choices(methods=(parse("dynamic[detach=true,leaky=false]"),)))
     cell = next(cell for cell in made.cells if cell.identity["method"] == "dynamic")
     assert cell.label == "dynamic[detach=true]"
-    assert cell.identity["method_params"] == {"detach": True, "bias": False, "leaky": False, "competition": "types"}
+    assert cell.identity["method_params"] == {"detach": True, "bias": False, "leaky": False, "competition": "types", "schedule": "sequential"}  # fmt: skip
 
 
 def test_choices_replace_data_and_seeds(parts, suite_file):
@@ -109,8 +109,25 @@ def test_several_models_are_planned_with_their_own_training_and_one_control_that
     }  # fmt: skip
     rates = {(cell.identity["model"], cell.identity["training"]["learning_rate"]) for cell in made.cells}
     assert rates == {("capsnet-small", 1e-3), ("capsnet-small-intermediate", 0.5), ("cnn-small", 1e-3)}
-    assert made.networks == {"cnn": dict.fromkeys(("capsnet-small", "capsnet-small-intermediate"), "cnn-small")}
+    assert made.networks == {"cnn": dict.fromkeys(("capsnet-small", "capsnet-small-intermediate"), ["cnn-small"])}
     assert [cell.identity["seed"] for cell in made.cells] == sorted(cell.identity["seed"] for cell in made.cells)
+
+
+OWN_NETWORK = """
+[[methods]]
+name = "em"
+models = { capsnet-small = ["capsnet-small", "capsnet-small-intermediate"] }
+"""
+
+
+def test_a_method_may_have_networks_of_its_own_beside_those_of_the_preset(parts, suite_file):
+    made = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(seeds=1))
+    networks = {cell.identity["model"] for cell in made.cells if cell.identity["method"] == "em"}
+    assert networks == {"capsnet-small", "capsnet-small-intermediate"}
+    assert {cell.identity["model"] for cell in made.cells if cell.identity["method"] == "uniform"} == {"capsnet-small"}
+    assert made.networks["em"] == {"capsnet-small": ["capsnet-small", "capsnet-small-intermediate"]}
+    elsewhere = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(models=("capsnet",), seeds=1))
+    assert not [cell for cell in elsewhere.cells if cell.identity["method"] == "em"]
 
 
 def test_a_model_of_the_user_replaces_those_of_the_preset_and_their_settings(parts, suite_file):

@@ -5,6 +5,7 @@ import torch
 
 from routebench.capsules import Sizes
 from routebench.errors import UserError
+from routebench.models import build
 from routebench.registry import routing
 from routebench.routing import hyperparameters_of, make
 from tests.references.problem import disturb, gradients, on_grid
@@ -35,7 +36,8 @@ CHOICES = {
     "competition": ("types", "types+positions", "positions", "children"),
     "lambda_schedule": ("iteration", "training", "constant"),
 }
-HYPERPARAMETERS = [(name, key) for name in routing for key in hyperparameters_of(name)]
+HYPERPARAMETERS = [(name, key) for name in routing for key in hyperparameters_of(name) if key != "schedule"]
+SCHEDULED = [name for name in routing if "schedule" in hyperparameters_of(name)]
 SHIPPED = [name for name in routing if routing[name].__module__.startswith("routebench.")]
 
 
@@ -59,6 +61,25 @@ def test_hyperparameter_changes_outputs_or_gradients(name, key):
     assert key in OTHER_VALUES.get(name, {}), f"give {name}'s hyperparameter {key} a value in OTHER_VALUES"
     assert OTHER_VALUES[name][key] != hyperparameters_of(name)[key]
     assert not equal(traces(name), traces(name, **{key: OTHER_VALUES[name][key]}))
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_schedule_changes_a_network_of_several_layers(name):
+    """One layer is the same with every schedule."""
+    found = []
+    for schedule in ("sequential", "concurrent"):
+        torch.manual_seed(3)
+        params = {"iterations": 3, "schedule": schedule}
+        network = build("capsnet-small-intermediate", shape=(1, 28, 28), classes=3, method=name, method_params=params)
+        with torch.no_grad():
+            found.append(disturb(network)(torch.rand(2, 1, 28, 28)).logits)
+    assert not torch.allclose(*found, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_unknown_schedule_is_refused(name):
+    with pytest.raises(UserError, match="schedule must be one of sequential, concurrent"):
+        make(name, Sizes(2, 2, 4), schedule="sometimes")
 
 
 @pytest.mark.parametrize("name", routing)
