@@ -39,11 +39,14 @@ def test_iterations_in_a_spec_fix_the_grid_but_for_the_control(parts, suite_file
     assert [cell.identity["iterations"] for cell in made.cells if cell.identity["method"] == "dynamic"] == [1, 7]
 
 
+SHARED = {"competition": "types", "schedule": "sequential"}
+
+
 def test_label_and_hyperparameters(parts, suite_file):
     made = plan(load_suite(str(suite_file())), "quick", Choices(methods=(parse("dynamic[detach=true,leaky=false]"),)))
     cell = next(cell for cell in made.cells if cell.identity["method"] == "dynamic")
     assert cell.label == "dynamic[detach=true]"
-    assert cell.identity["method_params"] == {"detach": True, "bias": False, "leaky": False, "competition": "types", "schedule": "sequential"}  # fmt: skip
+    assert cell.identity["method_params"] == {"detach": True, "bias": False, "leaky": False, **SHARED}
 
 
 def test_choices_replace_data_and_seeds(parts, suite_file):
@@ -109,7 +112,7 @@ def test_several_models_are_planned_with_their_own_training_and_one_control_that
     }  # fmt: skip
     rates = {(cell.identity["model"], cell.identity["training"]["learning_rate"]) for cell in made.cells}
     assert rates == {("capsnet-small", 1e-3), ("capsnet-small-intermediate", 0.5), ("cnn-small", 1e-3)}
-    assert made.networks == {"cnn": dict.fromkeys(("capsnet-small", "capsnet-small-intermediate"), ["cnn-small"])}
+    assert made.networks == {"cnn": {name: ["cnn-small"] for name in ("capsnet-small", "capsnet-small-intermediate")}}
     assert [cell.identity["seed"] for cell in made.cells] == sorted(cell.identity["seed"] for cell in made.cells)
 
 
