@@ -23,7 +23,7 @@ WRAPPED = 32  # letters of a variant on one line of the figure
 @belongs_to("accuracy", place=25)
 def ablations(runs: Runs) -> Analysis | None:
     """Accuracy (%) of every variant of a method, and its paired difference (points) to the method's plain form."""
-    rows = [row for bases in _families(entries_of(runs)) for row in _rows(runs, *bases)]
+    rows = [row for bases in _families(entries_of(runs), runs.model) for row in _rows(runs, *bases)]
     table = DataFrame(rows)
     if table.empty or table["difference"].isna().all():
         return None
@@ -45,28 +45,37 @@ def ablations(runs: Runs) -> Analysis | None:
     )
 
 
-def _families(entries: Iterable[Entry]) -> list[tuple[Entry, list[Entry]]]:
-    """For every method, network and T with variants: the plain form and the others.
+def _families(entries: Iterable[Entry], model: str) -> list[tuple[Entry, list[Entry]]]:
+    """For every method and T with variants: the plain form and the others.
 
-    The plain form is the one with the fewest settings changed from the defaults that has a result; of equal ones, the
-    first by name.
+    The plain form is the one in the network of the suite with the fewest settings changed from the defaults that has a
+    result; of equal ones, the first by name.
     """
-    known: dict[tuple[str, str, int], list[Entry]] = {}
+    known: dict[tuple[str, int], list[Entry]] = {}
     for entry in entries:
-        key = entry.label.partition("[")[0], entry.model, entry.iterations or 0
-        known.setdefault(key, []).append(entry)
+        known.setdefault((_parts(entry.label)[0], entry.iterations or 0), []).append(entry)
     families = []
     for members in known.values():
-        order = sorted(members, key=lambda entry: (not entry.accuracies, _changed(entry.label), entry.label))
-        if len({entry.label for entry in members}) > 1 and order[0].accuracies:
+        order = sorted(
+            members,
+            key=lambda entry: (not entry.accuracies, entry.model != model, _changed(entry.label), entry.label),
+        )
+        if len(members) > 1 and order[0].accuracies:
             families.append((order[0], order[1:]))
     return families
 
 
+def _parts(label: str) -> tuple[str, str, str]:
+    """Method, settings and variant of a label: `em[final_lambda=0.1] (margin loss)`."""
+    spec, _, variant = label.partition(" (")
+    method, _, settings = spec.partition("[")
+    return method, settings.removesuffix("]"), variant.removesuffix(")")
+
+
 def _changed(label: str) -> int:
-    """How many settings a label changes."""
-    settings = label.partition("[")[2]
-    return settings.count(",") + 1 if settings else 0
+    """How many things a label changes."""
+    _, settings, variant = _parts(label)
+    return (settings.count(",") + 1 if settings else 0) + bool(variant)
 
 
 def _rows(runs: Runs, base: Entry, variants: Iterable[Entry]) -> list[dict[str, object]]:
@@ -80,7 +89,7 @@ def _row(runs: Runs, entry: Entry, base: Entry | None) -> dict[str, object]:
     gap = difference_between(runs, entry, base) if base else None
     seconds, base_seconds = _seconds(runs, entry), _seconds(runs, base) if base else math.nan
     return {
-        "method": entry.label.partition("[")[0],
+        "method": _parts(entry.label)[0],
         "variant": _settings(entry.label) if base else f"{PLAIN}: {_settings(entry.label)}",
         "name": entry.name,
         "label": entry.label,
@@ -104,7 +113,7 @@ def _row(runs: Runs, entry: Entry, base: Entry | None) -> dict[str, object]:
 
 
 def _settings(label: str) -> str:
-    return label.partition("[")[2].removesuffix("]") or "defaults"
+    return "; ".join([part for part in _parts(label)[1:] if part]) or "defaults"
 
 
 def _samples(runs: Runs, entry: Entry) -> int | None:
@@ -165,7 +174,7 @@ def _notes(table: DataFrame) -> list[str]:
     notes = [
         (
             "The plain form has the fewest settings changed from the defaults of those that have a result. Differences "
-            "are paired by seed, at the same T and on the same network; the interval is for one difference alone."
+            "are paired by seed, at the same T; the interval is for one difference alone."
         ),
         "Filled: p below 0.05 after Holm's correction over all variants here.",
     ]
@@ -179,7 +188,10 @@ def _notes(table: DataFrame) -> list[str]:
 def _names(variants: DataFrame) -> list[str]:
     """What stands beside each line of the figure."""
     names = [str(name) for name in variants["name"]]
-    return [name if len(name) <= WRAPPED else name.replace("[", "\n[").replace(",", ",\n ") for name in names]
+    return [
+        name if len(name) <= WRAPPED else name.replace("[", "\n[").replace(" (", "\n(").replace(",", ",\n ")
+        for name in names
+    ]
 
 
 def _lines(variants: DataFrame) -> float:

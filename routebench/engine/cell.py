@@ -11,12 +11,11 @@ import torch
 from routebench import kernels
 from routebench.engine.fits import StoreContext
 from routebench.engine.last_words import one_line
-from routebench.engine.plan import Cell, set_params
+from routebench.engine.plan import Cell
 from routebench.engine.store import Store, StoreFull
 from routebench.errors import Diverged, PluginError
 from routebench.protocols.base import Measurement
 from routebench.registry import protocols
-from routebench.routing.spec import compact
 
 
 def run_cell(
@@ -66,7 +65,7 @@ def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin
         "schema": 1,
         "cell": cell.key,
         "label": cell.label,
-        "params": compact(set_params(cell.identity)),
+        "params": cell.settings,
         "status": status,
         "reason": reason,
         "identity": dict(cell.identity),

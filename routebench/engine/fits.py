@@ -22,7 +22,11 @@ from routebench.engine.store import Store, write_tensors, write_text
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.registry import models, routing
-from routebench.training import Epoch, fit
+from routebench.training import Epoch, evaluate, fit
+
+AfterEpoch = Callable[[int, Mapping[str, Tensor]], None]
+TESTED = "tested.json"
+"""The file beside a fit with its test accuracy after every epoch, where a protocol asked for it."""
 
 
 class StoreContext:
@@ -68,13 +72,25 @@ class StoreContext:
         with told_when_full(folder), kernels.noting() as used:
             epochs = fit(
                 network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
-                on_progress=self.progress, after_epoch=_keeper(folder) if request.every_epoch else _forget,
+                on_progress=self.progress, after_epoch=self._after_epoch(request, network, folder),
             )  # fmt: skip
         write_tensors(folder / "weights.safetensors", network.state_dict())
         notes = {"request": _plain(request), "epochs": [asdict(epoch) for epoch in epochs], "finished": time.time()}
         notes["backends"] = sorted(used)
         write_text(folder / "fit.json", json.dumps(notes, indent=1))
         checkpoint.unlink(missing_ok=True)
+
+    def _after_epoch(self, request: FitRequest, network: nn.Module, folder: Path) -> AfterEpoch:
+        """What is done with each epoch: its weights are kept, its test accuracy is noted, or nothing."""
+        watchers = [_keeper(folder)] if request.every_epoch else []
+        if request.tested:
+            watchers.append(_tester(folder, network, request, self.device))
+
+        def watch(epoch: int, weights: Mapping[str, Tensor]) -> None:
+            for watcher in watchers:
+                watcher(epoch, weights)
+
+        return watch
 
     def _load(self, request: FitRequest, key: str) -> Fit | None:
         """The fit on disk; None if there is none. A file that cannot be read is set aside."""
@@ -96,9 +112,13 @@ class StoreContext:
             return None
         if request.every_epoch and not self._all_epochs(weights.parent, len(epochs)):
             return None
+        tested = _tested(weights.parent) if request.tested else {}
+        if request.tested and sorted(tested) != [epoch.epoch for epoch in epochs]:
+            return None
         self.backends |= set(backends)
         after = partial(_kept, weights.parent) if request.every_epoch else none_kept
-        return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after)
+        accuracies = tuple(tested[epoch] for epoch in sorted(tested))
+        return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after, accuracies)
 
     def _all_epochs(self, folder: Path, epochs: int) -> bool:
         """Whether the weights of every epoch can be read. A file that cannot is set aside."""
@@ -138,13 +158,29 @@ def _epoch_file(folder: Path, epoch: int) -> Path:
     return folder / f"epoch-{epoch:04d}.safetensors"
 
 
-def _keeper(folder: Path) -> Callable[[int, Mapping[str, Tensor]], None]:
+def _keeper(folder: Path) -> AfterEpoch:
     """Writes what each epoch left beside the fit."""
     return lambda epoch, weights: write_tensors(_epoch_file(folder, epoch), weights)
 
 
-def _forget(epoch: int, weights: Mapping[str, Tensor]) -> None:
-    """Keeps nothing."""
+def _tester(folder: Path, network: nn.Module, request: FitRequest, device: torch.device) -> AfterEpoch:
+    """Notes beside the fit how many test images each epoch's network has right; nothing comes of it for training."""
+    test = load(request.data).test
+
+    def look(epoch: int, weights: Mapping[str, Tensor]) -> None:  # noqa: ARG001  # the network has them
+        found = {**_tested(folder), epoch: evaluate(network, test, request.recipe, device).accuracy}
+        write_text(folder / TESTED, json.dumps(found))
+
+    return look
+
+
+def _tested(folder: Path) -> dict[int, float]:
+    """Test accuracies by epoch; none where the file is missing or damaged."""
+    try:
+        found = json.loads((folder / TESTED).read_text(encoding="utf-8"))
+        return {int(epoch): float(accuracy) for epoch, accuracy in found.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
 
 
 def _kept(folder: Path, epoch: int) -> Mapping[str, Tensor]:
@@ -153,7 +189,8 @@ def _kept(folder: Path, epoch: int) -> Mapping[str, Tensor]:
 
 def _plain(request: FitRequest) -> dict[str, Any]:
     known = asdict(request)
-    if not request.every_epoch:
-        del known["every_epoch"]  # so that fits from before there was a choice keep their keys
+    for choice in ("every_epoch", "tested"):
+        if not known[choice]:
+            del known[choice]  # so that fits from before there was a choice keep their keys
     known["method_params"], known["model_params"] = dict(request.method_params), dict(request.model_params)
     return dict(json.loads(json.dumps(known)))

@@ -17,7 +17,7 @@ from routebench.recipe import Recipe
 from routebench.registry import models, plugin_files, protocols, routing
 from routebench.routing import hyperparameters_of
 from routebench.routing.make import factory
-from routebench.routing.spec import MethodSpec
+from routebench.routing.spec import MethodSpec, compact
 
 METHOD, CONTROL = "method", "control"
 CONTROLS = ("uniform", "random")
@@ -44,7 +44,16 @@ class Cell:
     @property
     def label(self) -> str:
         """How the method is named in tables: with the hyperparameters that differ from its defaults."""
-        return str(MethodSpec(self.identity["method"], set_params(self.identity)))
+        variant = self.identity.get("variant")
+        spec = str(MethodSpec(self.identity["method"], set_params(self.identity)))
+        return f"{spec} ({variant})" if variant else spec
+
+    @property
+    def settings(self) -> str:
+        """What tells it from the plain method: hyperparameters as `key=value`, and its variant."""
+        variant = self.identity.get("variant")
+        found = compact(set_params(self.identity))
+        return "; ".join([part for part in (found, variant) if part])
 
     def __str__(self) -> str:
         iterations = self.identity["iterations"]
@@ -184,14 +193,17 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
 
 def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry, str]]:
     """Methods first, then controls that are not among them, each with its role."""
-    own = {entry.name: entry for entry in reversed(suite.methods)}  # the first of several variants
+    own: dict[str, list[Entry]] = {}
+    for entry in suite.methods:
+        own.setdefault(entry.name, []).append(entry)
     controls = {name: Entry(name) for name in CONTROLS} | {entry.name: entry for entry in suite.controls}
     controls |= _unsupervised(suite, preset)
     if choices.methods:
         methods = [
-            _from_spec(spec, own.get(spec.name) or controls.get(spec.name))
+            entry
             for spec in choices.methods
             if spec not in _lost(choices)
+            for entry in _from_spec(spec, own.get(spec.name) or [controls.get(spec.name, Entry(spec.name))])
         ]
     else:
         methods = [*suite.methods, *(Entry(name) for name in choices.added if name not in own)]
@@ -246,17 +258,19 @@ def _reasons(choices: Choices) -> list[str]:
     return [together] * len(choices.methods) if choices.methods else list(choices.broken.values())
 
 
-def _from_spec(spec: MethodSpec, own: Entry | None) -> Entry:
-    """A method from the command line: what is not set there is as the suite has it."""
+def _from_spec(spec: MethodSpec, own: list[Entry]) -> list[Entry]:
+    """A method from the command line: what is not set there is as the suite has it.
+
+    Without settings, it stands for every entry of its name; with some, they are set in the first.
+    """
     params = dict(spec.params)
     fixed = params.pop("iterations", None)
     if fixed is not None and (not isinstance(fixed, int) or isinstance(fixed, bool) or fixed < 1):
         raise UserError(f"routing method {spec.name!r}: iterations must be an integer of at least 1, got {fixed!r}")
-    entry = own if own is not None else Entry(spec.name)
-    if not entry.routed:
+    if not own[0].routed:
         raise UserError(f"{spec.name!r} is a network without routing; it runs beside every method, unasked")
-    grid = entry.iterations if fixed is None else (fixed,)
-    return replace(entry, params={**entry.params, **params}, iterations=grid)
+    found = [replace(own[0], params={**own[0].params, **params}, variant="")] if params else own
+    return found if fixed is None else [replace(entry, iterations=(fixed,)) for entry in found]
 
 
 def _check_method(entry: Entry) -> None:
@@ -299,4 +313,6 @@ def _identity(  # noqa: PLR0917  # each is one coordinate
         "training": asdict(suite.recipe(*training)),
         "source": source_hash(protocols[suite.protocol], *fit_code(models[model], method)),
     }
+    if entry.variant:
+        identity["variant"] = entry.variant
     return plain(identity), grid

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PLAN = {"plan", "created", "preset", "cells"}
 """Keys without which a plan is damaged."""
 COORDINATES = (
-    "suite", "protocol", "method", "method_params", "iterations", "role", "model", "model_params", "data",
+    "suite", "protocol", "method", "method_params", "variant", "iterations", "role", "model", "model_params", "data",
     "seed",
 )  # fmt: skip
 """What names a cell in the user's eyes; options, training, code and data fingerprints are not in it: numbers made with

@@ -11,13 +11,12 @@ import torch
 from routebench import kernels
 from routebench.engine.cluster import Cluster
 from routebench.engine.execute import execute
-from routebench.engine.plan import Plan, digest, set_params
+from routebench.engine.plan import Plan, digest
 from routebench.engine.provenance import command_line, plugin_hashes, provenance
 from routebench.engine.queue import Queue
 from routebench.engine.setting import Listener, Record, Setting, prepare_torch
 from routebench.engine.store import Store
 from routebench.errors import UserError
-from routebench.routing.spec import compact
 
 
 def choose_setting(
@@ -125,7 +124,7 @@ def write_plan(plan: Plan, store: Store) -> None:
         {
             "cell": cell.key,
             "label": cell.label,
-            "params": compact(set_params(cell.identity)),
+            "params": cell.settings,
             "identity": dict(cell.identity),
         }
         for cell in plan.cells

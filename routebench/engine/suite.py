@@ -7,6 +7,7 @@ protocol = "accuracy"
 learning_rate = 1e-3
 [[methods]]
 name = "dynamic"                # also: params, iterations, training
+variant = "margin loss"         # in words, where two entries differ in training or network alone
 models = { tsai-simple = "tsai-simple-dynamic" }    # in networks of its own, beside those of the preset
 [[controls]]                    # run whatever methods the user picks
 name = "cnn"                    # without capsules: says which network stands beside which
@@ -32,7 +33,7 @@ from routebench.recipe import Recipe
 from routebench.registry import models, protocols, routing, suite_files
 
 _TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
-_ENTRY = ("name", "params", "iterations", "training", "models")
+_ENTRY = ("name", "variant", "params", "iterations", "training", "models")
 _PRESET = ("data", "model", "model_params", "iterations", "seeds", "training", "training_of")
 _RECIPE = {known.name: known.default for known in fields(Recipe)}
 _ITERATIONS = "a list of different integers of at least 1"
@@ -44,6 +45,7 @@ class Entry:
 
     Args:
         name: of a routing method; of a control with a network of its own, what it is called.
+        variant: what tells it from other entries of the same method and hyperparameters, in words.
         params: hyperparameters that differ from the defaults.
         iterations: a grid of its own, in place of the preset's.
         training: overrides of the recipe.
@@ -56,6 +58,7 @@ class Entry:
     iterations: tuple[int, ...] | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    variant: str = ""
 
     @property
     def routed(self) -> bool:
@@ -179,6 +182,14 @@ def _check(suite: Suite) -> None:
     for key, found in (("methods", suite.methods), ("presets", suite.presets)):
         if not found:
             raise UserError(f"{suite.file}: key {key!r}: expected at least one, got none")
+    for entry in suite.methods:
+        if [(one.name, one.params, one.variant, one.models) for one in suite.methods].count(
+            (entry.name, entry.params, entry.variant, entry.models)
+        ) > 1:
+            raise UserError(
+                f"{suite.file}: key 'methods': {entry.name!r} is there twice and reads the same; "
+                "tell the entries apart by `variant`, a few words"
+            )
     for preset in suite.presets.values():
         for model in preset.training_of:
             if model not in models:
@@ -202,6 +213,7 @@ def _entry(found: Table) -> Entry:
         iterations=None if grid is None else tuple(sorted(grid)),
         training=_training(found),
         models={model: _names_in(value) for model, value in networks.items()},
+        variant=found.get("variant", "a few words", text, ""),
     )
 
 

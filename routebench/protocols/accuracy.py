@@ -17,19 +17,21 @@ from routebench.training import Evaluation, evaluate
 class Accuracy(Protocol):
     """Trains, then looks at the test images once: accuracy, loss, and which images were right.
 
-    Nothing is selected by test images: the weights are those that the recipe's selection rule kept, by the last epoch
-    or by the held-out part of the training images. A network with iterative routing is also tested with other numbers
-    of iterations, from the same weights.
+    Nothing that is called `accuracy` is selected by test images: the weights are those that the recipe's selection rule
+    kept, by the last epoch or by the held-out part of the training images. A network with iterative routing is also
+    tested with other numbers of iterations, from the same weights.
 
     Options:
         test_iterations: the numbers of iterations to test with, besides the one trained with.
+        best_on_test: also say what papers report that pick the best epoch by test images: `best_test_accuracy`, and the
+            test accuracy after every epoch. It is optimistic, and never compared with others' `accuracy`.
     """
 
-    options: ClassVar[dict[str, type]] = {"test_iterations": list[int]}
+    options: ClassVar[dict[str, type]] = {"test_iterations": list[int], "best_on_test": bool}
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics on the test split, the training curves, and the arrays `predicted` and `correct`."""
-        fit = context.fit(request)
+        fit = context.fit(replace(request, tested=bool(options.get("best_on_test", False))))
         test = load(request.data).test
         tested: dict[int | None, Evaluation] = {}
         for iterations in _grid(request.iterations, options.get("test_iterations", [])):
@@ -40,7 +42,7 @@ class Accuracy(Protocol):
             set_iterations(fit.network, request.iterations)
         own = tested[request.iterations]
         arrays = {"predicted": own.predicted, "correct": own.correct.to(torch.uint8)}
-        return Measurement([*_test_metrics(tested), *_curves(fit), *_cost(fit)], arrays)
+        return Measurement([*_test_metrics(tested), *_best_on_test(fit), *_curves(fit), *_cost(fit)], arrays)
 
 
 def _grid(trained_with: int | None, wanted: list[int]) -> list[int | None]:
@@ -54,6 +56,17 @@ def _test_metrics(tested: Mapping[int | None, Evaluation]) -> list[Metric]:
         accuracy = Metric("accuracy", "test", answer.accuracy, "%", True, test_iterations=iterations)
         found += [accuracy, replace(accuracy, metric="loss", value=answer.loss, unit="", higher_is_better=False)]
     return found
+
+
+def _best_on_test(fit: Fit) -> list[Metric]:
+    """What a selection by test images would have reported."""
+    if not fit.test_accuracy:
+        return []
+    curve = [
+        Metric("test_accuracy", "test", accuracy, "%", True, epoch=epoch)
+        for epoch, accuracy in enumerate(fit.test_accuracy, start=1)
+    ]
+    return [*curve, Metric("best_test_accuracy", "test", max(fit.test_accuracy), "%", None)]
 
 
 def _curves(fit: Fit) -> list[Metric]:

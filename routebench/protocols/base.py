@@ -57,6 +57,7 @@ class FitRequest:
         recipe: of the training.
         seed: of the initial weights, the order of batches and the augmentation.
         every_epoch: keep what every epoch left, not the last weights alone. It is a fit of its own, of equal weights.
+        tested: note the test accuracy after every epoch, which training does not see. Likewise a fit of its own.
     """
 
     model: str
@@ -68,6 +69,7 @@ class FitRequest:
     iterations: int | None = None
     model_params: Mapping[str, Any] = field(default_factory=dict)
     every_epoch: bool = False
+    tested: bool = False
 
 
 def none_kept(epoch: int) -> Mapping[str, Tensor]:
@@ -85,12 +87,14 @@ class Fit:
         seconds: that training took, in all.
         weights_after: the number of an epoch, from 1, to the weights that it left, as `state_dict` has them; where the
             request was for `every_epoch`.
+        test_accuracy: in per cent after each epoch, in order, where the request was for `tested`.
     """
 
     network: nn.Module
     epochs: list[Epoch]
     seconds: float
     weights_after: Callable[[int], Mapping[str, Tensor]] = none_kept
+    test_accuracy: tuple[float, ...] = ()
 
 
 @typing.runtime_checkable

@@ -51,6 +51,18 @@ def test_the_plain_form_changes_the_fewest_settings():
     assert "uniform" not in set(table["method"])
 
 
+def test_variants_in_words_and_in_other_networks_stand_beside_the_plain_form():
+    more = {
+        "em": ([2], "method", "capsnet-small", [96.0]),
+        "em (margin loss)": ([2], "method", "capsnet-small", [94.0]),
+        "em (vector poses)": ([2], "method", "other-network", [93.0]),
+    }
+    table = find(runs_of(methods=more)).table.set_index("label")
+    assert list(table["variant"]) == ["plain form: defaults", "margin loss", "vector poses"]
+    assert list(table["method"]) == ["em"] * 3
+    assert table.loc["em (vector poses)", "difference"] == pytest.approx(-3, abs=0.4)
+
+
 def test_p_is_corrected_over_all_variants_of_the_table():
     table = find(runs_of()).table
     assert table["p_holm"].to_numpy() == pytest.approx(statistics.holm(table["p"].to_numpy()), nan_ok=True)

@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from routebench.data import load
 from routebench.engine import fits
 from routebench.engine.fits import StoreContext, fit_key
 from routebench.kernels import using
 from routebench.models.network import routing_methods
+from routebench.training import evaluate
 
 
 def request_of(made):
@@ -103,6 +105,28 @@ def test_a_run_that_is_killed_and_goes_on_has_every_epoch(made, store, monkeypat
     again = StoreContext(store, torch.device("cpu"), told.append).fit(request)
     assert min(told) > (0.3 if moment == "before the checkpoint" else 0.6)  # it went on, and did not start anew
     assert all(same_weights(again.weights_after(epoch), expected[epoch - 1]) for epoch in (1, 2, 3))
+
+
+def test_test_accuracies_are_those_of_what_every_epoch_left(made, store):
+    kept = every_epoch(made)
+    context = StoreContext(store, torch.device("cpu"))
+    of_weights, test = context.fit(kept), load(kept.data).test
+    accuracies = []
+    for epoch in (1, 2, 3):
+        of_weights.network.load_state_dict(of_weights.weights_after(epoch))
+        accuracies.append(evaluate(of_weights.network, test, kept.recipe, context.device).accuracy)
+    tested = context.fit(replace(kept, every_epoch=False, tested=True))
+    assert list(tested.test_accuracy) == accuracies
+    assert same_weights(tested.network.state_dict(), of_weights.weights_after(3))
+    assert fit_key(replace(kept, tested=True)) != fit_key(kept)
+
+
+def test_a_fit_whose_test_accuracies_are_lost_is_trained_again(made, store):
+    request = replace(request_of(made), tested=True)
+    context = StoreContext(store, torch.device("cpu"))
+    first = context.fit(request).test_accuracy
+    (store.path / "fits" / fit_key(request) / fits.TESTED).write_text("{")
+    assert context.fit(request).test_accuracy == first
 
 
 def test_a_fit_whose_epochs_are_lost_or_damaged_is_trained_again(made, store):

@@ -116,6 +116,34 @@ def test_several_models_are_planned_with_their_own_training_and_one_control_that
     assert [cell.identity["seed"] for cell in made.cells] == sorted(cell.identity["seed"] for cell in made.cells)
 
 
+VARIANTS = """
+[[methods]]
+name = "em"
+training = { loss = "spread" }
+
+[[methods]]
+name = "em"
+variant = "margin loss"
+training = { loss = "margin" }
+"""
+
+
+def test_entries_that_differ_in_training_alone_are_told_apart_by_their_variant(parts, suite_file):
+    suite = load_suite(str(suite_file(more=VARIANTS)))
+    for choices in (Choices(seeds=1), Choices(seeds=1, methods=(parse("em"),))):
+        cells = [cell for cell in plan(suite, "quick", choices).cells if cell.identity["method"] == "em"]
+        assert {(cell.label, cell.settings) for cell in cells} == {("em", ""), ("em (margin loss)", "margin loss")}
+        losses = {cell.label: cell.request().recipe.loss for cell in cells}
+        assert losses["em (margin loss)"] == "margin" != losses["em"]
+    changed = plan(suite, "quick", Choices(seeds=1, methods=(parse("em[final_lambda=0.1]"),))).cells
+    assert {cell.label for cell in changed if cell.identity["method"] == "em"} == {"em[final_lambda=0.1]"}
+
+
+def test_two_entries_that_read_the_same_are_refused(parts, suite_file):
+    with pytest.raises(UserError, match="'em' is there twice"):
+        load_suite(str(suite_file(more=VARIANTS.replace('variant = "margin loss"', ""))))
+
+
 OWN_NETWORK = """
 [[methods]]
 name = "em"
