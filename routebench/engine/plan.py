@@ -294,8 +294,9 @@ def _identity(  # noqa: PLR0917  # each is one coordinate
     defaults = hyperparameters_of(entry.name) if routed else {}
     iterative = "iterations" in defaults
     defaults.pop("iterations", None)
-    # One iteration is every iterative method's own control, whatever the grid.
-    grid: Sequence[int | None] = sorted({1, *(entry.iterations or preset.iterations)}) if iterative else [None]
+    # One iteration is every iterative method's own control, whatever the grid; a variant has that of the plain form.
+    own = set() if entry.variant else {1}
+    grid: Sequence[int | None] = sorted(own | {*(entry.iterations or preset.iterations)}) if iterative else [None]
     method = routing[entry.name] if routed else None
     identity = {
         "suite": suite.name,
@@ -307,7 +308,7 @@ def _identity(  # noqa: PLR0917  # each is one coordinate
         "routed": routed,
         "role": role,
         "model": model,
-        "model_params": dict(preset.model_params) if routed else {},
+        "model_params": {**(preset.model_params if routed else {}), **entry.model_params},
         "data": preset.data,
         "data_fingerprint": fingerprint,
         "training": asdict(suite.recipe(*training)),

@@ -33,7 +33,7 @@ from routebench.recipe import Recipe
 from routebench.registry import models, protocols, routing, suite_files
 
 _TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
-_ENTRY = ("name", "variant", "params", "iterations", "training", "models")
+_ENTRY = ("name", "variant", "params", "iterations", "training", "models", "model_params")
 _PRESET = ("data", "model", "model_params", "iterations", "seeds", "training", "training_of")
 _RECIPE = {known.name: known.default for known in fields(Recipe)}
 _ITERATIONS = "a list of different integers of at least 1"
@@ -51,6 +51,7 @@ class Entry:
         training: overrides of the recipe.
         models: the networks in which it runs, by the preset's network that they stand beside, one or several. It then
             runs beside these alone. A control without capsules needs it; a method without it runs in the preset's.
+        model_params: further arguments of its network.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Entry:
     training: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variant: str = ""
+    model_params: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def routed(self) -> bool:
@@ -214,6 +216,7 @@ def _entry(found: Table) -> Entry:
         training=_training(found),
         models={model: _names_in(value) for model, value in networks.items()},
         variant=found.get("variant", "a few words", text, ""),
+        model_params=found.get("model_params", "a table", table, {}),
     )
 
 

@@ -135,6 +135,9 @@ def test_entries_that_differ_in_training_alone_are_told_apart_by_their_variant(p
         assert {(cell.label, cell.settings) for cell in cells} == {("em", ""), ("em (margin loss)", "margin loss")}
         losses = {cell.label: cell.request().recipe.loss for cell in cells}
         assert losses["em (margin loss)"] == "margin" != losses["em"]
+    steps = {(cell.label, cell.identity["iterations"]) for cell in plan(suite, "quick", Choices(seeds=1)).cells}
+    assert ("em", 1) in steps and ("em (margin loss)", 1) not in steps
+    assert plan(suite, "quick", Choices()).cells[-1].identity["model_params"] == {}
     changed = plan(suite, "quick", Choices(seeds=1, methods=(parse("em[final_lambda=0.1]"),))).cells
     assert {cell.label for cell in changed if cell.identity["method"] == "em"} == {"em[final_lambda=0.1]"}
 
