@@ -119,11 +119,13 @@ def test_several_models_are_planned_with_their_own_training_and_one_control_that
 VARIANTS = """
 [[methods]]
 name = "em"
+iterations = [2]
 training = { loss = "spread" }
 
 [[methods]]
 name = "em"
 variant = "margin loss"
+iterations = [2]
 training = { loss = "margin" }
 """
 
