@@ -6,6 +6,7 @@ from collections import Counter
 from pandas import DataFrame
 
 from routebench.analysis import cost, script, wording
+from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, Finding, PaperClaim
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.registry import analyses
@@ -15,7 +16,7 @@ from routebench.registry import analyses
 @belongs_to("", place=40, folder=True)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     """Claims of the source papers, how each is tested, the statistic with its 95 % interval, and a verdict."""
-    table = DataFrame([row for claim in CLAIMS for row in _rows(claim, parts)])
+    table = DataFrame([row for claim in (*CLAIMS, *COMPONENT_CLAIMS) for row in _rows(claim, parts)])
     if (table["verdict"] == NOT_RUN).all():
         return None
     return Analysis(
