@@ -29,6 +29,8 @@ from routebench.catalogue import catalogue
 REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN = "reproduced", "partly", "not", "undecided", "not run"
 VERDICTS = (REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN)
 ALPHA = 0.05
+BEST_OF = "best of "
+"""Begins the T of a published number that is the best of several."""
 NO_MEASURE = "nothing here measures this"
 
 
@@ -102,12 +104,11 @@ def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs]) -> dict[str,
 def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
     if not row["measured"] or not row["method"] or runs.data != data:
         return
-    label = f"{row['method']}[{row['settings']}]" if row["settings"] else row["method"]
-    cells = runs.planned[(runs.planned["label"] == label) & (runs.planned["status"] == "ok")]
-    cells = cells[_equal(cells["iterations"], row["iterations"])]
+    cells = runs.planned[(runs.planned["label"] == _label(row)) & (runs.planned["status"] == "ok")]
     results = _at(runs.results[runs.results["metric"] == row["measured"]], row)
-    for model, own in cells.groupby("model", sort=False):
-        here = results[results["cell"].isin(own["cell"]) & results["value"].notna()].drop_duplicates("cell")
+    for model, of_model in cells.groupby("model", sort=False):
+        here = results[results["cell"].isin(of_model["cell"]) & results["value"].notna()].drop_duplicates("cell")
+        own = _with_iterations(of_model, row, here)
         by_cell = dict(zip(here["cell"], here["value"], strict=True))
         done = own[own["cell"].isin(here["cell"])]
         named = row["model"] == model
@@ -127,6 +128,34 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
         )
 
 
+def _label(row: Row) -> str:
+    """`em[final_lambda=0.1] (margin loss)` for the settings `final_lambda=0.1; margin loss`."""
+    parts = [part for part in str(row["settings"]).split("; ") if part]
+    words = [part for part in parts if "=" not in part]
+    settings = [part for part in parts if "=" in part]
+    label = f"{row['method']}[{settings[0]}]" if settings else str(row["method"])
+    return f"{label} ({words[0]})" if words else label
+
+
+def _with_iterations(cells: DataFrame, row: Row, results: DataFrame) -> DataFrame:
+    """The cells with the T of a published number, which is in `at` where the paper leaves it to be read.
+
+    `best of 1,2,3` there is the T of those with the highest value, seed by seed, for a paper that reports the best of
+    several; without a result for each of them there is none.
+    """
+    stated = dict(coordinate.split("=", 1) for coordinate in str(row["at"]).split(";") if "=" in coordinate)
+    wanted = stated.get("iterations", "")
+    if not wanted:
+        return cells[_equal(cells["iterations"], row["iterations"])]
+    if not wanted.startswith(BEST_OF):
+        return cells[_equal(cells["iterations"], int(wanted))]
+    grid = {int(steps) for steps in wanted.removeprefix(BEST_OF).split(",")}
+    values = cells.assign(value=cells["cell"].map(dict(zip(results["cell"], results["value"], strict=True))))
+    values = values[values["iterations"].isin(grid) & values["value"].notna()]
+    whole = values.groupby("seed")["iterations"].transform("nunique") == len(grid)
+    return values[whole].sort_values("value", ascending=False).drop_duplicates("seed").sort_values("seed")
+
+
 def _equal(column: "pd.Series[int]", wanted: object) -> "pd.Series[bool]":
     if pd.isna(wanted):  # type: ignore[call-overload]
         return column.isna()
@@ -137,6 +166,8 @@ def _at(results: DataFrame, row: Row) -> DataFrame:
     """The rows at the coordinates of a published number, and at the T trained with."""
     for coordinate in filter(None, str(row["at"]).split(";")):
         column, _, wanted = coordinate.partition("=")
+        if column == "iterations":
+            continue  # of the cell
         if column not in results:
             return results.head(0)
         results = results[results[column].map(_plain) == wanted]
