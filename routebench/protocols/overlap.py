@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from routebench.data import load
-from routebench.data.dataset import Dataset
+from routebench.data import Dataset, load
 from routebench.errors import UserError
 from routebench.models.network import count_parameters
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
@@ -40,6 +39,14 @@ class Overlap(Protocol):
 
     options: ClassVar[dict[str, type]] = {"threshold": float}
 
+    def expect(self, data: Dataset) -> None:
+        """Images that may show several classes."""
+        if not data.test.multi_label:
+            raise UserError(
+                f"protocol overlap: expected a data set whose images may show several classes, such as "
+                f"diverse-multimnist5k, got {data.name}, which has one per image; choose one with --data"
+            )
+
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics on the test split, all at the iterations trained with, and the arrays `correct` and `scores`.
 
@@ -48,7 +55,7 @@ class Overlap(Protocol):
         """
         data = load(request.data)
         threshold = _threshold(options)
-        _expect_several(data)
+        self.expect(data)
         fit = context.fit(request)
         test = evaluate(fit.network, data.test, request.recipe, context.device)
         held_out = evaluate(fit.network, data.held_out, request.recipe, context.device)
@@ -119,14 +126,6 @@ def _threshold(options: Mapping[str, Any]) -> float:
     if not 0 < threshold < 1:
         raise UserError(f"protocol overlap: expected a threshold above 0 and below 1, got {threshold:g}")
     return threshold
-
-
-def _expect_several(data: Dataset) -> None:
-    if not data.test.multi_label:
-        raise UserError(
-            f"protocol overlap: expected a data set whose images may show several classes, such as "
-            f"diverse-multimnist5k, got {data.name}"
-        )
 
 
 def _metric(name: str, value: float, request: FitRequest, **where: int) -> Metric:

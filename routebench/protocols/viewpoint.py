@@ -28,6 +28,14 @@ class Viewpoint(Protocol):
     Source: Hinton, Sabour and Frosst, Matrix capsules with EM routing, ICLR 2018, section 5.1 and table 2.
     """
 
+    def expect(self, data: Dataset) -> None:
+        """Test images that are known to be of familiar viewpoints, or of others."""
+        if "familiar" not in data.conditions:
+            raise UserError(
+                f"protocol viewpoint: expected a data set with familiar viewpoints to train on, got {data.name}, which "
+                "has none; choose one such as rendered-shapes-small-azimuth or smallnorb-elevation with --data"
+            )
+
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics per epoch, and per viewpoint at the last one; arrays `correct`, `familiar` and `correct_by_epoch`.
 
@@ -38,11 +46,7 @@ class Viewpoint(Protocol):
             UserError: the data set does not say which test images are of familiar viewpoints.
         """
         data = load(request.data)
-        if "familiar" not in data.conditions:
-            raise UserError(
-                f"data set {request.data!r} has no familiar viewpoints to train on; choose one that has, such as "
-                "rendered-shapes-small-azimuth or smallnorb-elevation"
-            )
+        self.expect(data)
         fit = context.fit(replace(request, every_epoch=True))
         right = _right_by_epoch(fit, request, data, context)
         metrics = [*_epoch_metrics(fit, right, data), *_view_metrics(request, right[-1], data), *_cost(fit)]
