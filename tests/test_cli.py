@@ -101,6 +101,14 @@ def test_all_is_every_standard_suite_in_order(call, tmp_path, no_data):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_all_is_suggested_like_a_suite(call, tmp_path):
+    code, _, err = call("suite", "al", "--preset", "smoke", "--results", str(tmp_path / "none"))
+    assert (code, err) == (2, "Error: unknown suite 'al'; did you mean 'all'?\n")
+    code, _, err = call("suite", "nothing-like-it")
+    assert code == 2
+    assert "known: accuracy, all, cost" in err
+
+
 @pytest.mark.parametrize(("suite", "data"), [("overlap", "mnist5k"), ("robustness", "diverse-multimnist5k")])
 def test_data_that_does_not_suit_is_one_line_before_anything_is_trained(call, tmp_path, suite, data):
     code, out, err = call("suite", suite, "--preset", "smoke", "--data", data, "--results", str(tmp_path / "none"))
