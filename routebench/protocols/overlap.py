@@ -10,8 +10,8 @@ from torch import Tensor
 
 from routebench.data import Dataset, load
 from routebench.errors import UserError
-from routebench.models.network import count_parameters
-from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.fitted import cost_of
 from routebench.registry import protocols
 from routebench.training import THRESHOLD, evaluate
 
@@ -73,7 +73,7 @@ class Overlap(Protocol):
             "exact_match_given_count": with_count.exact_match(),
         }
         metrics = [_metric(name, value, request) for name, value in percent.items() if value is not None]
-        metrics += [*_per_digit(found, request), *_others(found, chosen, test.loss, request), *_cost(fit)]
+        metrics += [*_per_digit(found, request), *_others(found, chosen, test.loss, request), *cost_of(fit)]
         arrays = {"correct": found.correct.to(torch.uint8), "scores": test.scores.to(torch.float16)}
         return Measurement(metrics, arrays)
 
@@ -146,11 +146,4 @@ def _others(found: Answers, chosen: float, loss: float, request: FitRequest) -> 
         Metric("predicted_digits", "test", predicted, "count", None, test_iterations=steps),
         Metric("chosen_threshold", "held-out", chosen, "", None, test_iterations=steps),
         Metric("loss", "test", loss, "", False, test_iterations=steps),
-    ]
-
-
-def _cost(fit: Fit) -> list[Metric]:
-    return [
-        Metric("parameters", "", count_parameters(fit.network), "count", None),
-        Metric("fit_seconds", "", fit.seconds, "s", False),
     ]
