@@ -105,6 +105,8 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
     label = f"{row['method']}[{row['settings']}]" if row["settings"] else row["method"]
     cells = runs.planned[(runs.planned["label"] == label) & (runs.planned["status"] == "ok")]
     cells = cells[_equal(cells["iterations"], row["iterations"])]
+    if cells.empty:
+        return
     results = _at(runs.results[runs.results["metric"] == row["measured"]], row)
     for model, own in cells.groupby("model", sort=False):
         here = results[results["cell"].isin(own["cell"]) & results["value"].notna()].drop_duplicates("cell")

@@ -156,3 +156,10 @@ def test_published_numbers_stand_in_a_note_and_beside_no_row(runs):
     assert "83.39 % (TSA-053)" in note
     assert "for networks that are not these" in note
     assert not [note for note in analyses["overlap-table"](runs).notes if note.startswith("Published by")]
+
+
+def test_the_headline_takes_the_reading_that_is_known_already(runs):
+    first = analyses["overlap-table"](runs)
+    assert headline_of(runs, {"overlap-table": first}) == headline_of(runs)
+    assert headline_of(runs, {"overlap-table": replace(first, reading="Known.")}).title == "Known."
+    assert headline_of(runs, {}) is None
