@@ -95,15 +95,18 @@ def _with_published(table: DataFrame, runs: Runs, views: dict[str, str]) -> Data
     """A row of published numbers below each model and feature for which the same was measured on the same data."""
     known = published.load_published()
     known = known[(known["metric"] == METRIC) & (known["unit"] == "fraction")]
+    known = known.assign(feature=known["variant"].map(_feature_of))
     parts: list[dict[Any, Any]] = []
     for row in table.to_dict("records"):
         parts.append(row | {"published_id": "", "published": False})
+        own = known[(known["method"] == row["label"]) & (known["feature"] == row["feature"])]
+        if own.empty:
+            continue
         beside = {}
         for view in views:
             kind, _, what = view.partition("_")
             data = {"maximal": f"rotated-{runs.data}-{what}", "affine": what}.get(kind, "")
-            same = known[(known["data"] == data) & (known["method"] == row["label"]) & (data != "")]
-            beside[view] = same[same["variant"].map(_feature_of) == row["feature"]]
+            beside[view] = own[(own["data"] == data) & (data != "")]
         if any(len(same) for same in beside.values()):
             parts.append(_published_row(row, beside))
     return DataFrame(parts)

@@ -63,7 +63,8 @@ def _add(table: DataFrame, key: str, found: DataFrame) -> None:
 
 def _columns(runs: Runs, table: DataFrame, eps: str) -> list[Column]:
     columns = [
-        Column("Method", "name", _name, "routing method, and T, the iterations it was trained with", numeric=False),
+        Column("Method", "name", wording.marked,
+               "routing method, and T, the iterations it was trained with", numeric=False),
         Column("Unattacked, %", "clean", _shown("clean"), "accuracy on the images that are attacked"),
         Column(f"Worst case, % (eps {eps})", "worst", _shown("worst"),
                "images that no attack of this budget breaks: an upper bound on the true robustness"),
@@ -90,10 +91,6 @@ def _columns(runs: Runs, table: DataFrame, eps: str) -> list[Column]:
         columns.append(Column("Smallest change", "l2", _shown("l2", 2), told, extra=True))
     columns.append(Column("Seeds", "n", lambda row: str(row["n"]), "that the means are over", extra=True))
     return columns
-
-
-def _name(row: Row) -> str:
-    return f"{row['name']} (control)" if row["role"] == "control" else str(row["name"])
 
 
 def _shown(key: str, digits: int = 1) -> Callable[[Row], str]:

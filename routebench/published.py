@@ -6,12 +6,12 @@ Columns of `published.csv`: `id`; `source`, `citation`, `where` (table, figure o
 `uncertainty_kind`; `params` (parameters, as printed); `conditions` (how the number was made, and what to beware of).
 
 How routebench measures the same thing, empty where it does not: `settings` (hyperparameters of the method that differ
-from the defaults, as in a label's brackets; then, after `; `, the words of a variant); `relation` (`at least`, `at most` or `about`; empty for the value itself);
-`rival` (the row that the paper compares it with); `any_network` (`yes` where the row is the plain form of its method:
-the comparison with its rival can be made on other networks too); `suite`, `preset` (that train and measure as
-the paper did); `cell_data` (the data set of their cells, where it is not `data`); `measured` (their metric); `at`
-(columns of results and the value that they must have, `split=test;angle=45`; `iterations` is the T of the cell where the
-paper prints none, `best of 1,2,3,4,5` where it reports the best of several).
+from the defaults, as in a label's brackets; then, after `; `, the words of a variant); `relation` (`at least`,
+`at most` or `about`; empty for the value itself); `rival` (the row that the paper compares it with); `any_network`
+(`yes` where the row is the plain form of its method: the comparison with its rival can be made on other networks too);
+`suite`, `preset` (that train and measure as the paper did); `cell_data` (the data set of their cells, where it is not
+`data`); `measured` (their metric); `at` (columns of results and the value that they must have, `split=test;angle=45`;
+`iterations` is the T of the cell where the paper prints none, `best of 1,2,3` where it reports the best of several).
 `rounding` is added when read: half a unit of the last printed digit.
 """
 

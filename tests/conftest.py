@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from routebench.data.dataset import Dataset, Images
 from routebench.registry import EVERY, plugins, suites
 
 
@@ -29,6 +30,14 @@ def fixed_seeds():
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002 - libraries draw from the global generator
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def no_data(monkeypatch):
+    """Plans are made as if every data set suited them: none is downloaded or rendered."""
+    images = Images(torch.zeros(1, 1, 8, 8, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64))
+    data = Dataset("none", ("only",), images, images, images, fingerprint="f", source="nowhere")
+    monkeypatch.setattr("routebench.engine.plan._usable", lambda suite, name: data)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import pytest
@@ -93,13 +92,28 @@ def test_dry_run_lists_cells_and_writes_nothing(call, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_all_is_every_standard_suite_in_order(call, tmp_path, monkeypatch):
-    monkeypatch.setattr("routebench.engine.plan.load", lambda _: SimpleNamespace(fingerprint="f"))  # renders nothing
+def test_all_is_every_standard_suite_in_order(call, tmp_path, no_data):
     code, out, _ = call("suite", "all", "--preset", "smoke", "--jobs", "2", "--dry-run")
     assert code == 0
     titles = [line.split(",")[0] for line in out.splitlines() if ", preset smoke, " in line]
     places = {file.stem: load_suite(file.stem).standard for file in shipped("suites").glob("*.toml")}
     assert titles == sorted((name for name in places if places[name]), key=places.get)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_is_suggested_like_a_suite(call, tmp_path):
+    code, _, err = call("suite", "al", "--preset", "smoke", "--results", str(tmp_path / "none"))
+    assert (code, err) == (2, "Error: unknown suite 'al'; did you mean 'all'?\n")
+    code, _, err = call("suite", "nothing-like-it")
+    assert code == 2
+    assert "known: accuracy, all, cost" in err
+
+
+@pytest.mark.parametrize(("suite", "data"), [("overlap", "mnist5k"), ("robustness", "diverse-multimnist5k")])
+def test_data_that_does_not_suit_is_one_line_before_anything_is_trained(call, tmp_path, suite, data):
+    code, out, err = call("suite", suite, "--preset", "smoke", "--data", data, "--results", str(tmp_path / "none"))
+    assert (code, out) == (2, "")
+    assert "; " in err and err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 

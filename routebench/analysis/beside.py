@@ -105,6 +105,8 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
     if not row["measured"] or not row["method"] or runs.data != data:
         return
     cells = runs.planned[(runs.planned["label"] == _label(row)) & (runs.planned["status"] == "ok")]
+    if cells.empty:
+        return
     results = _at(runs.results[runs.results["metric"] == row["measured"]], row)
     for model, of_model in cells.groupby("model", sort=False):
         here = results[results["cell"].isin(of_model["cell"]) & results["value"].notna()].drop_duplicates("cell")

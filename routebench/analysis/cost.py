@@ -27,6 +27,7 @@ FloatArray = NDArray[np.float64]
 MEGABYTE = 1 << 20
 COVERED = 0.95  # of pairs of measurements of one thing lie closer together than the noise floor
 KEYS = ["label", "part", "backend", "batch"]
+COLUMNS = ("cell", "label", "role", "iterations", "seed", "metric", "value")
 WHERE: dict[str, type] = {"part": str, "backend": str, "batch": int, "repeat": int, "budget_mb": int, "why": str}
 DASHES: dict[str, Sequence[float]] = {"reference": (4, 2), "triton": (1, 1.5)}  # other back ends: a full line
 
@@ -71,7 +72,12 @@ def costs_of(runs: Runs) -> Costs:
     results = _with_coordinates(runs)
     noise, pairs = noise_floor(results)
     times = results[results["metric"] == "training_time"]
-    rows = [_row(results, own, noise) for _, own in times.groupby(KEYS, sort=False)]
+    of_method = dict(iter(results.groupby(["label", "part", "backend"], sort=False)))
+    floors = results[results["metric"] == "training_floor"]
+    rows = [
+        _row(of_method[own["label"].iloc[0], own["part"].iloc[0], own["backend"].iloc[0]], floors, own, noise)
+        for _, own in times.groupby(KEYS, sort=False)
+    ]
     table = DataFrame(rows)
     if not table.empty:
         order = {part: place for place, part in enumerate(parts_of(table))}
@@ -250,17 +256,24 @@ def _size(part: str) -> int:
 
 
 def _with_coordinates(runs: Runs) -> DataFrame:
-    """The rows that have a value, with every column that this protocol adds; "" or 0 where a metric has none."""
-    results = runs.results[runs.results["value"].notna()]
-    results = results.reindex(columns=[*results.columns, *(name for name in WHERE if name not in results)])
+    """The rows that have a value, with what this protocol adds to `COLUMNS`; "" or 0 where a metric has none."""
+    results = runs.results.reindex(columns=[*COLUMNS, *WHERE])
+    results = results[results["value"].notna()]
     filled = {name: results[name].astype(object).where(results[name].notna(), kind()) for name, kind in WHERE.items()}
     return results.assign(**{name: column.astype(WHERE[name]) for name, column in filled.items()})
 
 
-def _row(results: DataFrame, times: DataFrame, noise: float) -> dict[str, object]:
+def _row(results: DataFrame, floors: DataFrame, times: DataFrame, noise: float) -> dict[str, object]:
+    """One row of the table.
+
+    Args:
+        results: of its method, part and back end.
+        floors: least times of all of them.
+        times: of its method, part, back end and batch.
+        noise: the floor of it.
+    """
     first = times.iloc[0]
-    same = np.logical_and.reduce([results[key] == first[key] for key in ("label", "part", "backend")])
-    same_batch = same & (results["batch"] == first["batch"])
+    same_batch = results["batch"] == first["batch"]
 
     def measured(metric: str) -> tuple[IntArray, FloatArray]:
         own = results[same_batch & (results["metric"] == metric)]
@@ -272,8 +285,8 @@ def _row(results: DataFrame, times: DataFrame, noise: float) -> dict[str, object
     time, thought, room = (_routing_slope(*found) for found in (training, inference, memories))
     most = int(times["iterations"].fillna(0).max())
     rise = abs(time.per_iteration) * (most - (2 if most > 2 else 1))
-    largest = results[same & (results["metric"] == "largest_batch") & (results["iterations"].fillna(0) == most)]
-    tried = results[same & (results["metric"] == "largest_batch_tried")]
+    largest = results[(results["metric"] == "largest_batch") & (results["iterations"].fillna(0) == most)]
+    tried = results[results["metric"] == "largest_batch_tried"]
     return {
         **{key: first[key] for key in KEYS},
         "role": first["role"],
@@ -292,7 +305,7 @@ def _row(results: DataFrame, times: DataFrame, noise: float) -> dict[str, object
         "mb_extra": room.per_iteration,
         "mb_low": room.low,
         "mb_high": room.high,
-        "distance": _distance(results, times[times["iterations"].fillna(0) == most]),
+        "distance": _distance(floors, times[times["iterations"].fillna(0) == most]),
         "largest_batch": float(largest["value"].min()) if len(largest) else math.nan,
         "searched_to": float(tried["value"].max()) if len(tried) else math.nan,
         "budget_mb": float(largest["budget_mb"].iloc[0]) if len(largest) else math.nan,
@@ -311,13 +324,12 @@ def _at_fewest(iterations: IntArray, values: FloatArray) -> float:
     return float(values[iterations == iterations.min()].mean()) if values.size else math.nan
 
 
-def _distance(results: DataFrame, times: DataFrame) -> float:
+def _distance(floors: DataFrame, times: DataFrame) -> float:
     """How many times as long training took as the machine would need at least, at the most iterations."""
-    floors = results[
-        (results["metric"] == "training_floor")
-        & results["cell"].isin(set(times["cell"]))
-        & (results["part"] == times["part"].iloc[0])
-        & (results["batch"] == times["batch"].iloc[0])
+    floors = floors[
+        floors["cell"].isin(set(times["cell"]))
+        & (floors["part"] == times["part"].iloc[0])
+        & (floors["batch"] == times["batch"].iloc[0])
     ]
     # The fastest machine seen: what else ran while one cell measured it must not make routing look good.
     return float(times["value"].mean() / floors["value"].min()) if len(floors) else math.nan

@@ -152,9 +152,18 @@ def _apart(ticks: list[float], scale: Callable[[np.ndarray], np.ndarray]) -> lis
     return [ticks[place] for place in reversed(kept)]
 
 
+def settle(figure: Figure) -> None:
+    """Lays a figure out for good, so that saving it, in whatever formats, draws it once each and not twice."""
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine(None)
+
+
 def to_svg(figure: Figure) -> str:
-    """The figure as an SVG document that stands alone."""
+    """The figure as an SVG document that stands alone. Its layout is made first, and stays as it is."""
     page = io.StringIO()
+    settle(figure)
     with mpl.rc_context({key: STYLE[key] for key in ("svg.fonttype", "svg.hashsalt")}):
         figure.savefig(page, format="svg", metadata={"Date": None, "Creator": "routebench"})
     return page.getvalue()

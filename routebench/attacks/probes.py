@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from routebench.attacks.losses import AttackLoss
 from routebench.attacks.victim import BATCH, Victim, scaled
-from routebench.capsules import Capsules, Votes
+from routebench.capsules import Votes
+from routebench.capsules.intercepted import intercepted, routed_layers
 from routebench.capsules.layers import CapsuleLayer
 
 
@@ -48,28 +49,11 @@ def largest_difference(victim: Victim, pixels: Tensor, asked: int = 3) -> float:
 @contextmanager
 def constant_coupling(network: nn.Module) -> Iterator[None]:
     """While this lasts, gradients go around the routing loop: coupling is what it is, but counts as a constant."""
-    layers = [module for module in network.modules() if isinstance(module, CapsuleLayer)]
-
-    def hold(layer: CapsuleLayer) -> None:
-        make = layer.votes
-
-        def votes(children: Capsules) -> tuple[Votes, Tensor]:
-            made, present = make(children)
-            _hold(made)
-            return made, present
-
-        layer.votes = votes  # type: ignore[method-assign]
-
-    for layer in layers:
-        hold(layer)
-    try:
+    with intercepted(routed_layers(network), _hold):
         yield
-    finally:
-        for layer in layers:
-            del layer.votes  # the class's own is found again
 
 
-def _hold(votes: Votes) -> None:
+def _hold(_layer: CapsuleLayer, votes: Votes, _present: Tensor) -> None:
     """Stops the gradient at the coupling, the method's own included."""
     sweep: Callable[..., Any] = votes.sweep
     aggregate = votes.aggregate

@@ -10,7 +10,7 @@ import click
 
 from routebench.commands import options
 from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED, device, say
-from routebench.errors import PluginError, UserError
+from routebench.errors import PluginError, UserError, unknown
 
 if TYPE_CHECKING:
     from routebench.engine.plan import Plan
@@ -151,13 +151,7 @@ def command(  # noqa: PLR0917  # click passes them by name
             backend=backend, jobs=None if name == ALL and made.is_alone else jobs, threads=threads,
         )  # fmt: skip
         todo.append((made, known, replace(setting, plugins=plugins, **limits)))
-    preload = tuple(dict.fromkeys(module for made in plans for module in made.preload))
-    ends, outcome = None if budget is None else time.monotonic() + budget, _Outcome()
-    for made, known, setting in todo:
-        left = None if ends is None else max(0.0, ends - time.monotonic())
-        outcome += _one(
-            console, made, known, store, replace(setting, preload=preload), budget=left, dry_run=dry_run
-        )  # fmt: skip
+    outcome = _in_turn(console, todo, store, budget=budget, dry_run=dry_run)
     if not dry_run:
         _report(console, store)
         outcome.exit(console)
@@ -197,6 +191,20 @@ class _Outcome:
             sys.exit(SOME_FAILED)
 
 
+def _in_turn(
+    console: Any, todo: "list[tuple[Plan, Standing, Setting]]", store: "Store", *, budget: float | None, dry_run: bool
+) -> _Outcome:
+    """Runs one suite after another, within a budget that is for all of them together."""
+    preload = tuple(dict.fromkeys(module for made, _, _ in todo for module in made.preload))
+    ends, outcome = None if budget is None else time.monotonic() + budget, _Outcome()
+    for made, known, setting in todo:
+        left = None if ends is None else max(0.0, ends - time.monotonic())
+        outcome += _one(
+            console, made, known, store, replace(setting, preload=preload), budget=left, dry_run=dry_run
+        )  # fmt: skip
+    return outcome
+
+
 def _one(
     console: Any, made: "Plan", known: "Standing", store: "Store", setting: "Setting", *,
     budget: float | None, dry_run: bool,
@@ -231,9 +239,19 @@ def _suites(name: str, broken: dict[str, str]) -> "list[Suite]":
         found = [load_suite(known) for known in suite_files()]
         return sorted((suite for suite in found if suite.standard), key=lambda suite: suite.standard)
     try:
+        _expect_known(name)
         return [load_suite(name)]
     except UserError as error:  # the suite may lie in a folder that did not import
         raise UserError("; ".join([str(error), *broken.values()])) from error
+
+
+def _expect_known(name: str) -> None:
+    """Raises UserError for a name that is neither a suite's nor `all`, with the nearest of these."""
+    from routebench.registry import suite_files
+
+    known = [*suite_files(), ALL]
+    if not name.endswith(".toml") and name not in known:
+        raise unknown("suite", name, known)
 
 
 def _load(plugins: tuple[str, ...], suite: str) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:

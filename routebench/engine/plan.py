@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from routebench.data import load
+from routebench.data import Dataset, load
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.suite import Entry, Preset, Suite
 from routebench.errors import UserError, nearest, unknown
@@ -136,19 +136,22 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     """All cells, ordered so that every method is run once before any is run with a second seed.
 
     Raises:
-        UserError: a name, a hyperparameter or an option is unknown, or a value is not allowed.
+        UserError: a name, a hyperparameter or an option is unknown, a value is not allowed, or the data set does not
+            suit the suite.
     """
     preset = _chosen(suite.preset(preset_name), choices)
     if suite.protocol not in protocols:
         raise UserError(f"{suite.file}: unknown protocol {suite.protocol!r}{nearest(suite.protocol, protocols)}")
     entries = _entries(suite, preset, choices)
-    fingerprint = load(preset.data).fingerprint
+    data = _usable(suite, preset.data)
     points = [
-        (*_identity(suite, preset, model, entry, role, fingerprint), "")
+        (*_identity(suite, preset, model, entry, role, data.fingerprint), "")
         for beside in preset.models
         for entry, role in entries
         for model in entry.networks(beside)
     ]
+    if protocols[suite.protocol].trains:  # type: ignore[attr-defined]
+        _expect_learnable(suite, data, [point for point, _, _ in points])
     like = next(point for point, _, _ in points if point["method"] in CONTROLS)  # which every plan has
     points += _broken_points(like, choices)
     cells: dict[str, Cell] = {}
@@ -189,6 +192,27 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
     if choices.backend != "auto" and "backends" in preset.options:
         preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
     return preset if choices.data is None else replace(preset, data=choices.data)
+
+
+def _usable(suite: Suite, name: str) -> Dataset:
+    """The data set, once the suite's protocol has looked at it."""
+    data = load(name)
+    protocols[suite.protocol]().expect(data)
+    return data
+
+
+def _expect_learnable(suite: Suite, data: Dataset, points: Sequence[Mapping[str, Any]]) -> None:
+    """Raises UserError where images may show several classes, and a method would be trained as if each showed one."""
+    if not data.train.multi_label:
+        return
+    for point in points:
+        training = point["training"]
+        if training["loss"] == "cross-entropy" or training["reconstruction"] > 0:
+            way = "the loss cross-entropy" if training["loss"] == "cross-entropy" else "a reconstruction of one capsule"
+            raise UserError(
+                f"suite {suite.name}: {point['method']} on {point['model']} is trained with {way}, which takes one "
+                f"class per image, and those of {data.name} may show several; suite overlap is for such data"
+            )
 
 
 def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry, str]]:

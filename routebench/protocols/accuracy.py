@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import torch
 
 from routebench.data import load
-from routebench.models.network import count_parameters, set_iterations
+from routebench.models.network import set_iterations
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.fitted import cost_of, training_curves
 from routebench.registry import protocols
 from routebench.training import Evaluation, evaluate
 
@@ -42,7 +43,7 @@ class Accuracy(Protocol):
             set_iterations(fit.network, request.iterations)
         own = tested[request.iterations]
         arrays = {"predicted": own.predicted, "correct": own.correct.to(torch.uint8)}
-        return Measurement([*_test_metrics(tested), *_best_on_test(fit), *_curves(fit), *_cost(fit)], arrays)
+        return Measurement([*_test_metrics(tested), *_best_on_test(fit), *training_curves(fit), *cost_of(fit)], arrays)
 
 
 def _grid(trained_with: int | None, wanted: list[int]) -> list[int | None]:
@@ -67,23 +68,3 @@ def _best_on_test(fit: Fit) -> list[Metric]:
         for epoch, accuracy in enumerate(fit.test_accuracy, start=1)
     ]
     return [*curve, Metric("best_test_accuracy", "test", max(fit.test_accuracy), "%", None)]
-
-
-def _curves(fit: Fit) -> list[Metric]:
-    return [
-        metric
-        for epoch in fit.epochs
-        for metric in (
-            Metric("train_loss", "train", epoch.train_loss, "", False, epoch=epoch.epoch),
-            Metric("train_accuracy", "train", epoch.train_accuracy, "%", True, epoch=epoch.epoch),
-            Metric("held_out_loss", "held-out", epoch.held_out_loss, "", False, epoch=epoch.epoch),
-            Metric("held_out_accuracy", "held-out", epoch.held_out_accuracy, "%", True, epoch=epoch.epoch),
-        )
-    ]
-
-
-def _cost(fit: Fit) -> list[Metric]:
-    return [
-        Metric("parameters", "", count_parameters(fit.network), "count", None),
-        Metric("fit_seconds", "", fit.seconds, "s", False),
-    ]

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from routebench.data.dataset import Dataset
+from routebench.errors import UserError
 from routebench.recipe import Recipe
 from routebench.training import Epoch
 
@@ -127,6 +129,13 @@ class Protocol(ABC):
     preload: typing.ClassVar[tuple[str, ...]] = ()
     """Modules that take long to import and that every cell needs: imported once where cells are processes."""
 
+    def expect(self, data: Dataset) -> None:  # noqa: B027  # most take any data
+        """Looks whether a data set is one that this can be measured on; asked before anything is trained.
+
+        Raises:
+            UserError: it is not, with what was expected, what came, and what to do.
+        """
+
     @abstractmethod
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Everything that is to be known of one cell.
@@ -136,3 +145,16 @@ class Protocol(ABC):
             options: the suite's settings for this protocol, keys as in `options`.
             context: gives fits, and is told of progress.
         """
+
+
+def expect_one_label(protocol: str, data: Dataset) -> None:
+    """For a protocol that asks which class an image shows, and not which classes.
+
+    Raises:
+        UserError: images may show several.
+    """
+    if data.test.multi_label:
+        raise UserError(
+            f"protocol {protocol}: expected a data set with one class per image, such as mnist5k, got {data.name}, "
+            "whose images may show several; suite overlap is for such data"
+        )

@@ -11,7 +11,7 @@ from routebench.data import Dataset, load
 from routebench.data.affnist import affnist_is_there
 from routebench.data.dataset import Images
 from routebench.data.rotation import rotate
-from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.features import UPRIGHT, Seen, View, look
 from routebench.protocols.probe import Probe, fit_probe
 from routebench.registry import protocols
@@ -47,9 +47,14 @@ class LinearProbe(Protocol):
     unsupervised: ClassVar[bool] = True
     preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
 
+    def expect(self, data: Dataset) -> None:
+        """One class per image, which the probe reads."""
+        expect_one_label("linear-probe", data)
+
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Accuracies per feature and view; arrays `predicted` and `correct` of the main probe on upright images."""
         data = load(request.data)
+        self.expect(data)
         probed = _Probed(context.fit(request).network, data, UPRIGHT, {"train_angle": 0}, context.device)
         metrics = list(probed.fitted())
         for view in _views(options):

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from routebench.attacks.victim import under_attack
-from routebench.data import load
+from routebench.data import Dataset, load
 from routebench.protocols.assault import Assault
 from routebench.protocols.assault_numbers import numbers
-from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.robustness_settings import Settings, balanced
 from routebench.registry import protocols
 
@@ -62,10 +62,16 @@ class Robustness(Protocol):
         "l2_eps": list[float],
     }
 
+    def expect(self, data: Dataset) -> None:
+        """One class per image, which the attacks turn into another."""
+        expect_one_label("robustness", data)
+
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics by attack, loss and eps, the checks, and the arrays that they were judged by."""
         settings = Settings.of(options)
-        fit, data = context.fit(request), load(request.data)
+        data = load(request.data)
+        self.expect(data)
+        fit = context.fit(request)
         places = balanced(data.test.labels, settings.images)
         chosen = data.test.at(places)
         source = context.fit(source_request(request, settings.transfer_from)) if settings.transfer_from else None

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from routebench import measures
-from routebench.data import load
+from routebench.data import Dataset, load
 from routebench.data.dataset import Images
+from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.traced import LayerTrace, Trace, trace
 from routebench.protocols.vote_distances import first_of_classes, vote_distances
@@ -38,10 +39,19 @@ class Sparsity(Protocol):
 
     options: ClassVar[dict[str, type]] = {"follow": int, "images": int}
 
+    def expect(self, data: Dataset) -> None:
+        """Test images of one class, of which examples are kept; others may show several."""
+        if data.test.multi_label and not (data.test.labels.sum(dim=1) == 1).any():
+            raise UserError(
+                f"protocol sparsity: expected test images that show one class alone, got {data.name}, which has none; "
+                "add some, or choose another data set with --data"
+            )
+
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics by layer, and arrays: example capsules, and histograms of vote distances."""
-        fit = context.fit(request)
-        test = load(request.data).test
+        data = load(request.data)
+        self.expect(data)
+        fit, test = context.fit(request), data.test
         traced = _traces(fit.network, test, context)
         metrics = list(_activity_metrics(traced))
         arrays = _examples(fit.network, test, context.device)

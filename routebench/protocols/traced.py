@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from routebench.capsules import Capsules, Votes
-from routebench.capsules.layers import CapsuleLayer
+from routebench.capsules.intercepted import intercepted, routed_layers
 from routebench.models.network import Output, routing_methods, set_iterations
 
 
@@ -48,8 +48,12 @@ def trace(network: nn.Module, images: Tensor, iterations: int | None) -> Trace:
         images: (batch, channel, height, width), values in [0, 1].
         iterations: of routing; None for a method that has none.
     """
-    layers = [module for module in network.modules() if isinstance(module, CapsuleLayer)]
-    with _iterating(network, iterations), _watched(layers) as seen:
+    layers = routed_layers(network)
+    seen = {layer: _Seen() for layer in layers}
+    with (
+        _iterating(network, iterations),
+        intercepted(layers, lambda layer, votes, present: seen[layer].watch(votes, present)),
+    ):
         output: Output = network(images)
     found = output.layers[1:]
     return Trace(output, [_layer_trace(capsules, seen[layer]) for capsules, layer in zip(found, layers, strict=True)])
@@ -61,7 +65,12 @@ class _Seen:
     votes: Votes | None = None
     present: Tensor | None = None
 
-    def keep(self, coupling: Tensor) -> None:
+    def watch(self, votes: Votes, present: Tensor) -> None:
+        """Keeps a layer's votes, and the coupling of their latest sweep."""
+        self.votes, self.present = votes, present
+        votes.watch = self._keep
+
+    def _keep(self, coupling: Tensor) -> None:
         self.coupling = coupling
 
 
@@ -81,28 +90,3 @@ def _iterating(network: nn.Module, iterations: int | None) -> Iterator[None]:
     finally:
         for method, count in before:
             method.iterations = count
-
-
-@contextmanager
-def _watched(layers: list[CapsuleLayer]) -> Iterator[dict[CapsuleLayer, _Seen]]:
-    """While this lasts, the layers' votes and their latest coupling are kept."""
-    seen = {layer: _Seen() for layer in layers}
-
-    def watch(layer: CapsuleLayer) -> None:
-        make = layer.votes
-
-        def votes(children: Capsules) -> tuple[Votes, Tensor]:
-            made, present = make(children)
-            made.watch = seen[layer].keep
-            seen[layer].votes, seen[layer].present = made, present
-            return made, present
-
-        layer.votes = votes  # type: ignore[method-assign]
-
-    for layer in layers:
-        watch(layer)
-    try:
-        yield seen
-    finally:
-        for layer in layers:
-            del layer.votes  # the class's own is found again

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from routebench.data import Dataset, load
 from routebench.errors import UserError
-from routebench.models.network import count_parameters, set_progress
+from routebench.models.network import set_progress
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.fitted import cost_of, training_curves
 from routebench.registry import protocols
 from routebench.training import evaluate
 
@@ -28,6 +29,14 @@ class Viewpoint(Protocol):
     Source: Hinton, Sabour and Frosst, Matrix capsules with EM routing, ICLR 2018, section 5.1 and table 2.
     """
 
+    def expect(self, data: Dataset) -> None:
+        """Test images that are known to be of familiar viewpoints, or of others."""
+        if "familiar" not in data.conditions:
+            raise UserError(
+                f"protocol viewpoint: expected a data set with familiar viewpoints to train on, got {data.name}, which "
+                "has none; choose one such as rendered-shapes-small-azimuth or smallnorb-elevation with --data"
+            )
+
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics per epoch, and per viewpoint at the last one; arrays `correct`, `familiar` and `correct_by_epoch`.
 
@@ -38,14 +47,11 @@ class Viewpoint(Protocol):
             UserError: the data set does not say which test images are of familiar viewpoints.
         """
         data = load(request.data)
-        if "familiar" not in data.conditions:
-            raise UserError(
-                f"data set {request.data!r} has no familiar viewpoints to train on; choose one that has, such as "
-                "rendered-shapes-small-azimuth or smallnorb-elevation"
-            )
+        self.expect(data)
         fit = context.fit(replace(request, every_epoch=True))
         right = _right_by_epoch(fit, request, data, context)
-        metrics = [*_epoch_metrics(fit, right, data), *_view_metrics(request, right[-1], data), *_cost(fit)]
+        metrics = [*training_curves(fit), *_by_epoch(right, data), *_by_view(request, right[-1], data)]
+        metrics += cost_of(fit)
         packed = torch.from_numpy(np.packbits(right.numpy(), axis=1))
         familiar = data.conditions["familiar"].to(torch.uint8)
         arrays = {"correct": right[-1].to(torch.uint8), "familiar": familiar, "correct_by_epoch": packed}
@@ -63,19 +69,14 @@ def _right_by_epoch(fit: Fit, request: FitRequest, data: Dataset, context: Conte
     return torch.stack(found)
 
 
-def _epoch_metrics(fit: Fit, right: Tensor, data: Dataset) -> Iterator[Metric]:
+def _by_epoch(right: Tensor, data: Dataset) -> Iterator[Metric]:
     familiar = data.conditions["familiar"]
-    for epoch, correct in zip(fit.epochs, right, strict=True):
-        number = epoch.epoch
-        yield Metric("train_loss", "train", epoch.train_loss, "", False, epoch=number)
-        yield Metric("train_accuracy", "train", epoch.train_accuracy, "%", True, epoch=number)
-        yield Metric("held_out_loss", "held-out", epoch.held_out_loss, "", False, epoch=number)
-        yield Metric("held_out_accuracy", "held-out", epoch.held_out_accuracy, "%", True, epoch=number)
-        yield Metric("familiar_accuracy", "test", _percent(correct[familiar]), "%", True, epoch=number)
-        yield Metric("novel_accuracy", "test", _percent(correct[~familiar]), "%", True, epoch=number)
+    for epoch, correct in enumerate(right, 1):
+        yield Metric("familiar_accuracy", "test", _percent(correct[familiar]), "%", True, epoch=epoch)
+        yield Metric("novel_accuracy", "test", _percent(correct[~familiar]), "%", True, epoch=epoch)
 
 
-def _view_metrics(request: FitRequest, correct: Tensor, data: Dataset) -> Iterator[Metric]:
+def _by_view(request: FitRequest, correct: Tensor, data: Dataset) -> Iterator[Metric]:
     """At the last epoch: over all test images, and for each azimuth and each elevation, in degrees."""
     yield Metric("accuracy", "test", _percent(correct), "%", True, test_iterations=request.iterations)
     for axis in AXES:
@@ -89,10 +90,3 @@ def _view_metrics(request: FitRequest, correct: Tensor, data: Dataset) -> Iterat
 
 def _percent(correct: Tensor) -> float:
     return 100 * float(correct.double().mean())
-
-
-def _cost(fit: Fit) -> list[Metric]:
-    return [
-        Metric("parameters", "", count_parameters(fit.network), "count", None),
-        Metric("fit_seconds", "", fit.seconds, "s", False),
-    ]

@@ -2,11 +2,15 @@
 
 import base64
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import matplotlib as mpl
+from fontTools import subset
 from matplotlib.figure import Figure
 
+from routebench.analysis.figures import settle
 from routebench.analysis.result import Analysis
 from routebench.report.text_table import text_table
 from routebench.tables import latex, markdown
@@ -58,13 +62,24 @@ def downloads_of(stem: str, found: Analysis, origin: tuple[str, ...]) -> tuple[D
 
 
 def pdf_of(figure: Figure) -> bytes:
-    """A figure for a paper: vectors, and letters as TrueType, which publishers ask for.
-
-    Args:
-        figure: drawn before; its layout stays as it is.
-    """
+    """A figure for a paper: vectors, and letters as TrueType, which publishers ask for."""
     page = io.BytesIO()
-    figure.set_layout_engine("none")
-    with mpl.rc_context({"pdf.fonttype": 42}):
+    settle(figure)
+    with mpl.rc_context({"pdf.fonttype": 42}), _without_ligatures():
         figure.savefig(page, format="pdf", metadata={"CreationDate": None, "Creator": "routebench", "Producer": None})
     return page.getvalue()
+
+
+@contextmanager
+def _without_ligatures() -> Iterator[None]:
+    """While this lasts, fonts are embedded without the tables that programs for setting text look into.
+
+    Every letter of a figure has its place, so that no reader of a PDF asks them; to cut them down to the letters used
+    is most of the time that a PDF takes. matplotlib has no setting for it, so that fontTools' own default is changed.
+    """
+    before = subset.Options._drop_tables_default
+    subset.Options._drop_tables_default = [*before, "GDEF", "GPOS", "GSUB", "MATH", "kern"]
+    try:
+        yield
+    finally:
+        subset.Options._drop_tables_default = before

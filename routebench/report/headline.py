@@ -1,7 +1,7 @@
 """The answer in a few sentences: which routing is best here, and does routing matter."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pandas import DataFrame
@@ -46,10 +46,15 @@ class Headline:
         return "\n".join((self.title, *self.which, *self.matters, *self.caveats, *below))
 
 
-def headline_of(runs: Runs) -> Headline | None:
-    """The headline of a suite: for any other than accuracy, the reading of its first analysis; None without one."""
+def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Headline | None:
+    """The headline of a suite: for any other than accuracy, the reading of its first analysis; None without one.
+
+    Args:
+        runs: of the suite.
+        known: what its analyses found, by name, where they were asked already.
+    """
     if runs.protocol not in ("accuracy", ""):
-        return _from_reading(runs)
+        return _from_reading(runs, known)
     found = compare(runs)
     measured = found.measured if not found.table.empty else found.table
     if measured.empty:
@@ -79,9 +84,12 @@ def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
     return min((analysis for analysis in own if reads(analysis, protocol)), key=place_of, default=None)
 
 
-def _from_reading(runs: Runs) -> Headline | None:
+def _from_reading(runs: Runs, known: Mapping[str, Analysis] | None) -> Headline | None:
     analysis = first_analysis(runs.protocol)
-    found = None if analysis is None else ask(analysis, "headline", runs)
+    if analysis is None or known is None:
+        found = None if analysis is None else ask(analysis, "headline", runs)
+    else:
+        found = next((known[name] for name in known if analyses[name] is analysis), None)
     if not isinstance(found, Analysis):
         return None
     caveats = (PRESETS["smoke"],) if runs.preset == "smoke" else ()

@@ -10,7 +10,7 @@ from pandas import DataFrame
 
 from routebench.analysis.means import value_with_interval
 from routebench.analysis.result import Analysis, Column, Main, Row, Runs
-from routebench.analysis.wording import NOTHING, listed, name_of
+from routebench.analysis.wording import NOTHING, listed, marked, name_of
 
 PRESETS = ("smoke", "quick", "full")  # from the least to the most that an answer can rest on
 AHEAD = " *"
@@ -65,7 +65,7 @@ def overview_of(found: Iterable[tuple[Runs, Analysis]]) -> Analysis | None:
         reading=_reading(measures, roles),
         table=table,
         columns=(
-            Column("Method", "name", _name, "routing method, and T, its iterations", numeric=False),
+            Column("Method", "name", marked, "routing method, and T, its iterations", numeric=False),
             *(_column(measure) for measure in measures),
         ),
         notes=(
@@ -158,10 +158,6 @@ def _table(measures: list[Measure], roles: Mapping[Method, str]) -> DataFrame:
         [first.key, "name"], ascending=[first.main.higher_is_better is False, True], kind="stable", na_position="last",
         ignore_index=True,
     )  # fmt: skip
-
-
-def _name(row: Row) -> str:
-    return f"{row['name']} (control)" if row["role"] == "control" else str(row["name"])
 
 
 def _column(measure: Measure) -> Column:

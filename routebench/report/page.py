@@ -106,12 +106,13 @@ def _section(folder: Folder, runs: Runs, part: str, beside: Path) -> Section:
     names = [name for name in _in_order() if reads(analyses[name], runs.protocol)]
     plan = folder.plans[runs.name]
     origins = origins_of(runs, plan, folder.records(runs), compare(runs).test_samples)
+    blocks = blocks_of(names, runs, runs.name, beside, tuple(lines_of(runs, plan, origins)))
     return Section(
         id=part,
         runs=runs,
         question=str(plan.get("question", "")),
-        headline=headline_of(runs),
-        blocks=blocks_of(names, runs, runs.name, beside, tuple(lines_of(runs, plan, origins))),
+        headline=headline_of(runs, {block.name: block.found for block in blocks if isinstance(block, Block)}),
+        blocks=blocks,
         origins=origins,
         done=int((runs.planned["status"] == "ok").sum()),
     )

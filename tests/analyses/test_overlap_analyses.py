@@ -8,17 +8,14 @@ import torch
 
 from routebench.analysis.comparison import compare
 from routebench.analysis.figures import to_svg
-from routebench.analysis.folder import open_folder
-from routebench.engine.cell import make_record
 from routebench.engine.plan import Choices, plan
-from routebench.engine.session import write_plan
-from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 from routebench.protocols.base import Measurement, Metric
 from routebench.protocols.overlap import Answers, best_threshold, highest
 from routebench.registry import analyses
 from routebench.report.headline import headline_of
 from routebench.routing.spec import parse
+from tests.analyses.measured import parts_of
 
 NAMES = ("overlap-table", "overlap-recall")
 ERRORS = {"dynamic": 0.10, "em": 0.12, "uniform": 0.2, "random": 0.45, "none": 0.22, "cnn": 0.15}
@@ -63,13 +60,7 @@ def measured(cell):
 
 def folder_of(path, seeds):
     made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"), parse("em")), seeds=seeds))
-    store = Store(path)
-    store.prepare()
-    write_plan(made, store)
-    for cell in made.cells:
-        found = measured(cell)
-        store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
-    (only,) = open_folder(store.path).parts
+    (only,) = parts_of(made, path, measured)
     return only
 
 
@@ -165,3 +156,10 @@ def test_published_numbers_stand_in_a_note_and_beside_no_row(runs):
     assert "83.39 % (TSA-053)" in note
     assert "for networks that are not these" in note
     assert not [note for note in analyses["overlap-table"](runs).notes if note.startswith("Published by")]
+
+
+def test_the_headline_takes_the_reading_that_is_known_already(runs):
+    first = analyses["overlap-table"](runs)
+    assert headline_of(runs, {"overlap-table": first}) == headline_of(runs)
+    assert headline_of(runs, {"overlap-table": replace(first, reading="Known.")}).title == "Known."
+    assert headline_of(runs, {}) is None

@@ -20,7 +20,7 @@ from routebench.analysis.pairs import (
 )
 from routebench.analysis.result import across_data, reads, reads_across
 from routebench.registry import analyses
-from routebench.report import write_report
+from routebench.report import page, write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 from tests.statistics.test_across_data import DEMSAR
@@ -130,8 +130,11 @@ def test_only_runs_that_differ_in_their_data_stand_together() -> None:
     assert not reads_across(analyses["accuracy-table"], "accuracy")
 
 
-def test_a_page_of_two_data_sets_has_a_part_for_both_and_of_one_has_none(tmp_path) -> None:
-    records, others = (made_up_records(seeds=2, methods=FEW, failures=False) for _ in range(2))
+def test_a_page_of_two_data_sets_has_a_part_for_both_and_of_one_has_none(tmp_path, monkeypatch) -> None:
+    asked = {name: analyses[name] for name in ("accuracy-table", "accuracy-across-data")}
+    monkeypatch.setattr(page, "analyses", asked)  # the others have pages of their own
+    fewer = {name: FEW[name] for name in ("dynamic", "uniform")}
+    records, others = (made_up_records(seeds=2, methods=fewer, failures=False) for _ in range(2))
     write_folder(tmp_path, records)
     alone = write_report(tmp_path).page.read_text(encoding="utf-8")
     for record in others:

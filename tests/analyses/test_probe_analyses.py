@@ -9,19 +9,15 @@ import pytest
 
 from routebench import published
 from routebench.analysis.figures import to_svg
-from routebench.analysis.folder import open_folder
 from routebench.analysis.probe import OWN_ANSWER, UNSUPERVISED, gains, probed, turned_up_to
-from routebench.engine.cell import make_record
 from routebench.engine.plan import Choices, plan
-from routebench.engine.session import write_plan
-from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 from routebench.protocols import linear_probe as module
-from routebench.protocols.base import Measurement
 from routebench.protocols.linear_probe import LinearProbe
 from routebench.protocols.probe import fit_probe
 from routebench.registry import analyses
 from routebench.routing.spec import parse
+from tests.analyses.measured import parts_of
 from tests.protocols.small_digits import CANVAS, SMALL, Untrained, register
 
 NAMES = ("probe-table", "probe-curves", "reconstructions")
@@ -39,17 +35,16 @@ def runs(tmp_path_factory):
         made = plan(
             load_suite("linear-probe"), "smoke", Choices(methods=(parse("dynamic[iterations=3]"),), data=SMALL, seeds=2)
         )
-        store = Store(tmp_path_factory.mktemp("probe"))
-        store.prepare()
-        write_plan(made, store)
-        for cell in (cell for cell in made.cells if cell.label in LABELS):
-            if (cell.identity["iterations"], cell.identity["seed"]) == (3, 1):
-                store.write_record(make_record(cell, "failed", "planted", Measurement([]), {"seconds": 1.0}), {})
-                continue
-            found = LinearProbe().measure(cell.request(), OPTIONS, Untrained())
-            store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
-    (only,) = open_folder(store.path).parts
+        (only,) = parts_of(made, tmp_path_factory.mktemp("probe"), measured)
     return only
+
+
+def measured(cell):
+    if cell.label not in LABELS:
+        return None
+    if (cell.identity["iterations"], cell.identity["seed"]) == (3, 1):
+        return "planted"
+    return LinearProbe().measure(cell.request(), OPTIONS, Untrained())
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,15 @@ import torch
 from routebench import statistics
 from routebench.analysis.attacked import budgets, compared, fired_checks, main_eps, verdicts
 from routebench.analysis.figures import to_svg
-from routebench.analysis.folder import open_folder
 from routebench.data import load
-from routebench.engine.cell import make_record
 from routebench.engine.plan import Choices, plan
-from routebench.engine.session import write_plan
-from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 from routebench.masking import CHECKS
 from routebench.protocols.base import Fit
 from routebench.protocols.robustness import Robustness
 from routebench.registry import analyses
 from routebench.routing.spec import parse
+from tests.analyses.measured import parts_of
 from tests.attacks.networks import Rounded, honest
 from tests.protocols.test_robustness import QUICK
 
@@ -49,13 +46,11 @@ class Lends:
 def runs(tmp_path_factory):
     """Two seeds of `dynamic`, and of the controls, all of which are the same CNN underneath."""
     made = plan(load_suite("robustness"), "smoke", Choices(methods=(parse("dynamic"),), seeds=2))
-    store = Store(tmp_path_factory.mktemp("robustness"))
-    store.prepare()
-    write_plan(made, store)
-    for cell in made.cells:
-        found = Robustness().measure(cell.request(), FEW, Lends(cell.label))
-        store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
-    (only,) = open_folder(store.path).parts
+    (only,) = parts_of(
+        made,
+        tmp_path_factory.mktemp("robustness"),
+        lambda cell: Robustness().measure(cell.request(), FEW, Lends(cell.label)),
+    )
     return only
 
 

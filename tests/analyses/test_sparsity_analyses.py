@@ -7,16 +7,13 @@ import pytest
 import torch
 
 from routebench.analysis.figures import to_svg
-from routebench.analysis.folder import open_folder
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.engine.cell import make_record
 from routebench.engine.plan import Choices, plan
-from routebench.engine.session import write_plan
-from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 from routebench.protocols.sparsity import Sparsity
 from routebench.registry import analyses
 from routebench.routing.spec import parse
+from tests.analyses.measured import parts_of
 from tests.protocols.test_sparsity import OPTIONS, Untrained
 
 NAMES = ("sparsity-table", "convergence", "capsule-activity", "vote-distances")
@@ -26,13 +23,12 @@ NAMES = ("sparsity-table", "convergence", "capsule-activity", "vote-distances")
 def runs(tmp_path_factory):
     """Two seeds of `dynamic`, and of the controls."""
     made = plan(load_suite("sparsity"), "smoke", Choices(methods=(parse("dynamic"),), seeds=2))
-    store = Store(tmp_path_factory.mktemp("sparsity"))
-    store.prepare()
-    write_plan(made, store)
-    for cell in made.cells:
-        found = Sparsity().measure(cell.request(), OPTIONS, Untrained())
-        store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
-    return next(part for part in open_folder(store.path).parts if part.model == "capsnet-small")
+    parts = parts_of(
+        made,
+        tmp_path_factory.mktemp("sparsity"),
+        lambda cell: Sparsity().measure(cell.request(), OPTIONS, Untrained()),
+    )
+    return next(part for part in parts if part.model == "capsnet-small")
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 from routebench.analysis.figures import to_svg
-from routebench.analysis.folder import open_folder
 from routebench.analysis.viewpoints import ABOVE, BELOW, BETWEEN, match, matched_to_reference, summary
-from routebench.engine.cell import make_record
 from routebench.engine.plan import Choices, plan
-from routebench.engine.session import write_plan
-from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 from routebench.protocols.base import Measurement, Metric
 from routebench.registry import analyses
 from routebench.routing.spec import parse
+from tests.analyses.measured import parts_of
 
 NAMES = ("viewpoint-table", "viewpoint-curves", "viewpoint-paths")
 SEEDS = 3
@@ -52,15 +49,12 @@ def folder(path, seeds=SEEDS, without=(), data="rendered-shapes-small-azimuth"):
     made = plan(
         load_suite("viewpoint"), "quick", Choices(methods=(parse("dynamic"), parse("none")), seeds=seeds, data=data)
     )
-    store = Store(path)
-    store.prepare()
-    write_plan(made, store)
-    for cell in made.cells:
+
+    def measured(cell):
         known = (cell.label, cell.identity["iterations"])
-        if known in CURVES and cell.label not in without:
-            found = measurement(*known, cell.identity["seed"])
-            store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), found.arrays)
-    (only,) = open_folder(store.path).parts
+        return measurement(*known, cell.identity["seed"]) if known in CURVES and cell.label not in without else None
+
+    (only,) = parts_of(made, path, measured)
     return only
 
 
@@ -71,7 +65,7 @@ def small_data():
     from routebench.engine import plan as planning
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(planning, "load", lambda name: load("mnist5k"))
+    patch.setattr(planning, "_usable", lambda suite, name: load("mnist5k"))
     yield
     patch.undo()
 

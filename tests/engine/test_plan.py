@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -241,10 +240,40 @@ def test_a_back_end_changes_no_cell_of_a_suite_that_does_not_compare_them(parts,
     assert [cell.key for cell in forced.cells] == [cell.key for cell in default.cells]
 
 
+SEVERAL = "diverse-multimnist5k"
+
+
+@pytest.mark.parametrize(
+    ("suite", "data", "told"),
+    [
+        ("overlap", "mnist5k", "several classes, such as diverse-multimnist5k, got mnist5k"),
+        ("viewpoint", "mnist5k", "familiar viewpoints to train on, got mnist5k"),
+        ("robustness", SEVERAL, "one class per image, such as mnist5k, got diverse-multimnist5k"),
+        ("linear-probe", SEVERAL, "one class per image, such as mnist5k, got diverse-multimnist5k"),
+        ("accuracy", SEVERAL, "inverted-attention on capsnet-small is trained with the loss cross-entropy"),
+        ("sparsity", SEVERAL, "inverted-attention on capsnet-small is trained with the loss cross-entropy"),
+        ("reconstruction", SEVERAL, "capsnet-small-reconstruction is trained with a reconstruction of one capsule"),
+    ],
+)
+def test_data_that_does_not_suit_a_suite_is_told_in_its_plan(suite, data, told):
+    with pytest.raises(UserError, match=told):
+        plan(load_suite(suite), "smoke", Choices(data=data))
+
+
+def test_cost_trains_nothing_and_takes_any_data():
+    made = plan(load_suite("cost"), "smoke", Choices(data=SEVERAL))
+    assert {cell.identity["data"] for cell in made.cells} == {SEVERAL}
+
+
+def test_images_of_several_classes_suit_a_suite_whose_losses_take_them(suite_file):
+    entry = '[training]\nloss = "margin"\n'
+    made = plan(load_suite(str(suite_file("accuracy", more=entry))), "quick", Choices(data=SEVERAL))
+    assert {cell.identity["training"]["loss"] for cell in made.cells} == {"margin"}
+
+
 @pytest.mark.parametrize("suite", ["sparsity", "robustness"])
 @pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
-def test_a_suite_that_reads_networks_reads_those_that_accuracy_trains(suite, preset, monkeypatch):
-    monkeypatch.setattr("routebench.engine.plan.load", lambda _: SimpleNamespace(fingerprint="f"))  # no download
+def test_a_suite_that_reads_networks_reads_those_that_accuracy_trains(suite, preset, no_data):
     requests = {
         name: [cell.request() for cell in plan(load_suite(name), preset, Choices()).cells]
         for name in ("accuracy", suite)
@@ -255,8 +284,7 @@ def test_a_suite_that_reads_networks_reads_those_that_accuracy_trains(suite, pre
 
 
 @pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
-def test_linear_probe_reads_the_networks_that_accuracy_trains(preset, monkeypatch):
-    monkeypatch.setattr("routebench.engine.plan.load", lambda _: SimpleNamespace(fingerprint="f"))  # no download
+def test_linear_probe_reads_the_networks_that_accuracy_trains(preset, no_data):
     requests = {
         name: [cell.request() for cell in plan(load_suite(name), preset, Choices(seeds=1)).cells]
         for name in ("accuracy", "linear-probe")

@@ -7,13 +7,18 @@ import pytest
 import torch
 from torch import nn
 
+from routebench.comparing.comparison import REGRESSION, UNJUDGED, Wishes, compare_folders
 from routebench.data import Dataset, Images
+from routebench.engine.plan import Choices, plan
+from routebench.engine.suite import load_suite
 from routebench.errors import UserError
 from routebench.models.network import Output
 from routebench.protocols import overlap
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.overlap import Overlap, best_threshold, highest
 from routebench.recipe import Recipe
+from routebench.routing.spec import parse
+from tests.analyses.measured import parts_of
 
 REQUEST = FitRequest(
     model="capsnet-small",
@@ -83,6 +88,24 @@ def test_numbers_are_those_counted_by_hand(monkeypatch):
     assert all(each.test_iterations == 3 for each in found.metrics if each.split == "test")
 
 
+def test_one_number_of_two_names_is_judged_once(monkeypatch, no_data, tmp_path):
+    """`accuracy` has a verdict; `exact_match` is shown beside it."""
+    made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"),)))
+    worse = [[1 - score for score in row] for row in SCORES]
+    for name, scores in (("base", SCORES), ("head", worse)):
+        found = measured(monkeypatch, data_with(test_scores=scores))
+        parts_of(made, tmp_path / name, lambda _, found=found: found)
+    changes = compare_folders(tmp_path / "base", tmp_path / "head", Wishes()).changes
+    verdicts = {
+        name: {change.verdict for change in changes if change.group.metric == name}
+        for name in ("accuracy", "exact_match")
+    }
+    assert verdicts["exact_match"] == {UNJUDGED}
+    assert REGRESSION in verdicts["accuracy"]
+    shown = {(change.base, change.head) for change in changes if change.group.metric == "exact_match"}
+    assert shown == {(40.0, 0.0)}
+
+
 def test_recall_and_precision_count_each_digit(monkeypatch):
     found = measured(monkeypatch)
     third = pytest.approx(100 / 3)
@@ -145,10 +168,7 @@ def test_a_cell_runs_through_the_engine(tmp_path, monkeypatch):
     import routebench
     from routebench.data import diverse_multimnist, load
     from routebench.engine.cell import run_cell
-    from routebench.engine.plan import Choices, plan
     from routebench.engine.store import Store
-    from routebench.engine.suite import load_suite
-    from routebench.routing.spec import parse
 
     whole = load("mnist5k")
     few = replace(whole, train=whole.train.at(torch.arange(0, 3600, 57)), test=whole.test.at(torch.arange(0, 1000, 16)))

@@ -6,6 +6,8 @@ import torch
 
 from routebench import measures
 from routebench.data import load
+from routebench.data.dataset import Dataset, Images
+from routebench.errors import UserError
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.sparsity import Sparsity, layer_names
@@ -129,6 +131,15 @@ def test_a_network_without_capsules_has_class_scores_only():
     found = Sparsity().measure(request(None, None, "cnn-small"), OPTIONS, Untrained())
     assert {each.where["layer"] for each in found.metrics} == {"classes"}
     assert {each.where["of"] for each in found.metrics} == {"activation"}
+
+
+def test_data_without_an_image_of_one_class_is_refused_and_one_such_image_is_enough():
+    pixels, labels = torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[True, True], [True, False]])
+    images = Images(pixels, labels)
+    Sparsity().expect(Dataset("some", ("a", "b"), images, images, images, "f", "here"))
+    pairs = images.at(torch.tensor([0]))
+    with pytest.raises(UserError, match="show one class alone, got pairs"):
+        Sparsity().expect(Dataset("pairs", ("a", "b"), pairs, pairs, pairs, "f", "here"))
 
 
 def test_layers_have_names():

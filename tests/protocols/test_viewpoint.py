@@ -117,7 +117,7 @@ def test_accuracy_by_view_is_that_of_its_images(monkeypatch):
 
 def test_a_data_set_without_viewpoints_is_refused(monkeypatch):
     data = replace(views(), conditions={})
-    with pytest.raises(UserError, match=r"no familiar viewpoints .* rendered-shapes-small-azimuth"):
+    with pytest.raises(UserError, match=r"with familiar viewpoints to train on, got .* rendered-shapes-small-azimuth"):
         measured_with(monkeypatch, request(), data)
 
 

@@ -4,15 +4,18 @@ import base64
 import csv
 import io
 import re
+import zlib
 
 import pytest
+from fontTools import subset
+from fontTools.ttLib import TTFont
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from routebench.analysis.figures import to_svg
+from routebench.analysis.figures import settle, to_svg
 from routebench.analysis.result import Analysis, Column
 from routebench.report.asv_pages import asv_pages
-from routebench.report.downloads import MOST_ROWS, downloads_of
+from routebench.report.downloads import MOST_ROWS, downloads_of, pdf_of
 
 
 def analysis(rows: int = 3) -> Analysis:
@@ -64,6 +67,31 @@ def test_the_pdf_is_the_same_every_time_and_has_letters_as_truetype(files) -> No
     assert downloads_of("stem", analysis(), ())[3].content == files["PDF"]
     assert b"/Type3" not in files["PDF"]
     assert b"CreationDate" not in files["PDF"]
+
+
+def test_the_pdf_embeds_letters_without_tables_for_setting_text(files) -> None:
+    streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", files["PDF"], flags=re.DOTALL)
+    content = [zlib.decompress(stream) for stream in streams if stream[:1] == b"\x78"]
+    fonts = [TTFont(io.BytesIO(one)) for one in content if one[:4] == b"\0\1\0\0"]
+    assert fonts
+    for font in fonts:
+        assert {"glyf", "hmtx"} <= {*font.keys()}
+        assert not {"GDEF", "GPOS", "GSUB", "kern"} & {*font.keys()}
+    assert "GPOS" not in subset.Options().drop_tables  # the default is as it was
+
+
+def test_a_figure_is_laid_out_once_and_for_good() -> None:
+    figure = Figure(figsize=(3, 2), layout="constrained")
+    axes = figure.subplots()
+    axes.set_ylabel("a long label\nof two lines")
+    before = axes.get_position().bounds
+    settle(figure)
+    laid_out = axes.get_position().bounds
+    assert laid_out != before
+    drawn = to_svg(figure)
+    pdf_of(figure)
+    assert axes.get_position().bounds == laid_out
+    assert to_svg(figure) == drawn
 
 
 def test_a_long_table_is_for_programs_only() -> None:
