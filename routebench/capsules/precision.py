@@ -1,8 +1,8 @@
 """Routing in single precision, whatever autocast says.
 
-Variances are differences of nearly equal moments, and logits go through exponentials: with the 8 bits of bfloat16 the one
-is rounding alone, and the other off by per cents. Networks under autocast hence route in single precision, from children
-that the layers before rounded.
+Variances are differences of nearly equal moments, and logits go through exponentials: with the 8 bits of bfloat16, the
+ones would be nothing but rounding and the others off by per cents. Hence networks under autocast route in single
+precision, from children that the features below them rounded.
 """
 
 from collections.abc import Iterator

@@ -82,7 +82,7 @@ def _named(values: Sequence[Tensor | None]) -> Tensors:
 
 
 def _votes_of(settings: Mapping[str, Any], tensors: Tensors) -> Sweep:
-    return Sweep(**{name: tensors[name] for name in VOTES if name in tensors}, **settings)
+    return Sweep(tensors["children"], tensors["weight"], offset=tensors.get("offset"), **settings)
 
 
 def _work(product: Product, settings: Mapping[str, Any], tensors: Tensors) -> Tensor:
