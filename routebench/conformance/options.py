@@ -146,7 +146,7 @@ def _iterations(traces: Traces) -> Finding:
 
 
 def _schedule(traces: Traces) -> Finding:
-    """The order in which several layers iterate; a single layer cannot show it, but networks must be able to read it."""
+    """The order in which layers iterate: a single layer cannot show it, but networks must be able to read it."""
     title, subject = "option schedule", traces.inputs.subject
     try:
         schedules = [subject.settings["schedule"], *other_values(subject, "schedule")]

@@ -15,7 +15,11 @@ GRIDS = {"stride 1": (5, 6, 1), "stride 2": (5, 7, 2), "stride 2, last row and c
 METHODS = ("dynamic", "em", "inverted-attention")
 AXES = ("types", "types+positions", "positions", "children")
 IMAGES, TYPES, PARENTS, POSE = 2, 2, 3, 4
-TIMES_SEEN = {"stride 1": {1, 2, 3, 4, 6, 9}, "stride 2": {1, 2, 4}, "stride 2, last row and column unseen": {0, 1, 2, 4}}
+TIMES_SEEN = {
+    "stride 1": {1, 2, 3, 4, 6, 9},
+    "stride 2": {1, 2, 4},
+    "stride 2, last row and column unseen": {0, 1, 2, 4},
+}
 
 
 @pytest.fixture(params=GRIDS)
