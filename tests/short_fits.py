@@ -18,6 +18,15 @@ RECIPES = {
     "sgd without momentum": replace(SHORT, optimiser="sgd", learning_rate=0.5, momentum=0.0),
     "held-out": replace(SHORT, selection="held-out"),
     "augmented and decaying": replace(SHORT, augmentation="shift2", schedule="exponential", decay=0.5, decay_steps=2),
+    "sgd with milestones in bfloat16": replace(
+        SHORT,
+        optimiser="sgd",
+        learning_rate=0.5,
+        schedule="milestones",
+        decay=0.1,
+        milestones=(1, 2),
+        precision="bfloat16",
+    ),
     "spread": replace(SHORT, loss="spread"),
 }
 

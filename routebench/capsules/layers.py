@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from routebench.capsules.population import Capsules, Sizes
+from routebench.capsules.precision import single_precision
 from routebench.capsules.votes import Votes
 from routebench.ops import Competition, Windows, length, squash
 
@@ -44,6 +45,7 @@ class Routing(Protocol):
         """Parents from votes and child activations."""
 
 
+Answer = TypeVar("Answer", bound=RoutedCapsules)
 MakeRouting = Callable[[Sizes], Routing]
 """Makes a layer's routing method from the sizes of its problem."""
 
@@ -112,9 +114,22 @@ class CapsuleLayer(nn.Module):
 
     def forward(self, children: Capsules) -> Capsules:
         """One layer's routing, from beginning to end."""
-        votes, activations = self.votes(children)
-        routed = self.routing(votes, activations)
-        return self.capsules(routed, children.poses.shape[0])
+        return self.update(children, self.routing)[1]
+
+    def update(self, children: Capsules, route: Callable[[Votes, Tensor], Answer]) -> tuple[Answer, Capsules]:
+        """Makes votes and routes them, by one iteration or all, in single precision even under autocast.
+
+        Args:
+            children: the layer below.
+            route: a routing method, or one iteration of it.
+
+        Returns:
+            what `route` returned, and the capsules of this layer.
+        """
+        with single_precision(children) as given:
+            votes, activations = self.votes(given)
+            routed = route(votes, activations)
+            return routed, self.capsules(routed, children.poses.shape[0])
 
 
 class DenseCapsules(CapsuleLayer):

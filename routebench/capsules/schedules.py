@@ -1,6 +1,7 @@
 """The order in which several capsule layers iterate."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from routebench.capsules.layers import CapsuleLayer
@@ -42,10 +43,8 @@ SCHEDULES = {"sequential": sequential, "concurrent": concurrent}
 
 
 def _update(layer: CapsuleLayer, below: Capsules, state: Any) -> tuple[Any, Capsules]:
-    votes, activations = layer.votes(below)
     routing: Any = layer.routing
-    state = routing.iterate(votes, activations, state)
-    return state, layer.capsules(state, below.poses.shape[0])
+    return layer.update(below, partial(routing.iterate, previous=state))
 
 
 def _common_iterations(layers: Sequence[CapsuleLayer]) -> int:

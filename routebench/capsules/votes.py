@@ -6,7 +6,7 @@ from dataclasses import replace
 from jaxtyping import Float
 from torch import Tensor
 
-from routebench.kernels import Sums, Sweep, reference, sweep
+from routebench.kernels import Sums, Sweep, products, reference, sweep
 from routebench.ops import Competition
 
 
@@ -42,7 +42,7 @@ class Votes:
         self.competition = competition
         """Turns logits of one's own into coupling."""
         self._given = Sweep(children, weight, competition, offset)
-        self._stored: Tensor | None = None
+        self._stored: Tensor | None = None  # lane, parent, child, pose
         self.watch: Callable[[Tensor], None] | None = None
         """Called with the coupling (lane, child, parent) of every sweep, for analyses and tests; votes are stored."""
 
@@ -73,7 +73,9 @@ class Votes:
 
     def dense(self) -> Float[Tensor, "lane child parent pose"]:
         """Every vote, stored. A method that uses it pays lanes x children x parents x pose elements of memory."""
-        return self._by_parent().transpose(1, 2)
+        if self._stored is None:
+            self._stored = reference.votes(self._given)
+        return self._stored.transpose(1, 2)
 
     def sweep(
         self,
@@ -111,17 +113,19 @@ class Votes:
         return sweep(given) if self.watch is None else reference.dense(given, self.watch)
 
     def aggregate(self, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
-        """sum_i R_ij V_ij for a coupling that the method made itself; votes are stored."""
-        coupling = coupling.expand(self.lanes, -1, -1)
+        """sum_i R_ij V_ij for a coupling that the method made itself.
+
+        Votes are made some images at a time, and anew in backward; those that `dense` has stored are used. For one
+        coupling that all lanes share, there are none: it is a matrix product.
+        """
         if self.watch is not None:
-            self.watch(coupling)
-        return reference.weigh(coupling, self._by_parent())
+            self.watch(coupling.expand(self.lanes, -1, -1))
+        if self._stored is not None:
+            return reference.weigh(coupling.expand(self.lanes, -1, -1), self._stored)
+        return products.aggregate(self._given, coupling)
 
     def agreement(self, poses: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:
-        """The dot product of each vote with its parent's pose; votes are stored."""
-        return reference.dot(self._by_parent(), poses).transpose(1, 2)
-
-    def _by_parent(self) -> Float[Tensor, "lane parent child pose"]:
-        if self._stored is None:
-            self._stored = reference.votes(self._given)
-        return self._stored
+        """The dot product of each vote with its parent's pose. Votes are made as in `aggregate`."""
+        if self._stored is not None:
+            return reference.dot(self._stored, poses).transpose(1, 2)
+        return products.agreement(self._given, poses)

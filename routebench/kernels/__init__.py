@@ -1,6 +1,6 @@
 """The work of one routing iteration, fast: the sweep over children, in plain torch and in kernels."""
 
-from routebench.kernels import reference
+from routebench.kernels import products, reference
 from routebench.kernels.backend import BACKENDS, KERNELS, noting, sweep, unavailable, use, using, wished
 from routebench.kernels.sweep import Sums, Sweep
 
@@ -10,6 +10,7 @@ __all__ = [
     "Sums",
     "Sweep",
     "noting",
+    "products",
     "reference",
     "sweep",
     "unavailable",

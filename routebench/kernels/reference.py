@@ -77,6 +77,17 @@ def in_lanes(given: Sweep) -> Float[Tensor, "lane child pose_in"]:
     return given.children if windows is None else windows.gather(given.children)
 
 
+def over_children(given: Sweep, poses: Tensor, weight: Tensor) -> Float[Tensor, "lane parent pose"]:
+    """The sum over children of their poses (lane, child, pose in) times weights, without any votes."""
+    total: Tensor
+    if given.is_matrix:
+        matrices = poses.reshape(*poses.shape[:2], weight.shape[2], -1)
+        total = einsum(matrices, weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)
+    else:
+        total = einsum(poses, weight, "lane child d, child parent d pose -> lane parent pose")
+    return total
+
+
 def shares(given: Sweep) -> Float[Tensor, "lane child"]:
     """Weights times the coupling that equal logits give, which is the same for all parents."""
     seen, parents = given.weight.shape[:2]
@@ -102,13 +113,7 @@ def _uniform_first(given: Sweep) -> Sums:
     """Equal coupling makes the first moment one matrix product, without any votes."""
     weighted = shares(given)
     mass = weighted.sum(dim=1, keepdim=True).expand(-1, given.weight.shape[1])
-    poses = in_lanes(given) * weighted[..., None]
-    if given.is_matrix:
-        side = given.weight.shape[2]
-        matrices = poses.reshape(*poses.shape[:2], side, side)
-        first: Tensor = einsum(matrices, given.weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)
-    else:
-        first = einsum(poses, given.weight, "lane child d, child parent d pose -> lane parent pose")
+    first = over_children(given, in_lanes(given) * weighted[..., None], given.weight)
     if given.offset is not None:
         first = first + (weighted @ given.offset)[:, None]
     if given.centre is not None:
@@ -121,10 +126,10 @@ class _Tiled(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, given: Sweep, *inputs: Tensor | None) -> tuple[Tensor | None, ...]:
-        ctx.settings, ctx.precision = given.settings, _precision(given.children.device.type)
+        ctx.settings, ctx.precision = given.settings, precision(given.children.device.type)
         ctx.save_for_backward(*inputs)  # and not `given`, so that autograd sees if one is changed in between
-        tiles = [dense(_tile(given, images)) for images in _tiles(given)]
-        return tuple(None if of_tiles[0] is None else torch.cat(of_tiles) for of_tiles in zip(*tiles, strict=True))
+        done = [dense(_tile(given, images)) for images in tiles(given)]
+        return tuple(None if of_tiles[0] is None else torch.cat(of_tiles) for of_tiles in zip(*done, strict=True))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -137,7 +142,7 @@ class _Tiled(torch.autograd.Function):
 
 def _pull_tiles(given: Sweep, of_sums: Sequence[Tensor | None], wanted: Sequence[str]) -> dict[str, Tensor]:
     totals = {name: torch.zeros_like(getattr(given, name)) for name in wanted}
-    for images in _tiles(given):
+    for images in tiles(given):
         tile = _tile(given, images)
         lanes = slice(images.start * given.positions, images.stop * given.positions)
         own = [None if of is None else of[lanes] for of in of_sums]
@@ -147,7 +152,8 @@ def _pull_tiles(given: Sweep, of_sums: Sequence[Tensor | None], wanted: Sequence
     return totals
 
 
-def _precision(device: str) -> dict[str, Any]:
+def precision(device: str) -> dict[str, Any]:
+    """What autocast is set to now."""
     enabled = torch.is_autocast_enabled(device)
     return {"device_type": device, "dtype": torch.get_autocast_dtype(device), "enabled": enabled}
 
@@ -174,7 +180,7 @@ def _is_in_graph(total: Tensor | None, gradient: Tensor | None) -> bool:
     return total is not None and gradient is not None and total.requires_grad
 
 
-def _tiles(given: Sweep) -> list[slice]:
+def tiles(given: Sweep) -> list[slice]:
     """Ranges of images whose votes are stored together."""
     images, step = len(given.children), _images_in_a_tile(given)
     return [slice(start, min(start + step, images)) for start in range(0, images, step)]
