@@ -37,7 +37,8 @@ class SlotAttention(IterativeRouting):
     weight of the mean, here it is added to their sum. LayerNorm and initial weights are torch's. Children's activations
     are not used, and class scores are read off poses by one shared linear unit.
 
-    Inverted attention is this method with `aggregation=sum`, `update=replace`, `start=zeros` and `projection=false`.
+    Inverted attention is this method with `aggregation=sum`, `update=replace`, `start=zeros` and `projection=false`. Of
+    these, the aggregation counts with `update=gru` alone: after `replace`, LayerNorm takes the scale out again.
 
     Warning: Sinkhorn normalisation gives all parents equal mass, which is wrong where objects differ in size or where
     one is absent, as nine of ten class capsules are; see `routebench.ops.sinkhorn`.
@@ -58,7 +59,7 @@ class SlotAttention(IterativeRouting):
         schedule: the order in which several layers iterate; the paper has one.
     """
 
-    source = "Locatello et al., NeurIPS 2020, Algorithm 1 (arXiv:2006.15055)"
+    source = "Locatello et al., NeurIPS 2020, Algorithm 1"
     claims: tuple[Claim, ...] = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,

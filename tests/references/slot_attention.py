@@ -24,7 +24,7 @@ def slot_attention(
     couple=softmax_over_parents,
     noise=None,
 ):
-    """Poses of the slots, from votes V (lane, child, parent, pose); `noise` is what a random start draws, if it does."""
+    """Poses of the slots, from votes V (lane, child, parent, pose); `noise` is what a random start draws."""
     first = torch.zeros_like(V[:, 0])
     if start == "learned":
         first = first + learned["slots"]
@@ -32,16 +32,17 @@ def slot_attention(
         first = first + learned["mean"]
         if noise is not None:
             first = first + torch.exp(learned["log_std"]) * noise
-    rows = []
-    for lane in first:
-        rows.append(list(lane))
+    rows = [list(lane) for lane in first]
     for _ in range(iterations):
         queries = [[_query(slot, learned, update, projection) for slot in row] for row in rows]
         logits = torch.stack([_agreements(votes, row) for votes, row in zip(V, queries, strict=True)])
         logits = logits / (temperature * math.sqrt(V.shape[-1]))
         A = couple(logits) if sinkhorn == 0 else scaled(logits.exp(), sinkhorn)
         rows = [
-            [_renewed(slot, _won(A[lane, :, j], V[lane, :, j], aggregation), learned, update) for j, slot in enumerate(row)]
+            [
+                _renewed(slot, _won(A[lane, :, j], V[lane, :, j], aggregation), learned, update)
+                for j, slot in enumerate(row)
+            ]
             for lane, row in enumerate(rows)
         ]
     return torch.stack([torch.stack(row) for row in rows]), None
