@@ -56,8 +56,9 @@ def fit(
 ) -> list[Epoch]:
     """Trains a network in place and leaves it on the device, in evaluation mode.
 
-    Batches, augmentation and images composed for the epoch are drawn from generators seeded by (seed, epoch), so that
-    a run which is interrupted and goes on gives the same weights as one that is not.
+    Batches, augmentation and images composed for the epoch are drawn from generators seeded by (seed, epoch), and so is
+    torch's own, for layers that draw numbers in training: a run which is interrupted and goes on gives the same weights
+    as one that is not.
 
     With the loss `own`, labels are not looked at, and `network.objective(images, generator)` is made small; its
     generator is another of those seeded by (seed, epoch). On the held-out part it is the same in every epoch.
@@ -120,6 +121,7 @@ class _Loop:
         order = torch.randperm(len(self.labels), generator=_generator("cpu", self.seed, epoch, 0)).to(self.device)
         noise = _generator(self.device, self.seed, epoch, 1)
         draws = _generator(self.device, self.seed, epoch, 4)
+        torch.manual_seed(_mixed(self.seed, epoch, 5))  # for what layers draw themselves
         if self.data.compose is not None:
             composed = self.data.compose(_generator(self.device, self.seed, epoch, 2))
             self.pixels, self.labels = composed.pixels, composed.labels
@@ -339,8 +341,11 @@ def _scaled(pixels: Tensor, layout: torch.memory_format) -> Float[Tensor, "batch
 
 
 def _generator(device: torch.device | str, seed: int, epoch: int, stream: int) -> torch.Generator:
-    mixed = (seed * 1_000_003 + epoch) * 7 + stream  # distinct for all seeds and epochs below 1,000,003
-    return torch.Generator(device).manual_seed(mixed)
+    return torch.Generator(device).manual_seed(_mixed(seed, epoch, stream))
+
+
+def _mixed(seed: int, epoch: int, stream: int) -> int:
+    return (seed * 1_000_003 + epoch) * 7 + stream  # distinct for all seeds and epochs below 1,000,003
 
 
 @contextmanager

@@ -27,7 +27,21 @@ UNCLAIMED = [
     ("em", Claim.POSE_ROTATION),
     ("inverted-attention", Claim.POSE_ROTATION),
     ("inverted-attention", Claim.POSE_TRANSLATION),
+    ("self-attention", Claim.CHILD_ORDER),
+    ("self-attention", Claim.MASS_CONSERVATION),
+    ("self-attention", Claim.UNIFORM_FIRST),
+    ("slot-attention", Claim.POSE_ROTATION),
+    ("slot-attention", Claim.UNIFORM_FIRST),
+    ("static", Claim.CHILD_ORDER),
+    ("static", Claim.UNIFORM_FIRST),
+    ("wang-liu", Claim.POSE_TRANSLATION),
 ]
+BY_OPTION = {
+    "self-attention[prior=false]": {Claim.CHILD_ORDER, Claim.MASS_CONSERVATION},
+    "slot-attention[start=zeros,update=replace,sinkhorn=2]": {Claim.UNIFORM_FIRST, Claim.MASS_CONSERVATION},
+    'slot-attention[competition="types+positions",sinkhorn=2]': {Claim.MASS_CONSERVATION, Claim.CHILD_ORDER},
+}
+"""Claims that a method makes with an option, or keeps in spite of it."""
 AXES = ("types", "types+positions", "positions", "children")
 COMPETITIVE = [(name, axis) for name in routing if "competition" in hyperparameters_of(name) for axis in AXES]
 
@@ -51,6 +65,18 @@ def test_method_keeps_its_claim(name, claim):
 @pytest.mark.parametrize(("name", "claim"), UNCLAIMED, ids=[f"{name}-{claim.name}" for name, claim in UNCLAIMED])
 def test_method_does_not_have_a_property_that_it_cannot_have(name, claim):
     assert not holds(name, claim)
+
+
+@pytest.mark.parametrize("spec", BY_OPTION)
+def test_claims_that_come_with_an_option_are_made_and_kept(spec):
+    assert BY_OPTION[spec] <= set(subject_of(spec).claims)
+    assert all(holds(spec, claim) for claim in BY_OPTION[spec])
+
+
+def test_a_start_with_unequal_positions_is_not_said_to_be_uniform():
+    spec = 'slot-attention[start=zeros,update=replace,sinkhorn=2,competition="types+positions"]'
+    assert Claim.UNIFORM_FIRST not in subject_of(spec).claims
+    assert MEASUREMENTS[Claim.UNIFORM_FIRST].measure(inputs_for(spec).case(WINDOWS)).wrong
 
 
 @pytest.mark.parametrize(("name", "axis"), COMPETITIVE)

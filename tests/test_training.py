@@ -45,6 +45,13 @@ class TestSeeds:
         assert same_weights(trained(data, RECIPES["augmented and decaying"])[0],
                             trained(data, RECIPES["augmented and decaying"], on_progress=disturbing)[0])  # fmt: skip
 
+    def test_layers_that_draw_numbers_draw_the_same_when_a_run_goes_on(self, data, tmp_path):
+        file, networks = tmp_path / "checkpoint.safetensors", [network_of("slot-attention") for _ in range(3)]
+        trained(data, replace(SHORT, epochs=1), network=networks[0], checkpoint=file)
+        torch.rand(7)
+        resumed = trained(data, replace(SHORT, epochs=2), network=networks[1], checkpoint=file)[0]
+        assert same_weights(resumed, trained(data, replace(SHORT, epochs=2), network=networks[2])[0])
+
 
 class TestDivergence:
     def test_step_is_named_when_weights_explode(self, data):

@@ -2,6 +2,7 @@
 
 from routebench.ops.competition import AXES, Competition
 from routebench.ops.gaussian import description_length_logit, log_normaliser
+from routebench.ops.sinkhorn import sinkhorn
 from routebench.ops.squash import length, length_logit, squash
 from routebench.ops.windows import Windows
 
@@ -13,5 +14,6 @@ __all__ = [
     "length",
     "length_logit",
     "log_normaliser",
+    "sinkhorn",
     "squash",
 ]

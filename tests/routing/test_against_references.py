@@ -6,7 +6,7 @@ import torch
 from routebench.registry import routing
 from routebench.routing import em as em_module
 from routebench.routing import hyperparameters_of, make
-from tests.references import dynamic, em, inverted_attention
+from tests.references import dynamic, em, inverted_attention, self_attention, slot_attention, static, wang_liu
 from tests.references.competition import on_a_grid
 from tests.references.problem import assert_close, dense, dense_matrices, disturb, gradients, on_grid
 from tests.references.votes import seen_by
@@ -18,6 +18,10 @@ REFERENCES = {
     "dynamic": dynamic.dynamic,
     "em": em.em,
     "inverted-attention": inverted_attention.inverted_attention,
+    "self-attention": self_attention.self_attention,
+    "slot-attention": slot_attention.slot_attention,
+    "static": static.static,
+    "wang-liu": wang_liu.wang_liu,
 }
 
 PROBLEMS = {
@@ -46,6 +50,19 @@ OPTIONS = {
         {"activations": True},
         {"scale": False, "layer_norm": False, "activations": True},
     ],
+    "self-attention": [{"prior": False}, {"scale": False}],
+    "slot-attention": [
+        {"aggregation": "sum"},
+        {"update": "replace"},
+        {"start": "learned"},
+        {"start": "zeros"},
+        {"projection": False},
+        {"hidden": 5},
+        {"temperature": 0.3},
+        {"sinkhorn": 1},
+        {"sinkhorn": 4, "aggregation": "sum", "update": "replace", "start": "learned"},
+    ],
+    "wang-liu": [{"alpha": 0.3}, {"output": "squash"}, {"output": "unit"}],
 }
 
 ITERATIVE = [name for name in routing if "iterations" in hyperparameters_of(name)]
@@ -59,7 +76,7 @@ def exact_division_by_mass(monkeypatch):
 
 def assert_same(name, problem, params, **more):
     """`more` goes to the transcription alone."""
-    method = disturb(make(name, problem.sizes, **params).double())
+    method = disturb(make(name, problem.sizes, **params).double()).eval()  # without what is drawn in training
     method.progress = more.get("progress", 1.0)
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
@@ -101,7 +118,7 @@ def test_method_equals_its_transcription_with_each_option(name, params, problem)
 def test_method_equals_its_transcription_on_a_grid_for_each_competition(name, axis, stride):
     problem = on_grid(stride=stride)
     couple = on_a_grid(seen_by((4, 5, 2), 3, stride), axis)
-    method = disturb(make(name, problem.sizes, iterations=3, competition=axis).double())
+    method = disturb(make(name, problem.sizes, iterations=3, competition=axis).double()).eval()
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
     routed = method(*problem.given_to(method))
@@ -116,7 +133,7 @@ def test_gradients_are_those_of_finite_differences(name, zero):
     problem = dense(images=1, children=3, parents=2, pose_in=2, pose=3)
     if zero:
         problem.children.data.zero_()
-    method = disturb(make(name, problem.sizes, **({"iterations": 3} if name in ITERATIVE else {})).double())
+    method = disturb(make(name, problem.sizes, **({"iterations": 3} if name in ITERATIVE else {})).double()).eval()
 
     def outputs(*_):
         routed = method(*problem.given_to(method))

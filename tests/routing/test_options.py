@@ -29,12 +29,27 @@ OTHER_VALUES = {
         "activations": True,
         "competition": "types+positions",
     },
+    "self-attention": {"prior": False, "scale": False},
+    "slot-attention": {
+        "iterations": 2,
+        "aggregation": "sum",
+        "update": "replace",
+        "start": "learned",
+        "projection": False,
+        "hidden": 16,
+        "temperature": 0.5,
+        "sinkhorn": 2,
+        "competition": "types+positions",
+    },
+    "wang-liu": {"iterations": 2, "alpha": 0.5, "output": "squash", "competition": "types+positions"},
 }
 """For each hyperparameter a value that is not its default."""
 
 CHOICES = {
     "competition": ("types", "types+positions", "positions", "children"),
     "lambda_schedule": ("iteration", "training", "constant"),
+    "start": ("random", "learned", "zeros"),
+    "output": ("relative", "squash", "unit"),
 }
 HYPERPARAMETERS = [(name, key) for name in routing for key in hyperparameters_of(name) if key != "schedule"]
 SCHEDULED = [name for name in routing if "schedule" in hyperparameters_of(name)]
@@ -145,6 +160,18 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("inverted-attention", {"activations": "off"}),
         ("random", {"spread": -1.0}),
         ("random", {"draw": 0.5}),
+        ("self-attention", {"prior": "no"}),
+        ("self-attention", {"scale": 1}),
+        ("slot-attention", {"aggregation": "median"}),
+        ("slot-attention", {"update": "lstm"}),
+        ("slot-attention", {"start": "ones"}),
+        ("slot-attention", {"projection": "no"}),
+        ("slot-attention", {"hidden": 0}),
+        ("slot-attention", {"temperature": 0.0}),
+        ("slot-attention", {"sinkhorn": -1}),
+        ("slot-attention", {"sinkhorn": 1, "competition": "children"}),
+        ("wang-liu", {"alpha": 0}),
+        ("wang-liu", {"output": "length"}),
     ],
     ids=str,
 )
