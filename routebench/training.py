@@ -57,7 +57,8 @@ def fit(
     """Trains a network in place and leaves it on the device, in evaluation mode.
 
     Batches, augmentation and images composed for the epoch are drawn from generators seeded by (seed, epoch), so that
-    a run which is interrupted and goes on gives the same weights as one that is not.
+    a run which is interrupted and goes on gives the same weights as one that is not. For layers that draw from torch's
+    global generator, it is seeded in each step.
 
     With the loss `own`, labels are not looked at, and `network.objective(images, generator)` is made small; its
     generator is another of those seeded by (seed, epoch). On the held-out part it is the same in every epoch.
@@ -120,6 +121,7 @@ class _Loop:
         order = torch.randperm(len(self.labels), generator=_generator("cpu", self.seed, epoch, 0)).to(self.device)
         noise = _generator(self.device, self.seed, epoch, 1)
         draws = _generator(self.device, self.seed, epoch, 4)
+        seeds = _generator("cpu", self.seed, epoch, 5)
         if self.data.compose is not None:
             composed = self.data.compose(_generator(self.device, self.seed, epoch, 2))
             self.pixels, self.labels = composed.pixels, composed.labels
@@ -133,6 +135,7 @@ class _Loop:
             for group in self.optimiser.param_groups:
                 group["lr"] = recipe.rate_at(step, epoch)
             images = augment(_scaled(self.pixels[chosen], self.layout), noise)
+            torch.manual_seed(int(torch.randint(2**62, (), generator=seeds)))  # for layers that draw, such as dropout
             loss, right = training_step(
                 self.network, self.optimiser, images, self.labels[chosen], recipe=recipe, moment=moment, draws=draws
             )

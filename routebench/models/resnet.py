@@ -27,7 +27,5 @@ def resnet18(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
     if grid_after(shape, *HALVED) == (1, 1):
         raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
     stages = [residual_stage(maps // 2, maps, 2, stride=2) for maps in (128, 256, 512)]
-    body = nn.Sequential(
-        stem(shape[0]), residual_stage(64, 64, 2), *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten()
-    )
+    body = nn.Sequential(stem(shape[0]), residual_stage(64, 64, 2), *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return PlainNetwork(body, nn.Linear(512, classes))

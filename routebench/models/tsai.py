@@ -16,7 +16,7 @@ HALVED = (3, 2, 1)
 @models.register("tsai-simple")
 @facts(source="Tsai et al., ICLR 2020, table 8", stated_parameters=560_000, **OWN)
 def tsai_simple(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """Conv 3x3 stride 2, 256 channels; primary capsules; two convolutional layers of 32 types; class capsules. 4x4 poses.
+    """Conv 3x3 stride 2, 256 channels; primary, two convolutional layers and class capsules; 32 types, 4x4 poses.
 
     Primary capsules are layer-normalised. They have no activations, unless the routing method weights children by them:
     then each gets one more channel with a sigmoid, as in Hinton et al. 2018 (the paper's ablation C does not say how).

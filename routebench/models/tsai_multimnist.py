@@ -70,7 +70,11 @@ def tsai_multimnist_cnn(shape: tuple[int, int, int], classes: int) -> PlainNetwo
 
 
 @models.register("tsai-multimnist-cnn-pooling")
-@facts(source="Tsai et al., ICLR 2020, section 6: the network of table 12, pooling learned", stated_parameters=42_490_000, **PLAIN)
+@facts(
+    source="Tsai et al., ICLR 2020, section 6: the network of table 12, pooling learned",
+    stated_parameters=42_490_000,
+    **PLAIN,
+)
 def tsai_multimnist_cnn_pooling(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
     """`tsai-multimnist-cnn` with 640 units that see all positions, instead of the mean of 640 at each."""
     return _plain(shape, classes, PAPER, learned_pooling=True)

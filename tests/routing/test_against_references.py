@@ -45,6 +45,8 @@ OPTIONS = {
         {"layer_norm": False},
         {"activations": True},
         {"scale": False, "layer_norm": False, "activations": True},
+        {"start": "learned"},
+        {"start": "learned", "activations": True},
     ],
 }
 

@@ -27,6 +27,8 @@ OTHER_VALUES = {
         "scale": False,
         "layer_norm": False,
         "activations": True,
+        "start": "learned",
+        "dropout": 0.5,
         "competition": "types+positions",
     },
 }
@@ -35,6 +37,7 @@ OTHER_VALUES = {
 CHOICES = {
     "competition": ("types", "types+positions", "positions", "children"),
     "lambda_schedule": ("iteration", "training", "constant"),
+    "start": ("zeros", "learned", "random"),
 }
 HYPERPARAMETERS = [(name, key) for name in routing for key in hyperparameters_of(name) if key != "schedule"]
 SCHEDULED = [name for name in routing if "schedule" in hyperparameters_of(name)]
@@ -143,6 +146,9 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("inverted-attention", {"scale": "no"}),
         ("inverted-attention", {"layer_norm": None}),
         ("inverted-attention", {"activations": "off"}),
+        ("inverted-attention", {"start": "ones"}),
+        ("inverted-attention", {"dropout": 1.0}),
+        ("inverted-attention", {"dropout": -0.1}),
         ("random", {"spread": -1.0}),
         ("random", {"draw": 0.5}),
     ],
