@@ -73,7 +73,7 @@ def _network(
     types: int = 32,
     weight_std: float = 0.1,
 ) -> CapsuleNetwork:
-    """`below`: kernel, stride and padding of the backbone, as it changes the grid; `stride`: of the conv 9x9 above it."""
+    """`below`: kernel, stride and padding of the backbone, as it changes the grid; `stride`: of the 9x9 above it."""
     grid = grid_after(shape, below, (9, stride, 0))
     primary = PrimaryCapsules(maps, types, 8, kernel=9, stride=stride, presence="length")
     layer = DenseCapsules((*grid, types), classes, 8, 16, routing, weight_std=weight_std)

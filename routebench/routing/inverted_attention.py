@@ -52,7 +52,7 @@ class InvertedAttention(IterativeRouting):
     """
 
     source = "Tsai, Srivastava, Goh and Salakhutdinov, ICLR 2020, Procedure 1"
-    claims = (
+    claims: tuple[Claim, ...] = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,
         Claim.BATCH_INDEPENDENCE,
