@@ -113,16 +113,19 @@ def _model(name: str) -> dict[str, Any]:
 
 def _parameters(name: str, known: Any, method: str | None) -> int | None:
     """None where a model of the user's own cannot be built."""
+    import torch
+
     from routebench.models import build
     from routebench.models.network import count_parameters
 
-    try:
-        network = build(name, shape=known.shape, classes=known.classes, method=method)
-        return count_parameters(network)
-    except Exception:
-        if EVERY["models"].origin(name) == SHIPPED:
-            raise
-        return None
+    for device in ("meta", "cpu"):  # without memory and random numbers, where the model takes that
+        try:
+            with torch.device(device):
+                return count_parameters(build(name, shape=known.shape, classes=known.classes, method=method))
+        except Exception:
+            if device == "cpu" and EVERY["models"].origin(name) == SHIPPED:
+                raise
+    return None
 
 
 def _data(name: str) -> dict[str, Any]:

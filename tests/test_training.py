@@ -52,6 +52,17 @@ class TestSeeds:
         resumed = trained(data, replace(SHORT, epochs=2), network=networks[1], checkpoint=file)[0]
         assert same_weights(resumed, trained(data, replace(SHORT, epochs=2), network=networks[2])[0])
 
+    @pytest.mark.parametrize("params", [{"start": "random"}, {"dropout": 0.3}], ids=str)
+    def test_what_layers_draw_is_drawn_again_when_a_run_goes_on(self, data, tmp_path, params):
+        def drawing():
+            return network_of("inverted-attention", **params)
+
+        file, recipe = tmp_path / "checkpoint.safetensors", replace(SHORT, loss="cross-entropy")
+        trained(data, replace(recipe, epochs=1), network=drawing(), checkpoint=file)
+        torch.rand(7)
+        resumed = trained(data, replace(recipe, epochs=2), network=drawing(), checkpoint=file)[0]
+        assert same_weights(resumed, trained(data, replace(recipe, epochs=2), network=drawing())[0])
+
 
 class TestDivergence:
     def test_step_is_named_when_weights_explode(self, data):

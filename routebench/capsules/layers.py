@@ -39,6 +39,7 @@ class Routing(Protocol):
     competition: str
     orphan: bool
     gives_activations: bool
+    uses_activations: bool
     schedule: str
 
     def __call__(self, votes: Votes, activations: Tensor) -> RoutedCapsules:
@@ -65,6 +66,7 @@ class PrimaryCapsules(nn.Module):
             al. 2017). `logistic`: one more channel per type goes through a sigmoid (Hinton et al. 2018). `none`: poses
             are layer-normalised and activations are 1 (Tsai et al. 2020).
         bias: of the convolution.
+        layer_norm: normalise poses with `logistic`, too.
     """
 
     def __init__(
@@ -77,21 +79,24 @@ class PrimaryCapsules(nn.Module):
         stride: int = 1,
         presence: str = "length",
         bias: bool = True,
+        layer_norm: bool = False,
     ):
         super().__init__()
         if presence not in ("length", "logistic", "none"):
             raise ValueError(f"presence must be one of length, logistic, none, got {presence!r}")
+        if layer_norm and presence == "length":
+            raise ValueError("layer_norm would undo the length of poses, which presence 'length' reads")
         self.types, self.pose, self.presence = types, pose, presence
         width = types * (pose + 1) if presence == "logistic" else types * pose
         self.convolution = nn.Conv2d(channels, width, kernel, stride, bias=bias)
-        self.norm = nn.LayerNorm(pose) if presence == "none" else nn.Identity()
+        self.norm = nn.LayerNorm(pose) if layer_norm or presence == "none" else nn.Identity()
 
     def forward(self, features: Float[Tensor, "batch channel height width"]) -> Capsules:
         """Capsules on the grid of the convolution's output."""
         maps = self.convolution(features).permute(0, 2, 3, 1)  # channels last: they become types and poses
         if self.presence == "logistic":
             maps, logits = maps.split([self.types * self.pose, self.types], dim=-1)
-            return Capsules(maps.unflatten(-1, (self.types, self.pose)), logits.sigmoid())
+            return Capsules(self.norm(maps.unflatten(-1, (self.types, self.pose))), logits.sigmoid())
         poses = maps.unflatten(-1, (self.types, self.pose))
         if self.presence == "none":
             return Capsules(self.norm(poses), poses.new_ones(poses.shape[:-1]))

@@ -61,6 +61,9 @@ class RoutingMethod(nn.Module, ABC):
     """Whether a parent with logit 0 and no output competes as well."""
     gives_activations: bool = True
     """Whether `Routed.activations` is set. If not, networks read class scores off poses by one shared linear unit."""
+    uses_activations: bool = False
+    """Whether it weights children by their activations, which networks with layer-normalised primary capsules then
+    learn: lengths say nothing there."""
     schedule: str = "sequential"
     """The order in which several layers iterate; see `routebench.capsules.schedules.SCHEDULES`. An iterative method
     takes it as a hyperparameter if it has one of this name."""

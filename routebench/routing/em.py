@@ -47,6 +47,7 @@ class EMRouting(IterativeRouting):
         Claim.POSE_SIGNED_PERMUTATION,
         Claim.UNIFORM_FIRST,
     )
+    uses_activations = True
 
     def __init__(
         self,

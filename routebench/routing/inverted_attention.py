@@ -3,16 +3,27 @@
 import math
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
 
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.ops import description_length_logit
 from routebench.registry import routing
-from routebench.routing.base import IterativeRouting, Routed, competition_axis, schedule_of_layers, true_or_false
+from routebench.routing.base import (
+    IterativeRouting,
+    Routed,
+    at_least,
+    competition_axis,
+    one_of,
+    schedule_of_layers,
+    true_or_false,
+)
 
 VARIANCE_FLOOR = 5e-4
 """Added to variances under `activations`, as in EM routing."""
+STARTS = ("zeros", "learned", "random")
 
 
 @routing.register("inverted-attention")
@@ -25,18 +36,23 @@ class InvertedAttention(IterativeRouting):
     children are not used, and networks read class scores off poses by one shared linear unit.
 
     Args:
-        iterations: of the update, the first of which is uniform because parents start at zero.
+        iterations: of the update, the first of which is uniform where parents start at zero.
         scale: divide agreements by sqrt(pose).
         layer_norm: normalise each parent's pose, with a gain and a bias shared by all parents; ablation A without.
         activations: ablation C, with activations "as in Hinton et al.". The paper does not say how they enter; here
             they weight children, and parents get theirs from the M-step of EM routing with lambda = 1 / children.
+        start: poses of the parents before the first iteration (footnote 1). `zeros`. `learned`: a pose for each parent,
+            the same at all positions; it begins as normal numbers, because from zeros it would begin as `zeros` does.
+            `random`: normal numbers, others in each forward pass of training; the paper does not say what testing
+            does, and here it always takes the same ones, drawn with the weights.
+        dropout: share of pose elements set to zero before normalisation in training; the authors' code has 0.
         competition: which parents share a child, in convolutional layers; the authors' code has `types`.
         schedule: `concurrent`, the paper's: in each iteration all layers are updated together; ablation B is
             `sequential`. Networks of one capsule layer are the same with both.
     """
 
     source = "Tsai, Srivastava, Goh and Salakhutdinov, ICLR 2020, Procedure 1"
-    claims = (
+    claims: tuple[Claim, ...] = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,
         Claim.BATCH_INDEPENDENCE,
@@ -52,23 +68,37 @@ class InvertedAttention(IterativeRouting):
         scale: bool = True,
         layer_norm: bool = True,
         activations: bool = False,
+        start: str = "zeros",
+        dropout: float = 0.0,
         competition: str = "types",
         schedule: str = "concurrent",
     ):
         super().__init__(sizes, iterations=iterations)
         self.scale = true_or_false(scale=scale)
         self.layer_norm = true_or_false(layer_norm=layer_norm)
-        self.activations = self.gives_activations = true_or_false(activations=activations)
+        self.activations = self.gives_activations = self.uses_activations = true_or_false(activations=activations)
+        self.start = one_of(STARTS, start=start)
+        self.dropout = at_least(0.0, dropout=dropout)
+        if dropout >= 1:
+            raise ValueError(f"dropout must be below 1, got {dropout!r}")
         self.competition = competition_axis(competition)
         self.schedule = schedule_of_layers(schedule)
         self.norm = nn.LayerNorm(sizes.pose) if layer_norm else nn.Identity()
         if activations:
             self.beta_u = nn.Parameter(torch.zeros(sizes.parents))
             self.beta_a = nn.Parameter(torch.zeros(sizes.parents))
+        self.first: Tensor | None = _first_parents(start, sizes)
+        self.claims = tuple(claim for claim in self.claims if claim not in self._not_kept())
+
+    def _not_kept(self) -> set[Claim]:
+        lost = set() if self.start == "zeros" else {Claim.UNIFORM_FIRST}
+        if self.start == "random":
+            lost |= {Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE}  # numbers go by place
+        return lost | {Claim.BATCH_INDEPENDENCE} if self.dropout else lost
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
         """Agreements, softmax over parents, weighted sum, layer normalisation."""
-        query = None if previous is None else previous.poses
+        query = self._start(votes.lanes) if previous is None else previous.poses
         if query is not None and self.scale:
             query = query / math.sqrt(self.sizes.pose)
         sums = votes.sweep(
@@ -83,4 +113,19 @@ class InvertedAttention(IterativeRouting):
             logits = cost / self.sizes.children
         iteration = 1 if previous is None else previous.iteration + 1
         parent_activations = None if logits is None else logits.sigmoid()
-        return Routed(self.norm(sums.first), parent_activations, logits, iteration=iteration)
+        poses = self.norm(functional.dropout(sums.first, self.dropout, self.training))
+        return Routed(poses, parent_activations, logits, iteration=iteration)
+
+    def _start(self, lanes: int) -> Float[Tensor, "lane parent pose"] | None:
+        if self.first is None:
+            return None
+        poses = self.first.expand(lanes, -1, -1)
+        return torch.randn_like(poses) if self.start == "random" and self.training else poses
+
+
+def _first_parents(start: str, sizes: Sizes) -> Float[Tensor, "parent pose"] | None:
+    """Normal numbers, as spread as poses are after layer normalisation."""
+    if start == "zeros":
+        return None
+    drawn = torch.randn(sizes.parents, sizes.pose)
+    return nn.Parameter(drawn) if start == "learned" else nn.Buffer(drawn)

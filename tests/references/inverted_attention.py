@@ -27,10 +27,19 @@ def update(p, V, learned, *, scale=True, layer_norm_=True, weights=None, couple=
 
 
 def inverted_attention(
-    V, a, learned, *, iterations=2, scale=True, layer_norm=True, activations=False, couple=softmax_over_parents
+    V,
+    a,
+    learned,
+    *,
+    iterations=2,
+    scale=True,
+    layer_norm=True,
+    activations=False,
+    start="zeros",
+    couple=softmax_over_parents,
 ):
-    """Poses and, with `activations`, activations of the parents."""
-    p = torch.zeros_like(V[:, 0])
+    """Poses and, with `activations`, activations of the parents. Other starts than zeros are `learned["first"]`."""
+    p = torch.zeros_like(V[:, 0]) if start == "zeros" else learned["first"].expand(len(V), -1, -1)
     weights = a if activations else None
     for _ in range(iterations):
         p, r = update(p, V, learned, scale=scale, layer_norm_=layer_norm, weights=weights, couple=couple)

@@ -49,6 +49,8 @@ OPTIONS = {
         {"layer_norm": False},
         {"activations": True},
         {"scale": False, "layer_norm": False, "activations": True},
+        {"start": "learned"},
+        {"start": "learned", "activations": True},
     ],
     "self-attention": [{"prior": False}, {"scale": False}],
     "slot-attention": [
