@@ -110,11 +110,21 @@ class Votes:
         )
         return sweep(given) if self.watch is None else reference.dense(given, self.watch)
 
-    def aggregate(self, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
-        """sum_i R_ij V_ij for a coupling that the method made itself; votes are stored."""
+    def aggregate(
+        self,
+        coupling: Float[Tensor, "#lane child parent"],
+        *,
+        shown: Float[Tensor, "lane child parent"] | None = None,
+    ) -> Float[Tensor, "lane parent pose"]:
+        """sum_i R_ij V_ij for a coupling that the method made itself; votes are stored.
+
+        Args:
+            coupling: the coefficients.
+            shown: what `watch` is called with, where coefficients are made of coupling and not that itself.
+        """
         coupling = coupling.expand(self.lanes, -1, -1)
         if self.watch is not None:
-            self.watch(coupling)
+            self.watch(coupling if shown is None else shown)
         return reference.weigh(coupling, self._by_parent())
 
     def agreement(self, poses: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:

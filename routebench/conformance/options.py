@@ -13,6 +13,7 @@ from routebench.conformance.case import difference
 from routebench.conformance.claimed import NOT_REPEATED
 from routebench.conformance.findings import Finding, Kind, Outcome
 from routebench.conformance.inputs import Inputs
+from routebench.conformance.layered import schedule
 from routebench.conformance.problem import DENSE, MATRICES, WINDOWS, Shape, draw
 from routebench.conformance.subject import Subject
 from routebench.conformance.trial import Trial, call, in_one_line
@@ -37,7 +38,8 @@ COUNTS = (1, 2, 3, 4)
 def options(inputs: Inputs) -> list[Finding]:
     """One finding per hyperparameter."""
     traces = Traces(inputs)
-    return [_iterations(traces) if name == "iterations" else _option(traces, name) for name in inputs.subject.settings]
+    apart = {"iterations": lambda: _iterations(traces), "schedule": lambda: schedule(inputs)}
+    return [apart[name]() if name in apart else _option(traces, name) for name in inputs.subject.settings]
 
 
 @dataclass

@@ -29,12 +29,25 @@ OTHER_VALUES = {
         "activations": True,
         "competition": "types+positions",
     },
+    "variational-bayes": {
+        "iterations": 2,
+        "alpha0": 0.1,
+        "kappa0": 5.0,
+        "extra_freedom": 4.0,
+        "psi0": 3.0,
+        "competition": "types",
+        "pose_norm": False,
+        "activation_norm": False,
+    },
+    "self-routing": {"competition": "types+positions"},
+    "heinsen": {"iterations": 3, "presence": "activations", "competition": "types+positions"},
 }
 """For each hyperparameter a value that is not its default."""
 
 CHOICES = {
     "competition": ("types", "types+positions", "positions", "children"),
     "lambda_schedule": ("iteration", "training", "constant"),
+    "presence": ("learned", "activations"),
 }
 HYPERPARAMETERS = [(name, key) for name in routing for key in hyperparameters_of(name) if key != "schedule"]
 SCHEDULED = [name for name in routing if "schedule" in hyperparameters_of(name)]
@@ -72,7 +85,7 @@ def test_schedule_changes_a_network_of_several_layers(name):
         params = {"iterations": 3, "schedule": schedule}
         network = build("capsnet-small-intermediate", shape=(1, 28, 28), classes=3, method=name, method_params=params)
         with torch.no_grad():
-            found.append(disturb(network)(torch.rand(2, 1, 28, 28)).logits)
+            found.append(disturb(network)(torch.rand(4, 1, 28, 28)).logits)
     assert not torch.allclose(*found, rtol=1e-3)
 
 
@@ -145,6 +158,14 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("inverted-attention", {"activations": "off"}),
         ("random", {"spread": -1.0}),
         ("random", {"draw": 0.5}),
+        ("variational-bayes", {"alpha0": 0.0}),
+        ("variational-bayes", {"kappa0": -1.0}),
+        ("variational-bayes", {"extra_freedom": -0.5}),
+        ("variational-bayes", {"psi0": float("inf")}),
+        ("variational-bayes", {"pose_norm": 1}),
+        ("variational-bayes", {"activation_norm": "no"}),
+        ("self-routing", {"competition": "none"}),
+        ("heinsen", {"presence": "length"}),
     ],
     ids=str,
 )
