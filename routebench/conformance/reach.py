@@ -36,7 +36,9 @@ def _reaches_votes(name: str, output: str, cases: list[Case]) -> Finding:
             seen = f"no gradient of the parents' {output} reaches the votes: it {how}"
             return Finding(name, Kind.REQUIRED, Outcome.WRONG, seen, str(case), advice)
         least = min(least, share)
-    seen = f"it reaches {least:.0%} of the children's poses" + (" and weights" if from_votes else ", and needs no votes")
+    seen = f"it reaches {least:.0%} of the children's poses" + (
+        " and weights" if from_votes else ", and needs no votes"
+    )
     return Finding(name, Kind.REQUIRED, Outcome.OK if cases else Outcome.NOT_CHECKED, seen if cases else "no input")
 
 
