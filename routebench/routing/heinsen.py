@@ -19,9 +19,9 @@ class HeinsenRouting(IterativeRouting):
 
     What a child gives to a parent and what it withholds are both accounted for, with a learned benefit of each.
     Coefficients are therefore no probabilities and may be negative. A method for poses alone: networks read class
-    scores off the poses by one shared linear unit. No tensor is larger than lane x child x parent.
+    scores off the poses by one shared linear unit. No tensor of its own is larger than lane x child x parent; votes are only added up.
 
-    Source: Heinsen 2022, arXiv:2211.11754, Algorithm 1, with the functions of its section 3, and the author's code.
+    Source: Heinsen 2022, arXiv:2211.11754, with the functions of the author's code (`EfficientVectorRouting`).
     Departures: the votes are the layer's own, with a weight per child and parent, where the paper factorises them and
     shares the factors; the bias per parent is the paper's. Poses of children come from the layer below as they are.
 
@@ -33,7 +33,7 @@ class HeinsenRouting(IterativeRouting):
         schedule: the order in which several layers iterate; the paper finishes one layer before the next.
     """
 
-    source = "Heinsen 2022, arXiv:2211.11754, Algorithm 1"
+    source = "Heinsen 2022, arXiv:2211.11754"
     claims = (
         Claim.PARENT_ORDER,
         Claim.BATCH_INDEPENDENCE,

@@ -18,16 +18,17 @@ class SelfRouting(RoutingMethod):
 
     The control for agreement. The gate starts at zero, which is uniform coupling.
 
-    Source: Hahn, Pyeon and Kim, NeurIPS 2019, section 3, and the authors' code.
+    Source: Hahn, Pyeon and Kim, NeurIPS 2019; equations as in the authors' code.
     Departures: divisions have a floor, for images in which no child is present. In a convolutional layer all positions
     share the gate of their window, as in the code; in a dense layer every child has a gate of its own, also where it
-    shares the weights of its votes with others.
+    shares the weights of its votes with others. Activations depend on no vote: in the last layer of a classifier, whose
+    class scores they are, the weights of votes learn only if a decoder reads the poses, and are counted all the same.
 
     Args:
         competition: which parents share a child, in convolutional layers; the code has `types`.
     """
 
-    source = "Hahn, Pyeon and Kim, NeurIPS 2019, section 3"
+    source = "Hahn, Pyeon and Kim, NeurIPS 2019, Self-Routing Capsule Networks"
     claims = (
         Claim.PARENT_ORDER,
         Claim.BATCH_INDEPENDENCE,
@@ -44,7 +45,7 @@ class SelfRouting(RoutingMethod):
         self.bias = nn.Parameter(torch.zeros(sizes.children, sizes.parents))
 
     def route(self, votes: Votes, activations: Activations) -> Routed:
-        """Equations 5 to 7: a gate, and means of the votes and of the children's presence that it weights."""
+        """A gate, and means of the votes and of the children's presence that it weights."""
         logits = einsum("lid,ijd->lij", votes.poses_below, self.gate) + self.bias  # lane child parent
         coupling = votes.competition.couple(logits)
         weighted = coupling * activations[..., None]

@@ -31,7 +31,7 @@ class VariationalBayesRouting(IterativeRouting):
     with prior mean 0 and prior scale psi0 times the identity. An absent or single child leaves the prior, so that no
     floor is needed.
 
-    Source: Ribeiro, Leontidis and Kollias, AAAI 2020, Algorithm 1 (arXiv:1905.11455), and the authors' code.
+    Source: De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455); updates as in the authors' code.
     Departures: the first iteration hands out equal shares over the axis of competition, where the code divides by the
     parent types alone. Only diagonal precisions; the code has full ones as an option. As in the code, their expected
     log determinant is a full Wishart's, and mixing proportions are those of the parents at one position.
@@ -53,7 +53,7 @@ class VariationalBayesRouting(IterativeRouting):
         activation_norm: batch-normalise the arguments of activations.
     """
 
-    source = "Ribeiro, Leontidis and Kollias, AAAI 2020, Algorithm 1 (arXiv:1905.11455)"
+    source = "De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455)"
     claims: tuple[Claim, ...] = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.MASS_CONSERVATION, Claim.UNIFORM_FIRST)
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Routing of vectors in sequences, from Algorithm 1 of Heinsen 2022, on votes that are given."""
+"""Routing of vectors in sequences, from Heinsen 2022, on votes that are given."""
 
 import torch
 

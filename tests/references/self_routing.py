@@ -1,4 +1,4 @@
-"""Self-routing, from section 3 of Hahn, Pyeon and Kim 2019."""
+"""Self-routing, from Hahn, Pyeon and Kim 2019."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Variational-Bayes routing, from Algorithm 1 of Ribeiro, Leontidis and Kollias 2020, with diagonal precisions."""
+"""Variational-Bayes routing, from De Sousa Ribeiro, Leontidis and Kollias 2020, with diagonal precisions."""
 
 import math
 
