@@ -19,7 +19,8 @@ class HeinsenRouting(IterativeRouting):
 
     What a child gives to a parent and what it withholds are both accounted for, with a learned benefit of each.
     Coefficients are therefore no probabilities and may be negative. A method for poses alone: networks read class
-    scores off the poses by one shared linear unit. No tensor of its own is larger than lane x child x parent; votes are only added up.
+    scores off the poses by one shared linear unit. No tensor of its own is larger than lane x child x parent; votes
+    are only added up.
 
     Source: Heinsen 2022, arXiv:2211.11754, with the functions of the author's code (`EfficientVectorRouting`).
     Departures: the votes are the layer's own, with a weight per child and parent, where the paper factorises them and
