@@ -58,4 +58,4 @@ def _hold(_layer: CapsuleLayer, votes: Votes, _present: Tensor) -> None:
     sweep: Callable[..., Any] = votes.sweep
     aggregate = votes.aggregate
     votes.sweep = lambda *given, **named: sweep(*given, **{**named, "constant_coupling": True})  # type: ignore[method-assign]
-    votes.aggregate = lambda coupling: aggregate(coupling.detach())  # type: ignore[method-assign]
+    votes.aggregate = lambda coupling, **named: aggregate(coupling.detach(), **named)  # type: ignore[method-assign]

@@ -112,14 +112,23 @@ class Votes:
         )
         return sweep(given) if self.watch is None else reference.dense(given, self.watch)
 
-    def aggregate(self, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
+    def aggregate(
+        self,
+        coupling: Float[Tensor, "#lane child parent"],
+        *,
+        shown: Float[Tensor, "lane child parent"] | None = None,
+    ) -> Float[Tensor, "lane parent pose"]:
         """sum_i R_ij V_ij for a coupling that the method made itself.
 
         Votes are made some images at a time, and anew in backward; those that `dense` has stored are used. For one
         coupling that all lanes share, there are none: it is a matrix product.
+
+        Args:
+            coupling: the coefficients.
+            shown: what `watch` is called with, where coefficients are made of coupling and not that itself.
         """
         if self.watch is not None:
-            self.watch(coupling.expand(self.lanes, -1, -1))
+            self.watch(coupling.expand(self.lanes, -1, -1) if shown is None else shown)
         if self._stored is not None:
             return reference.weigh(coupling.expand(self.lanes, -1, -1), self._stored)
         return products.aggregate(self._given, coupling)

@@ -13,6 +13,7 @@ from routebench.conformance.case import difference
 from routebench.conformance.claimed import NOT_REPEATED
 from routebench.conformance.findings import Finding, Kind, Outcome
 from routebench.conformance.inputs import Inputs
+from routebench.conformance.layered import schedule
 from routebench.conformance.problem import DENSE, MATRICES, WINDOWS, Shape, draw
 from routebench.conformance.subject import Subject
 from routebench.conformance.trial import Trial, call, in_one_line
@@ -37,8 +38,8 @@ COUNTS = (1, 2, 3, 4)
 def options(inputs: Inputs) -> list[Finding]:
     """One finding per hyperparameter."""
     traces = Traces(inputs)
-    apart = {"iterations": _iterations, "schedule": _schedule}
-    return [apart[name](traces) if name in apart else _option(traces, name) for name in inputs.subject.settings]
+    apart = {"iterations": lambda: _iterations(traces), "schedule": lambda: schedule(inputs)}
+    return [apart[name]() if name in apart else _option(traces, name) for name in inputs.subject.settings]
 
 
 @dataclass
@@ -143,24 +144,6 @@ def _iterations(traces: Traces) -> Finding:
         seen = f"it raises for some of 1, 2, 3, 4: {errors[0]}"
     advice = "the loop: it must run over range(self.iterations), and each pass must use the last one's result"
     return Finding(title, Kind.REQUIRED, Outcome.WRONG, seen, TRIED, advice)
-
-
-def _schedule(traces: Traces) -> Finding:
-    """The order in which layers iterate: a single layer cannot show it, but networks must be able to read it."""
-    title, subject = "option schedule", traces.inputs.subject
-    try:
-        schedules = [subject.settings["schedule"], *other_values(subject, "schedule")]
-    except NotKnown as reason:
-        return Finding(title, Kind.REQUIRED, Outcome.NOT_CHECKED, str(reason))
-    read = [subject.make(SIZES, changes={"schedule": name}).schedule for name in schedules]
-    if read == schedules:
-        seen = (
-            f"networks read {_listed(schedules)} off the method; it is the order of layers, and acts in no single one"
-        )
-        return Finding(title, Kind.REQUIRED, Outcome.OK, seen)
-    seen = f"networks read {_listed(read)} off the method where it was made with {_listed(schedules)}"
-    advice = "__init__: it must set self.schedule, which is the order in which several layers iterate"
-    return Finding(title, Kind.REQUIRED, Outcome.WRONG, seen, "one layer", advice)
 
 
 def _other_settings(subject: Subject, name: str) -> Iterator[dict[str, Any]]:

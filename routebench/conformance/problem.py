@@ -34,7 +34,7 @@ class Shape:
     @property
     def sizes(self) -> Sizes:
         """Of one lane's problem."""
-        return Sizes(self.children, self.parents, self.pose)
+        return Sizes(self.children, self.parents, self.pose, self.pose_in)
 
     def __str__(self) -> str:
         vary = {"images": self.images, "children": self.children, "parents": self.parents, "elements": self.pose}

@@ -23,17 +23,22 @@ def reach(inputs: Inputs) -> list[Finding]:
 
 
 def _reaches_votes(name: str, output: str, cases: list[Case]) -> Finding:
+    """Activations may be made of the children's poses alone, and then no gradient of theirs reaches weights."""
     advice = "detach(), .data, no_grad(), argmax and hard decisions between votes and parents"
-    least = 1.0
+    least, from_votes = 1.0, output == "poses"
     for case in cases:
         gradients = case.trial(gradients=True, of=(output,)).gradients
-        share = min(_share(gradients.get("poses")), _share(gradients.get("weight")))
+        share = _share(gradients.get("poses"))
+        if from_votes or gradients.get("weight") is not None:
+            share, from_votes = min(share, _share(gradients.get("weight"))), True
         if share == 0:
             how = "is zero" if gradients.get("weight") is not None else "stops before them"
             seen = f"no gradient of the parents' {output} reaches the votes: it {how}"
             return Finding(name, Kind.REQUIRED, Outcome.WRONG, seen, str(case), advice)
         least = min(least, share)
-    seen = f"it reaches {least:.0%} of the children's poses and weights"
+    seen = f"it reaches {least:.0%} of the children's poses" + (
+        " and weights" if from_votes else ", and needs no votes"
+    )
     return Finding(name, Kind.REQUIRED, Outcome.OK if cases else Outcome.NOT_CHECKED, seen if cases else "no input")
 
 

@@ -1,7 +1,7 @@
 """The method that is checked: how it is made, with which hyperparameters, and what it claims."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -90,7 +90,7 @@ class Subject:
     def _parent_axes(self, sizes: Sizes, changes: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]] | None:
         try:
             made, wider = (
-                self.make(Sizes(sizes.children, parents, sizes.pose), changes=changes)
+                self.make(replace(sizes, parents=parents), changes=changes)
                 for parents in (sizes.parents, sizes.parents + 1)
             )
         except Exception:  # noqa: BLE001  # it need not take one more parent

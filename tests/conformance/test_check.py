@@ -22,7 +22,6 @@ from routebench.errors import UserError
 from routebench.ops import length, squash
 from routebench.registry import routing
 from routebench.routing import Routed, RoutingMethod
-from routebench.routing.base import schedule_of_layers
 
 SHIPPED = [name for name in routing if routing[name].__module__.startswith("routebench.")]
 
@@ -142,33 +141,6 @@ class Counted(RoutingMethod):
     def route(self, votes, activations):
         poses = squash(votes.sweep().first)
         return Routed(poses, length(poses))
-
-
-class Ordered(RoutingMethod):
-    """Takes an order of layers, which one layer cannot show, and tells networks of it."""
-
-    def __init__(self, sizes, *, schedule: str = "sequential"):
-        super().__init__(sizes)
-        self.schedule = schedule_of_layers(schedule)
-
-    def route(self, votes, activations):
-        poses = squash(votes.sweep().first)
-        return Routed(poses, length(poses))
-
-
-class Forgetful(Ordered):
-    """Takes it, and tells nobody."""
-
-    def __init__(self, sizes, *, schedule: str = "sequential"):
-        super().__init__(sizes, schedule=schedule)
-        self.schedule = "sequential"
-
-
-@pytest.mark.parametrize(("method", "outcome"), [(Ordered, Outcome.OK), (Forgetful, Outcome.WRONG)])
-def test_the_order_of_layers_is_asked_of_the_method_and_not_of_its_parents(method, outcome):
-    (found,) = options(inputs_for(method))
-    assert found.outcome is outcome
-    assert "'concurrent'" in found.seen
 
 
 def test_no_value_is_tried_or_told_twice():

@@ -33,7 +33,8 @@ class Problem:
         """Of the routing problem."""
         side = self.weight.shape[3]
         is_matrix = self.weight.shape[2] != self.children.shape[2]
-        return Sizes(self.weight.shape[0], self.weight.shape[1], side**2 if is_matrix else side)
+        pose = side**2 if is_matrix else side
+        return Sizes(*self.weight.shape[:2], pose, self.children.shape[2])
 
     def in_lanes(self):
         """Poses and activations as each lane sees them."""

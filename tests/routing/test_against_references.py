@@ -6,7 +6,18 @@ import torch
 from routebench.registry import routing
 from routebench.routing import em as em_module
 from routebench.routing import hyperparameters_of, make
-from tests.references import dynamic, em, inverted_attention, self_attention, slot_attention, static, wang_liu
+from tests.references import (
+    dynamic,
+    em,
+    heinsen,
+    inverted_attention,
+    self_attention,
+    self_routing,
+    slot_attention,
+    static,
+    variational_bayes,
+    wang_liu,
+)
 from tests.references.competition import on_a_grid
 from tests.references.problem import assert_close, dense, dense_matrices, disturb, gradients, on_grid
 from tests.references.votes import seen_by
@@ -22,7 +33,13 @@ REFERENCES = {
     "slot-attention": slot_attention.slot_attention,
     "static": static.static,
     "wang-liu": wang_liu.wang_liu,
+    "variational-bayes": variational_bayes.variational_bayes,
+    "self-routing": self_routing.self_routing,
+    "heinsen": heinsen.heinsen,
 }
+
+LOOK_AT_CHILDREN = ("self-routing", "heinsen")
+"""Methods that are given the children's poses and not their votes alone."""
 
 PROBLEMS = {
     "vectors": dense,
@@ -65,6 +82,16 @@ OPTIONS = {
         {"sinkhorn": 4, "aggregation": "sum", "update": "replace", "start": "learned"},
     ],
     "wang-liu": [{"alpha": 0.3}, {"output": "squash"}, {"output": "unit"}],
+    "variational-bayes": [
+        {"alpha0": 0.2},
+        {"kappa0": 3.0},
+        {"extra_freedom": 7.0},
+        {"psi0": 4.0},
+        {"pose_norm": False},
+        {"activation_norm": False},
+        {"alpha0": 9.0, "kappa0": 0.1, "psi0": 0.3, "pose_norm": False, "activation_norm": False},
+    ],
+    "heinsen": [{"presence": "activations"}],
 }
 
 ITERATIVE = [name for name in routing if "iterations" in hyperparameters_of(name)]
@@ -76,6 +103,12 @@ def exact_division_by_mass(monkeypatch):
     monkeypatch.setattr(em_module, "MASS_FLOOR", 0.0)  # the equations have none
 
 
+def transcribed(name, problem, learned, **params):
+    """What the transcription gives."""
+    children = {"x": problem.in_lanes()[0]} if name in LOOK_AT_CHILDREN else {}
+    return REFERENCES[name](*problem.written_out(), learned, **children, **params)
+
+
 def assert_same(name, problem, params, **more):
     """`more` goes to the transcription alone."""
     method = disturb(make(name, problem.sizes, **params).double()).eval()  # without what is drawn in training
@@ -83,7 +116,7 @@ def assert_same(name, problem, params, **more):
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
     routed = method(*problem.given_to(method))
-    expected = REFERENCES[name](*problem.written_out(), learned, **params, **more)
+    expected = transcribed(name, problem, learned, **params, **more)
     assert_close(routed.poses, expected[0])
     assert_close(routed.activations, expected[1])
     assert_close(gradients([routed.poses, routed.activations], leaves), gradients(expected, leaves))
@@ -116,15 +149,17 @@ def test_method_equals_its_transcription_with_each_option(name, params, problem)
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize("name", ITERATIVE)
+@pytest.mark.parametrize("name", [name for name in REFERENCES if "competition" in hyperparameters_of(name)])
 def test_method_equals_its_transcription_on_a_grid_for_each_competition(name, axis, stride):
     problem = on_grid(stride=stride)
     couple = on_a_grid(seen_by((4, 5, 2), 3, stride), axis)
     method = disturb(make(name, problem.sizes, iterations=3, competition=axis).double()).eval()
+    params = {"iterations": 3} if name in ITERATIVE else {}
+    method = disturb(make(name, problem.sizes, competition=axis, **params).double())
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
     routed = method(*problem.given_to(method))
-    expected = REFERENCES[name](*problem.written_out(), learned, iterations=3, couple=couple)
+    expected = transcribed(name, problem, learned, couple=couple, **params)
     assert_close(routed.poses, expected[0])
     assert_close(gradients([routed.poses], leaves), gradients(expected[:1], leaves))
 

@@ -44,6 +44,18 @@ OTHER_VALUES = {
         "competition": "types+positions",
     },
     "wang-liu": {"iterations": 2, "alpha": 0.5, "output": "squash", "competition": "types+positions"},
+    "variational-bayes": {
+        "iterations": 2,
+        "alpha0": 0.1,
+        "kappa0": 5.0,
+        "extra_freedom": 4.0,
+        "psi0": 3.0,
+        "competition": "types",
+        "pose_norm": False,
+        "activation_norm": False,
+    },
+    "self-routing": {"competition": "types+positions"},
+    "heinsen": {"iterations": 3, "presence": "activations", "competition": "types+positions"},
 }
 """For each hyperparameter a value that is not its default."""
 
@@ -52,6 +64,7 @@ CHOICES = {
     "lambda_schedule": ("iteration", "training", "constant"),
     "start": ("random", "learned", "zeros"),
     "output": ("relative", "squash", "unit"),
+    "presence": ("learned", "activations"),
 }
 HYPERPARAMETERS = [(name, key) for name in routing for key in hyperparameters_of(name) if key != "schedule"]
 SCHEDULED = [name for name in routing if "schedule" in hyperparameters_of(name)]
@@ -89,7 +102,7 @@ def test_schedule_changes_a_network_of_several_layers(name):
         params = {"iterations": 3, "schedule": schedule}
         network = build("capsnet-small-intermediate", shape=(1, 28, 28), classes=3, method=name, method_params=params)
         with torch.no_grad():
-            found.append(disturb(network)(torch.rand(2, 1, 28, 28)).logits)
+            found.append(disturb(network)(torch.rand(4, 1, 28, 28)).logits)
     assert not torch.allclose(*found, rtol=1e-3)
 
 
@@ -177,6 +190,14 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("slot-attention", {"sinkhorn": 1, "competition": "children"}),
         ("wang-liu", {"alpha": 0}),
         ("wang-liu", {"output": "length"}),
+        ("variational-bayes", {"alpha0": 0.0}),
+        ("variational-bayes", {"kappa0": -1.0}),
+        ("variational-bayes", {"extra_freedom": -0.5}),
+        ("variational-bayes", {"psi0": float("inf")}),
+        ("variational-bayes", {"pose_norm": 1}),
+        ("variational-bayes", {"activation_norm": "no"}),
+        ("self-routing", {"competition": "none"}),
+        ("heinsen", {"presence": "length"}),
     ],
     ids=str,
 )

@@ -1,0 +1,149 @@
+"""Variational-Bayes routing."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import batch_norm
+
+from routebench.capsules import Activations, Sizes, Votes
+from routebench.claims import Claim
+from routebench.registry import routing
+from routebench.routing.base import (
+    IterativeRouting,
+    Routed,
+    at_least,
+    competition_axis,
+    schedule_of_layers,
+    true_or_false,
+)
+
+SMALLEST = 1e-6
+"""Of what a prior must be positive in."""
+
+
+@routing.register("variational-bayes")
+class VariationalBayesRouting(IterativeRouting):
+    """EM routing with a posterior in place of each estimate: no cluster of votes can collapse onto one child.
+
+    Mixing proportions are Dirichlet; the mean and the diagonal precision of each parent's votes are Gaussian-Wishart,
+    with prior mean 0 and prior scale psi0 times the identity. An absent or single child leaves the prior, so that no
+    floor is needed.
+
+    Source: De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455); updates as in the authors' code.
+    Departures: the first iteration hands out equal shares over the axis of competition, where the code divides by the
+    parent types alone. Only diagonal precisions; the code has full ones as an option. As in the code, their expected
+    log determinant is a full Wishart's, and mixing proportions are those of the parents at one position.
+
+    Poses and the arguments of activations are batch-normalised per parent type without gain and bias, as in the code,
+    so that images of a batch influence each other in training. A batch of one lane is normalised by the running
+    statistics; they follow the last iteration, and in evaluation they serve every iteration. The normalisation of
+    activations would cancel beta_a and beta_u, which are one number per type, so that they exist only without it.
+
+    Args:
+        iterations: of the update; the code uses 3.
+        alpha0: of the Dirichlet prior; large values make parents equally likely.
+        kappa0: children's worth of evidence behind the prior mean.
+        extra_freedom: of the Wishart prior, beyond one per element of a pose: nu0 - D.
+        psi0: prior scale of precisions; large values let parents be sharper.
+        competition: which parents share a child, in convolutional layers.
+        schedule: the order in which several layers iterate; the paper finishes one layer before the next.
+        pose_norm: batch-normalise poses.
+        activation_norm: batch-normalise the arguments of activations.
+    """
+
+    source = "De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455)"
+    claims: tuple[Claim, ...] = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.MASS_CONSERVATION, Claim.UNIFORM_FIRST)
+    uses_activations = True
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        *,
+        iterations: int = 3,
+        alpha0: float = 1.0,
+        kappa0: float = 1.0,
+        extra_freedom: float = 1.0,
+        psi0: float = 1.0,
+        competition: str = "types+positions",
+        schedule: str = "sequential",
+        pose_norm: bool = True,
+        activation_norm: bool = True,
+    ):
+        super().__init__(sizes, iterations=iterations)
+        self.alpha0 = at_least(SMALLEST, alpha0=alpha0)
+        self.kappa0 = at_least(SMALLEST, kappa0=kappa0)
+        self.extra_freedom = at_least(0.0, extra_freedom=extra_freedom)
+        self.psi0 = at_least(SMALLEST, psi0=psi0)
+        self.competition = competition_axis(competition)
+        self.schedule = schedule_of_layers(schedule)
+        self.pose_norm = true_or_false(pose_norm=pose_norm)
+        self.activation_norm = true_or_false(activation_norm=activation_norm)
+        self.norm_of_poses = nn.BatchNorm1d(sizes.parents, affine=False) if pose_norm else None
+        self.norm_of_logits = nn.BatchNorm1d(sizes.parents, affine=False) if activation_norm else None
+        if not activation_norm:
+            self.beta_u = nn.Parameter(torch.zeros(sizes.parents))
+            self.beta_a = nn.Parameter(torch.zeros(sizes.parents))
+        if not pose_norm:  # a running mean would shift all elements of a pose alike, whatever their signs
+            self.claims = (*self.claims, Claim.POSE_SIGNED_PERMUTATION)
+        if not (pose_norm or activation_norm):
+            self.claims = (*self.claims, Claim.BATCH_INDEPENDENCE)
+
+    def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
+        """Responsibilities (in the first iteration, equal shares), then the posteriors that they give."""
+        pose = self.sizes.pose
+        if previous is None:
+            mass, first, _ = votes.sweep(weights=activations)
+            centre = first / (self.kappa0 + mass)[..., None]
+            mass, first, second = votes.sweep(centre=centre, weights=activations, moments=2)
+        else:
+            centre, curvature, bias = previous.memory
+            mass, first, second = votes.sweep(
+                curvature=curvature, bias=bias, centre=centre, weights=activations, moments=2
+            )
+        assert second is not None  # two moments were asked for
+        alpha, kappa, nu = self.alpha0 + mass, self.kappa0 + mass, pose + self.extra_freedom + mass
+        mean = (mass[..., None] * centre + first) / kappa[..., None]  # m_j, for m_0 = 0
+        shift = mean - centre
+        # both data terms of the paper's Psi_j^-1, and kappa_0 (m_j - m_0)^2, are a scatter about m_j
+        scatter = second - 2 * shift * first + shift.square() * mass[..., None]
+        inverse_scale = 1 / self.psi0 + scatter.clamp(min=0) + self.kappa0 * mean.square()  # Psi_j^-1
+        log_share = torch.digamma(alpha) - torch.digamma(alpha.sum(dim=-1, keepdim=True))  # E ln pi_j
+        log_determinant = expected_log_determinant(nu, inverse_scale)
+        curvature = nu[..., None] / inverse_scale
+        bias = log_share + 0.5 * log_determinant - 0.5 * pose / kappa  # what is the same for all parents cancels
+        iteration = 1 if previous is None else previous.iteration + 1
+        logits = self._normalised(self._activate(log_share, log_determinant), self.norm_of_logits, iteration)
+        poses = self._normalised(mean, self.norm_of_poses, iteration)
+        return Routed(poses, logits.sigmoid(), logits, iteration=iteration, memory=(mean, curvature, bias))
+
+    def _activate(
+        self, log_share: Float[Tensor, "lane parent"], log_determinant: Float[Tensor, "lane parent"]
+    ) -> Float[Tensor, "lane parent"]:
+        """beta_a - (beta_u + exp(E ln pi_j) H_j), where H_j is the entropy of a Gaussian of the expected precision."""
+        entropy = 0.5 * self.sizes.pose * math.log(2 * math.pi * math.e) - 0.5 * log_determinant
+        cost = log_share.exp() * entropy
+        return -cost if self.activation_norm else self.beta_a - (self.beta_u + cost)
+
+    def _normalised(
+        self, values: Float[Tensor, "lane parent *pose"], norm: nn.BatchNorm1d | None, iteration: int
+    ) -> Float[Tensor, "lane parent *pose"]:
+        """Batch-normalised per parent, if at all."""
+        if norm is None:
+            return values
+        if not self.training or len(values) == 1:
+            return batch_norm(values, norm.running_mean, norm.running_var)
+        if iteration < self.iterations:
+            return batch_norm(values, None, None, training=True)
+        normalised: Tensor = norm(values)
+        return normalised
+
+
+def expected_log_determinant(
+    nu: Float[Tensor, "*axes"], inverse_scale: Float[Tensor, "*axes pose"]
+) -> Float[Tensor, "*axes"]:
+    """E ln|Lambda| of a Wishart with nu degrees of freedom, more than pose - 1, and a diagonal scale matrix."""
+    pose = inverse_scale.shape[-1]
+    lost = torch.arange(pose, device=nu.device, dtype=nu.dtype)
+    return torch.digamma((nu[..., None] - lost) / 2).sum(dim=-1) + pose * math.log(2) - inverse_scale.log().sum(dim=-1)
