@@ -52,8 +52,8 @@ class Equilibrium:
 
     The update f goes once through all layers, in order; each takes one iteration on the capsules that the layer below
     has just made. So does the first iteration of Tsai et al. 2020, Procedure 2. Its later ones read what the layer
-    below was before (`concurrent`); the fixed points are the same, for nothing flows downwards, and passing in order
-    lets the last update carry a gradient through every layer.
+    below was before (`concurrent`); the fixed points are the same, and passing in order lets the last update carry a
+    gradient through every layer. Where there are several fixed points, schedules and solvers may come to different ones.
 
     The residual of an image is the largest over layers of |f(z) - z| / |z|, of the poses and of the activations of the
     parents, each by itself. An image whose residual falls below the tolerance is left alone. The last update starts

@@ -4,9 +4,9 @@ An image is left alone as soon as it has come to rest, and nothing that it does 
 comes to rest in the same place whatever company it has.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -38,19 +38,21 @@ class Solution:
     updates: Int[Tensor, " image"]
 
 
-class Solver(Protocol):
+class Solver(ABC):
     """Chooses where to look next. It is told only of the images that have not come to rest, in one order."""
 
-    def start(self, states: States) -> None:
+    def start(self, states: States) -> None:  # noqa: B027  # most solvers remember nothing
         """Forgets everything; these are the first states."""
 
+    @abstractmethod
     def settle(self, states: States, found: States) -> States:
         """What to hand out for the states z, of which f(z) was found."""
 
+    @abstractmethod
     def next(self, states: States, found: States, residual: Float[Tensor, " image"]) -> States:
         """The states to try after these."""
 
-    def keep(self, chosen: Bool[Tensor, " image"]) -> None:
+    def keep(self, chosen: Bool[Tensor, " image"]) -> None:  # noqa: B027  # as above
         """The other images have come to rest and will not be seen again."""
 
 
@@ -88,7 +90,7 @@ def solve(update: Update, start: States, gap: Gap, *, solver: Solver, tolerance:
     return Solution(best, lowest, updates)
 
 
-class Damped:
+class Damped(Solver):
     """z <- z + d (f(z) - z): d = 1 is plain iteration; less comes to rest where plain iteration swings.
 
     Args:
@@ -98,9 +100,6 @@ class Damped:
     def __init__(self, damping: float = 0.5):
         self.damping = damping
 
-    def start(self, states: States) -> None:
-        """Nothing is remembered."""
-
     def settle(self, states: States, found: States) -> States:
         """The damped step."""
         return found if self.damping == 1 else torch.lerp(states, found, self.damping)
@@ -109,11 +108,8 @@ class Damped:
         """The damped step."""
         return self.settle(states, found)
 
-    def keep(self, chosen: Bool[Tensor, " image"]) -> None:
-        """Nothing is remembered."""
 
-
-class Anderson:
+class Anderson(Solver):
     """Anderson acceleration (type II), of every image by itself, with a way back.
 
     From the last states z_i and their g_i = f(z_i) - z_i it tries `sum_i a_i f(z_i)`, where a minimises
@@ -222,7 +218,9 @@ class _Entry:
 
 def _signs(states: States, parts: list[int]) -> Bool[Tensor, "image part 2"]:
     """Whether a part is nowhere negative, and whether it is nowhere positive."""
-    found = [torch.stack([(part >= 0).all(dim=1), (part <= 0).all(dim=1)], dim=1) for part in states.split(parts, dim=1)]
+    found = [
+        torch.stack([(part >= 0).all(dim=1), (part <= 0).all(dim=1)], dim=1) for part in states.split(parts, dim=1)
+    ]
     return torch.stack(found, dim=1)
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from routebench.capsules.equilibrium import Solve, noting
 from routebench.data import load
 from routebench.models.network import count_parameters, set_iterations
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
@@ -32,15 +33,18 @@ class Accuracy(Protocol):
         fit = context.fit(request)
         test = load(request.data).test
         tested: dict[int | None, Evaluation] = {}
+        rest: list[Metric] = []
         for iterations in _grid(request.iterations, options.get("test_iterations", [])):
             if iterations is not None:
                 set_iterations(fit.network, iterations)
-            tested[iterations] = evaluate(fit.network, test, request.recipe, context.device)
+            with noting() as solves:
+                tested[iterations] = evaluate(fit.network, test, request.recipe, context.device)
+            rest += _rest(solves, iterations)
         if request.iterations is not None:
             set_iterations(fit.network, request.iterations)
         own = tested[request.iterations]
         arrays = {"predicted": own.predicted, "correct": own.correct.to(torch.uint8)}
-        return Measurement([*_test_metrics(tested), *_curves(fit), *_cost(fit)], arrays)
+        return Measurement([*_test_metrics(tested), *rest, *_curves(fit), *_cost(fit)], arrays)
 
 
 def _grid(trained_with: int | None, wanted: list[int]) -> list[int | None]:
@@ -53,6 +57,20 @@ def _test_metrics(tested: Mapping[int | None, Evaluation]) -> list[Metric]:
     for iterations, answer in tested.items():
         accuracy = Metric("accuracy", "test", answer.accuracy, "%", True, test_iterations=iterations)
         found += [accuracy, replace(accuracy, metric="loss", value=answer.loss, unit="", higher_is_better=False)]
+    return found
+
+
+def _rest(solves: list[Solve], iterations: int | None) -> list[Metric]:
+    """Under an equilibrium schedule: how far the last update moved images, how many they took, how many were at rest."""
+    if not solves:
+        return []
+    residual = torch.cat([solve.residual.amax(dim=0) for solve in solves]).double()
+    updates = torch.cat([solve.updates for solve in solves]).double()
+    found = [Metric("updates", "test", float(updates.mean()), "count", None, test_iterations=iterations)]
+    if bool(residual.isfinite().all()):  # one iteration has no residual
+        at_rest = 100 * float((residual < solves[0].tolerance).double().mean())
+        found.append(Metric("residual", "test", float(residual.mean()), "", False, test_iterations=iterations))
+        found.append(Metric("at_rest", "test", at_rest, "%", True, test_iterations=iterations))
     return found
 
 
