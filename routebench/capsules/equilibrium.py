@@ -53,7 +53,8 @@ class Equilibrium:
     The update f goes once through all layers, in order; each takes one iteration on the capsules that the layer below
     has just made. So does the first iteration of Tsai et al. 2020, Procedure 2. Its later ones read what the layer
     below was before (`concurrent`); the fixed points are the same, and passing in order lets the last update carry a
-    gradient through every layer. Where there are several fixed points, schedules and solvers may come to different ones.
+    gradient through every layer. Where there are several fixed points, schedules and solvers may come to different
+    ones.
 
     The residual of an image is the largest over layers of |f(z) - z| / |z|, of the poses and of the activations of the
     parents, each by itself. An image whose residual falls below the tolerance is left alone. The last update starts
@@ -69,7 +70,8 @@ class Equilibrium:
 
     A method whose `settles` is false has a state that has no fixed point, though its parents may come to rest: dynamic
     routing sums its agreements for ever, and its coupling goes to one parent per child. It takes plain steps, because
-    nothing else would lead where its iterations lead, and the implicit gradient, which has no equation there, is refused.
+    nothing else would lead where its iterations lead, and the implicit gradient, which has no equation there, is
+    refused.
 
     Args:
         solver: `anderson`, or `damped` with half steps; see `routebench.capsules.fixed_point`.
@@ -101,7 +103,20 @@ class Equilibrium:
         with torch.no_grad():
             first, _ = _pass(layers, primary, None)
         packing = Packing(first, len(primary.poses))
-        rest = self._rest(layers, primary, packing, packing.pack(first), settles, iterations - 2)
+
+        def once(states: Tensor, images: Tensor) -> Tensor:
+            some = Capsules(primary.poses[images], primary.activations[images])
+            updated, _ = _pass(layers, some, packing.unpack(states))
+            return packing.pack(updated)
+
+        rest = fixed_point.solve(
+            once,
+            packing.pack(first),
+            lambda before, after: packing.residuals(before, after).amax(dim=0),
+            solver=self._solver(packing.parts, settles),
+            tolerance=self.tolerance,
+            limit=iterations - 2,
+        )
         implicit = self.gradient == "implicit" and torch.is_grad_enabled()
         start = rest.states.requires_grad_(implicit)
         states, capsules = _pass(layers, primary, packing.unpack(start))
@@ -114,33 +129,10 @@ class Equilibrium:
             capsules = [layer.capsules(routed, images) for layer, routed in zip(layers, found, strict=True)]
         return [primary, *capsules]
 
-    def _rest(
-        self,
-        layers: Sequence[CapsuleLayer],
-        primary: Capsules,
-        packing: "Packing",
-        start: fixed_point.States,
-        settles: bool,
-        limit: int,
-    ) -> fixed_point.Solution:
-        """The states from which the last update starts."""
-        solver: fixed_point.Solver = fixed_point.Damped(0.5 if settles else 1.0)
+    def _solver(self, parts: list[int], settles: bool) -> fixed_point.Solver:
         if settles and self.solver == "anderson":
-            solver = fixed_point.Anderson(packing.parts)
-
-        def once(states: Tensor, images: Tensor) -> Tensor:
-            some = Capsules(primary.poses[images], primary.activations[images])
-            updated, _ = _pass(layers, some, packing.unpack(states))
-            return packing.pack(updated)
-
-        return fixed_point.solve(
-            once,
-            start,
-            lambda before, after: packing.residuals(before, after).amax(dim=0),
-            solver=solver,
-            tolerance=self.tolerance,
-            limit=limit,
-        )
+            return fixed_point.Anderson(parts)
+        return fixed_point.Damped(0.5 if settles else 1.0)
 
     def _at_rest(self, start: fixed_point.States, last: fixed_point.States) -> fixed_point.States:
         """The same values as `last`, with the gradient of the fixed point."""

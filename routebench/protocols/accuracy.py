@@ -61,7 +61,7 @@ def _test_metrics(tested: Mapping[int | None, Evaluation]) -> list[Metric]:
 
 
 def _rest(solves: list[Solve], iterations: int | None) -> list[Metric]:
-    """Under an equilibrium schedule: how far the last update moved images, how many they took, how many were at rest."""
+    """Under an equilibrium schedule: how far the last update moved images, how many they took, and rest."""
     if not solves:
         return []
     residual = torch.cat([solve.residual.amax(dim=0) for solve in solves]).double()

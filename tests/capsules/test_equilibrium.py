@@ -281,7 +281,7 @@ def test_a_network_with_the_schedule_can_be_pickled():
     params = {"schedule": "equilibrium", "iterations": 5}
     network = build("capsnet-small", shape=(1, 28, 28), classes=3, method="em", method_params=params).eval()
     images = torch.rand(2, 1, 28, 28)
-    copy = pickle.loads(pickle.dumps(network))  # noqa: S301  # our own bytes
+    copy = pickle.loads(pickle.dumps(network))
     with torch.no_grad():
         assert torch.equal(copy(images).logits, network(images).logits)
 
