@@ -24,7 +24,7 @@ ARROWS = {
     "statistics": "",
     "ops": "",
     "kernels": "ops",
-    "capsules": "kernels ops",
+    "capsules": "kernels measures ops",
     "routing": "capsules claims ops",
     "models": "capsules ops routing",
     "generative": "capsules models ops",

@@ -17,7 +17,7 @@ from routebench.conformance.layered import schedule
 from routebench.conformance.problem import DENSE, MATRICES, WINDOWS, Shape, draw
 from routebench.conformance.subject import Subject
 from routebench.conformance.trial import Trial, call, in_one_line
-from routebench.conformance.values import SIZES, NotKnown, far_values, other_values
+from routebench.conformance.values import NotKnown, far_values, other_values
 
 CIRCUMSTANCES: tuple[tuple[Shape, float, bool, float], ...] = (
     (DENSE, 1.0, False, 0.5),

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from routebench.capsules.equilibrium import Solve, noting
 from routebench.data import load
 from routebench.models.network import set_iterations
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
@@ -35,15 +36,20 @@ class Accuracy(Protocol):
         fit = context.fit(replace(request, tested=bool(options.get("best_on_test", False))))
         test = load(request.data).test
         tested: dict[int | None, Evaluation] = {}
+        rest: list[Metric] = []
         for iterations in _grid(request.iterations, options.get("test_iterations", [])):
             if iterations is not None:
                 set_iterations(fit.network, iterations)
-            tested[iterations] = evaluate(fit.network, test, request.recipe, context.device)
+            with noting() as solves:
+                tested[iterations] = evaluate(fit.network, test, request.recipe, context.device)
+            rest += _rest(solves, iterations)
         if request.iterations is not None:
             set_iterations(fit.network, request.iterations)
         own = tested[request.iterations]
         arrays = {"predicted": own.predicted, "correct": own.correct.to(torch.uint8)}
-        return Measurement([*_test_metrics(tested), *_best_on_test(fit), *training_curves(fit), *cost_of(fit)], arrays)
+        return Measurement(
+            [*_test_metrics(tested), *rest, *_best_on_test(fit), *training_curves(fit), *cost_of(fit)], arrays
+        )
 
 
 def _grid(trained_with: int | None, wanted: list[int]) -> list[int | None]:
@@ -56,6 +62,20 @@ def _test_metrics(tested: Mapping[int | None, Evaluation]) -> list[Metric]:
     for iterations, answer in tested.items():
         accuracy = Metric("accuracy", "test", answer.accuracy, "%", True, test_iterations=iterations)
         found += [accuracy, replace(accuracy, metric="loss", value=answer.loss, unit="", higher_is_better=False)]
+    return found
+
+
+def _rest(solves: list[Solve], iterations: int | None) -> list[Metric]:
+    """Under an equilibrium schedule: how far the last update moved images, how many they took, and rest."""
+    if not solves:
+        return []
+    residual = torch.cat([solve.residual.amax(dim=0) for solve in solves]).double()
+    updates = torch.cat([solve.updates for solve in solves]).double()
+    found = [Metric("updates", "test", float(updates.mean()), "count", None, test_iterations=iterations)]
+    if bool(residual.isfinite().all()):  # one iteration has no residual
+        at_rest = 100 * float((residual < solves[0].tolerance).double().mean())
+        found.append(Metric("residual", "test", float(residual.mean()), "", False, test_iterations=iterations))
+        found.append(Metric("at_rest", "test", at_rest, "%", True, test_iterations=iterations))
     return found
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from routebench import measures
+from routebench.capsules.equilibrium import noting
 from routebench.data import Dataset, load
 from routebench.data.dataset import Images
 from routebench.errors import UserError
@@ -129,7 +130,8 @@ def _iteration_metrics(
     pixels = _pixels(images, 0, len(images), context.device)
     counts: list[int | None] = [None] if trained_with is None else [*range(1, max(steps, trained_with) + 1)]
     for iterations in counts:
-        now = trace(network, pixels, iterations)
+        with noting() as solves:
+            now = trace(network, pixels, iterations)
         for number, layer in enumerate(now.layers):
             where: dict[str, int | str] = {"layer": layer_names(len(now.layers) + 1)[number + 1]}
             metrics += [
@@ -138,6 +140,8 @@ def _iteration_metrics(
             ]
             if before is not None:
                 moved = measures.residual(before.layers[number].capsules.flat().poses, layer.capsules.flat().poses)
+                if solves:  # an image at rest moves no more whatever the limit: what counts is its last update
+                    moved = solves[-1].residual[number]
                 metrics.append(
                     Metric("residual", "test", float(moved.double().mean()), test_iterations=iterations, where=where)
                 )

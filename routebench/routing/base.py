@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from routebench.capsules import AXES, Activations, Poses, Sizes, Votes
+from routebench.capsules.equilibrium import NO_EQUATION
 from routebench.capsules.schedules import SCHEDULES
 from routebench.claims import Claim
 
@@ -130,6 +131,9 @@ class IterativeRouting(RoutingMethod):
     """A method that repeats one update. Schedules can interleave the updates of several layers."""
 
     iterations: int
+    settles: bool = True
+    """Whether its state can stay the same from one iteration to the next. If not, as where something is summed over
+    iterations, equilibrium schedules take plain steps, and the implicit gradient is refused."""
 
     def __init__(self, sizes: Sizes, *, iterations: int):
         super().__init__(sizes)
@@ -188,8 +192,10 @@ def true_or_false(**given: Any) -> bool:
     return value
 
 
-def schedule_of_layers(schedule: str) -> str:
-    """`schedule`, checked to be one of `SCHEDULES`."""
+def schedule_of_layers(schedule: str, *, settles: bool = True) -> str:
+    """`schedule`, checked to be one of `SCHEDULES`, and to suit a method whose state settles or does not."""
+    if schedule == "equilibrium-implicit" and not settles:
+        raise ValueError(NO_EQUATION)
     return str(one_of(tuple(SCHEDULES), schedule=schedule))
 
 

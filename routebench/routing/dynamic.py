@@ -36,6 +36,7 @@ class DynamicRouting(IterativeRouting):
         Claim.POSE_ROTATION,
         Claim.UNIFORM_FIRST,
     )
+    settles = False  # the running sum grows for ever
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class DynamicRouting(IterativeRouting):
         if leaky and competition == "children":
             raise ValueError("leaky needs parents that compete; choose another competition than 'children'")
         self.competition = competition_axis(competition)
-        self.schedule = schedule_of_layers(schedule)
+        self.schedule = schedule_of_layers(schedule, settles=self.settles)
         self.bias = nn.Parameter(torch.zeros(sizes.parents, sizes.pose)) if true_or_false(bias=bias) else None
         if bias:  # a direction of its own, which does not turn with the votes
             self.claims = tuple(claim for claim in self.claims if claim is not Claim.POSE_ROTATION)
