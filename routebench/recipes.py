@@ -1,4 +1,4 @@
-"""Recipes of the papers by name. A suite's `[training]` table takes one as `recipe = "NAME"`; other keys override it."""
+"""Recipes of the papers by name. A suite's `[training]` table takes one as `recipe = "NAME"`; its other keys win."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

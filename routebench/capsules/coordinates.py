@@ -87,9 +87,9 @@ COORDINATES: dict[str, tuple[Callable[[Field], Tensor], str]] = {
 
 `paper`: to the last column of the P x P matrix, row to its first and column to its second element (Hinton et al. 2018,
 section 4, which speaks of a scaled centre of the receptive field and gives no scale: here pixels from the centre of
-the image by 100, as the authors' code has it). `hinton`: that code, which adds them to elements 0 and 1. `ibm`, `vb` and
-`yl1993`: (k + 1/2) / n with row and column swapped, (k + 1) / 10 n, and k / n to elements 0 and 1, for cell k of n, as in
-three public codes of the method. Vector poses have the same elements of the flat pose.
+the image by 100, as the authors' code has it). `hinton`: that code, which adds them to elements 0 and 1. `ibm`, `vb`
+and `yl1993`, for cell k of n: (k + 1/2) / n with row and column swapped, (k + 1) / 10 n, and k / n to elements 0 and 1,
+as in three public codes of the method. Vector poses have the same elements of the flat pose.
 """
 
 

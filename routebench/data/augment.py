@@ -65,14 +65,14 @@ class PadCropFlip:
 class Jitter:
     """Random brightness, random contrast, and a random place of the window that a network looks at, for each image.
 
-    A number uniform in [-brightness, brightness] is added; then each channel's distance from its mean is multiplied by a
-    number uniform in [least, most]; then the image is shifted by whole pixels, uniform in [-m, m] on each axis. Here m
-    is what images of 48 x 48 or more have around their middle 32 x 32 pixels, 8 for 48 x 48: a network that looks at the
-    middle then sees a random window. Smaller images, which networks look at whole, are not shifted.
+    A number uniform in [-brightness, brightness] is added; then each channel's distance from its mean is multiplied by
+    a number uniform in [least, most]; then the image is shifted by whole pixels, uniform in [-m, m] on each axis. Here
+    m is what images of 48 x 48 or more have around their middle 32 x 32 pixels, 8 for 48 x 48: a network that looks at
+    the middle then sees a random window. Smaller images, which networks look at whole, are not shifted.
 
-    Source: the code of Hinton, Sabour and Frosst, ICLR 2018, for smallNORB, which the paper gives no ranges for. Values
-    may leave [0, 1] there. A network that standardises what it sees undoes most of brightness and contrast then: for one
-    channel, all but the part of the mean that lies outside of the window.
+    Source: the code of Hinton, Sabour and Frosst, ICLR 2018, for smallNORB; the paper gives no ranges. Values may leave
+    [0, 1] there. A network that standardises what it sees, as theirs and ours do, then undoes brightness, and contrast
+    too where there is one channel.
 
     Args:
         brightness: the largest change, where 1 is the range of a pixel.

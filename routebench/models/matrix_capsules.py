@@ -6,7 +6,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import nn
@@ -186,11 +186,12 @@ def _start(network: CapsuleNetwork, start: str) -> None:
         start_as_the_authors(network)
 
 
-def _scale_lambda(layer: CapsuleLayer, share: float) -> None:
+def _scale_lambda(layer: CapsuleLayer, share: Any) -> None:
     if isinstance(share, bool) or not isinstance(share, float | int) or not 0 <= share < math.inf:
         raise ValueError(f"class_lambda must be a number of at least 0, got {share!r}")
-    if hasattr(layer.routing, "final_lambda"):
-        layer.routing.final_lambda = layer.routing.final_lambda * share
+    method: Any = layer.routing
+    if hasattr(method, "final_lambda"):
+        method.final_lambda *= share
 
 
 @torch.no_grad()
@@ -206,7 +207,8 @@ def start_as_the_authors(network: CapsuleNetwork) -> None:
     Departure: primary capsules keep their bias, which starts at zero; theirs have none. A step of the optimiser moves
     their b_a by as much as our beta_a, and so their logit 2500 times as far.
     """
-    convolution, primary = network.features[1], network.primary  # type: ignore[index]  # a sequence, made above
+    convolution: Any = network.features[1]  # type: ignore[index]  # a sequence, made above
+    primary: Any = network.primary
     convolution.weight.normal_(std=0.05)
     convolution.bias.zero_()
     poses = primary.types * primary.pose
@@ -215,7 +217,8 @@ def start_as_the_authors(network: CapsuleNetwork) -> None:
     primary.convolution.bias[:poses] = 0.0
     primary.convolution.bias[poses:] = -1.0
     starts = [(0.3, 0.5, 0.5), (0.3, 0.5, 0.5), (0.01, 2.0, 1.0)]
-    for layer, (std, b_u, b_a) in zip(network.layers, starts, strict=True):
+    layers: Any = network.layers
+    for layer, (std, b_u, b_a) in zip(layers, starts, strict=True):
         layer.weight.normal_(std=std)
         if hasattr(layer.routing, "beta_u"):
             layer.routing.beta_u.fill_(b_u * (1 + math.log(2 * math.pi)) / 2)

@@ -44,8 +44,10 @@ class Window(nn.Module):
 def standardised(images: Float[Tensor, "batch *image"]) -> Float[Tensor, "batch *image"]:
     """Zero mean and unit variance; as in TensorFlow, the deviation is at least that of n pixels with variance 1 / n."""
     flat = images.flatten(1)
-    variance = flat.var(dim=1, correction=0).clamp(min=1 / flat.shape[1])  # a constant image has no gradient of its root
-    return ((flat - flat.mean(dim=1, keepdim=True)) / variance.sqrt()[:, None]).unflatten(1, images.shape[1:])
+    variance = flat.var(dim=1, correction=0).clamp(
+        min=1 / flat.shape[1]
+    )  # a constant image has no gradient of its root
+    return ((flat - flat.mean(dim=1, keepdim=True)) / variance.sqrt()[:, None]).reshape(images.shape)
 
 
 class AveragedOverCrops(nn.Module):

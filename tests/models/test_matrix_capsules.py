@@ -67,18 +67,20 @@ def test_the_class_layer_shares_one_transformation_per_type(model, block):
     assert [tuple(layer.weight.shape) for layer in network.layers[:2]] == [(72, 8, *block)] * 2
 
 
+PIXELS = torch.tensor([-7.5, -3.5, 0.5, 4.5]) / 100
+K = torch.arange(4)
+WANTED = {
+    "paper": {3: ("row", PIXELS), 7: ("column", PIXELS)},
+    "hinton": {0: ("row", PIXELS), 1: ("column", PIXELS)},
+    "ibm": {3: ("column", (K + 0.5) / 4), 7: ("row", (K + 0.5) / 4)},
+    "vb": {3: ("row", (K + 1) / 40), 7: ("column", (K + 1) / 40)},
+    "yl1993": {0: ("row", K / 4), 1: ("column", K / 4)},
+}
+"""By element of the pose: the axis, and what its 4 cells add."""
+
+
 class TestCoordinates:
     """4 x 4 children, which see windows whose centres are at 8, 12, 16 and 20 of 32 pixels."""
-
-    PIXELS = torch.tensor([-7.5, -3.5, 0.5, 4.5]) / 100
-    K = torch.arange(4)
-    WANTED = {
-        "paper": {3: ("row", PIXELS), 7: ("column", PIXELS)},
-        "hinton": {0: ("row", PIXELS), 1: ("column", PIXELS)},
-        "ibm": {3: ("column", (K + 0.5) / 4), 7: ("row", (K + 0.5) / 4)},
-        "vb": {3: ("row", (K + 1) / 40), 7: ("column", (K + 1) / 40)},
-        "yl1993": {0: ("row", K / 4), 1: ("column", K / 4)},
-    }
 
     @pytest.mark.parametrize("name", WANTED)
     @pytest.mark.parametrize("model", ["matrix-capsules-small", "matrix-capsules-small-vector"])
@@ -88,12 +90,12 @@ class TestCoordinates:
         unmoved = every_vote(children.flat().poses, layer.weight.repeat(16, 1, 1, 1))
         moved = (layer.votes(children)[0].dense() - unmoved).unflatten(1, (4, 4, 8))
         expected = torch.zeros(4, 4, 16).double()
-        for element, (axis, values) in self.WANTED[name].items():
+        for element, (axis, values) in WANTED[name].items():
             expected[..., element] = values[:, None] if axis == "row" else values[None, :]
         assert_close(moved, expected[None, :, :, None, None].expand_as(moved), atol=1e-7)
 
     def test_every_way_is_tested(self):
-        assert set(self.WANTED) == set(COORDINATES)
+        assert set(WANTED) == set(COORDINATES)
 
     def test_centres_are_where_an_image_reaches_a_capsule(self):
         """The pixels that change the capsule in the first row and last column have the centre (8, 20)."""
@@ -113,7 +115,7 @@ class TestCoordinates:
         assert matrix_capsules("matrix-capsules-small-no-coordinates").layers[2].offset is None
 
     def test_unknown_way_is_refused(self):
-        with pytest.raises(UserError, match="coordinates must be one of paper, .*none, got 'polar'"):
+        with pytest.raises(UserError, match=r"coordinates must be one of paper, .*none, got 'polar'"):
             matrix_capsules(coordinates="polar")
 
 
@@ -153,7 +155,9 @@ class TestStart:
         assert not hasattr(routing_methods(matrix_capsules(method="dynamic", class_lambda=0.25))[2], "final_lambda")
 
     @pytest.mark.parametrize(
-        "given", [{"start": "zero"}, {"class_lambda": -1.0}, {"class_lambda": True}, {"crops": 9}, {"crop": 13}], ids=str
+        "given",
+        [{"start": "zero"}, {"class_lambda": -1.0}, {"class_lambda": True}, {"crops": 9}, {"crop": 13}],
+        ids=str,
     )
     def test_what_makes_no_sense_is_refused(self, given):
         with pytest.raises(UserError, match=next(iter(given))):
