@@ -176,7 +176,11 @@ def _network(
 
 
 EVEN_VOTES = 0.6
-"""Standard deviation of the elements of votes whose children have pose elements of deviation 1, at the start."""
+"""Standard deviation of the elements of votes whose children have pose elements of deviation 1, at the start.
+
+For matrices it makes weights of deviation 0.3, as the authors' code has in convolutional layers. Against the start of
+Tsai et al. and weights of 0.5 and 1 it learned best in trials on held-out digits, with EM of two iterations.
+"""
 
 
 def _start(network: CapsuleNetwork, start: str) -> None:
