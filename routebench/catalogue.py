@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from routebench.recipes import RECIPES
 from routebench.registry import (
     EVERY,
     SHIPPED,
@@ -24,13 +25,13 @@ from routebench.registry import (
 
 FILE = Path(__file__).with_name("catalogue.json")
 FOLDERS = ("capsules", "data", "generative", "models", "ops", "protocols", "routing")
-KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
+KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
 
 Catalogue = dict[str, list[dict[str, Any]]]
 
 
 def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Catalogue:
-    """Names and facts of methods, models, data sets, suites, analyses and protocols, or of some of these kinds."""
+    """Names and facts of methods, models, data sets and so on, or of some of these kinds."""
     if not _extended(plugins, kinds) and FILE.exists():
         kept = json.loads(FILE.read_text(encoding="utf-8"))
         if kept["made_from"] == code_hash():
@@ -44,7 +45,7 @@ def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
     """Whether there may be more than routebench brings."""
     if plugins or plugins_of_environment():
         return True
-    groups = ["routebench.suites" if kind == "suites" else EVERY[kind].package for kind in kinds]
+    groups = ["routebench.suites" if kind == "suites" else EVERY[kind].package for kind in kinds if kind != "recipes"]
     return any(importlib.metadata.entry_points(group=group) for group in groups)
 
 
@@ -52,7 +53,8 @@ def code_hash() -> str:
     """A hash of every file that the catalogue is made from."""
     package = Path(__file__).parent
     files = [file for folder in FOLDERS for file in (package / folder).glob("*.py")]
-    files += [*shipped("suites").glob("*.toml"), *shipped("analyses").glob("*.py"), package / "claims.py"]
+    files += [*shipped("suites").glob("*.toml"), *shipped("analyses").glob("*.py")]
+    files += [package / "claims.py", package / "recipes.py"]
     digest = hashlib.sha256()
     for file in sorted(files, key=lambda file: (file.parent.name, file.name)):
         digest.update(f"{file.parent.name}/{file.name}\n".encode() + file.read_bytes())
@@ -73,6 +75,11 @@ def write() -> None:
 def _entries(kind: str) -> list[dict[str, Any]]:
     if kind == "suites":
         return [_suite(file) for _, file in sorted(suite_files().items())]
+    if kind == "recipes":
+        return [
+            {"name": name, "summary": recipe.source, "settings": dict(recipe.settings)}
+            for name, recipe in RECIPES.items()
+        ]
     facts = {"methods": _method, "models": _model, "data": _data}.get(kind)
     return [_named(kind, name) if facts is None else facts(name) for name in EVERY[kind]]
 

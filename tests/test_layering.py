@@ -19,6 +19,7 @@ ARROWS = {
     "quantities": "",
     "units": "",
     "recipe": "",
+    "recipes": "",
     "atomic": "",
     "checkpoint": "atomic",
     "statistics": "",
@@ -35,8 +36,9 @@ ARROWS = {
     "masking": "",
     "attacks": "capsules losses models",
     "protocols": "attacks capsules data kernels losses masking measures models ops recipe routing training",
-    "catalogue": "data models routing",  # facts about what is registered
-    "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe routing training units",
+    "catalogue": "data models recipes routing",  # facts about what is registered
+    "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe recipes routing "
+    "training units",
     "published": "",
     "tables": "",
     "analysis": "catalogue engine masking published statistics",

@@ -60,6 +60,14 @@ def cross_entropy_by_hand(output, moment):
     return mean_over_images(of_image)
 
 
+def cross_entropy_of_scores_by_hand(output, moment):
+    def of_image(image, label):
+        e = output.scores[image].exp()
+        return -torch.log(e[label] / e.sum())
+
+    return mean_over_images(of_image)
+
+
 def binary_cross_entropy_by_hand(output, moment):
     def of_image(image, label):
         p = 1 / (1 + torch.exp(-output.logits[image]))
@@ -73,6 +81,7 @@ BY_HAND = {
     "spread": spread_by_hand,
     "spread-sigmoid": spread_sigmoid_by_hand,
     "cross-entropy": cross_entropy_by_hand,
+    "cross-entropy-of-scores": cross_entropy_of_scores_by_hand,
     "binary-cross-entropy": binary_cross_entropy_by_hand,
 }
 MOMENTS = [Moment(0, 0.0), Moment(60_000, 0.4), Moment(2_000_000, 1.0)]
@@ -94,6 +103,8 @@ def test_recipes_know_every_loss():
     assert {*LOSSES, "own"} == set(CHOICES["loss"])  # the last one is the network's
 
 
+SOFTMAX = ["cross-entropy", "cross-entropy-of-scores"]
+SEVERAL_ALLOWED = [name for name in LOSSES if name not in SOFTMAX]
 SEVERAL = torch.tensor([[1, 0, 0, 1, 0], [0, 0, 1, 0, 0], [1, 1, 0, 0, 1], [0, 1, 0, 1, 0]], dtype=torch.bool)
 
 
@@ -118,7 +129,7 @@ def several_by_hand(name, output, moment):
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=["start", "middle", "end"])
-@pytest.mark.parametrize("name", [name for name in LOSSES if name != "cross-entropy"])
+@pytest.mark.parametrize("name", SEVERAL_ALLOWED)
 def test_loss_of_several_classes_and_its_gradient_equal_the_transcription(name, moment, output):
     found, expected = LOSSES[name](output, SEVERAL, moment), several_by_hand(name, output, moment)
     leaves, options = [output.logits, output.scores], {"allow_unused": True, "materialize_grads": True}
@@ -128,20 +139,21 @@ def test_loss_of_several_classes_and_its_gradient_equal_the_transcription(name, 
     )
 
 
-@pytest.mark.parametrize("name", [name for name in LOSSES if name != "cross-entropy"])
+@pytest.mark.parametrize("name", SEVERAL_ALLOWED)
 def test_one_class_costs_the_same_in_either_form_of_labels(name, output):
     marked = torch.nn.functional.one_hot(LABELS, CLASSES).bool()
     assert_close(LOSSES[name](output, marked, Moment()), LOSSES[name](output, LABELS, Moment()))
 
 
-@pytest.mark.parametrize("name", [name for name in LOSSES if name != "cross-entropy"])
+@pytest.mark.parametrize("name", SEVERAL_ALLOWED)
 def test_an_image_that_shows_nothing_has_a_finite_loss(name, output):
     assert bool(torch.isfinite(LOSSES[name](output, torch.zeros(IMAGES, CLASSES, dtype=torch.bool), Moment())))
 
 
-def test_cross_entropy_of_several_classes_is_refused(output):
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_cross_entropy_of_several_classes_is_refused(name, output):
     with pytest.raises(UserError, match="takes one class per image, and these images may show several; choose margin"):
-        LOSSES["cross-entropy"](output, SEVERAL, Moment())
+        LOSSES[name](output, SEVERAL, Moment())
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -192,6 +204,17 @@ class TestCrossEntropyOnCapsules:
         assert on_lengths > 1.4  # -log(e / (e + 9)) = 1.46: as low as it gets on lengths themselves
         output = Output(length_logit(lengths), lengths)
         assert float(LOSSES["cross-entropy"](output, torch.tensor([4]), Moment())) < 0.02
+
+    @pytest.mark.parametrize(("classes", "floor"), [(5, 0.905), (10, 1.461)])
+    def test_of_scores_it_has_a_floor(self, classes, floor):
+        """ln(1 + (J - 1) / e): where the right activation is 1 and all others are 0."""
+        right = torch.zeros(1, classes)
+        right[0, 2] = 1.0
+        best = float(LOSSES["cross-entropy-of-scores"](Output(right, right), torch.tensor([2]), Moment()))
+        assert best == pytest.approx(floor, abs=1e-3)
+        any_scores = torch.rand(100, classes)
+        found = LOSSES["cross-entropy-of-scores"](Output(any_scores, any_scores), torch.full((100,), 2), Moment())
+        assert float(found) > best
 
     def test_networks_give_log_odds_and_not_lengths(self):
         output = build("capsnet-small", shape=(1, 28, 28), classes=10, method="dynamic")(torch.rand(2, 1, 28, 28))

@@ -144,7 +144,8 @@ class Equilibrium:
             def once(states: Tensor, images: Tensor) -> Tensor:
                 whole = torch.zeros_like(unit).index_copy(0, images, states)
                 (product,) = torch.autograd.grad(last, start, whole, retain_graph=True)
-                return unit[images] + product[images]
+                moved: Tensor = unit[images] + product[images]
+                return moved
 
             found = fixed_point.solve(
                 once,
@@ -155,9 +156,10 @@ class Equilibrium:
                 limit=self.gradient_limit,
             )
             _note(Solve("gradient", found.residual[None], found.updates, self.tolerance))
-            return size * found.states
+            scaled: Tensor = size * found.states
+            return scaled
 
-        result: Tensor = _Adjoint.apply(last, adjoint)
+        result: Tensor = _Adjoint.apply(last, adjoint)  # type: ignore[no-untyped-call]
         return result
 
 
@@ -199,7 +201,7 @@ class Packing:
 
     def unpack(self, packed: Float[Tensor, "image element"]) -> list[Any]:
         """`Routed` of each layer, which say that they are late."""
-        rows = iter(packed.split(self.parts, dim=1))
+        rows = iter(packed.split(self.parts, dim=1))  # type: ignore[no-untyped-call]
 
         def filled(like: Tensor | None) -> Tensor | None:
             return None if like is None else next(rows).reshape(-1, *like.shape[1:]).to(like.dtype)
@@ -214,7 +216,7 @@ class Packing:
         self, before: Float[Tensor, "image element"], after: Float[Tensor, "image element"]
     ) -> Float[Tensor, "layer image"]:
         """The relative change of each layer's parents: of their poses or their activations, whichever is larger."""
-        old, new = iter(before.split(self.parts, dim=1)), iter(after.split(self.parts, dim=1))
+        old, new = iter(before.split(self.parts, dim=1)), iter(after.split(self.parts, dim=1))  # type: ignore[no-untyped-call]
         found = []
         for like in self._like:
             moved = [residual(next(old), next(new)) for _ in _tensors(like)]

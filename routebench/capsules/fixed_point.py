@@ -198,7 +198,7 @@ class _Entry:
     @classmethod
     def of(cls, states: States, found: States, kept: Bool[Tensor, " image"], parts: list[int]) -> "_Entry":
         tiny = torch.finfo(found.dtype).tiny
-        pieces = zip((found - states).split(parts, dim=1), found.split(parts, dim=1), strict=True)
+        pieces = zip((found - states).split(parts, dim=1), found.split(parts, dim=1), strict=True)  # type: ignore[no-untyped-call]
         gap = torch.cat([piece / whole.norm(dim=1, keepdim=True).clamp(min=tiny) for piece, whole in pieces], dim=1)
         size = gap.norm(dim=1).clamp(min=tiny)
         known = kept & size.isfinite() & found.isfinite().all(dim=1)
@@ -219,7 +219,8 @@ class _Entry:
 def _signs(states: States, parts: list[int]) -> Bool[Tensor, "image part 2"]:
     """Whether a part is nowhere negative, and whether it is nowhere positive."""
     found = [
-        torch.stack([(part >= 0).all(dim=1), (part <= 0).all(dim=1)], dim=1) for part in states.split(parts, dim=1)
+        torch.stack([(part >= 0).all(dim=1), (part <= 0).all(dim=1)], dim=1)
+        for part in states.split(parts, dim=1)  # type: ignore[no-untyped-call]
     ]
     return torch.stack(found, dim=1)
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from routebench.capsules.coordinates import Coordinates
 from routebench.capsules.population import Capsules, Sizes
 from routebench.capsules.precision import single_precision
 from routebench.capsules.votes import Votes
@@ -147,9 +148,9 @@ class DenseCapsules(CapsuleLayer):
         routing: makes the routing method.
         matrix: poses are square matrices, and weights act on them from the right.
         share: positions of one type share weights; needs `children` as a grid.
-        coordinates: scale by which the centre of a child's cell, measured from the centre of the grid in cells, is
-            added to two elements of its votes (row to element P - 1, column to 2P - 1 of a P x P pose; Hinton et al.
-            2018, section 3.1); None for none.
+        coordinates: what is added to the votes of a child for its place (Hinton et al. 2018, section 4); a number is
+            the scale by which the centre of its cell, measured from the centre of the grid in cells, is added to two
+            elements (row to element P - 1, column to 2P - 1 of a P x P pose); None for nothing.
         weight_std: of the initial weights; None for sqrt(parents / (fan x children)) with fan = P for matrices and
             the child's pose for vectors, as in the code of Tsai et al. 2020.
     """
@@ -164,7 +165,7 @@ class DenseCapsules(CapsuleLayer):
         *,
         matrix: bool = False,
         share: bool = False,
-        coordinates: float | None = None,
+        coordinates: Coordinates | float | None = None,
         weight_std: float | None = None,
     ):
         super().__init__()
@@ -178,8 +179,10 @@ class DenseCapsules(CapsuleLayer):
         owners = self.grid[2] if share else seen
         self.weight = nn.Parameter(std * torch.randn(owners, parents, *block))
         self.routing = routing(Sizes(seen, parents, pose, pose_in))
-        centres = None if coordinates is None else _coordinates(self.grid, pose, coordinates)
-        self.register_buffer("offset", centres, persistent=False)
+        if isinstance(coordinates, float | int):
+            coordinates = _from_centre(self.grid, pose, coordinates)
+        offset = None if coordinates is None else coordinates.offset(self.grid[2], pose)
+        self.register_buffer("offset", offset, persistent=False)
         self.offset: Tensor | None
 
     def votes(self, children: Capsules) -> tuple[Votes, Tensor]:
@@ -264,12 +267,9 @@ def _block(pose_in: int, pose: int, matrix: bool) -> tuple[tuple[int, int], int]
     return (side, side), side
 
 
-def _coordinates(grid: tuple[int, int, int], pose: int, scale: float) -> Float[Tensor, "child pose"]:
-    height, width, types = grid
+def _from_centre(grid: tuple[int, int, int], pose: int, scale: float) -> Coordinates:
+    height, width, _ = grid
     side = math.isqrt(pose)
     rows = scale * (torch.arange(height) - (height - 1) / 2)
     columns = scale * (torch.arange(width) - (width - 1) / 2)
-    offset = torch.zeros(height, width, types, pose)
-    offset[..., side - 1] = rows[:, None, None]  # last column of the matrix, first and second row
-    offset[..., 2 * side - 1] = columns[None, :, None]
-    return offset.reshape(-1, pose)
+    return Coordinates(rows, columns, (side - 1, 2 * side - 1))  # last column of the matrix, first and second row

@@ -1,6 +1,6 @@
 """The order in which several capsule layers iterate."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from routebench.capsules.equilibrium import Equilibrium
 from routebench.capsules.iterating import common_iterations, update
@@ -39,7 +39,9 @@ def concurrent(layers: Sequence[CapsuleLayer], primary: Capsules) -> list[Capsul
     return found
 
 
-SCHEDULES = {
+Schedule = Callable[[Sequence[CapsuleLayer], Capsules], list[Capsules]]
+"""Takes layers and primary capsules; gives the capsules of every layer, primary first."""
+SCHEDULES: dict[str, Schedule] = {
     "sequential": sequential,
     "concurrent": concurrent,
     "equilibrium": Equilibrium(),

@@ -7,7 +7,7 @@ import click
 
 from routebench.commands import options
 
-KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
+KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
 
 
 @click.command()
@@ -15,7 +15,7 @@ KINDS = ("methods", "models", "data", "suites", "analyses", "protocols")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
 @options.plugins
 def command(kind: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
-    """List methods, models, data sets, suites, analyses and protocols."""
+    """List methods, models, data sets, suites, analyses, protocols and recipes of training."""
     from routebench.catalogue import catalogue
 
     asked = (kind,) if kind else KINDS

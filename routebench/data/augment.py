@@ -62,6 +62,51 @@ class PadCropFlip:
 
 
 @dataclass(frozen=True)
+class Jitter:
+    """Random brightness, random contrast, and a random place of the window that a network looks at, for each image.
+
+    A number uniform in [-brightness, brightness] is added; then each channel's distance from its mean is multiplied by
+    a number uniform in [least, most]; then the image is shifted by whole pixels, uniform in [-m, m] on each axis. Here
+    m is what images of 48 x 48 or more have around their middle 32 x 32 pixels, 8 for 48 x 48: a network that looks at
+    the middle then sees a random window. Smaller images, which networks look at whole, are not shifted.
+
+    Source: the code of Hinton, Sabour and Frosst, ICLR 2018, for smallNORB; the paper gives no ranges. Values may leave
+    [0, 1] there. A network that standardises what it sees, as theirs and ours do, then undoes brightness, and contrast
+    too where there is one channel.
+
+    Args:
+        brightness: the largest change, where 1 is the range of a pixel.
+        contrast: least and most.
+        clipped: values outside of [0, 1] are set to the nearest limit, which no standardisation undoes.
+    """
+
+    brightness: float = 63 / 255
+    contrast: tuple[float, float] = (0.2, 1.8)
+    clipped: bool = False
+
+    def __post_init__(self) -> None:
+        _at_least_zero("Jitter", "brightness", self.brightness)
+        _at_least_zero("Jitter", "the least contrast", self.contrast[0])
+        _at_least_zero("Jitter", "a difference of contrasts", self.contrast[1] - self.contrast[0])
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns changed images, (b, channels, height, width)."""
+        drawn = torch.rand(2, len(images), 1, 1, 1, generator=generator, device=generator.device).to(images.device)
+        brighter = images + self.brightness * (2 * drawn[0] - 1)
+        least, most = self.contrast
+        mean = brighter.mean(dim=(2, 3), keepdim=True)
+        changed = mean + (least + (most - least) * drawn[1]) * (brighter - mean)
+        if self.clipped:
+            changed = changed.clamp(0, 1)
+        return _random_windows(changed, around_window(images.shape[2], images.shape[3]), generator)
+
+
+def around_window(height: int, width: int) -> int:
+    """Pixels on each side of the middle 32 x 32 that networks for smallNORB look at; 0 for less than 48 x 48."""
+    return (min(height, width) - 32) // 2 if min(height, width) >= 48 else 0
+
+
+@dataclass(frozen=True)
 class Rotate:
     """Turns each image by an angle of its own, uniform in [-degrees, degrees], bilinearly; zeros move in.
 
@@ -89,7 +134,7 @@ def _random_windows(images: Tensor, padding: int, generator: Generator) -> Tenso
     return windows[torch.arange(batch, device=images.device), :, top, left]
 
 
-def _at_least_zero(owner: str, name: str, value: int) -> None:
+def _at_least_zero(owner: str, name: str, value: float) -> None:
     if value < 0:
         raise UserError(f"{owner}: expected {name} of at least 0, got {value}")
 
@@ -99,4 +144,7 @@ augmentations: dict[str, Augmentation] = {
     "shift2": Shift(2),
     "pad-crop-flip": PadCropFlip(4),
     **{f"rotate{degrees}": Rotate(degrees) for degrees in (45, 90, 135, 180)},
+    "smallnorb-jitter": Jitter(),
+    "smallnorb-jitter-clipped": Jitter(clipped=True),
+    "smallnorb-jitter-yl1993": Jitter(brightness=32 / 255, contrast=(0.5, 1.5)),
 }

@@ -28,6 +28,15 @@ FOLDER = "smallnorb"
 CLASSES = ("animal", "human", "plane", "truck", "car")
 TYPES: Mapping[int, np.dtype[Any]] = {0x1E3D4C54: np.dtype("<i4"), 0x1E3D4C55: np.dtype("u1")}
 """Magic number to element type, of those that occur here."""
+OTHER_TYPES: Mapping[int, str] = {
+    0x1E3D4C51: "single precision",
+    0x1E3D4C52: "packed",
+    0x1E3D4C53: "double precision",
+    0x1E3D4C56: "short",
+}
+"""Of the others that the format knows, in its words."""
+ELEMENTS: Mapping[str, np.dtype[Any]] = {"dat": np.dtype("u1"), "cat": np.dtype("<i4"), "info": np.dtype("<i4")}
+"""Element type of each kind of file."""
 SHRINK = 2  # 96 to 48 pixels, as Hinton et al. 2018 have it
 
 PACKED_SHA256 = {
@@ -121,7 +130,8 @@ def read_matrix(content: bytes) -> NDArray[Any]:
     magic, axes = (int(value) for value in np.frombuffer(content, "<u4", count=2))
     if magic not in TYPES:
         known = " or ".join(f"{value:08X}" for value in TYPES)
-        raise ValueError(f"expected the magic number {known}, got {magic:08X}")
+        kind = f" ({OTHER_TYPES[magic]})" if magic in OTHER_TYPES else ""
+        raise ValueError(f"expected the magic number {known}, got {magic:08X}{kind}")
     if not 1 <= axes <= 4:
         raise ValueError(f"expected 1 to 4 axes, got {axes}")
     header = 8 + 4 * max(axes, 3)
@@ -184,6 +194,10 @@ def _matrix(folder: Path, part: Part, kind: str, shape: tuple[int, ...]) -> NDAr
         raise UserError(f"smallnorb: cannot read {place} ({error.strerror or error}); make it readable") from error
     except (ValueError, EOFError, zlib.error) as error:
         raise UserError(f"smallnorb: {place} is damaged: {error}; download it again from {PAGE}") from error
+    if found.dtype != ELEMENTS[kind]:
+        raise UserError(
+            f"smallnorb: {place}: expected {ELEMENTS[kind]}, got {found.dtype}; download it again from {PAGE}"
+        )
     if found.shape != shape:
         raise UserError(f"smallnorb: {place}: expected an array of shape {shape}, got {found.shape}; download it again")
     return found

@@ -4,7 +4,8 @@ question = "Does routing beat uniform coupling?"
 version = 1                     # results of different versions are not mixed
 protocol = "accuracy"
 [training]                      # as `routebench.recipe.Recipe`; presets and methods may override
-learning_rate = 1e-3
+recipe = "sabour"               # of `routebench.recipes`, where settings start; the last table that names one wins
+learning_rate = 1e-3            # what is written out replaces a recipe's, whichever table it is in
 [[methods]]
 name = "dynamic"                # also: params, iterations, training
 variant = "margin loss"         # in words, where two entries differ in training or network alone
@@ -30,6 +31,7 @@ from typing import Any, get_args, get_origin
 from routebench.engine.toml import Table, count, counts, table, text
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
+from routebench.recipes import NAME, RECIPES, merged
 from routebench.registry import models, protocols, routing, suite_files
 
 _TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
@@ -117,16 +119,13 @@ class Suite:
         return self.presets[name]
 
     def recipe(self, *overrides: Mapping[str, Any]) -> Recipe:
-        """The suite's recipe with overrides, the last of which wins.
+        """The suite's recipe with overrides, the last of which wins; see `routebench.recipes.merged`.
 
         Raises:
             UserError: a value is not allowed.
         """
-        merged = dict(self.training)
-        for override in overrides:
-            merged |= override
         try:
-            return Recipe(**merged)
+            return Recipe(**merged(self.training, *overrides))
         except UserError as error:
             raise UserError(f"{self.file}: {error}") from error
 
@@ -261,9 +260,12 @@ def _option(found: Table, key: str, kind: Any) -> Any:
 
 def _training(found: Table, key: str = "training") -> dict[str, Any]:
     """The settings of a recipe that a table below another gives, with the recipe's types."""
-    inner = found.inner(key, _RECIPE)
+    inner = found.inner(key, (NAME, *_RECIPE))
     read: dict[str, Any] = {}
     for name in inner.content:
+        if name == NAME:
+            read[name] = _named_recipe(inner)
+            continue
         default = _RECIPE[name]
         if isinstance(default, bool):
             read[name] = inner.get(name, "true or false", lambda value: isinstance(value, bool))
@@ -277,6 +279,13 @@ def _training(found: Table, key: str = "training") -> dict[str, Any]:
         else:
             read[name] = inner.get(name, "a string", text)
     return read
+
+
+def _named_recipe(found: Table) -> str:
+    name: str = found.get(NAME, "the name of a recipe", text)
+    if name not in RECIPES:
+        raise UserError(f"{found.file}: key '{found.path}.{NAME}': unknown recipe {name!r}{nearest(name, RECIPES)}")
+    return name
 
 
 def _number(value: Any) -> bool:

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from routebench.data.augment import PadCropFlip, Shift, augmentations
+from routebench.data.augment import Jitter, PadCropFlip, Shift, augmentations
 from routebench.data.rotation import rotate_up_to
 from routebench.errors import UserError
 
@@ -101,6 +101,52 @@ def test_its_size_changes_something():
     for kind in (Shift, PadCropFlip):
         with pytest.raises(UserError, match="at least 0, got -1"):
             kind(-1)
+
+
+class TestJitter:
+    def explained(self, before: torch.Tensor, after: torch.Tensor) -> tuple[float, float, float]:
+        """Brightness and contrast that lead from one image to the other, and what they miss."""
+        mean = before.mean(dim=(1, 2), keepdim=True)
+        brightness = float((after - before).mean())
+        contrast = float((after - after.mean(dim=(1, 2), keepdim=True)).std() / (before - mean).std())
+        rebuilt = mean + brightness + contrast * (before - mean)
+        return brightness, contrast, float((rebuilt - after).abs().max())
+
+    @pytest.mark.parametrize(
+        ("name", "brightness", "least", "most"),
+        [("smallnorb-jitter", 63 / 255, 0.2, 1.8), ("smallnorb-jitter-yl1993", 32 / 255, 0.5, 1.5)],
+    )
+    def test_brightness_and_contrast_are_uniform_in_their_ranges(self, name, brightness, least, most):
+        images = torch.rand(400, 2, 32, 32)  # small enough to be looked at whole: no shift
+        after = augmentations[name](images, generator())
+        found = torch.tensor([self.explained(*pair) for pair in zip(images, after, strict=True)])
+        assert float(found[:, 2].max()) < 1e-5
+        for values, low, high in ((found[:, 0], -brightness, brightness), (found[:, 1], least, most)):
+            tenth = (high - low) / 10
+            assert low - 1e-5 <= float(values.min()) < low + tenth < high - tenth < float(values.max()) <= high + 1e-5
+            assert float(values.mean()) == pytest.approx((low + high) / 2, abs=tenth)
+
+    def test_images_with_room_around_the_window_are_shifted_by_up_to_it(self):
+        images = torch.rand(400, 1, 48, 48)
+        after = Jitter(brightness=0.0, contrast=(1.0, 1.0))(images, generator())
+        windows = images.unfold(2, 32, 1).unfold(3, 32, 1)[:, 0]  # image top left row column
+        same = (windows - after[:, :, None, 8:40, 8:40]).abs().amax(dim=(3, 4)) < 1e-6
+        assert same.sum(dim=(1, 2)).tolist() == [1] * 400  # each middle is exactly one window of the image
+        places = same.nonzero()[:, 1:]
+        assert places.amin(dim=0).tolist() == [0, 0] and places.amax(dim=0).tolist() == [16, 16]
+        assert torch.allclose(places.double().mean(dim=0), torch.tensor([8.0, 8.0]).double(), atol=1.0)
+
+    def test_clipping_changes_only_what_leaves_the_range_of_pixels(self):
+        images = torch.rand(64, 2, 32, 32)
+        free = augmentations["smallnorb-jitter"](images, generator())
+        clipped = augmentations["smallnorb-jitter-clipped"](images, generator())
+        assert float(free.min()) < 0 and float(free.max()) > 1
+        assert clipped.equal(free.clamp(0, 1))
+
+    @pytest.mark.parametrize("given", [{"brightness": -0.1}, {"contrast": (-0.5, 1.0)}, {"contrast": (1.0, 0.5)}])
+    def test_ranges_that_make_no_sense_are_refused(self, given):
+        with pytest.raises(UserError, match="of at least 0, got -"):
+            Jitter(**given)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from routebench.data import load, smallnorb
+from routebench.data import augmentations, load, smallnorb
 from routebench.data.smallnorb import PACKED_SHA256, TESTING, TRAINING, Part, halved, read_matrix, read_part
 from routebench.errors import UserError
+from routebench.losses import Moment
+from routebench.models import build
+from routebench.recipe import Recipe
+from routebench.training import make_optimiser, training_step
 
 MAGIC = {np.dtype("u1"): 0x1E3D4C55, np.dtype("<i4"): 0x1E3D4C54}
 SMALL = Part("training", (4, 9), elevations=4, azimuths=18, lightings=1, side=8)
@@ -69,7 +73,13 @@ def test_a_matrix_is_read_as_it_was_written(shape, kind):
     [
         (lambda content: content[:-1], r"expected 44 bytes for 2 x 3 elements, got 43"),
         (lambda content: content + b"\0", "got 45"),
-        (lambda content: b"\x51" + content[1:], "magic number 1E3D4C54 or 1E3D4C55, got 1E3D4C51"),
+        (lambda content: b"\x51" + content[1:], r"1E3D4C54 or 1E3D4C55, got 1E3D4C51 \(single precision\)"),
+        (lambda content: b"\x52" + content[1:], r"got 1E3D4C52 \(packed\)"),
+        (lambda content: b"\x53" + content[1:], r"got 1E3D4C53 \(double precision\)"),
+        (lambda content: b"\x56" + content[1:], r"got 1E3D4C56 \(short\)"),
+        (lambda content: b"\x57" + content[1:], "got 1E3D4C57$"),
+        (lambda content: content[3::-1] + content[4:], "got 544C3D1E$"),
+        (lambda content: b"\x55" + content[1:], "expected 26 bytes for 2 x 3 elements, got 44"),
         (lambda content: content[:4] + b"\x09" + content[5:], "1 to 4 axes, got 9"),
         (lambda content: content[:10], "header of at least 20 bytes, got 10"),
     ],
@@ -126,6 +136,14 @@ def test_an_array_of_another_shape_is_told(folder, kind):
         read_part(folder, SMALL)
 
 
+@pytest.mark.parametrize("kind", ["dat", "cat", "info"])
+def test_an_array_of_another_type_is_told(folder, kind):
+    array = arrays_of(SMALL)[kind]
+    (folder / SMALL.file(kind)).write_bytes(packed(array.astype("<i4" if kind == "dat" else "u1")))
+    with pytest.raises(UserError, match=r"expected (uint8, got int32|int32, got uint8); download"):
+        read_part(folder, SMALL)
+
+
 def test_a_view_that_is_there_twice_is_told(folder):
     arrays = arrays_of(SMALL)
     arrays["info"][0], arrays["cat"][0] = arrays["info"][1], arrays["cat"][1]
@@ -164,3 +182,23 @@ def test_the_data_sets_share_no_object_and_train_on_familiar_viewpoints(official
         held &= torch.isin(whole.conditions["azimuth"], torch.tensor([300, 320, 340, 0, 20, 40]))
     assert torch.equal(data.held_out.pixels, whole.images.pixels[held])
     assert set(data.conditions["instance"].tolist()) == {0, 1}
+
+
+def test_images_of_the_official_size_are_trained_on_in_random_windows(tmp_path, monkeypatch):
+    """From files of 96 x 96 pixels to one step of each network, with the jitter of the authors' code."""
+    part = replace(SMALL, instances=(4,), elevations=1, azimuths=1, side=96)
+    write(tmp_path, part, arrays_of(part))
+    images = read_part(tmp_path, part).images
+    assert images.shape == (2, 48, 48)
+    pixels = images.pixels / 255
+    jittered = augmentations["smallnorb-jitter"](pixels, torch.Generator().manual_seed(0))
+    recipe = Recipe(augmentation="smallnorb-jitter", loss="cross-entropy", optimiser="sgd")
+    for model, given in [("matrix-capsules-small", {"method": "em"}), ("smallnorb-cnn-small", {"dropout": 0.0})]:
+        network = build(model, shape=images.shape, classes=5, **given)
+        assert torch.isfinite(network(jittered).logits).all()
+        optimiser = make_optimiser(network, recipe)
+        losses = [
+            float(training_step(network, optimiser, pixels, images.labels, recipe=recipe, moment=Moment())[0])
+            for _ in range(3)
+        ]
+        assert losses[2] < losses[0]

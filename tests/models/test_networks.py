@@ -154,12 +154,16 @@ def test_unknown_argument_of_a_model_suggests_the_right_one():
         build("capsnet", shape=SHAPE, classes=10, method="dynamic", decodr=True)
 
 
+NOT_EXACT = {"matrix-capsules": 0.025, "matrix-capsules-68k": 0.015, "smallnorb-cnn": 0.015}
+"""Where a paper's own sizes give another count than it states: by how much."""
+
+
 @pytest.mark.parametrize("model", [name for name in models if models[name].facts.stated_parameters])
 def test_parameter_count_is_the_published_one_to_two_digits(model):
     known = models[model].facts
     with torch.device("meta"):  # counted, not drawn
         network = build(model, shape=known.shape, classes=known.classes, method=known.method if known.routed else None)
-    assert count_parameters(network) == pytest.approx(known.stated_parameters, rel=0.007)
+    assert count_parameters(network) == pytest.approx(known.stated_parameters, rel=NOT_EXACT.get(model, 0.007))
 
 
 @pytest.mark.parametrize("model", [name for name in models if models[name].facts.unsupervised])

@@ -1,0 +1,141 @@
+"""Named recipes: what they hold, how tables are merged over them, and how suites and `list` take them."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from routebench.cli import cli
+from routebench.engine.suite import load_suite
+from routebench.errors import UserError
+from routebench.recipe import Recipe
+from routebench.recipes import RECIPES, merged
+
+SUITE = """
+question = "?"
+version = 1
+protocol = "accuracy"
+[training]
+TRAINING
+[[methods]]
+name = "dynamic"
+training = { METHOD }
+[presets.smoke]
+data = "mnist5k"
+model = "capsnet-small"
+iterations = [1]
+seeds = 1
+training = { PRESET }
+"""
+
+
+@pytest.fixture
+def recipe_of(tmp_path):
+    """The recipe of a suite with these tables, as a plan makes it."""
+
+    def read(training="", method="", preset=""):
+        file = tmp_path / "mine.toml"
+        file.write_text(SUITE.replace("TRAINING", training).replace("METHOD", method).replace("PRESET", preset))
+        suite = load_suite(str(file))
+        return suite.recipe(suite.preset("smoke").training, suite.methods[0].training)
+
+    return read
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_can_be_trained_with(name):
+    recipe = Recipe(**RECIPES[name].settings)
+    assert recipe.rate_at(0, 0) == recipe.learning_rate
+    assert RECIPES[name].source
+
+
+@pytest.mark.parametrize(
+    ("name", "epoch", "rate"),
+    [("tsai", 149, 0.1), ("tsai", 150, 0.01), ("tsai", 250, 1e-3), ("tsai-dynamic", 349, 1e-5), ("tsai-em", 200, 1e-3)],
+)
+def test_rates_of_tsai_fall_twice(name, epoch, rate):
+    recipe = Recipe(**RECIPES[name].settings)
+    assert (recipe.epochs, recipe.batch_size, recipe.augmentation) == (350, 128, "pad-crop-flip")
+    assert recipe.rate_at(0, epoch) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "rate"),
+    [("sabour", 2000, 0.96e-3), ("kiefer", 4000, 0.96**2 * 1e-3), ("hinton-em", 20_000, 0.96 * 3e-3)],
+)
+def test_rates_of_adam_fall_by_steps(name, step, rate):
+    recipe = Recipe(**RECIPES[name].settings)
+    assert recipe.optimiser == "adam"
+    assert recipe.rate_at(step, 1000) == pytest.approx(rate)
+
+
+def test_kiefer_is_13_epochs_of_sabour():
+    assert RECIPES["kiefer"].settings == {**RECIPES["sabour"].settings, "epochs": 13}
+
+
+def test_a_recipe_is_where_settings_start(recipe_of):
+    assert recipe_of(training='recipe = "tsai"') == Recipe(**RECIPES["tsai"].settings)
+
+
+def test_keys_beside_it_replace_its_own(recipe_of):
+    found = recipe_of(training='recipe = "tsai"\nepochs = 2')
+    assert found == Recipe(**{**RECIPES["tsai"].settings, "epochs": 2})
+
+
+def test_the_last_named_recipe_replaces_all_of_an_earlier_one(recipe_of):
+    found = recipe_of(training='recipe = "sabour"', method='recipe = "hinton-em"')
+    assert found == Recipe(**RECIPES["hinton-em"].settings)
+    assert found.reconstruction == 0.0
+
+
+def test_what_is_written_out_holds_over_a_later_recipe(recipe_of):
+    """A preset that shortens training shortens it for a method with a recipe of its own."""
+    found = recipe_of(preset="epochs = 1", method='recipe = "tsai"')
+    assert (found.epochs, found.learning_rate) == (1, 0.1)
+
+
+def test_a_method_without_one_keeps_that_of_the_suite(recipe_of):
+    found = recipe_of(training='recipe = "sabour"', method='loss = "spread"')
+    assert (found.decay_steps, found.loss) == (2000, "spread")
+
+
+def test_tables_without_a_recipe_are_merged_as_ever():
+    assert merged({"epochs": 3, "loss": "margin"}, {"epochs": 1}) == {"epochs": 1, "loss": "margin"}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"training": 'recipe = "tsay"'},
+            r"mine.toml: key 'training.recipe': unknown recipe 'tsay'; did you mean 'tsai'",
+        ),
+        (
+            {"method": 'recipe = "sabor"'},
+            r"methods\[0\].training.recipe': unknown recipe 'sabor'; did you mean 'sabour'",
+        ),
+        ({"preset": "recipe = 3"}, "presets.smoke.training.recipe': expected the name of a recipe, got 3"),
+    ],
+    ids=["suite", "method", "preset"],
+)
+def test_a_name_that_is_none_is_told(recipe_of, given, says):
+    with pytest.raises(UserError, match=says):
+        recipe_of(**given)
+
+
+def test_an_unknown_name_gives_the_nearest_in_code_too():
+    with pytest.raises(UserError, match="unknown recipe 'kiefr'; did you mean 'kiefer'"):
+        merged({"recipe": "kiefr"})
+
+
+def test_a_written_out_value_that_is_not_allowed_is_told(recipe_of):
+    with pytest.raises(UserError, match=r"mine\.toml: training: loss must be one of"):
+        recipe_of(training='recipe = "tsai"\nloss = "margn"')
+
+
+def test_recipes_are_listed():
+    text = CliRunner().invoke(cli, ["list", "recipes"], catch_exceptions=False).output
+    assert all(f"  {name} " in text and recipe.source in text for name, recipe in RECIPES.items())
+    known = json.loads(CliRunner().invoke(cli, ["list", "recipes", "--json"], catch_exceptions=False).output)
+    settings = {entry["name"]: entry["settings"] for entry in known}
+    assert settings == {name: json.loads(json.dumps(dict(recipe.settings))) for name, recipe in RECIPES.items()}
