@@ -320,7 +320,7 @@ def _identity(  # noqa: PLR0917  # each is one coordinate
     defaults.pop("iterations", None)
     # One iteration is every iterative method's own control, whatever the grid; a variant has that of the plain form.
     own = set() if entry.variant else {1}
-    grid: Sequence[int | None] = sorted(own | {*(entry.iterations or preset.iterations)}) if iterative else [None]
+    grid: Sequence[int | None] = sorted(own | {*preset.grid(entry)}) if iterative else [None]
     method = routing[entry.name] if routed else None
     identity = {
         "suite": suite.name,

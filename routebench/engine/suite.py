@@ -17,6 +17,7 @@ models = { capsnet = "cnn" }
 data = "mnist5k"
 model = "capsnet-small"         # or several, ["a", "b"]; also: model_params, training, and the protocol's own options
 iterations = [1, 2, 3]          # the grid of every method that iterates
+variant_iterations = [3]        # that of variants, if it is another
 seeds = 3
 [presets.quick.training_of.b]   # for one of several networks; it has the last word
 reconstruction = 0.0005
@@ -36,7 +37,7 @@ from routebench.registry import models, protocols, routing, suite_files
 
 _TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
 _ENTRY = ("name", "variant", "params", "iterations", "training", "models", "model_params")
-_PRESET = ("data", "model", "model_params", "iterations", "seeds", "training", "training_of")
+_PRESET = ("data", "model", "model_params", "iterations", "variant_iterations", "seeds", "training", "training_of")
 _RECIPE = {known.name: known.default for known in fields(Recipe)}
 _ITERATIONS = "a list of different integers of at least 1"
 
@@ -87,6 +88,12 @@ class Preset:
     training: Mapping[str, Any]
     options: Mapping[str, Any]
     training_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    variant_iterations: tuple[int, ...] | None = None
+
+    def grid(self, entry: Entry) -> tuple[int, ...]:
+        """The iterations of a method that iterates."""
+        of_variants = self.variant_iterations if entry.variant else None
+        return entry.iterations or of_variants or self.iterations
 
 
 @dataclass(frozen=True)
@@ -221,12 +228,14 @@ def _entry(found: Table) -> Entry:
 
 def _preset(found: Table, name: str, options: Mapping[str, Any]) -> Preset:
     model = found.need("model", "the name of a model, or a list of different ones", _names)
+    of_variants = found.get("variant_iterations", _ITERATIONS, counts)
     of_models = found.inner("training_of", found.content.get("training_of", {}))
     return Preset(
         name=name,
         data=found.need("data", "the name of a data set", text),
         models=_names_in(model),
         iterations=tuple(sorted(found.need("iterations", _ITERATIONS, counts))),
+        variant_iterations=None if of_variants is None else tuple(sorted(of_variants)),
         seeds=found.need("seeds", "an integer of at least 1", count),
         model_params=found.get("model_params", "a table", table, {}),
         training=_training(found),

@@ -62,6 +62,13 @@ def tsai_small(routing: MakeRouting, shape: tuple[int, int, int], classes: int) 
     return _network(routing, shape, classes, simple_backbone(shape[0], 32), maps=32, types=8)
 
 
+@models.register("tsai-tiny")
+@facts(source="tsai-small with half its channels and types, for grids of many iterations", method="inverted-attention")
+def tsai_tiny(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
+    """`tsai-simple` with 16 channels and 4 types."""
+    return _network(routing, shape, classes, simple_backbone(shape[0], 16), maps=16, types=4)
+
+
 def _network(
     routing: MakeRouting,
     shape: tuple[int, int, int],

@@ -57,6 +57,13 @@ def tsai_small_em(routing: MakeRouting, shape: tuple[int, int, int], classes: in
     return _network(routing, shape, classes, _convolution(shape[0], 32), maps=32, below=(4, 2, 1), types=8)
 
 
+@models.register("tsai-tiny-em")
+@facts(source="tsai-small-em with half its channels and types", method="em")
+def tsai_tiny_em(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
+    """`tsai-simple-em` with 16 channels and 4 types."""
+    return _network(routing, shape, classes, _convolution(shape[0], 16), maps=16, below=(4, 2, 1), types=4)
+
+
 def _convolution(channels: int, maps: int) -> nn.Sequential:
     return nn.Sequential(
         Standardise(channels), nn.Conv2d(channels, maps, 4, 2, padding=1), nn.BatchNorm2d(maps), nn.ReLU()
