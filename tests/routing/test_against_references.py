@@ -41,6 +41,9 @@ REFERENCES = {
 LOOK_AT_CHILDREN = ("self-routing", "heinsen")
 """Methods that are given the children's poses and not their votes alone."""
 
+NORMALISE_BATCHES = ("variational-bayes",)
+"""Methods whose transcription is of training, where they normalise over the batch; others are in evaluation."""
+
 PROBLEMS = {
     "vectors": dense,
     "matrices": dense_matrices,
@@ -109,9 +112,14 @@ def transcribed(name, problem, learned, **params):
     return REFERENCES[name](*problem.written_out(), learned, **children, **params)
 
 
+def made(name, problem, **params):
+    """The method with parameters away from where they start."""
+    return disturb(make(name, problem.sizes, **params).double()).train(name in NORMALISE_BATCHES)
+
+
 def assert_same(name, problem, params, **more):
     """`more` goes to the transcription alone."""
-    method = disturb(make(name, problem.sizes, **params).double()).eval()  # without what is drawn in training
+    method = made(name, problem, **params)
     method.progress = more.get("progress", 1.0)
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
@@ -153,9 +161,8 @@ def test_method_equals_its_transcription_with_each_option(name, params, problem)
 def test_method_equals_its_transcription_on_a_grid_for_each_competition(name, axis, stride):
     problem = on_grid(stride=stride)
     couple = on_a_grid(seen_by((4, 5, 2), 3, stride), axis)
-    method = disturb(make(name, problem.sizes, iterations=3, competition=axis).double()).eval()
     params = {"iterations": 3} if name in ITERATIVE else {}
-    method = disturb(make(name, problem.sizes, competition=axis, **params).double())
+    method = made(name, problem, competition=axis, **params)
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
     routed = method(*problem.given_to(method))
