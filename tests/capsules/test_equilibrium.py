@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from routebench.capsules import Capsules, fixed_point
+from routebench.capsules import Capsules, equilibrium, fixed_point
 from routebench.capsules.equilibrium import LATE, Equilibrium, noting
 from routebench.capsules.layers import ConvCapsules, DenseCapsules
 from routebench.capsules.schedules import SCHEDULES, concurrent, sequential
@@ -136,6 +136,27 @@ def test_implicit_gradient_is_that_of_iterations_without_end():
     expected = gradients(given(layers, 120), concurrent)
     assert_close(found, expected, rtol=1e-6, atol=1e-8)
     assert float(found[0].norm()) > 0.1
+
+
+def test_implicit_gradient_of_em_is_that_of_iterations_without_end_from_where_it_rests():
+    """Plain passes with lambda at its limit, the last of which are differentiated."""
+    layers, primary = layers_of("em"), primary_of()
+    for layer in layers:
+        layer.weight.data.mul_(5)
+    found = gradients(layers, IMPLICIT, primary)
+
+    def unrolled(layers, given):
+        with torch.no_grad():
+            states, _ = equilibrium._pass(layers, given, None)
+            packing = equilibrium.Packing(states, len(given.poses))
+            for _ in range(300):
+                states, _ = equilibrium._pass(layers, given, packing.unpack(packing.pack(states)))
+        for _ in range(80):
+            states, capsules = equilibrium._pass(layers, given, packing.unpack(packing.pack(states)))
+        return [given, *capsules]
+
+    expected = gradients(layers, unrolled, primary)
+    assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
 
 def test_implicit_gradient_is_the_slope_of_the_fixed_point():
