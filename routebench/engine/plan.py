@@ -122,13 +122,14 @@ class Plan:
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
-        """For each method and control with networks of its own, those that stand beside each model of the plan."""
+        """For each method and control of which an entry has networks of its own, those that each model stands for."""
+        entries = (*self.suite.methods, *self.suite.controls)
+        apart = {entry.name for entry in entries if {*entry.models} & {*self.preset.models}}
         found: dict[str, dict[str, list[str]]] = {}
-        for entry in (*self.suite.methods, *self.suite.controls):
-            for model in self.preset.models if entry.models else ():
-                if model in entry.models:
-                    own = found.setdefault(entry.name, {}).setdefault(model, [])
-                    own += [network for network in entry.networks(model) if network not in own]
+        for entry in entries:
+            for model in self.preset.models if entry.name in apart else ():
+                own = found.setdefault(entry.name, {}).setdefault(model, [])
+                own += [network for network in entry.networks(model) if network not in own]
         return found
 
 

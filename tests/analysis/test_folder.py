@@ -67,6 +67,29 @@ def test_a_control_goes_with_the_models_that_the_plan_puts_it_beside(tmp_path) -
     assert labels == {"capsnet": {"em"}, "capsnet-small": {"dynamic", "uniform", "cnn"}}
 
 
+def test_methods_in_networks_of_their_own_stand_beside_the_model_that_the_plan_was_made_for(tmp_path) -> None:
+    methods = {
+        "em": ([2], "method", "capsnet-small", [95.0]),
+        "em (vector poses)": ([2], "method", "vectors", [94.0]),
+        "dynamic": ([2], "method", "capsnet-dynamic", [93.0]),
+        "uniform": METHODS["uniform"],
+    }
+    records = made_up_records(methods=methods, seeds=1, failures=False)
+    for record in records:
+        record["identity"]["method"] = record["label"].partition(" (")[0]
+    path = write_folder(tmp_path / "results", records)
+    (plan,) = (path / "plans").glob("*.json")
+    networks = {
+        "em": {"capsnet-small": ["capsnet-small", "vectors"]},
+        "dynamic": {"capsnet-small": ["capsnet-dynamic"]},
+    }
+    content = {**json.loads(plan.read_text()), "networks": networks, "settings": {"models": ["capsnet-small"]}}
+    plan.write_text(json.dumps(content))
+    (part,) = open_folder(path).parts
+    assert part.model == "capsnet-small"
+    assert set(part.planned["label"]) == set(methods)
+
+
 def test_a_folder_that_is_missing_or_empty_says_what_to_do(tmp_path) -> None:
     with pytest.raises(UserError, match="expected a results folder"):
         open_folder(tmp_path / "nothing")

@@ -155,12 +155,25 @@ models = { capsnet-small = ["capsnet-small", "capsnet-small-intermediate"] }
 """
 
 
+PLAIN_AND_OWN = """
+[[methods]]
+name = "em"
+
+[[methods]]
+name = "em"
+variant = "with a layer in between"
+models = { capsnet-small = "capsnet-small-intermediate" }
+"""
+
+
 def test_a_method_may_have_networks_of_its_own_beside_those_of_the_preset(parts, suite_file):
     made = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(seeds=1))
     networks = {cell.identity["model"] for cell in made.cells if cell.identity["method"] == "em"}
     assert networks == {"capsnet-small", "capsnet-small-intermediate"}
     assert {cell.identity["model"] for cell in made.cells if cell.identity["method"] == "uniform"} == {"capsnet-small"}
     assert made.networks["em"] == {"capsnet-small": ["capsnet-small", "capsnet-small-intermediate"]}
+    both = plan(load_suite(str(suite_file(more=PLAIN_AND_OWN))), "quick", Choices(seeds=1))
+    assert both.networks["em"] == {"capsnet-small": ["capsnet-small", "capsnet-small-intermediate"]}
     elsewhere = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(models=("capsnet",), seeds=1))
     assert not [cell for cell in elsewhere.cells if cell.identity["method"] == "em"]
 
