@@ -4,8 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 INSTALLED := $(VENV)/.installed
-# One more than there are cores, because some tests wait for other processes; not more than 8.
-WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 8 ? n + 1 : 8)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -22,7 +20,7 @@ bench: $(INSTALLED) ## Compares the routing methods on 5,000 MNIST images and wr
 	@$(RUN) routebench suite accuracy $(ARGS)
 
 test: $(INSTALLED) ## Runs the tests, files side by side. ARGS="-k NAME" goes on to pytest.
-	@$(RUN) pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(RUN) pytest -n logical --maxprocesses 8 --dist loadfile $(ARGS)
 
 check: $(INSTALLED) ## Format, lint and types.
 	@echo "check: format" && $(RUN) ruff format --check --quiet || { echo "run: $(RUN) ruff format"; exit 1; }
