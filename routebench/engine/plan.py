@@ -144,6 +144,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     if suite.protocol not in protocols:
         raise UserError(f"{suite.file}: unknown protocol {suite.protocol!r}{nearest(suite.protocol, protocols)}")
     entries = _entries(suite, preset, choices)
+    _expect_methods(suite, preset, [entry for entry, role in entries if role == METHOD])
     data = _usable(suite, preset.data)
     points = [
         (*_identity(suite, preset, model, entry, role, data.fingerprint), "")
@@ -193,6 +194,17 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
     if choices.backend != "auto" and "backends" in preset.options:
         preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
     return preset if choices.data is None else replace(preset, data=choices.data)
+
+
+def _expect_methods(suite: Suite, preset: Preset, methods: Sequence[Entry]) -> None:
+    """Raises UserError for a network beside which no method of the suite has one of its own."""
+    for model in preset.models if methods else ():
+        if model in models and not any(entry.networks(model) for entry in methods):
+            known = sorted({name for entry in methods for name in entry.models})
+            raise UserError(
+                f"suite {suite.name}: no method has a network to stand beside {model!r}; choose one of "
+                f"{', '.join(known)}, or name a method of your own with --method"
+            )
 
 
 def _usable(suite: Suite, name: str) -> Dataset:

@@ -1,14 +1,13 @@
 """Convolutional networks without capsules, of the size of the capsule networks that they control for."""
 
-import torch
 from torch import nn
 
 from routebench.models.facts import facts
-from routebench.models.network import Output
+from routebench.models.plain import PlainNetwork
 from routebench.registry import models
 
 
-class ControlCNN(nn.Module):
+class ControlCNN(PlainNetwork):
     """The convolutions of a capsule network, then a hidden layer instead of capsules, then a linear classifier.
 
     Args:
@@ -29,12 +28,11 @@ class ControlCNN(nn.Module):
         stride: int,
         hidden: int,
     ):
-        super().__init__()
         grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]
         if min(grid) < 1:
             raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
         first, second = channels
-        self.layers = nn.Sequential(
+        body = nn.Sequential(
             nn.Conv2d(shape[0], first, kernel, stride),
             nn.ReLU(),
             nn.Conv2d(first, second, kernel, 2),
@@ -42,18 +40,8 @@ class ControlCNN(nn.Module):
             nn.Flatten(),
             nn.Linear(second * grid[0] * grid[1], hidden),
             nn.ReLU(),
-            nn.Linear(hidden, classes),
         )
-
-    def forward(self, images: torch.Tensor) -> Output:
-        """Images with values in [0, 1]; scores are sigmoids of the logits."""
-        logits = self.layers(images)
-        return Output(logits, logits.sigmoid())
-
-    def features(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
-        """`hidden`, the layer below the classifier after its ReLU, and `logits`, each (batch, units)."""
-        hidden = self.layers[:-1](images)
-        return {"hidden": hidden, "logits": self.layers[-1](hidden)}
+        super().__init__(body, nn.Linear(hidden, classes))
 
 
 @models.register("cnn")

@@ -95,24 +95,6 @@ def matrix_capsules_vector(
     return _network(routing, shape, classes, Widths(), options, matrix=False)
 
 
-@models.register("matrix-capsules-no-coordinates")
-@facts(source=f"{HINTON}, table 1, coordinate addition: no", shape=NORB, classes=5, method="em")
-def matrix_capsules_no_coordinates(
-    routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
-) -> nn.Module:
-    """`matrix-capsules` without coordinate addition."""
-    return _network(routing, shape, classes, Widths(), {"coordinates": "none", **options})
-
-
-@models.register("matrix-capsules-vector-no-coordinates")
-@facts(source=f"{HINTON}, table 1, pose structure: vector, coordinate addition: no", shape=NORB, classes=5, method="em")
-def matrix_capsules_vector_no_coordinates(
-    routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
-) -> nn.Module:
-    """`matrix-capsules-vector` without coordinate addition."""
-    return _network(routing, shape, classes, Widths(), {"coordinates": "none", **options}, matrix=False)
-
-
 @models.register("matrix-capsules-small")
 @facts(source="matrix-capsules, sized to train in seconds on two cores", method="em")
 def matrix_capsules_small(
@@ -129,15 +111,6 @@ def matrix_capsules_small_vector(
 ) -> nn.Module:
     """`matrix-capsules-small` with poses that are vectors of 16."""
     return _network(routing, shape, classes, SMALL, options, matrix=False)
-
-
-@models.register("matrix-capsules-small-no-coordinates")
-@facts(source="matrix-capsules-no-coordinates, sized to train in seconds on two cores", method="em")
-def matrix_capsules_small_no_coordinates(
-    routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
-) -> nn.Module:
-    """`matrix-capsules-small` without coordinate addition."""
-    return _network(routing, shape, classes, SMALL, {"coordinates": "none", **options})
 
 
 def _network(

@@ -1,15 +1,14 @@
 """Convolutional networks without capsules, beside the networks of matrix capsules on smallNORB."""
 
-import torch
 from torch import nn
 
 from routebench.models.facts import facts
-from routebench.models.network import Output
+from routebench.models.plain import PlainNetwork
 from routebench.models.window import Window, over_crops
 from routebench.registry import models
 
 
-class SmallNorbCNN(nn.Module):
+class SmallNorbCNN(PlainNetwork):
     """Twice a 5x5 convolution, ReLU and 2x2 max pooling; a hidden layer with ReLU and dropout; a linear classifier.
 
     Convolutions are padded so that they keep the size of their input: with this the parameters are as many as the paper
@@ -33,13 +32,12 @@ class SmallNorbCNN(nn.Module):
         hidden: int,
         dropout: float = 0.5,
     ):
-        super().__init__()
         window = Window(shape)
         height, width = (side // 2 // 2 for side in window.shape[1:])
         if min(height, width) < 3:  # the second convolution would be wider than its input
             raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
         first, second = channels
-        self.layers = nn.Sequential(
+        body = nn.Sequential(
             window,
             nn.Conv2d(window.shape[0], first, 5, padding=2),
             nn.ReLU(),
@@ -51,18 +49,8 @@ class SmallNorbCNN(nn.Module):
             nn.Linear(second * height * width, hidden),
             nn.ReLU(),
             nn.Dropout(dropout),
-            nn.Linear(hidden, classes),
         )
-
-    def forward(self, images: torch.Tensor) -> Output:
-        """Images with values in [0, 1]; scores are sigmoids of the logits."""
-        logits = self.layers(images)
-        return Output(logits, logits.sigmoid())
-
-    def features(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
-        """`hidden`, the layer below the classifier after its ReLU, and `logits`, each (batch, units)."""
-        hidden = self.layers[:-1](images)
-        return {"hidden": hidden, "logits": self.layers[-1](hidden)}
+        super().__init__(body, nn.Linear(hidden, classes))
 
 
 @models.register("smallnorb-cnn")

@@ -176,6 +176,12 @@ def test_a_method_may_have_networks_of_its_own_beside_those_of_the_preset(parts,
     assert both.networks["em"] == {"capsnet-small": ["capsnet-small", "capsnet-small-intermediate"]}
     elsewhere = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(models=("capsnet",), seeds=1))
     assert not [cell for cell in elsewhere.cells if cell.identity["method"] == "em"]
+    with pytest.raises(
+        UserError, match="no method has a network to stand beside 'capsnet'; choose one of capsnet-small"
+    ):
+        plan(
+            load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(models=("capsnet",), methods=(parse("em"),))
+        )
 
 
 def test_a_model_of_the_user_replaces_those_of_the_preset_and_their_settings(parts, suite_file):
