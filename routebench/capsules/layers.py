@@ -94,6 +94,8 @@ class PrimaryCapsules(nn.Module):
 
     def forward(self, features: Float[Tensor, "batch channel height width"]) -> Capsules:
         """Capsules on the grid of the convolution's output."""
+        if self.convolution.kernel_size == (1, 1):  # a matrix product: rearrange its few channels, not all poses
+            features = features.contiguous(memory_format=torch.channels_last)
         maps = self.convolution(features).permute(0, 2, 3, 1)  # channels last: they become types and poses
         if self.presence == "logistic":
             maps, logits = maps.split([self.types * self.pose, self.types], dim=-1)

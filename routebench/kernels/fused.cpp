@@ -607,6 +607,25 @@ static void backward_uniform(const Problem& p, const Gradients& g, long begin, l
         }
 }
 
+// Elements of one block's images, from (image, element) to (element, image in the block): the lines of N images are read
+// side by side, so that both arrays are gone through once, in order. Missing images of the last block are zeros.
+static void pack(const float* from, Vec* to, long images, long elements) {
+    for (long i = 0; i < elements; ++i) {
+        Vec v = splat(0);
+        if (images == N) for (int n = 0; n < N; ++n) v[n] = from[n * elements + i];
+        else for (int n = 0; n < images; ++n) v[n] = from[n * elements + i];
+        to[i] = v;
+    }
+}
+static void unpack(const Vec* from, float* to, long images, long elements) {
+    for (long i = 0; i < elements; ++i) {
+        const Vec v = from[i];
+        if (images == N) for (int n = 0; n < N; ++n) to[n * elements + i] = v[n];
+        else for (int n = 0; n < images; ++n) to[n * elements + i] = v[n];
+    }
+}
+static inline long in_block(long images, long block) { return images - block * N < N ? images - block * N : N; }
+
 // Entries. Part k of `parts` does the types [edges[k], edges[k + 1]) and has out[k] or g[k] to write to. All parts run at
 // once on the threads of OpenMP, which are torch's own where both are of one make: none waits for a core that another
 // keeps warm. Compiled without OpenMP, parts run one after the other.
@@ -636,5 +655,15 @@ void sweep_normalise(const Problem* p, Vec* peak, Vec* scale, const long* edges,
 void sweep_expect(const Problem* p, const Gradients* g, Vec* out, const long* edges, long parts) {
     auto run = p->full ? expect<true> : expect<false>;
     EACH_PART run(*p, g[k], out, edges[k], edges[k + 1]);
+}
+void pack_images(const float* from, Vec* to, long images, long elements, long parts) {
+    const long blocks = (images + N - 1) / N;
+    EACH_PART for (long b = blocks * k / parts; b < blocks * (k + 1) / parts; ++b)
+        pack(from + b * N * elements, to + b * elements, in_block(images, b), elements);
+}
+void unpack_images(const Vec* from, float* to, long images, long elements, long parts) {
+    const long blocks = (images + N - 1) / N;
+    EACH_PART for (long b = blocks * k / parts; b < blocks * (k + 1) / parts; ++b)
+        unpack(from + b * elements, to + b * N * elements, in_block(images, b), elements);
 }
 }

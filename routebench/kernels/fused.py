@@ -107,7 +107,7 @@ class _Work:
         self.edges = _edges(types, torch.get_num_threads())
         self.parts = len(self.edges) - 1
         self.arrays: dict[str, Tensor] = {
-            "children": _packed_children(children, self.side_by_side),
+            "children": _packed_children(children, self.kernel),
             "weight": weight.detach().float().contiguous(),
             "cells": _cells(windows, seen),
             **(known or {}),
@@ -190,16 +190,18 @@ class _Work:
             if name in {"weight", "offset"}:
                 own = arrays[name]
             else:
-                own = unpack(arrays[name], self.images) if name == "children" else self._unpack(arrays[name])
+                own = (
+                    unpack(arrays[name], self.images, self.kernel) if name == "children" else self._unpack(arrays[name])
+                )
             found[name] = own.to(tensor.dtype)
         return found
 
     def _pack(self, tensor: Tensor) -> Tensor:
         """Of (lane, ...): (block, position, ..., image in the block)."""
-        return pack(tensor.reshape(self.images, self.positions, *tensor.shape[1:]), self.side_by_side)
+        return pack(tensor.reshape(self.images, self.positions, *tensor.shape[1:]), self.kernel)
 
     def _unpack(self, array: Tensor) -> Tensor:
-        return unpack(array, self.images).flatten(0, 1)
+        return unpack(array, self.images, self.kernel).flatten(0, 1)
 
     def _partial(self, *, scalar: bool = False) -> Tensor:
         """For each part, an array (block, position, parent) or (block, position, parent, pose) of its own."""
@@ -276,13 +278,13 @@ class _Gradients(ctypes.Structure):
 _known_children: MutableMapping[Tensor, tuple[int, Tensor]] = WeakTensorKeyDictionary()  # version, in the layout
 
 
-def _packed_children(children: Tensor, side_by_side: int) -> Tensor:
+def _packed_children(children: Tensor, kernel: ctypes.CDLL) -> Tensor:
     """Children in the kernel's layout, which all iterations share: kept for as long as the tensor itself."""
     if children.is_inference():  # such a tensor does not count its changes
-        return pack(children, side_by_side)
+        return pack(children, kernel)
     known = _known_children.get(children)
     if known is None or known[0] != children._version:
-        known = children._version, pack(children, side_by_side)
+        known = children._version, pack(children, kernel)
         _known_children[children] = known
     return known[1]
 

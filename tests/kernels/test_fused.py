@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from routebench.kernels import fused, reference, using
-from routebench.kernels.layout import pack
+from routebench.kernels.compiler import library
+from routebench.kernels.layout import pack, unpack
 from routebench.kernels.sweep import INPUTS
 from routebench.kernels.trust import evaluate
 from routebench.ops import Competition
@@ -245,7 +246,19 @@ def test_views_that_start_anywhere():
     }
     assert any(value.data_ptr() % 64 for value in shifted.values())
     assert largest_error(fused.sweep, replace(given, **shifted)) < CLOSE
-    assert all(pack(value, 8).data_ptr() % 64 == 0 for value in shifted.values() if value.ndim == 2)
+    kernel = library(8, 8, 0)
+    assert all(pack(value, kernel).data_ptr() % 64 == 0 for value in shifted.values() if value.ndim == 2)
+
+
+@pytest.mark.parametrize("images", [1, 7, 8, 37])
+def test_images_side_by_side_and_apart_again(images):
+    kernel = library(8, 8, 0)
+    side_by_side = kernel.lanes_in_a_block()
+    values = torch.randn(images, 3, 5)
+    packed = pack(values, kernel)
+    padded = torch.cat([values, values.new_zeros(-images % side_by_side, 3, 5)])
+    assert torch.equal(packed, padded.unflatten(0, (-1, side_by_side)).movedim(1, -1))
+    assert torch.equal(unpack(packed, images, kernel), values)
 
 
 @pytest.mark.parametrize("axis", ["types", "types+positions"])
