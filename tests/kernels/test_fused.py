@@ -246,13 +246,13 @@ def test_views_that_start_anywhere():
     }
     assert any(value.data_ptr() % 64 for value in shifted.values())
     assert largest_error(fused.sweep, replace(given, **shifted)) < CLOSE
-    kernel = library(8, 8, 0)
+    kernel = library(3, 5, 0)
     assert all(pack(value, kernel).data_ptr() % 64 == 0 for value in shifted.values() if value.ndim == 2)
 
 
 @pytest.mark.parametrize("images", [1, 7, 8, 37])
 def test_images_side_by_side_and_apart_again(images):
-    kernel = library(8, 8, 0)
+    kernel = library(3, 5, 0)
     side_by_side = kernel.lanes_in_a_block()
     values = torch.randn(images, 3, 5)
     packed = pack(values, kernel)
