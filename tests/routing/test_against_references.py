@@ -41,7 +41,7 @@ REFERENCES = {
 LOOK_AT_CHILDREN = ("self-routing", "heinsen")
 """Methods that are given the children's poses and not their votes alone."""
 
-NORMALISE_BATCHES = ("variational-bayes",)
+NORMALISE_BATCHES = ("variational-bayes", "self-routing")
 """Methods whose transcription is of training, where they normalise over the batch; others are in evaluation."""
 
 PROBLEMS = {
@@ -94,6 +94,7 @@ OPTIONS = {
         {"activation_norm": False},
         {"alpha0": 9.0, "kappa0": 0.1, "psi0": 0.3, "pose_norm": False, "activation_norm": False},
     ],
+    "self-routing": [{"pose_norm": False}],
     "heinsen": [{"presence": "activations"}],
 }
 

@@ -56,7 +56,7 @@ OTHER_VALUES = {
         "pose_norm": False,
         "activation_norm": False,
     },
-    "self-routing": {"competition": "types+positions"},
+    "self-routing": {"competition": "types+positions", "pose_norm": False},
     "heinsen": {"iterations": 3, "presence": "activations", "competition": "types+positions"},
 }
 """For each hyperparameter a value that is not its default."""
@@ -200,6 +200,7 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("variational-bayes", {"pose_norm": 1}),
         ("variational-bayes", {"activation_norm": "no"}),
         ("self-routing", {"competition": "none"}),
+        ("self-routing", {"pose_norm": "yes"}),
         ("heinsen", {"presence": "length"}),
     ],
     ids=str,
