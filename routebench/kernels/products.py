@@ -88,7 +88,7 @@ PARENT_AXIS = {"weight": 1, "factor": 2, "gradient": 1}
 def _parents(_: Mapping[str, Any], tensors: Tensors) -> list[Tensors]:
     """What belongs to some parents; children and offsets belong to all."""
     parents = tensors["weight"].shape[1]
-    step = max(1, reference.TILE // tensors["children"].numel())
+    step = max(1, reference.TILE // max(tensors["children"].numel(), tensors["weight"][:, 0].numel()))
     return [
         {
             name: value.narrow(PARENT_AXIS[name], first, min(step, parents - first)) if name in PARENT_AXIS else value
