@@ -35,8 +35,9 @@ class VariationalBayesRouting(IterativeRouting):
     needed.
 
     Precisions are diagonal, or full matrices. With diagonal ones, no vote is stored. Full ones store all votes, lane x
-    child x parent x pose of them, and for the gradient about three times as many numbers in each iteration: quadratic
-    forms are no sweep. A full precision that has no Cholesky factor, as where votes overflow, is not a number.
+    child x parent x pose of them, and for the gradient nearly five times as many numbers in each iteration: quadratic
+    forms are no sweep. To full Psi_j^-1, its trace times the unit of rounding and the size of a pose is added, so that
+    it has a Cholesky factor where votes are large and few; where they overflow there is none, and all is NaN.
 
     Source: De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455); updates as in the authors' code.
     Departures: the first iteration hands out equal shares over the axis of competition, where the code divides by the
@@ -154,7 +155,8 @@ class VariationalBayesRouting(IterativeRouting):
         scatter = (apart * weighted.transpose(1, 2)[..., None]).mT @ apart
         one = torch.eye(self.sizes.pose, dtype=mean.dtype, device=mean.device)
         inverse_scale = one / self.psi0 + scatter + self.kappa0 * mean[..., :, None] * mean[..., None, :]
-        factor, failed = torch.linalg.cholesky_ex(inverse_scale)  # Psi_j^-1 = L L^T
+        rounding = torch.finfo(mean.dtype).eps * self.sizes.pose * inverse_scale.diagonal(dim1=-2, dim2=-1).sum(dim=-1)
+        factor, failed = torch.linalg.cholesky_ex(inverse_scale + rounding[..., None, None] * one)  # L L^T
         factor = torch.where(failed[..., None, None] == 0, factor, math.nan)
         root = torch.linalg.solve_triangular(factor, self._freedom(mass).sqrt()[..., None, None] * one, upper=False)
         log_determinant = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
