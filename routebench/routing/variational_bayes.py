@@ -118,7 +118,7 @@ class VariationalBayesRouting(IterativeRouting):
 
     def _freedom(self, mass: Float[Tensor, "lane parent"]) -> Float[Tensor, "lane parent"]:
         """nu_j."""
-        return self.sizes.pose + self.extra_freedom + mass
+        return mass + (self.sizes.pose + self.extra_freedom)
 
     def _observe_diagonal(self, votes: Votes, activations: Activations, previous: Routed | None) -> Observed:
         """R_j, m_j, the diagonal of Psi_j^-1, and the expected precision nu_j Psi_j, by sweeps."""
