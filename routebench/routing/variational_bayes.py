@@ -118,7 +118,8 @@ class VariationalBayesRouting(IterativeRouting):
 
     def _freedom(self, mass: Float[Tensor, "lane parent"]) -> Float[Tensor, "lane parent"]:
         """nu_j."""
-        return mass + (self.sizes.pose + self.extra_freedom)
+        freedom: Tensor = self.sizes.pose + self.extra_freedom + mass
+        return freedom
 
     def _observe_diagonal(self, votes: Votes, activations: Activations, previous: Routed | None) -> Observed:
         """R_j, m_j, the diagonal of Psi_j^-1, and the expected precision nu_j Psi_j, by sweeps."""
