@@ -52,7 +52,7 @@ class Inputs:
     @cached_property
     def trained(self) -> tuple[Case, ...]:
         """Ordinary shapes in training mode."""
-        cases = (self.case(shape, training=True) for shape in self.among(ORDINARY))
+        cases = (self.case(shape, training=True).learned for shape in self.among(ORDINARY))
         return tuple(case for case in cases if case.says_something)
 
     def _ordinary(self) -> Iterator[Case]:

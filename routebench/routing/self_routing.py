@@ -1,12 +1,14 @@
 """Self-routing."""
 
 import torch
-from torch import einsum, nn
+from jaxtyping import Float
+from torch import Tensor, einsum, nn
+from torch.nn.functional import batch_norm
 
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.registry import routing
-from routebench.routing.base import Routed, RoutingMethod, competition_axis
+from routebench.routing.base import Routed, RoutingMethod, competition_axis, true_or_false
 
 MASS_FLOOR = 1e-8
 """The least mass that is divided by; of a parent or of all children together."""
@@ -24,14 +26,25 @@ class SelfRouting(RoutingMethod):
     shares the weights of its votes with others. Activations depend on no vote: in the last layer of a classifier, whose
     class scores they are, the weights of votes learn only if a decoder reads the poses, and are counted all the same.
 
+    The authors' networks batch-normalise all poses and read the presence of primary capsules off a convolution of its
+    own, by a batch norm and a sigmoid. Here the gate normalises what it reads, per child, not per type as theirs, and
+    votes are made of poses as they are; how presence arises is the network's choice. Both matter. Trained on 3,600
+    digits of MNIST by the margin loss, `capsnet-small` came to 84 % of 400 held-out images after 8 epochs, 69 % without
+    the norm (from 75 % after one: the gate and the presence of a child read one short, squashed pose), and 94 % with
+    primary capsules such as theirs; `capsnet-small-intermediate` after 2 epochs to 89 %, 44 % without the norm (one
+    seed each). Activations of classes add up to one, and the paper's loss is their negative log likelihood, to which
+    `cross-entropy` is the nearest: of `capsnet-small-intermediate` it makes 91 %, where the margin loss makes 86 %
+    (another seed).
+
     Args:
         competition: which parents share a child, in convolutional layers; the code has `types`.
+        pose_norm: batch-normalise the poses that the gate reads, each element of each child, without gain and bias. A
+            batch of one lane is normalised by the running statistics, as in evaluation.
     """
 
     source = "Hahn, Pyeon and Kim, NeurIPS 2019, Self-Routing Capsule Networks"
-    claims = (
+    claims: tuple[Claim, ...] = (
         Claim.PARENT_ORDER,
-        Claim.BATCH_INDEPENDENCE,
         Claim.MASS_CONSERVATION,
         Claim.POSE_ROTATION,
         Claim.POSE_TRANSLATION,
@@ -39,18 +52,33 @@ class SelfRouting(RoutingMethod):
     )
     uses_activations = True
 
-    def __init__(self, sizes: Sizes, *, competition: str = "types"):
+    def __init__(self, sizes: Sizes, *, competition: str = "types", pose_norm: bool = True):
         super().__init__(sizes)
         self.competition = competition_axis(competition)
+        self.pose_norm = true_or_false(pose_norm=pose_norm)
+        self.norm = nn.BatchNorm1d(sizes.children * sizes.pose_below, affine=False) if pose_norm else None
         self.gate = nn.Parameter(torch.zeros(sizes.children, sizes.parents, sizes.pose_below))
         self.bias = nn.Parameter(torch.zeros(sizes.children, sizes.parents))
+        if not pose_norm:
+            self.claims = (*self.claims, Claim.BATCH_INDEPENDENCE)
 
     def route(self, votes: Votes, activations: Activations) -> Routed:
         """A gate, and means of the votes and of the children's presence that it weights."""
-        logits = einsum("lid,ijd->lij", votes.poses_below, self.gate) + self.bias  # lane child parent
+        logits = einsum("lid,ijd->lij", self._read(votes.poses_below), self.gate) + self.bias  # lane child parent
         coupling = votes.competition.couple(logits)
         weighted = coupling * activations[..., None]
         mass = weighted.sum(dim=1)  # over children
         total = votes.aggregate(weighted, shown=coupling)
         present = activations.sum(dim=1, keepdim=True)
         return Routed(total / mass.clamp(min=MASS_FLOOR)[..., None], mass / present.clamp(min=MASS_FLOOR))
+
+    def _read(self, below: Float[Tensor, "lane child pose_in"]) -> Float[Tensor, "lane child pose_in"]:
+        """Poses as the gate sees them."""
+        if self.norm is None:
+            return below
+        elements = below.flatten(1)
+        if self.training and len(below) > 1:
+            normalised: Tensor = self.norm(elements)
+        else:
+            normalised = batch_norm(elements, self.norm.running_mean, self.norm.running_var)
+        return normalised.view(below.shape)

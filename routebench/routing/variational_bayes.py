@@ -15,26 +15,35 @@ from routebench.routing.base import (
     Routed,
     at_least,
     competition_axis,
+    one_of,
     schedule_of_layers,
     true_or_false,
 )
 
 SMALLEST = 1e-6
 """Of what a prior must be positive in."""
+Observed = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Mass and posterior mean of each parent, ln|Psi_j^-1|, and what its quadratic form is made of."""
 
 
 @routing.register("variational-bayes")
 class VariationalBayesRouting(IterativeRouting):
     """EM routing with a posterior in place of each estimate: no cluster of votes can collapse onto one child.
 
-    Mixing proportions are Dirichlet; the mean and the diagonal precision of each parent's votes are Gaussian-Wishart,
-    with prior mean 0 and prior scale psi0 times the identity. An absent or single child leaves the prior, so that no
-    floor is needed.
+    Mixing proportions are Dirichlet; the mean and the precision of each parent's votes are Gaussian-Wishart, with prior
+    mean 0 and prior scale psi0 times the identity. An absent or single child leaves the prior, so that no floor is
+    needed.
+
+    Precisions are diagonal, or full matrices. With diagonal ones, no vote is stored. Full ones store all votes, lane x
+    child x parent x pose of them, and for the gradient nearly five times as many numbers in each iteration: quadratic
+    forms are no sweep. To full Psi_j^-1, its trace times the unit of rounding and the size of a pose is added, so that
+    it has a Cholesky factor where votes are large and few; where they overflow there is none, and all is NaN.
 
     Source: De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455); updates as in the authors' code.
     Departures: the first iteration hands out equal shares over the axis of competition, where the code divides by the
-    parent types alone. Only diagonal precisions; the code has full ones as an option. As in the code, their expected
-    log determinant is a full Wishart's, and mixing proportions are those of the parents at one position.
+    parent types alone. As in the code, the expected log determinant of diagonal precisions is a full Wishart's, too,
+    and mixing proportions are those of the parents at one position. Scatters are taken about the posterior mean, with
+    kappa0 m m^T for the prior's, which is the same as the paper's sum about the mean of the votes.
 
     Poses and the arguments of activations are batch-normalised per parent type without gain and bias, as in the code,
     so that images of a batch influence each other in training. A batch of one lane is normalised by the running
@@ -47,6 +56,7 @@ class VariationalBayesRouting(IterativeRouting):
         kappa0: children's worth of evidence behind the prior mean.
         extra_freedom: of the Wishart prior, beyond one per element of a pose: nu0 - D.
         psi0: prior scale of precisions; large values let parents be sharper.
+        covariance: `diagonal` or `full`.
         competition: which parents share a child, in convolutional layers.
         schedule: the order in which several layers iterate; the paper finishes one layer before the next.
         pose_norm: batch-normalise poses.
@@ -66,6 +76,7 @@ class VariationalBayesRouting(IterativeRouting):
         kappa0: float = 1.0,
         extra_freedom: float = 1.0,
         psi0: float = 1.0,
+        covariance: str = "diagonal",
         competition: str = "types+positions",
         schedule: str = "sequential",
         pose_norm: bool = True,
@@ -76,6 +87,7 @@ class VariationalBayesRouting(IterativeRouting):
         self.kappa0 = at_least(SMALLEST, kappa0=kappa0)
         self.extra_freedom = at_least(0.0, extra_freedom=extra_freedom)
         self.psi0 = at_least(SMALLEST, psi0=psi0)
+        self.covariance = one_of(("diagonal", "full"), covariance=covariance)
         self.competition = competition_axis(competition)
         self.schedule = schedule_of_layers(schedule)
         self.pose_norm = true_or_false(pose_norm=pose_norm)
@@ -87,12 +99,30 @@ class VariationalBayesRouting(IterativeRouting):
             self.beta_a = nn.Parameter(torch.zeros(sizes.parents))
         if not pose_norm:  # a running mean would shift all elements of a pose alike, whatever their signs
             self.claims = (*self.claims, Claim.POSE_SIGNED_PERMUTATION)
+            self.claims += (Claim.POSE_ROTATION,) if covariance == "full" else ()
         if not (pose_norm or activation_norm):
             self.claims = (*self.claims, Claim.BATCH_INDEPENDENCE)
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
         """Responsibilities (in the first iteration, equal shares), then the posteriors that they give."""
-        pose = self.sizes.pose
+        observe = self._observe_full if self.covariance == "full" else self._observe_diagonal
+        mass, mean, log_inverse, precision = observe(votes, activations, previous)
+        alpha, kappa, nu, pose = self.alpha0 + mass, self.kappa0 + mass, self._freedom(mass), self.sizes.pose
+        log_share = torch.digamma(alpha) - torch.digamma(alpha.sum(dim=-1, keepdim=True))  # E ln pi_j
+        log_determinant = expected_log_determinant(nu, log_inverse, pose)
+        bias = log_share + 0.5 * log_determinant - 0.5 * pose / kappa  # what is the same for all parents cancels
+        iteration = 1 if previous is None else previous.iteration + 1
+        logits = self._normalised(self._activate(log_share, log_determinant), self.norm_of_logits, iteration)
+        poses = self._normalised(mean, self.norm_of_poses, iteration)
+        return Routed(poses, logits.sigmoid(), logits, iteration=iteration, memory=(mean, precision, bias))
+
+    def _freedom(self, mass: Float[Tensor, "lane parent"]) -> Float[Tensor, "lane parent"]:
+        """nu_j."""
+        freedom: Tensor = self.sizes.pose + self.extra_freedom + mass
+        return freedom
+
+    def _observe_diagonal(self, votes: Votes, activations: Activations, previous: Routed | None) -> Observed:
+        """R_j, m_j, the diagonal of Psi_j^-1, and the expected precision nu_j Psi_j, by sweeps."""
         if previous is None:
             mass, first, _ = votes.sweep(weights=activations)
             centre = first / (self.kappa0 + mass)[..., None]
@@ -103,20 +133,35 @@ class VariationalBayesRouting(IterativeRouting):
                 curvature=curvature, bias=bias, centre=centre, weights=activations, moments=2
             )
         assert second is not None  # two moments were asked for
-        alpha, kappa, nu = self.alpha0 + mass, self.kappa0 + mass, pose + self.extra_freedom + mass
-        mean = (mass[..., None] * centre + first) / kappa[..., None]  # m_j, for m_0 = 0
+        mean = (mass[..., None] * centre + first) / (self.kappa0 + mass)[..., None]  # m_j, for m_0 = 0
         shift = mean - centre
         # both data terms of the paper's Psi_j^-1, and kappa_0 (m_j - m_0)^2, are a scatter about m_j
         scatter = second - 2 * shift * first + shift.square() * mass[..., None]
         inverse_scale = 1 / self.psi0 + scatter.clamp(min=0) + self.kappa0 * mean.square()  # Psi_j^-1
-        log_share = torch.digamma(alpha) - torch.digamma(alpha.sum(dim=-1, keepdim=True))  # E ln pi_j
-        log_determinant = expected_log_determinant(nu, inverse_scale)
-        curvature = nu[..., None] / inverse_scale
-        bias = log_share + 0.5 * log_determinant - 0.5 * pose / kappa  # what is the same for all parents cancels
-        iteration = 1 if previous is None else previous.iteration + 1
-        logits = self._normalised(self._activate(log_share, log_determinant), self.norm_of_logits, iteration)
-        poses = self._normalised(mean, self.norm_of_poses, iteration)
-        return Routed(poses, logits.sigmoid(), logits, iteration=iteration, memory=(mean, curvature, bias))
+        return mass, mean, inverse_scale.log().sum(dim=-1), self._freedom(mass)[..., None] / inverse_scale
+
+    def _observe_full(self, votes: Votes, activations: Activations, previous: Routed | None) -> Observed:
+        """The same with matrices; of the expected precision, A with A^T A = nu_j Psi_j."""
+        stored = votes.dense().transpose(1, 2)  # lane parent child pose
+        logits = stored.new_zeros(stored.shape[:3])
+        if previous is not None:
+            mean, root, bias = previous.memory
+            whitened = (stored - mean[:, :, None]) @ root.mT
+            logits = bias[..., None] - 0.5 * whitened.square().sum(dim=-1)
+        coupling = votes.competition.couple(logits.transpose(1, 2))
+        weighted = coupling * activations[..., None]
+        mass = weighted.sum(dim=1)
+        mean = votes.aggregate(weighted, shown=coupling) / (self.kappa0 + mass)[..., None]
+        apart = stored - mean[:, :, None]
+        scatter = (apart * weighted.transpose(1, 2)[..., None]).mT @ apart
+        one = torch.eye(self.sizes.pose, dtype=mean.dtype, device=mean.device)
+        inverse_scale = one / self.psi0 + scatter + self.kappa0 * mean[..., :, None] * mean[..., None, :]
+        rounding = torch.finfo(mean.dtype).eps * self.sizes.pose * inverse_scale.diagonal(dim1=-2, dim2=-1).sum(dim=-1)
+        factor, failed = torch.linalg.cholesky_ex(inverse_scale + rounding[..., None, None] * one)  # L L^T
+        factor = torch.where(failed[..., None, None] == 0, factor, math.nan)
+        root = torch.linalg.solve_triangular(factor, self._freedom(mass).sqrt()[..., None, None] * one, upper=False)
+        log_determinant = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
+        return mass, mean, log_determinant, root
 
     def _activate(
         self, log_share: Float[Tensor, "lane parent"], log_determinant: Float[Tensor, "lane parent"]
@@ -141,9 +186,8 @@ class VariationalBayesRouting(IterativeRouting):
 
 
 def expected_log_determinant(
-    nu: Float[Tensor, "*axes"], inverse_scale: Float[Tensor, "*axes pose"]
+    nu: Float[Tensor, "*axes"], log_inverse: Float[Tensor, "*axes"], pose: int
 ) -> Float[Tensor, "*axes"]:
-    """E ln|Lambda| of a Wishart with nu degrees of freedom, more than pose - 1, and a diagonal scale matrix."""
-    pose = inverse_scale.shape[-1]
+    """E ln|Lambda| of a Wishart with nu degrees of freedom, more than pose - 1; `log_inverse` is ln|Psi^-1|."""
     lost = torch.arange(pose, device=nu.device, dtype=nu.dtype)
-    return torch.digamma((nu[..., None] - lost) / 2).sum(dim=-1) + pose * math.log(2) - inverse_scale.log().sum(dim=-1)
+    return torch.digamma((nu[..., None] - lost) / 2).sum(dim=-1) + pose * math.log(2) - log_inverse

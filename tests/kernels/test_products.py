@@ -6,7 +6,7 @@ import torch
 from routebench.capsules import Votes
 from routebench.kernels import reference
 from routebench.ops import Competition, Windows
-from tests.kernels.saved import saved_elements
+from tests.kernels.saved import largest_tensor, saved_elements
 from tests.references.problem import assert_close, gradients
 
 IMAGES, CHILDREN, PARENTS = 3, 6, 4
@@ -98,11 +98,27 @@ def test_votes_that_are_stored_are_used(monkeypatch):
 
 
 def test_votes_of_one_tile_are_made_at_a_time_and_anew_in_backward(monkeypatch):
-    votes, _ = votes_and_leaves(images=5)
     made, original = [], reference.votes
     monkeypatch.setattr(reference, "votes", lambda given: made.append(given.lanes) or original(given))
-    torch.autograd.backward(votes.aggregate(coupling_for(votes)).sum() + votes.agreement(vectors_for(votes)).sum())
-    assert made == [2, 2, 1] * 4
+    for grid in (None, Windows(5, 4, 4, 1, 1)):  # the second has two positions
+        made.clear()
+        votes, _ = votes_and_leaves(grid, images=5)
+        torch.autograd.backward(votes.agreement(vectors_for(votes)).sum())
+        assert made == ([2, 2, 1] * 2 if grid is None else [2] * 10)
+        made.clear()
+        torch.autograd.backward(votes.aggregate(coupling_for(votes)).sum())
+        assert made == ([] if grid is None else [2] * 10)  # a dense sum needs none
+
+
+def test_a_dense_sum_holds_no_more_than_what_goes_in(monkeypatch, poses):
+    """Its largest tensor, forward and backward, is that of one parent's children."""
+    votes, leaves = votes_and_leaves(poses=poses, images=7, children=11, parents=13, offset=True)
+    monkeypatch.setattr(reference, "TILE", 1)
+    coupling = coupling_for(votes)
+    largest = max(leaf.numel() for leaf in [*leaves, coupling])
+    with largest_tensor() as seen:
+        torch.autograd.backward(votes.aggregate(coupling).square().sum())
+    assert seen.elements <= largest < votes.lanes * votes.children * votes.parents * votes.pose / 2
 
 
 def test_one_coupling_for_all_lanes_needs_no_votes(monkeypatch, windows, poses):

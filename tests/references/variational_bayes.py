@@ -1,4 +1,4 @@
-"""Variational-Bayes routing, from De Sousa Ribeiro, Leontidis and Kollias 2020, with diagonal precisions."""
+"""Variational-Bayes routing, from De Sousa Ribeiro, Leontidis and Kollias 2020, with diagonal or full precisions."""
 
 import math
 
@@ -17,6 +17,7 @@ def variational_bayes(
     kappa0=1.0,
     extra_freedom=1.0,
     psi0=1.0,
+    covariance="diagonal",
     pose_norm=True,
     activation_norm=True,
     couple=softmax_over_parents,
@@ -30,12 +31,16 @@ def variational_bayes(
         alpha, kappa, nu = alpha0 + R_j, kappa0 + R_j, D + extra_freedom + R_j
         V_bar = (r[..., None] * V).sum(dim=1) / R_j[..., None]
         m = R_j[..., None] * V_bar / kappa[..., None]
-        scatter = (r[..., None] * (V - V_bar[:, None]) ** 2).sum(dim=1)
-        psi = 1 / (1 / psi0 + scatter + (kappa0 * R_j / kappa)[..., None] * V_bar**2)
+        scatter = torch.einsum("lij,lijp,lijq->ljpq", r, V - V_bar[:, None], V - V_bar[:, None])
+        of_prior = torch.einsum("lj,ljp,ljq->ljpq", kappa0 * R_j / kappa, V_bar, V_bar)
+        inverse = torch.eye(D, dtype=V.dtype) / psi0 + scatter + of_prior
+        if covariance == "diagonal":
+            inverse = inverse * torch.eye(D, dtype=V.dtype)
+        psi = torch.linalg.inv(inverse)
         ln_pi = torch.digamma(alpha) - torch.digamma(alpha.sum(dim=1, keepdim=True))
-        ln_det = sum(torch.digamma((nu - d) / 2) for d in range(D)) + D * math.log(2) + psi.log().sum(dim=-1)
+        ln_det = sum(torch.digamma((nu - d) / 2) for d in range(D)) + D * math.log(2) + torch.logdet(psi)
         if k < iterations:
-            distance = nu[:, None] * (psi[:, None] * (V - m[:, None]) ** 2).sum(dim=-1)
+            distance = nu[:, None] * torch.einsum("lijp,ljpq,lijq->lij", V - m[:, None], psi, V - m[:, None])
             constant = ln_pi + 0.5 * ln_det - 0.5 * D * math.log(2 * math.pi) - 0.5 * D / kappa
             R = couple(constant[:, None] - 0.5 * distance)
     H = 0.5 * D * math.log(2 * math.pi * math.e) - 0.5 * ln_det

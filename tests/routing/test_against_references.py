@@ -41,7 +41,7 @@ REFERENCES = {
 LOOK_AT_CHILDREN = ("self-routing", "heinsen")
 """Methods that are given the children's poses and not their votes alone."""
 
-NORMALISE_BATCHES = ("variational-bayes",)
+NORMALISE_BATCHES = ("variational-bayes", "self-routing")
 """Methods whose transcription is of training, where they normalise over the batch; others are in evaluation."""
 
 PROBLEMS = {
@@ -90,10 +90,13 @@ OPTIONS = {
         {"kappa0": 3.0},
         {"extra_freedom": 7.0},
         {"psi0": 4.0},
+        {"covariance": "full"},
+        {"covariance": "full", "kappa0": 3.0, "psi0": 0.3, "pose_norm": False, "activation_norm": False},
         {"pose_norm": False},
         {"activation_norm": False},
         {"alpha0": 9.0, "kappa0": 0.1, "psi0": 0.3, "pose_norm": False, "activation_norm": False},
     ],
+    "self-routing": [{"pose_norm": False}],
     "heinsen": [{"presence": "activations"}],
 }
 
@@ -153,6 +156,12 @@ def test_method_equals_its_transcription_with_each_option(name, params, problem)
     more = {"progress": 0.4} if name == "em" else {}
     params = {**params, "iterations": 3} if name in ITERATIVE else params
     assert_same(name, PROBLEMS[problem](), params, **more)
+
+
+@pytest.mark.parametrize("iterations", [1, 3])
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_full_covariances_equal_their_transcription_at_every_shape(problem, iterations):
+    assert_same("variational-bayes", PROBLEMS[problem](), {"covariance": "full", "iterations": iterations})
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -6,7 +6,9 @@ import torch
 from routebench.capsules import Capsules
 from routebench.capsules.layers import ConvCapsules, DenseCapsules
 from routebench.capsules.schedules import concurrent, sequential
+from routebench.kernels import reference
 from routebench.routing import factory, make
+from tests.kernels.saved import largest_tensor
 from tests.references.problem import assert_close, dense, disturb, on_grid
 
 
@@ -83,6 +85,16 @@ def test_no_votes_are_asked_for(make_problem, monkeypatch):
     for stored in ("dense", "agreement"):
         monkeypatch.setattr(votes, stored, None)
     assert bool(torch.isfinite(method(votes, activations).poses).all())
+
+
+def test_with_many_capsules_nothing_is_larger_than_the_weights_and_the_coupling(monkeypatch):
+    monkeypatch.setattr(reference, "TILE", 1)  # what is worked on at a time, beside what there is anyway
+    problem = dense(images=24, children=40, parents=30, pose_in=4, pose=16)
+    method = make("heinsen", problem.sizes, iterations=3).double()
+    with largest_tensor() as seen:
+        torch.autograd.backward(routed_by(method, problem).poses.square().sum())
+    assert problem.weight.numel() <= seen.elements <= max(problem.weight.numel(), 24 * 40 * 30)
+    assert seen.elements < 24 * 40 * 30 * 16 / 5
 
 
 def test_one_iteration_is_the_same_in_both_schedules_and_more_are_not():

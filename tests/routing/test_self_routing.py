@@ -5,6 +5,7 @@ import torch
 
 from routebench.capsules import Capsules
 from routebench.capsules.layers import ConvCapsules, DenseCapsules
+from routebench.claims import Claim
 from routebench.routing import factory, make
 from tests.references.problem import assert_close, dense, disturb
 
@@ -44,6 +45,34 @@ def test_a_gate_that_is_sure_sends_a_child_to_one_parent():
     votes, _ = problem.written_out()
     own = torch.stack([votes[:, number, number] for number in range(3)], dim=1)
     assert_close(routed_by(method, problem).poses, own)
+
+
+def test_the_gate_reads_poses_of_mean_zero_and_variance_one_however_short_they_are():
+    problem = dense(images=8)
+    method = disturb(make("self-routing", problem.sizes).double())
+    before = routed_by(method, problem).activations
+    problem.children.data.mul_(0.1).add_(0.5)  # as squashed poses are
+    assert_close(routed_by(method, problem).activations, before, rtol=1e-2)
+    plain = make("self-routing", problem.sizes, pose_norm=False).double()
+    plain.load_state_dict(method.state_dict(), strict=False)
+    assert float((routed_by(plain, problem).activations - before).detach().abs().max()) > 0.02
+
+
+def test_in_evaluation_the_gate_reads_each_image_by_itself():
+    problem = dense(images=6)
+    method = disturb(make("self-routing", problem.sizes).double())
+    for _ in range(3):
+        routed_by(method, problem)
+    together = routed_by(method.eval(), problem).activations
+    problem.children.data, problem.activations.data = problem.children.data[2:3], problem.activations.data[2:3]
+    assert_close(routed_by(method, problem).activations, together[2:3])
+    assert_close(routed_by(method.train(), problem).activations, together[2:3])  # one lane has no deviation
+
+
+def test_only_without_its_norm_images_are_independent():
+    sizes = dense().sizes
+    assert Claim.BATCH_INDEPENDENCE not in make("self-routing", sizes).claims
+    assert Claim.BATCH_INDEPENDENCE in make("self-routing", sizes, pose_norm=False).claims
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
