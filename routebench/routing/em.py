@@ -34,6 +34,8 @@ class EMRouting(IterativeRouting):
         mass_normalisation: `none`, or `ratio`, which multiplies a parent's mass by 100 x parents / children in its cost
             so that one lambda suits layers with few and with many children (the factor of a public TensorFlow code).
         variance_floor: added to every variance; 5e-4 in the authors' code.
+        mean_damping: d of `mean <- (1 - d) weighted mean + d last mean`, which starts at 0; variances are then about
+            that mean. 0.1 in the authors' code, of which the paper says nothing.
         activation: `description-length`, the logistic of the paper, or `mixing`, S_j / sum_k S_k (its section 5).
     """
 
@@ -60,6 +62,7 @@ class EMRouting(IterativeRouting):
         schedule: str = "sequential",
         mass_normalisation: str = "none",
         variance_floor: float = 5e-4,
+        mean_damping: float = 0.0,
         activation: str = "description-length",
     ):
         super().__init__(sizes, iterations=iterations)
@@ -69,6 +72,11 @@ class EMRouting(IterativeRouting):
         self.schedule = schedule_of_layers(schedule)
         self.mass_normalisation = one_of(("none", "ratio"), mass_normalisation=mass_normalisation)
         self.variance_floor = at_least(0.0, variance_floor=variance_floor)
+        self.mean_damping = at_least(0.0, mean_damping=mean_damping)
+        if mean_damping >= 1:
+            raise ValueError(f"mean_damping must be below 1, got {mean_damping!r}")
+        if mean_damping > 0:  # the first mean is drawn to the origin
+            self.claims = tuple(claim for claim in self.claims if claim is not Claim.POSE_TRANSLATION)
         self.activation = one_of(("description-length", "mixing"), activation=activation)
         self.beta_u = nn.Parameter(torch.zeros(sizes.parents))
         self.beta_a = nn.Parameter(torch.zeros(sizes.parents))
@@ -79,8 +87,10 @@ class EMRouting(IterativeRouting):
             mass, first, _ = votes.sweep(weights=activations)
             centre = first / (mass + MASS_FLOOR)[..., None]
             mass, first, second = votes.sweep(centre=centre, weights=activations, moments=2)
+            last = torch.zeros_like(centre)
         else:
-            centre, variance, log_activation = previous.memory
+            last, variance, log_activation = previous.memory
+            centre = last
             bias = log_activation + log_normaliser(variance)
             mass, first, second = votes.sweep(
                 curvature=1 / variance, bias=bias, centre=centre, weights=activations, moments=2
@@ -88,8 +98,10 @@ class EMRouting(IterativeRouting):
         assert second is not None  # two moments were asked for
         shift = first / (mass + MASS_FLOOR)[..., None]  # of the mean, from the last one
         mean = centre + shift
-        spread = second / (mass + MASS_FLOOR)[..., None] - shift.square()
-        variance = spread.clamp(min=0) + self.variance_floor
+        variance = (second / (mass + MASS_FLOOR)[..., None] - shift.square()).clamp(min=0) + self.variance_floor
+        if self.mean_damping > 0:
+            away = self.mean_damping * (last - mean)
+            mean, variance = mean + away, variance + away.square()
         iteration = 1 if previous is None else previous.iteration + 1
         log_activation, logit = self._activate(mass, variance, iteration)
         memory = (mean, variance, log_activation)

@@ -22,6 +22,7 @@ OTHER_VALUES = {
         "competition": "types",
         "mass_normalisation": "ratio",
         "variance_floor": 0.1,
+        "mean_damping": 0.1,
         "activation": "mixing",
     },
     "inverted-attention": {
@@ -167,6 +168,8 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("em", {"final_lambda": -1.0}),
         ("em", {"final_lambda": float("nan")}),
         ("em", {"variance_floor": -1e-3}),
+        ("em", {"mean_damping": -0.1}),
+        ("em", {"mean_damping": 1.0}),
         ("em", {"lambda_schedule": "epoch"}),
         ("em", {"mass_normalisation": "IBM"}),
         ("em", {"activation": "sigmoid"}),
