@@ -18,6 +18,7 @@ def em(
     mass_normalisation="none",
     variance_floor=5e-4,
     mean_damping=0.0,
+    start_beta_a=0.0,  # of what is learned, which is given
     activation="description-length",
     progress=1.0,
     couple=softmax_over_parents,

@@ -63,6 +63,7 @@ OPTIONS = {
         {"mass_normalisation": "ratio"},
         {"variance_floor": 0.5},
         {"mean_damping": 0.1},
+        {"start_beta_a": -40.0},
         {"mean_damping": 0.7, "final_lambda": 1.0},
         {"activation": "mixing"},
     ],
