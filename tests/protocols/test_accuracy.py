@@ -67,7 +67,7 @@ def rest(found):
 
 
 def test_rest_is_counted_over_all_test_images(digits):
-    found, network = measured("equilibrium", 6)
+    found, network = measured("equilibrium", 20)
     with noting() as solves, torch.no_grad():
         network(digits.test.pixels / 255)
     (solve,) = solves
@@ -78,19 +78,19 @@ def test_rest_is_counted_over_all_test_images(digits):
         "at_rest": 100 * float((worst < 1e-4).double().mean()),
     }
     assert 0 < expected["at_rest"] < 100
-    assert 2 < expected["updates"] <= 6
+    assert 2 < expected["updates"] < 20
     assert {name: one.value for (name, _), one in rest(found).items()} == pytest.approx(expected, rel=1e-3)
 
 
 def test_rest_is_told_for_every_number_of_iterations_and_one_has_no_residual(digits):
-    found, network = measured("equilibrium", 6, [1, 3])
+    found, network = measured("equilibrium", 20, [1, 3])
     told = rest(found)
-    assert set(told) == {("updates", 1), *((name, count) for name in REST for count in (3, 6))}
+    assert set(told) == {("updates", 1), *((name, count) for name in REST for count in (3, 20))}
     assert told["updates", 1].value == 1
     assert told["updates", 3].value <= 3
-    assert told["residual", 6].value < told["residual", 3].value
-    assert told["at_rest", 6].value >= told["at_rest", 3].value
-    assert {module.iterations for module in network.modules() if hasattr(module, "iterations")} == {6}
+    assert told["residual", 20].value < told["residual", 3].value
+    assert told["at_rest", 20].value > told["at_rest", 3].value
+    assert {module.iterations for module in network.modules() if hasattr(module, "iterations")} == {20}
 
 
 @pytest.mark.parametrize("schedule", ["sequential", "concurrent"])
