@@ -52,7 +52,7 @@ class EMRouting(IterativeRouting):
     """
 
     source = "Hinton, Sabour and Frosst, ICLR 2018, Procedure 1"
-    claims = (
+    claims: tuple[Claim, ...] = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,
         Claim.BATCH_INDEPENDENCE,
