@@ -29,7 +29,7 @@ class EMRouting(IterativeRouting):
     E-step coupling then gets nearer to all or nothing and moves more with small changes of the votes, and in lower
     layers the gradients of different batches no longer point the same way. In `matrix-capsules-small` that, and
     activations that start far from one half, keep three iterations from learning in an epoch or two. `types`, whose
-    parents keep several times the children, `mass_normalisation=ratio` and `start_beta_a=-2500` together mended it
+    parents keep two to three times the children, `mass_normalisation=ratio` and `start_beta_a=-2500` together mended it
     there. The authors' code competes over `positions` alone in convolutional layers.
 
     Args:
