@@ -17,16 +17,19 @@ def em(
     lambda_schedule="iteration",
     mass_normalisation="none",
     variance_floor=5e-4,
+    mean_damping=0.0,
+    start_beta_a=0.0,  # of what is learned, which is given
     activation="description-length",
     progress=1.0,
     couple=softmax_over_parents,
 ):
     """Means and activations of the parents, from votes V (lane, child, parent, pose) and a (lane, child)."""
     R = couple(V.new_zeros(V.shape[:3]))
+    mu = V.new_zeros(V.shape[0], V.shape[2], V.shape[3])
     for k in range(1, iterations + 1):
         w = R * a[:, :, None]
         S = w.sum(dim=1)
-        mu = (w[..., None] * V).sum(dim=1) / S[..., None]
+        mu = (1 - mean_damping) * (w[..., None] * V).sum(dim=1) / S[..., None] + mean_damping * mu
         var = (w[..., None] * (V - mu[:, None]) ** 2).sum(dim=1) / S[..., None] + variance_floor
         if activation == "mixing":
             a_j = S / S.sum(dim=-1, keepdim=True)

@@ -62,6 +62,9 @@ OPTIONS = {
         {"final_lambda": 1.0, "lambda_schedule": "constant"},
         {"mass_normalisation": "ratio"},
         {"variance_floor": 0.5},
+        {"mean_damping": 0.1},
+        {"start_beta_a": -40.0},
+        {"mean_damping": 0.7, "final_lambda": 1.0},
         {"activation": "mixing"},
     ],
     "inverted-attention": [

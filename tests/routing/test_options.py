@@ -22,6 +22,8 @@ OTHER_VALUES = {
         "competition": "types",
         "mass_normalisation": "ratio",
         "variance_floor": 0.1,
+        "mean_damping": 0.1,
+        "start_beta_a": -50.0,
         "activation": "mixing",
     },
     "inverted-attention": {
@@ -168,6 +170,9 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("em", {"final_lambda": -1.0}),
         ("em", {"final_lambda": float("nan")}),
         ("em", {"variance_floor": -1e-3}),
+        ("em", {"mean_damping": -0.1}),
+        ("em", {"mean_damping": 1.0}),
+        ("em", {"start_beta_a": float("inf")}),
         ("em", {"lambda_schedule": "epoch"}),
         ("em", {"mass_normalisation": "IBM"}),
         ("em", {"activation": "sigmoid"}),

@@ -1,0 +1,109 @@
+"""What the protocol says of rest is what an equilibrium schedule does with the test images."""
+
+import math
+
+import pytest
+import torch
+
+from routebench.capsules.equilibrium import noting
+from routebench.data import Dataset, load
+from routebench.data.dataset import fingerprint
+from routebench.models import build
+from routebench.protocols.accuracy import Accuracy
+from routebench.protocols.base import Fit, FitRequest
+from routebench.recipe import Recipe
+from routebench.registry import datasets
+
+IMAGES = 260
+"""More than are tested at once, so that the protocol has to put two batches together."""
+REST = ("updates", "residual", "at_rest")
+
+
+class Untrained:
+    """Lends a network with the weights that it starts with."""
+
+    device = torch.device("cpu")
+
+    def fit(self, request):
+        torch.manual_seed(request.seed)
+        params = {**request.method_params, "iterations": request.iterations}
+        network = build(request.model, shape=(1, 28, 28), classes=10, method=request.method, method_params=params)
+        self.network = network.eval()
+        return Fit(self.network, [], 0.0)
+
+    def progress(self, share):
+        assert 0 <= share <= 1
+
+
+@pytest.fixture
+def digits(monkeypatch):
+    """The first test images of the digits, as a data set."""
+    whole = load("mnist5k")
+    parts = (whole.train, whole.held_out, whole.test.at(torch.arange(IMAGES)))
+    few = Dataset("few-digits", whole.classes, *parts, fingerprint=fingerprint(*parts), source="mnist5k")
+    list(datasets)
+    monkeypatch.setitem(datasets._entries, "few-digits", lambda: few)
+    return few
+
+
+def measured(schedule, iterations, test_iterations=()):
+    request = FitRequest(
+        model="capsnet-small-intermediate",
+        data="few-digits",
+        recipe=Recipe(epochs=1),
+        seed=0,
+        method="inverted-attention",
+        method_params={"schedule": schedule},
+        iterations=iterations,
+    )
+    context = Untrained()
+    found = Accuracy().measure(request, {"test_iterations": list(test_iterations)}, context)
+    return found, context.network
+
+
+def rest(found):
+    """Metrics of rest, by name and number of iterations."""
+    return {(one.metric, one.test_iterations): one for one in found.metrics if one.metric in REST}
+
+
+def test_rest_is_counted_over_all_test_images(digits):
+    found, network = measured("equilibrium", 20)
+    with noting() as solves, torch.no_grad():
+        network(digits.test.pixels / 255)
+    (solve,) = solves
+    worst = solve.residual.amax(dim=0)  # over layers
+    expected = {
+        "updates": float(solve.updates.double().mean()),
+        "residual": float(worst.double().mean()),
+        "at_rest": 100 * float((worst < 1e-4).double().mean()),
+    }
+    assert 0 < expected["at_rest"] < 100
+    assert 2 < expected["updates"] < 20
+    assert {name: one.value for (name, _), one in rest(found).items()} == pytest.approx(expected, rel=1e-3)
+
+
+def test_rest_is_told_for_every_number_of_iterations_and_one_has_no_residual(digits):
+    found, network = measured("equilibrium", 20, [1, 3])
+    told = rest(found)
+    assert set(told) == {("updates", 1), *((name, count) for name in REST for count in (3, 20))}
+    assert told["updates", 1].value == 1
+    assert told["updates", 3].value <= 3
+    assert told["residual", 20].value < told["residual", 3].value
+    assert told["at_rest", 20].value > told["at_rest", 3].value
+    assert {module.iterations for module in network.modules() if hasattr(module, "iterations")} == {20}
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "concurrent"])
+def test_schedules_that_look_for_no_rest_tell_none(digits, schedule):
+    found, _ = measured(schedule, 3)
+    assert rest(found) == {}
+
+
+def test_units_and_directions_of_rest(digits):
+    told = {name: one for (name, _), one in rest(measured("equilibrium", 3)[0]).items()}
+    assert {name: (one.unit, one.higher_is_better) for name, one in told.items()} == {
+        "updates": ("count", None),
+        "residual": ("", False),
+        "at_rest": ("%", True),
+    }
+    assert all(math.isfinite(one.value) and one.split == "test" for one in told.values())
