@@ -3,6 +3,7 @@
 import os
 import random
 import sys
+from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before matplotlib is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the programs that tests start, too: threads that share a core wait
@@ -13,6 +14,30 @@ import torch
 
 from routebench.data.dataset import Dataset, Images
 from routebench.registry import EVERY, plugins, suites
+
+
+LONGEST = (
+    "models/test_mixed_precision.py",
+    "engine/test_cluster.py",
+    "test_wheel.py",
+    "docs/test_examples.py",
+    "engine/test_execute.py",
+    "engine/test_queue.py",
+    "test_claims.py",
+    "plugins/test_new_method.py",
+    "stress/test_stress.py",
+    "kernels/test_triton.py",
+    "routing/test_against_references.py",
+    "models/test_networks.py",
+)
+"""Files that take half a minute or more. Where files run side by side, none of these is to begin when all else ends."""
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first; the others in their order."""
+    root = Path(__file__).parent
+    place = {root / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(scope="session", autouse=True)
