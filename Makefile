@@ -25,7 +25,7 @@ test: $(INSTALLED) ## Runs the tests, files side by side, the longest first. ARG
 check: $(INSTALLED) ## Format, lint and types.
 	@echo "check: format" && $(RUN) ruff format --check --quiet || { echo "run: $(RUN) ruff format"; exit 1; }
 	@echo "check: lint" && $(RUN) ruff check --quiet
-	@echo "check: types" && $(RUN) mypy
+	@echo "check: types" && $(RUN) mypy --num-workers auto
 
 docs: $(INSTALLED) ## Builds the documentation into build/site; a broken link is an error.
 	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet

@@ -15,7 +15,6 @@ import torch
 from routebench.data.dataset import Dataset, Images
 from routebench.registry import EVERY, plugins, suites
 
-
 LONGEST = (
     "models/test_mixed_precision.py",
     "engine/test_cluster.py",
