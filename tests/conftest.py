@@ -16,18 +16,23 @@ from routebench.data.dataset import Dataset, Images
 from routebench.registry import EVERY, plugins, suites
 
 LONGEST = (
-    "models/test_mixed_precision.py",
+    "conformance/test_broken_methods.py",
     "engine/test_cluster.py",
-    "test_wheel.py",
-    "docs/test_examples.py",
-    "engine/test_execute.py",
-    "engine/test_queue.py",
     "test_claims.py",
-    "plugins/test_new_method.py",
-    "stress/test_stress.py",
+    "docs/test_examples.py",
+    "conformance/test_check.py",
+    "engine/test_execute.py",
+    "capsules/test_equilibrium.py",
     "kernels/test_triton.py",
-    "routing/test_against_references.py",
-    "models/test_networks.py",
+    "models/test_mixed_precision.py",
+    "test_wheel.py",
+    "report/test_page.py",
+    "stress/test_stress.py",
+    "capsules/test_memory.py",
+    "analyses/test_robustness_analyses.py",
+    "test_cli.py",
+    "plugins/test_new_method.py",
+    "engine/test_queue.py",
 )
 """Files that take half a minute or more. Where files run side by side, none of these is to begin when all else ends."""
 
