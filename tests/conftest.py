@@ -3,6 +3,7 @@
 import os
 import random
 import sys
+from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before matplotlib is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the programs that tests start, too: threads that share a core wait
@@ -13,6 +14,34 @@ import torch
 
 from routebench.data.dataset import Dataset, Images
 from routebench.registry import EVERY, plugins, suites
+
+LONGEST = (
+    "conformance/test_broken_methods.py",
+    "engine/test_cluster.py",
+    "test_claims.py",
+    "docs/test_examples.py",
+    "conformance/test_check.py",
+    "engine/test_execute.py",
+    "capsules/test_equilibrium.py",
+    "kernels/test_triton.py",
+    "models/test_mixed_precision.py",
+    "test_wheel.py",
+    "report/test_page.py",
+    "stress/test_stress.py",
+    "capsules/test_memory.py",
+    "analyses/test_robustness_analyses.py",
+    "test_cli.py",
+    "plugins/test_new_method.py",
+    "engine/test_queue.py",
+)
+"""Files that take half a minute or more. Where files run side by side, none of these is to begin when all else ends."""
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first; the others in their order."""
+    root = Path(__file__).parent
+    place = {root / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -24,7 +24,7 @@ from pandas import DataFrame
 from routebench import published, statistics
 from routebench.analysis import wording
 from routebench.analysis.result import Row, Runs
-from routebench.catalogue import catalogue
+from routebench.catalogue import Catalogue, catalogue
 
 REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN = "reproduced", "partly", "not", "undecided", "not run"
 VERDICTS = (REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN)
@@ -67,7 +67,8 @@ def beside(parts: Sequence[Runs]) -> DataFrame:
     """One row per row of `published.csv`, in its order: the published number, ours, the gap, verdict and reason."""
     table = published.load_published()
     known = {str(row["id"]): row for row in table.to_dict("records")}
-    return DataFrame([_row(row, known, parts) for row in known.values()]).astype({"iterations": "Int64"})
+    listed = catalogue(kinds=("models", "data"))
+    return DataFrame([_row(row, known, parts, listed) for row in known.values()]).astype({"iterations": "Int64"})
 
 
 def answers(row: Row, parts: Sequence[Runs]) -> Iterator[Answer]:
@@ -76,11 +77,11 @@ def answers(row: Row, parts: Sequence[Runs]) -> Iterator[Answer]:
     yield from sorted(found, key=lambda answer: not answer.same)
 
 
-def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs]) -> dict[str, object]:
+def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], listed: Catalogue) -> dict[str, object]:
     answer = next(iter(answers(row, parts)), None)
     verdict, reason = _verdict(row, known, parts, answer)
     found = answer.interval if answer else statistics.mean_interval([])
-    counted = _registered(row) if answer is None or not answer.same else _parameters(answer)
+    counted = _registered(row, listed) if answer is None or not answer.same else _parameters(answer)
     printed = published.agrees(int(counted), row["params"]) if not math.isnan(counted) else None
     kept = ("id", "source", "where", "dataset", "method", "printed_method", "iterations", "metric", "unit", "value")
     return {
@@ -250,12 +251,11 @@ def _why_not_run(row: Row, parts: Sequence[Runs]) -> str:
     return "not in this folder"
 
 
-def _registered(row: Row) -> float:
+def _registered(row: Row, listed: Catalogue) -> float:
     """Of the network of that name, for images and classes of that data set; NaN where nothing of the kind is known."""
     if not (row["model"] and row["params"]):
         return math.nan
-    known = catalogue(kinds=("models", "data"))
-    models, sets = ({entry["name"]: entry for entry in known[kind]} for kind in ("models", "data"))
+    models, sets = ({entry["name"]: entry for entry in listed[kind]} for kind in ("models", "data"))
     facts, task = models.get(row["model"], {}), sets.get(row["data"], {})
     counted_for = facts.get("counted_for", {})
     same = all(task.get(key) is not None and task.get(key) == counted_for.get(key) for key in ("shape", "classes"))

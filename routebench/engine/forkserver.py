@@ -1,9 +1,11 @@
 """Imported once by the process that worker processes are forked from, so that each of them starts at once.
 
-Everything that a worker needs is imported here; nothing is computed, because threads do not survive a fork.
+Everything that a worker needs is imported here; nothing is computed, because threads do not survive a fork. Analyses,
+which no cell draws, take as long to import as torch and come only where a plug-in brings some.
 """
 
 from routebench.engine import workers
 from routebench.registry import EVERY
 
-READY = workers.__name__, [len(registry) for registry in EVERY.values()]  # looks into the registries, which fills them
+NEEDED = [kind for kind in EVERY if kind != "analyses"]
+READY = workers.__name__, [len(EVERY[kind]) for kind in NEEDED]  # looks into the registries, which fills them

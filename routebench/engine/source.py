@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def _imported(file: Path) -> frozenset[Path]:
     A package's `__init__` stands for the names it passes on. Other libraries do not count.
     """
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in _statements(_tree(file)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -165,11 +165,10 @@ def _name(file: Path) -> str:
 
 @cache
 def _code(file: Path) -> str:
-    text = file.read_text(encoding="utf-8")
     if file.suffix in OTHER_LANGUAGES:
-        return text
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
+        return file.read_text(encoding="utf-8")
+    tree = _tree(file)
+    for node in (tree, *_statements(tree)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
             if (
@@ -179,3 +178,18 @@ def _code(file: Path) -> str:
             ):
                 node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)  # `ast.dump` differs between versions of Python
+
+
+@cache
+def _tree(file: Path) -> ast.Module:
+    """A file of Python, parsed once for both questions; `_code` takes docstrings out of it."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement below a node. Expressions, which hold no others, are most of a tree: `ast.walk` takes long."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):  # the latter two hold bodies
+        for below in getattr(node, field, ()):
+            if isinstance(below, ast.stmt):
+                yield below
+            yield from _statements(below)

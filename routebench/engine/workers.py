@@ -24,7 +24,7 @@ from routebench.engine.setting import PATIENCE, Listener, Record, Setting, prepa
 from routebench.engine.store import Store
 from routebench.engine.watch import Watch
 from routebench.engine.work import Note, run_unless_held, shares
-from routebench.registry import load_plugin
+from routebench.registry import analyses, load_plugin
 
 LOST_POOLS = 3  # in a row, without a finished cell between them, before giving up
 
@@ -154,7 +154,10 @@ def _context(preload: Sequence[str]) -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["routebench.engine.forkserver", *preload])
+    modules = ["routebench.engine.forkserver", *preload]
+    if analyses.is_loaded:  # before there is anything to draw: for a plug-in's
+        modules.append("routebench.engine.forkserver_analyses")
+    context.set_forkserver_preload(modules)
     return context
 
 

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch.utils.benchmark import Timer
-from torch.utils.flop_counter import FlopCounterMode
 
 from routebench import kernels
 from routebench.data import load
@@ -211,6 +210,8 @@ def _floors(subject: Subject, batches: list[int], peak: float, bandwidth: float)
     Matrix products and convolutions count, as the reference does them for one image, whose votes are stored, so that
     nothing is computed twice. Each input, weight and output, and the gradient of each, crosses memory once.
     """
+    from torch.utils.flop_counter import FlopCounterMode  # only here: it imports Triton, where that is installed
+
     made = prepare(subject, torch.device("cpu"))
     one = made(1)
     with kernels.using("reference"):

@@ -4,12 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from routebench.attacks.victim import under_attack
 from routebench.data import Dataset, load
-from routebench.protocols.assault import Assault
-from routebench.protocols.assault_numbers import numbers
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
-from routebench.protocols.robustness_settings import Settings, balanced
 from routebench.registry import protocols
 
 
@@ -61,6 +57,7 @@ class Robustness(Protocol):
         "queries": int,
         "l2_eps": list[float],
     }
+    preload: ClassVar[tuple[str, ...]] = ("routebench.protocols.attacking.numbers",)
 
     def expect(self, data: Dataset) -> None:
         """One class per image, which the attacks turn into another."""
@@ -68,6 +65,11 @@ class Robustness(Protocol):
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics by attack, loss and eps, the checks, and the arrays that they were judged by."""
+        from routebench.attacks.victim import under_attack  # only here: foolbox takes a second to import
+        from routebench.protocols.attacking.assault import Assault
+        from routebench.protocols.attacking.numbers import numbers
+        from routebench.protocols.attacking.settings import Settings, balanced
+
         settings = Settings.of(options)
         data = load(request.data)
         self.expect(data)

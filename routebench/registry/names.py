@@ -118,6 +118,11 @@ class Registry:
         self.load()
         return len(self._entries)
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether somebody has looked into it, so that its modules are imported."""
+        return self._loaded
+
     def load(self) -> None:
         """Imports what routebench and installed packages bring, and the plug-ins of the environment, once.
 

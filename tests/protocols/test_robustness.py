@@ -14,9 +14,9 @@ from routebench.engine.suite import load_suite
 from routebench.errors import UserError
 from routebench.masking import CHECKS
 from routebench.models import build
+from routebench.protocols.attacking.settings import Settings, balanced
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.robustness import Robustness, source_request
-from routebench.protocols.robustness_settings import Settings, balanced
 from routebench.recipe import Recipe
 from tests.attacks.networks import Misled, Noisy, Rounded, honest
 

@@ -15,8 +15,8 @@ from routebench.attacks.stored import Outcome, attack_within
 from routebench.attacks.victim import Victim, under_attack
 from routebench.data.dataset import Images
 from routebench.masking import CHECKS
+from routebench.protocols.attacking.settings import Settings, balanced
 from routebench.protocols.base import FitRequest, Metric
-from routebench.protocols.robustness_settings import Settings, balanced
 
 TRANSFER = "transfer"
 AROUND, LONGER = "pgd-around", "pgd-longer"

@@ -10,7 +10,7 @@ from routebench.attacks.ball import BEST, ITERATIVE, NO_LOSS, Ball
 from routebench.attacks.gradient import GRADIENT
 from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS
 from routebench.masking import CHECKS, suspicions
-from routebench.protocols.assault import AROUND, LONGER, TRANSFER, Assault
+from routebench.protocols.attacking.assault import AROUND, LONGER, TRANSFER, Assault
 from routebench.protocols.base import Metric
 
 WORST = "worst"
