@@ -9,14 +9,13 @@ from pandas import DataFrame
 from routebench import statistics
 from routebench.analysis import script, wording
 from routebench.analysis.comparison import Entry, difference_between, entries_of
-from routebench.analysis.figures import look, new_figure
+from routebench.analysis.figures import height_of_rows, look, new_figure
 from routebench.analysis.palette import INK, MUTED, PAPER
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.registry import analyses
 
 ALPHA = 0.05
 PLAIN = "plain form"
-WRAPPED = 32  # letters of a variant on one line of the figure
 
 
 @analyses.register("ablations")
@@ -31,7 +30,7 @@ def ablations(runs: Runs) -> Analysis | None:
     table = table.astype({"iterations": "Int64"})
     variants = table[table["difference"].notna()].reset_index(drop=True)
     with look():
-        figure, (axes,) = new_figure(0.9 + 0.3 * _lines(variants))
+        figure, (axes,) = new_figure(height_of_rows(variants["name"]))
         _draw(axes, variants, runs)
     reading = _reading(variants)
     return Analysis(
@@ -185,19 +184,6 @@ def _notes(table: DataFrame) -> list[str]:
     return notes
 
 
-def _names(variants: DataFrame) -> list[str]:
-    """What stands beside each line of the figure."""
-    names = [str(name) for name in variants["name"]]
-    return [
-        name if len(name) <= WRAPPED else name.replace("[", "\n[").replace(" (", "\n(").replace(",", ",\n ")
-        for name in names
-    ]
-
-
-def _lines(variants: DataFrame) -> float:
-    return sum(1 + 0.7 * name.count("\n") for name in _names(variants))
-
-
 def _draw(axes: Axes, variants: DataFrame, runs: Runs) -> None:
     axes.axvline(0, color=INK, linewidth=1)
     for place, row in enumerate(variants.to_dict("records")):
@@ -207,7 +193,7 @@ def _draw(axes: Axes, variants: DataFrame, runs: Runs) -> None:
         axes.plot(row["difference"], place, "o", color=colour, markerfacecolor=face, markersize=7)
     axes.set_ylim(len(variants) - 0.4, -0.6)
     axes.margins(x=0.08)
-    axes.set_yticks(range(len(variants)), _names(variants))
+    axes.set_yticks(range(len(variants)), [wording.in_lines(name) for name in variants["name"]])
     axes.tick_params(axis="y", length=0, labelsize=9)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)

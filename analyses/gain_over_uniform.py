@@ -5,7 +5,7 @@ from pandas import DataFrame
 
 from routebench.analysis import script, wording
 from routebench.analysis.comparison import compare
-from routebench.analysis.figures import look, new_figure
+from routebench.analysis.figures import height_of_rows, look, new_figure
 from routebench.analysis.palette import INK, MUTED, PAPER
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
 from routebench.registry import analyses
@@ -25,7 +25,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
     if table.empty:
         return None
     with look():
-        figure, (axes,) = new_figure(0.9 + 0.27 * len(table))
+        figure, (axes,) = new_figure(height_of_rows(table["name"]))
         _draw(axes, table, runs)
     reading = f"{_reading(table)} {_family(len(table))}"
     return Analysis(
@@ -71,7 +71,7 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
         else:
             face = colour if row["p_holm"] < 0.05 else PAPER
             axes.plot(row["gain"], place, marker="o", color=colour, markerfacecolor=face, markersize=7)
-    axes.set_yticks(range(len(table)), table["name"])
+    axes.set_yticks(range(len(table)), [wording.in_lines(name) for name in table["name"]])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)

@@ -3,7 +3,7 @@
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from routebench.analysis.palette import GRID, INK, MUTED, ON_DARK, PAPER
+from routebench.analysis.wording import in_lines
 
 WIDTH = 4.8  # inches: with 10 pt text, legible when a phone shows it 340 pixels wide
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
@@ -69,6 +70,12 @@ def new_figure(height: float, columns: int = 1, rows: int = 1, **options: Any) -
     return figure, [cast(Axes, axes) for axes in np.ravel(grid)]
 
 
+def height_of_rows(names: Iterable[str]) -> float:
+    """Inches that rows of a figure take, all as high as the one whose name has the most lines, with its axis."""
+    lines = [in_lines(name).count("\n") + 1 for name in names]
+    return 0.9 + len(lines) * (0.11 + 0.17 * max(lines, default=1))
+
+
 def label_ends(axes: Axes, x: float, ends: Mapping[str, float], colours: Mapping[str, str], gap: float = 0.065) -> None:
     """Writes names at the right of their lines, pushed apart vertically so that none covers another.
 
@@ -82,9 +89,10 @@ def label_ends(axes: Axes, x: float, ends: Mapping[str, float], colours: Mapping
     to_share = axes.transData + axes.transAxes.inverted()
     wanted = {name: float(to_share.transform((x, y))[1]) for name, y in ends.items() if math.isfinite(y)}
     right = float(to_share.transform((x, axes.get_ylim()[0]))[0])
-    for name, share in spread(wanted, gap).items():
+    lines = max((in_lines(name).count("\n") + 1 for name in wanted), default=1)
+    for name, share in spread(wanted, gap * (0.3 + 0.7 * lines)).items():
         axes.annotate(
-            name,
+            in_lines(name),
             xy=(right, wanted[name]),
             xytext=(1.03, share),
             xycoords="axes fraction",

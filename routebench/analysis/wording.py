@@ -83,6 +83,20 @@ def name_of(label: str, iterations: Any) -> str:
     return label if pd.isna(iterations) or not iterations else f"{label} T={int(iterations)}"
 
 
+def in_lines(name: str, width: int = 30) -> str:
+    """A name for a figure: one longer than `width` in lines, broken between hyperparameters and before its variant."""
+    if len(name) <= width:
+        return name
+    parts = name.replace("[", "\n[").replace(" (", "\n(").replace(",", ",\n").split("\n")
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) <= width + 10:
+            lines[-1] += (" " if part.startswith("(") else "") + part
+        else:
+            lines.append(part)
+    return "\n".join(lines)
+
+
 def marked(row: Mapping[Any, Any], key: str = "name") -> str:
     """A row's name, with `(control)` behind that of a control."""
     return f"{row[key]} (control)" if row["role"] == "control" else str(row[key])

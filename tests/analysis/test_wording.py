@@ -46,3 +46,19 @@ from routebench.analysis import wording
 )
 def test_numbers_read_as_expected(text: str, expected: str) -> None:
     assert text == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("em (margin loss) T=2", ["em (margin loss) T=2"]),
+        ("inverted-attention[activations=True] T=2", ["inverted-attention[activations=True] T=2"]),
+        (
+            "em[competition=types,mass_normalisation=ratio,start_beta_a=-2500.0] (balanced) T=3",
+            ["em[competition=types,", "mass_normalisation=ratio,", "start_beta_a=-2500.0] (balanced) T=3"],
+        ),
+        ("x" * 80, ["x" * 80]),
+    ],
+)
+def test_long_names_are_broken_between_hyperparameters(name, lines):
+    assert wording.in_lines(name).split("\n") == lines
