@@ -5,7 +5,7 @@ from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
 from routebench.analysis import script, wording
-from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
+from routebench.analysis.figures import MARKERS, height_of_rows, label_ends, look, new_figure
 from routebench.analysis.means import means_of, value_with_interval
 from routebench.analysis.palette import MUTED
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
@@ -23,7 +23,7 @@ def convergence(runs: Runs) -> Analysis | None:
         return None
     reading = _reading(table)
     with look():
-        figure, axes = new_figure(5.6, rows=2, sharex=True)
+        figure, axes = new_figure(max(5.6, 1.4 * height_of_rows(table["name"].unique())), rows=2, sharex=True)
         _draw(axes[0], table, runs, "residual", "Residual of class capsules")
         axes[0].set_yscale("log")
         _draw(axes[1], table, runs, "t_score", "T-score of coupling")
@@ -82,7 +82,7 @@ def _name_ends(axes: Axes, table: DataFrame, runs: Runs, key: str) -> None:
     last = table.dropna(subset=[key]).sort_values("test_iterations").groupby("name").last()
     colours = {str(name): runs.colours.get(str(row["label"]), MUTED) for name, row in last.iterrows()}
     ends = {str(name): float(row[key]) for name, row in last.iterrows()}
-    label_ends(axes, float(table["test_iterations"].max()), ends, colours, gap=0.1)
+    label_ends(axes, float(table["test_iterations"].max()), ends, colours, gap=min(0.1, 0.8 / len(ends)))
 
 
 def _reading(table: DataFrame) -> str:
