@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from pandas import DataFrame
 
 from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
+from routebench.analysis.figures import height_of_rows, look, new_figure
 from routebench.analysis.pairs import (
     BETTER,
     BETTER_BY_LITTLE,
@@ -56,7 +56,7 @@ def accuracy_pairwise(runs: Runs) -> Analysis | None:
     names = list(dict.fromkeys([*table["first"], *table["second"]]))
     drawn = names[:MOST]
     with look():
-        figure, (axes,) = new_figure(0.5 + 0.25 * len(drawn))
+        figure, (axes,) = new_figure(max(0.5 + 0.25 * len(drawn), 0.8 * height_of_rows(drawn)))
         _draw(axes, table, drawn)
     reading = _reading(table)
     return Analysis(
@@ -176,14 +176,14 @@ def _draw(axes: Axes, table: DataFrame, names: list[str]) -> None:
     gains, texts = gains[:, :-1], texts[:, :-1]
     colours = sns.color_palette("ch:start=2.8,rot=-.25,light=.86,dark=.3", as_cmap=True)
     top = float(np.nanquantile(gains, 0.9)) if np.isfinite(gains).any() else 1.0
-    sns.heatmap(gains, ax=axes, cmap=colours, vmin=0, vmax=max(top, 1e-9), cbar=False, square=True, linewidths=1.2)
+    sns.heatmap(gains, ax=axes, cmap=colours, vmin=0, vmax=max(top, 1e-9), cbar=False, linewidths=1.2)
     for (row_at, column_at), text in np.ndenumerate(texts):
         strong = np.isfinite(gains[row_at, column_at])
         dark = strong and gains[row_at, column_at] > 0.55 * top
         ink = "white" if dark else "#14181d" if strong else MUTED
         style: dict[str, Any] = {"color": ink, "weight": "bold" if strong else "normal", "fontsize": 6.5}
         axes.text(column_at + 0.5, row_at + 0.5, text, ha="center", va="center", **style)
-    numbered = [f"{name}  {number}" for number, name in enumerate(names, 1)]
+    numbered = [f"{wording.in_lines(name)}  {number}" for number, name in enumerate(names, 1)]
     axes.set_xticks(np.arange(len(names) - 1) + 0.5, [str(number) for number in range(1, len(names))], fontsize=8)
     axes.set_yticks(np.arange(len(names)) + 0.5, numbered, rotation=0, fontsize=8)
     axes.tick_params(length=0, labelcolor=INK, labeltop=True, labelbottom=False)
