@@ -63,6 +63,17 @@ def _columns() -> tuple[Column, ...]:
     columns += [
         Column("Novel error, %, last epoch", f"{LAST}_novel", _shown(f"{LAST}_novel"), "unmatched"),
         Column("Familiar error, %, last epoch", f"{LAST}_familiar", _shown(f"{LAST}_familiar"), "unmatched"),
+        Column(
+            f"{REFERENCE}'s epoch",
+            f"{HELD_OUT}_their_epoch",
+            lambda row: (
+                wording.NOTHING
+                if math.isnan(row[f"{HELD_OUT}_their_epoch"])
+                else f"{row[f'{HELD_OUT}_their_epoch']:.1f}"
+            ),
+            f"mean epoch at which {REFERENCE} was taken; an earlier one than its last where it is better from then on",
+            extra=True,
+        ),
         Column("Not matched", f"{HELD_OUT}_n", _unmatched, "seeds without an epoch near enough, and why", False),
         Column("Seeds", f"{LAST}_n", lambda row: f"{row[f'{LAST}_n']} / {row['planned']}", "measured", extra=True),
     ]

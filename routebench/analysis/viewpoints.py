@@ -62,10 +62,13 @@ def match(accuracies: Sequence[float], target: float, tolerance: float = TOLERAN
 def matched_to_reference(runs: Runs) -> DataFrame:
     """One row per method, seed and way of matching, with errors in %.
 
+    The better network is taken at the epoch at which it is as good as the other one at its last: the method's own where
+    that becomes better than the reference, as in the paper, or the reference's where the method never does.
+
     Columns: `name, label, iterations, role, seed, matching` (a constant of this module; `last` is the last epoch,
-    unmatched), `epoch, gap, reason` as in `Match`, `familiar, novel`, errors at that epoch, and `their_familiar,
-    their_novel`, those of the reference at its last epoch with the same seed, all NaN where there is none. Empty
-    where nothing was measured.
+    unmatched), `epoch, gap, reason` as in `Match`, `familiar, novel`, errors at that epoch, and `their_epoch,
+    their_familiar, their_novel`, those of the reference with the same seed, all NaN where there is none. Empty where
+    nothing was measured.
     """
     curves = _curves(runs)
     entries = [entry for entry in entries_of(runs) if entry.cells]
@@ -139,20 +142,34 @@ def _rows(
 ) -> list[dict[str, object]]:
     known: dict[str, object] = {"name": entry.name, "label": entry.label, "role": entry.role, "seed": seed}
     known["iterations"] = pd.NA if entry.iterations is None else entry.iterations
-    other = _errors(theirs, len(theirs)) if theirs is not None else dict.fromkeys(("familiar", "novel"), math.nan)
-    known |= {f"their_{key}": value for key, value in other.items()}
     last = {"matching": LAST, "epoch": len(own), "gap": math.nan, "reason": ""}
-    rows = [{**known, **last, **_errors(own, len(own))}]
+    rows = [{**known, **last, **_errors(own, len(own)), **_theirs(theirs, None if theirs is None else len(theirs))}]
     for matching in MATCHINGS:
+        their_epoch = None
         if theirs is None:
             found = Match(None, math.nan, f"without a {REFERENCE} of theirs")
         elif is_reference:
-            found = Match(len(own), 0.0)
+            found, their_epoch = Match(len(own), 0.0), len(theirs)
         else:
-            found = match(list(own[matching]), float(theirs[matching].iloc[-1]))
+            found, their_epoch = _meet(list(own[matching]), list(theirs[matching]))
         at = {"matching": matching, "epoch": found.epoch or math.nan, "gap": found.gap, "reason": found.reason}
-        rows.append({**known, **at, **_errors(own, found.epoch)})
+        rows.append({**known, **at, **_errors(own, found.epoch), **_theirs(theirs, their_epoch)})
     return rows
+
+
+def _meet(own: list[float], theirs: list[float]) -> tuple[Match, int]:
+    """Where the better of two networks is as good as the other at its end, and the epoch of theirs there."""
+    found = match(own, theirs[-1])
+    if found.reason == BELOW:
+        other = match(theirs, own[-1])
+        if other.epoch is not None:
+            return Match(len(own), -other.gap), other.epoch
+    return found, len(theirs)
+
+
+def _theirs(curve: DataFrame | None, epoch: int | None) -> dict[str, float]:
+    errors = dict.fromkeys(("familiar", "novel"), math.nan) if curve is None else _errors(curve, epoch)
+    return {"their_epoch": epoch or math.nan, **{f"their_{key}": value for key, value in errors.items()}}
 
 
 def _errors(curve: DataFrame, epoch: int | None) -> dict[str, float]:
@@ -170,7 +187,7 @@ def _means(rows: DataFrame, matching: str) -> dict[str, object]:
         found |= _with_limits(key, done[key])
     if matching == LAST:
         return found
-    found |= {key: float(done[key].mean()) for key in ("epoch", "gap", "their_novel")}
+    found |= {key: float(done[key].mean()) for key in ("epoch", "gap", "their_epoch", "their_novel")}
     found["unmatched"] = ", ".join(
         f"{wording.plural(len(group), 'seed')} {reason}{_apart(group['gap'])}"
         for reason, group in rows[rows["reason"] != ""].groupby("reason")
