@@ -1,0 +1,52 @@
+"""A convolutional encoder in which every capsule chooses where in the image it looks."""
+
+from itertools import pairwise
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class AttentivePooling(nn.Module):
+    """A convolutional network, and for each capsule a mean over places, weighted by a softmax of its own over places.
+
+    Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.2 and their
+    code; Smith et al., "Capsule networks: a probabilistic perspective", appendix B.
+
+    Args:
+        channels: of the images.
+        capsules: how many there are.
+        outputs: numbers per capsule.
+        width: channels of each hidden layer.
+        strides: of the 3 x 3 convolutions, one per layer.
+        padding: of each; 0 leaves 2 x 2 places of a 28 x 28 image, 1 leaves 7 x 7.
+        activation: after each hidden layer.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        capsules: int,
+        outputs: int,
+        *,
+        width: int,
+        strides: tuple[int, ...] = (2, 2, 1, 1),
+        padding: int = 0,
+        activation: type[nn.Module] = nn.ReLU,
+    ):
+        super().__init__()
+        self.capsules = capsules
+        layers: list[nn.Module] = []
+        widths = [channels, *[width] * len(strides)]
+        for (below, above), stride in zip(pairwise(widths), strides, strict=True):
+            layers += [nn.Conv2d(below, above, 3, stride, padding), activation()]
+        self.layers = nn.Sequential(*layers)
+        self.values = nn.Conv2d(width, capsules * outputs, 1)
+        self.attention = nn.Conv2d(width, capsules, 1)
+
+    def forward(self, images: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch capsule output"]:
+        """What each capsule sees of each image."""
+        seen = self.layers(images)
+        values = self.values(seen).flatten(2).unflatten(1, (self.capsules, -1))  # b capsule output place
+        weights = self.attention(seen).flatten(2).softmax(dim=-1)  # b capsule place
+        pooled: Tensor = (values * weights[:, :, None]).sum(dim=-1)
+        return pooled

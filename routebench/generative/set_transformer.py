@@ -1,0 +1,101 @@
+"""The Set Transformer: attention among the members of a set, whose order says nothing."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+Set = Float[Tensor, "batch member width"]
+
+
+class AttentionBlock(nn.Module):
+    """Members of one set look at those of another: MAB of Lee et al., equations 6 and 7.
+
+    `H = LayerNorm(X + Multihead(X, Y, Y))`, then `LayerNorm(H + ReLU layer of H)`.
+
+    Source: Lee et al., "Set Transformer", ICML 2019 (arXiv:1810.00825), section 3.1. Departure: the feed-forward layer
+    is one linear layer with ReLU, as in the authors' code; the paper says any row-wise one.
+
+    Args:
+        width: elements of every member, in and out; a multiple of heads.
+        heads: of attention.
+        layer_norm: normalise as written above; False leaves both out.
+    """
+
+    def __init__(self, width: int, heads: int, *, layer_norm: bool = True):
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"expected a width that is a multiple of heads, got {width} and {heads}")
+        self.heads = heads
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.out = nn.Linear(width, width)
+        self.forward_layer = nn.Linear(width, width)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) if layer_norm else nn.Identity() for _ in range(2))
+
+    def forward(self, asking: Set, asked: Set) -> Set:
+        """The asking set, each member changed by what it saw."""
+        query = self._in_heads(self.query(asking))
+        key, value = (self._in_heads(part) for part in self.key_value(asked).chunk(2, dim=-1))
+        seen = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        hidden = self.norms[0](asking + self.out(seen))
+        changed: Tensor = self.norms[1](hidden + self.forward_layer(hidden).relu())
+        return changed
+
+    def _in_heads(self, members: Set) -> Float[Tensor, "batch head member width"]:
+        return members.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+class SelfAttention(nn.Module):
+    """Members of a set look at each other: SAB, equation 8. Arguments as for `AttentionBlock`."""
+
+    def __init__(self, width: int, heads: int, *, layer_norm: bool = True):
+        super().__init__()
+        self.block = AttentionBlock(width, heads, layer_norm=layer_norm)
+
+    def forward(self, members: Set) -> Set:
+        """The same set, each member changed by the others."""
+        changed: Tensor = self.block(members, members)
+        return changed
+
+
+class InducedSelfAttention(nn.Module):
+    """Members look at a few learned points that have looked at all members: ISAB, equations 9 and 10.
+
+    Args:
+        points: inducing points.
+        width, heads, layer_norm: as for `AttentionBlock`.
+    """
+
+    def __init__(self, width: int, heads: int, points: int, *, layer_norm: bool = True):
+        super().__init__()
+        self.points = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, points, width)))
+        self.gather = AttentionBlock(width, heads, layer_norm=layer_norm)
+        self.spread = AttentionBlock(width, heads, layer_norm=layer_norm)
+
+    def forward(self, members: Set) -> Set:
+        """The same set, each member changed by the others."""
+        gathered = self.gather(self.points.expand(len(members), -1, -1), members)
+        changed: Tensor = self.spread(members, gathered)
+        return changed
+
+
+class PoolingByAttention(nn.Module):
+    """Learned seeds look at a set and become its summary: PMA, equation 11.
+
+    Args:
+        seeds: members of the summary.
+        width, heads, layer_norm: as for `AttentionBlock`.
+    """
+
+    def __init__(self, width: int, heads: int, seeds: int, *, layer_norm: bool = True):
+        super().__init__()
+        self.seeds = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, seeds, width)))
+        self.before = nn.Linear(width, width)
+        self.block = AttentionBlock(width, heads, layer_norm=layer_norm)
+
+    def forward(self, members: Set) -> Float[Tensor, "batch seed width"]:
+        """The summary of each set."""
+        seeds = self.seeds.expand(len(members), -1, -1)
+        summary: Tensor = self.block(seeds, self.before(members).relu())
+        return summary

@@ -1,0 +1,68 @@
+"""Templates drawn on a canvas: each moved by an affine pose, one over the other."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+Poses = Float[Tensor, "batch template 2 3"]
+SMALLEST = 1e-3
+"""The least size of a determinant: a template that is thinner than that is drawn as if it were that thick."""
+
+
+def inverse(poses: Float[Tensor, "*axes 2 3"]) -> Float[Tensor, "*axes 2 3"]:
+    """The affine maps that undo others, whose last row (0, 0, 1) is not written out.
+
+    A determinant nearer to 0 than `SMALLEST` is moved there, keeping its sign.
+    """
+    linear, shift = poses[..., :2], poses[..., 2:]
+    (a, b), (c, d) = ((linear[..., row, column] for column in range(2)) for row in range(2))
+    determinant = a * d - b * c
+    sign = torch.where(determinant < 0, -1.0, 1.0).to(determinant)
+    determinant = torch.where(determinant.abs() < SMALLEST, sign * SMALLEST, determinant)
+    turned = torch.stack([torch.stack([d, -b], dim=-1), torch.stack([-c, a], dim=-1)], dim=-2)
+    undone = turned / determinant[..., None, None]
+    return torch.cat([undone, -undone @ shift], dim=-1)
+
+
+def warp(
+    templates: Float[Tensor, "template channel row column"], poses: Poses, size: tuple[int, int]
+) -> Float[Tensor, "template batch channel height width"]:
+    """Templates as they appear on the canvas, bilinearly interpolated, with zeros around them.
+
+    Both the canvas and a template reach from -1 to 1 in x (to the right) and y (down), at the outer edges of their
+    pixels: the identity stretches a template over the whole canvas.
+
+    Args:
+        templates: what is drawn, one for each pose.
+        poses: map a place in the template, (x, y), to one on the canvas.
+        size: (height, width) of the canvas, in pixels.
+    """
+    height, width = size
+    y = (torch.arange(height, device=poses.device, dtype=poses.dtype) * 2 + 1) / height - 1
+    x = (torch.arange(width, device=poses.device, dtype=poses.dtype) * 2 + 1) / width - 1
+    back = inverse(poses).transpose(0, 1)[:, :, None, None]  # template b 1 1 2 3
+    grid = back[..., 0] * x[:, None] + back[..., 1] * y[:, None, None] + back[..., 2]  # template b y x 2
+    # Templates are the batch of the sampling and images are rows below each other: no template is copied.
+    drawn = functional.grid_sample(templates, grid.flatten(1, 2), padding_mode="zeros", align_corners=False)
+    return drawn.unflatten(2, (poses.shape[0], height)).movedim(1, 2)
+
+
+def over(
+    colours: Float[Tensor, "template batch channel height width"],
+    alphas: Float[Tensor, "template batch 1 height width"],
+) -> tuple[Float[Tensor, "batch channel height width"], Float[Tensor, "batch 1 height width"]]:
+    """Layers composited in their order, the first at the bottom, on a canvas of zeros.
+
+    Returns:
+        the colour of the result times its alpha, and its alpha. Over an opaque black ground the former is the picture;
+        divided by the latter it is the colour that the operation `over` gives on a transparent ground.
+
+    Source: Porter and Duff, SIGGRAPH 1984; Smith et al., section 2.1.
+    """
+    canvas = torch.zeros_like(colours[0])
+    opacity = torch.zeros_like(alphas[0])
+    for colour, alpha in zip(colours, alphas, strict=True):
+        canvas = colour * alpha + canvas * (1 - alpha)
+        opacity = alpha + opacity * (1 - alpha)
+    return canvas, opacity
