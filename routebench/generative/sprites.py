@@ -1,0 +1,88 @@
+"""From parts to pixels: learned templates, each with its own transparency, drawn over each other."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from routebench.generative.part_whole import Layer, as_matrix, normal_log_density
+from routebench.generative.templates import over, warp
+
+Batch = Float[Tensor, "batch channel height width"]
+
+
+class Sprites(nn.Module):
+    """Templates that make an image where parts put them, and the likelihood of pixels about it.
+
+    Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.1 and equation 7. Templates are
+    drawn in the order of their numbers, the first at the bottom.
+
+    Args:
+        count: of templates.
+        channels: of the images.
+        size: rows and columns of a template; theirs is 12.
+        pixel_deviation: of pixels about the drawn image; theirs is 0.2.
+        learned_deviation: learn it, with the given one as its floor, without which the likelihood has no upper bound.
+            The paper says both that it is constrained and that it is set to 0.2.
+        non_linearity: what keeps templates' colours in range, which is not said. `sigmoid`: between 0 and 1.
+            `softplus`: not negative. `none`.
+        ground: what templates are drawn on. `black`: an opaque canvas, so that a faint template looks faint.
+            `transparent`: the canvas of zeros as printed, on which the colour of a single template does not depend on
+            its alpha or presence.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        channels: int,
+        *,
+        size: int = 12,
+        pixel_deviation: float = 0.2,
+        learned_deviation: bool = False,
+        non_linearity: str = "sigmoid",
+        ground: str = "black",
+    ):
+        super().__init__()
+        if non_linearity not in NON_LINEARITIES:
+            raise ValueError(f"non_linearity must be one of {', '.join(NON_LINEARITIES)}, got {non_linearity!r}")
+        if ground not in ("black", "transparent"):
+            raise ValueError(f"ground must be black or transparent, got {ground!r}")
+        self.pixel_deviation, self.non_linearity, self.ground = pixel_deviation, non_linearity, ground
+        self.raw_colours = nn.Parameter(torch.randn(count, channels, size, size))
+        self.raw_alphas = nn.Parameter(torch.randn(count, 1, size, size))
+        self.raw_deviation = nn.Parameter(torch.tensor(-4.0)) if learned_deviation else None
+
+    @property
+    def colours(self) -> Float[Tensor, "template channel row column"]:
+        """Of every template."""
+        return NON_LINEARITIES[self.non_linearity](self.raw_colours)
+
+    @property
+    def alphas(self) -> Float[Tensor, "template 1 row column"]:
+        """Opacity of every template, between 0 and 1."""
+        return self.raw_alphas.sigmoid()
+
+    @property
+    def deviation(self) -> Tensor | float:
+        """Of pixels about the drawn image."""
+        if self.raw_deviation is None:
+            return self.pixel_deviation
+        return self.pixel_deviation + functional.softplus(self.raw_deviation)
+
+    def draw(self, parts: Layer, size: tuple[int, int]) -> Batch:
+        """The images that parts make, of (height, width) pixels."""
+        both = warp(torch.cat([self.colours, self.alphas], dim=1), as_matrix(parts.poses), size)
+        colours, alphas = both[:, :, :-1], both[:, :, -1:]
+        canvas, opacity = over(colours, alphas * parts.presences.sigmoid().T[:, :, None, None, None])
+        return canvas if self.ground == "black" else canvas / opacity.clamp(min=TRANSPARENT)
+
+    def log_likelihood(self, images: Batch, parts: Layer) -> Float[Tensor, " batch"]:
+        """log p(x | parts) in nats, summed over pixels."""
+        squares = (images - self.draw(parts, tuple(images.shape[2:]))).square().flatten(1).sum(dim=1)
+        return normal_log_density(squares, self.deviation, math.prod(images.shape[1:]))
+
+
+TRANSPARENT = 1e-6
+NON_LINEARITIES = {"sigmoid": torch.sigmoid, "softplus": functional.softplus, "none": lambda values: values}
