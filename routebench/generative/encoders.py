@@ -1,6 +1,7 @@
 """Amortised inference of generative capsules: parts from an image, objects from parts."""
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -28,7 +29,14 @@ class PartEncoder(nn.Module):
     """
 
     def __init__(
-        self, channels: int, parts: int, *, width: int = 32, padding: int = 1, full: bool = False, part_size: float = 0.5
+        self,
+        channels: int,
+        parts: int,
+        *,
+        width: int = 32,
+        padding: int = 1,
+        full: bool = False,
+        part_size: float = 0.5,
     ):
         super().__init__()
         outputs = 1 + POSE * (2 if full else 1)
@@ -82,7 +90,9 @@ class ObjectEncoder(nn.Module):
         self.objects, self.each = objects, seeds == "each"
         self.embed = nn.Linear(1 + POSE, width)
         self.identity = nn.Parameter(torch.randn(parts, width) / width**0.5)  # or all parts would be alike
-        attention = (InducedSelfAttention(width, heads, points) if points else SelfAttention(width, heads) for _ in range(blocks))
+        attention = (
+            InducedSelfAttention(width, heads, points) if points else SelfAttention(width, heads) for _ in range(blocks)
+        )
         self.blocks = nn.Sequential(*attention)
         self.pool = PoolingByAttention(width, heads, objects if self.each else 1)
         self.code = nn.Linear(width, code)
@@ -96,11 +106,14 @@ class ObjectEncoder(nn.Module):
         members = self.embed(torch.cat([parts.presences.sigmoid()[..., None], parts.poses], dim=-1)) + self.identity
         code = self.code(self.pool(self.blocks(members)))
         poses = self._of_objects(self.poses(code))
-        deviations = None if self.deviations is None else START_OF_LOG_DEVIATIONS + self._of_objects(self.deviations(code))
+        deviations = (
+            None if self.deviations is None else START_OF_LOG_DEVIATIONS + self._of_objects(self.deviations(code))
+        )
         return Belief(self.presences(code).flatten(1), poses, deviations)
 
     def _of_objects(self, told: Tensor) -> Float[Tensor, "batch object 6"]:
-        return told.flatten(1).unflatten(1, (self.objects, POSE))
+        placed: Tensor = rearrange(told, "b seed (o p) -> b (seed o) p", p=POSE)
+        return placed
 
 
 def _reader(code: int, hidden: int, outputs: int) -> nn.Sequential:

@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from routebench.generative.concrete import concrete_log_density
+from routebench.generative.concrete import concrete_log_density, concrete_sample
 
 POSE = 6
 """Numbers of an affine pose: the two upper rows of its matrix, one after the other."""
@@ -107,6 +108,20 @@ class PartWhole(nn.Module):
         """The posterior probability of each part to belong to each object, clutter first; appendix D."""
         return self.joint(objects, parts).softmax(dim=1)
 
+    def sample(self, objects: Layer, generator: Generator) -> Layer:
+        """Parts made by objects: an object is chosen for each part, then its presence and its pose are drawn."""
+        choice = self.selection(objects.presences).exp().movedim(1, -1)  # b j i+1
+        chosen = torch.multinomial(choice.flatten(0, 1), 1, generator=generator).view(choice.shape[:2])  # b j
+        each = torch.arange(choice.shape[1], device=chosen.device)
+        presences = concrete_sample(self.log_odds[chosen, each], self.temperature, generator)
+        expected = self.expected_poses(objects.poses)  # b i j 6
+        means = torch.cat([torch.zeros_like(expected[:, :1]), expected], dim=1)
+        mean = means.gather(1, chosen[:, None, :, None].expand(-1, 1, -1, POSE))[:, 0]
+        clutter = torch.full_like(self.deviations[:1], self.clutter_deviation)
+        deviation = torch.cat([clutter, self.deviations])[chosen, each]
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+        return Layer(presences, mean + deviation[..., None] * noise)
+
     def _poses(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch object+1 part"]:
         away = parts.poses[:, None] - self.expected_poses(objects.poses)  # b i j 6
         of_objects = normal_log_density(away.square().sum(dim=-1), self.deviations)
@@ -135,7 +150,8 @@ def normal_log_density(squares: Tensor, deviation: Tensor | float, size: int = P
 
 def as_matrix(deviation: Float[Tensor, "*axes 6"]) -> Float[Tensor, "*axes 2 3"]:
     """The affine pose I + A, without its last row."""
-    return deviation.unflatten(-1, (2, 3)) + torch.eye(2, 3, device=deviation.device, dtype=deviation.dtype)
+    rows: Tensor = rearrange(deviation, "... (row column) -> ... row column", row=2)
+    return rows + torch.eye(2, 3, device=deviation.device, dtype=deviation.dtype)
 
 
 def as_deviation(matrix: Float[Tensor, "*axes 2 3"]) -> Float[Tensor, "*axes 6"]:

@@ -1,6 +1,7 @@
 """From parts to pixels: learned templates, each with its own transparency, drawn over each other."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from routebench.generative.part_whole import Layer, as_matrix, normal_log_density
-from routebench.generative.templates import over, warp
+from routebench.generative.templates import drawn
 
 Batch = Float[Tensor, "batch channel height width"]
 
@@ -31,6 +32,8 @@ class Sprites(nn.Module):
         ground: what templates are drawn on. `black`: an opaque canvas, so that a faint template looks faint.
             `transparent`: the canvas of zeros as printed, on which the colour of a single template does not depend on
             its alpha or presence.
+        unit: what a pose of the identity draws. `template`: the template at its own size, in the middle of the canvas,
+            so that poses count in halves of a template, 6 pixels. `canvas`: the template over the whole canvas.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Sprites(nn.Module):
         learned_deviation: bool = False,
         non_linearity: str = "sigmoid",
         ground: str = "black",
+        unit: str = "template",
     ):
         super().__init__()
         if non_linearity not in NON_LINEARITIES:
@@ -50,6 +54,7 @@ class Sprites(nn.Module):
         if ground not in ("black", "transparent"):
             raise ValueError(f"ground must be black or transparent, got {ground!r}")
         self.pixel_deviation, self.non_linearity, self.ground = pixel_deviation, non_linearity, ground
+        self.unit = unit
         self.raw_colours = nn.Parameter(torch.randn(count, channels, size, size))
         self.raw_alphas = nn.Parameter(torch.randn(count, 1, size, size))
         self.raw_deviation = nn.Parameter(torch.tensor(-4.0)) if learned_deviation else None
@@ -73,16 +78,27 @@ class Sprites(nn.Module):
 
     def draw(self, parts: Layer, size: tuple[int, int]) -> Batch:
         """The images that parts make, of (height, width) pixels."""
-        both = warp(torch.cat([self.colours, self.alphas], dim=1), as_matrix(parts.poses), size)
-        colours, alphas = both[:, :, :-1], both[:, :, -1:]
-        canvas, opacity = over(colours, alphas * parts.presences.sigmoid().T[:, :, None, None, None])
+        templates = torch.cat([self.colours, self.alphas], dim=1)
+        canvas, opacity = drawn(templates, self._on_canvas(parts, size), parts.presences.sigmoid(), size)
         return canvas if self.ground == "black" else canvas / opacity.clamp(min=TRANSPARENT)
+
+    def _on_canvas(self, parts: Layer, size: tuple[int, int]) -> Float[Tensor, "batch template 2 3"]:
+        """Poses from templates to places of the canvas, both from -1 to 1."""
+        poses = as_matrix(parts.poses)
+        if self.unit == "canvas":
+            return poses
+        own = self.raw_alphas.shape[2:]
+        return poses * poses.new_tensor([[own[1] / size[1]], [own[0] / size[0]]])
 
     def log_likelihood(self, images: Batch, parts: Layer) -> Float[Tensor, " batch"]:
         """log p(x | parts) in nats, summed over pixels."""
-        squares = (images - self.draw(parts, tuple(images.shape[2:]))).square().flatten(1).sum(dim=1)
+        squares = (images - self.draw(parts, (images.shape[2], images.shape[3]))).square().flatten(1).sum(dim=1)
         return normal_log_density(squares, self.deviation, math.prod(images.shape[1:]))
 
 
 TRANSPARENT = 1e-6
-NON_LINEARITIES = {"sigmoid": torch.sigmoid, "softplus": functional.softplus, "none": lambda values: values}
+NON_LINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "softplus": functional.softplus,
+    "none": lambda values: values,
+}
