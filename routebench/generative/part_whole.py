@@ -89,13 +89,13 @@ class PartWhole(nn.Module):
         placed = linear + torch.cat([torch.zeros_like(whole[..., :2]), whole[..., 2:]], dim=-1)[:, :, None]
         return as_deviation(placed)
 
-    def selection(self, presences: Float[Tensor, "batch object"]) -> Float[Tensor, "batch object+1 part"]:
+    def selection(self, presences: Float[Tensor, "batch object"]) -> Float[Tensor, "batch choice part"]:
         """The log probability of each part to belong to each object, clutter first."""
         of_objects = functional.softplus(self.raw_affinity).log() + functional.logsigmoid(presences)[:, :, None]
         clutter = torch.full_like(of_objects[:, :1], math.log(self.clutter_affinity))
         return torch.cat([clutter, of_objects], dim=1).log_softmax(dim=1)
 
-    def joint(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch object+1 part"]:
+    def joint(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
         """log p(t_j, A_j, s_j = i | objects) in nats, clutter first."""
         there = concrete_log_density(parts.presences[:, None], self.log_odds, self.temperature)
         return self.selection(objects.presences) + there + self._poses(objects, parts)
@@ -104,7 +104,7 @@ class PartWhole(nn.Module):
         """log p(t_1.., A_1.. | objects) in nats, with the choice of objects summed out."""
         return self.joint(objects, parts).logsumexp(dim=1).sum(dim=1)
 
-    def responsibilities(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch object+1 part"]:
+    def responsibilities(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
         """The posterior probability of each part to belong to each object, clutter first; appendix D."""
         return self.joint(objects, parts).softmax(dim=1)
 
@@ -122,7 +122,7 @@ class PartWhole(nn.Module):
         noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
         return Layer(presences, mean + deviation[..., None] * noise)
 
-    def _poses(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch object+1 part"]:
+    def _poses(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
         away = parts.poses[:, None] - self.expected_poses(objects.poses)  # b i j 6
         of_objects = normal_log_density(away.square().sum(dim=-1), self.deviations)
         from_identity = parts.poses.square().sum(dim=-1)[:, None]  # b 1 j

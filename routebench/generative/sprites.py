@@ -55,19 +55,19 @@ class Sprites(nn.Module):
             raise ValueError(f"ground must be black or transparent, got {ground!r}")
         self.pixel_deviation, self.non_linearity, self.ground = pixel_deviation, non_linearity, ground
         self.unit = unit
-        self.raw_colours = nn.Parameter(torch.randn(count, channels, size, size))
-        self.raw_alphas = nn.Parameter(torch.randn(count, 1, size, size))
+        self.raw_colours = nn.Parameter((0.3 * torch.randn(count, channels, size, size) + 3) / SPEED)
+        self.raw_alphas = nn.Parameter((0.3 * torch.randn(count, 1, size, size) + _blob(size)) / SPEED)
         self.raw_deviation = nn.Parameter(torch.tensor(-4.0)) if learned_deviation else None
 
     @property
     def colours(self) -> Float[Tensor, "template channel row column"]:
         """Of every template."""
-        return NON_LINEARITIES[self.non_linearity](self.raw_colours)
+        return NON_LINEARITIES[self.non_linearity](SPEED * self.raw_colours)
 
     @property
     def alphas(self) -> Float[Tensor, "template 1 row column"]:
         """Opacity of every template, between 0 and 1."""
-        return self.raw_alphas.sigmoid()
+        return (SPEED * self.raw_alphas).sigmoid()
 
     @property
     def deviation(self) -> Tensor | float:
@@ -97,8 +97,17 @@ class Sprites(nn.Module):
 
 
 TRANSPARENT = 1e-6
+SPEED = 10.0
+"""Templates are stored a tenth as large as they are, so that an optimiser that takes steps of one size in all parameters
+moves them ten times as fast as weights: they start as blobs, and have far to go."""
 NON_LINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
     "softplus": functional.softplus,
     "none": lambda values: values,
 }
+
+
+def _blob(size: int) -> Float[Tensor, "row column"]:
+    """Logits of opacities that are high in the middle of a template."""
+    place = torch.linspace(-1, 1, size)
+    return 2 - 4 * (place[:, None].square() + place.square())

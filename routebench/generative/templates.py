@@ -58,7 +58,7 @@ def _sampled(templates: Tensor, maps: Poses, size: tuple[int, int]) -> Tensor:
 
 
 def drawn(
-    templates: Float[Tensor, "template channel+1 row column"],
+    templates: Float[Tensor, "template value row column"],
     poses: Poses,
     presences: Float[Tensor, "batch template"],
     size: tuple[int, int],
@@ -83,7 +83,7 @@ def drawn(
 
 
 def composited(
-    templates: Float[Tensor, "template channel+1 row column"],
+    templates: Float[Tensor, "template value row column"],
     maps: Poses,
     presences: Float[Tensor, "batch template"],
     size: tuple[int, int],
