@@ -16,7 +16,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from routebench.ops import EPSILON, length, squash
+from routebench.ops import length, squash
+from routebench.ops.squash import EPSILON
 from routebench.predictive_coding.forward import Forward
 
 FREE = ("classes", "children")
@@ -84,13 +85,13 @@ class Settled:
 class _State:
     """A point, with what its energy and its gradient share."""
 
-    poses: Poses
-    below: Float[Tensor, "batch all"]
-    pulled: Float[Tensor, "batch all"]  # gram a
-    sums: Poses
-    error: Poses  # v - squash(s)
-    lengths: Float[Tensor, "batch classes"]
-    energy: PerImage
+    poses: Tensor  # (batch, classes, pose)
+    below: Tensor  # (batch, all)
+    pulled: Tensor  # (batch, all): gram a
+    sums: Tensor  # (batch, classes, pose)
+    error: Tensor  # likewise: v - squash(s)
+    lengths: Tensor  # (batch, classes)
+    energy: Tensor  # (batch)
 
 
 def targets_for(kind: str, predicted: Poses, labels: Int[Tensor, " batch"]) -> Float[Tensor, "batch classes"] | None:
@@ -127,7 +128,8 @@ def infer(forward: Forward, targets: Float[Tensor, "batch classes"] | None, rule
         targets: from `targets_for`.
         rule: how.
     """
-    state = _at(forward, targets, rule, forward.poses, forward.sums.new_zeros(forward.sums[:, 0].shape[0], len(forward.gram)))
+    at_first = forward.sums.new_zeros(len(forward.sums), len(forward.gram))
+    state = _at(forward, targets, rule, forward.poses, at_first)
     sizes = torch.full_like(state.energy, rule.step_size)
     energies, residual = [state.energy], torch.zeros_like(state.energy)
     for _ in range(rule.steps):
@@ -162,9 +164,7 @@ def lengths_at_rest(
     return (pull - rule.l1).clamp(min=0) / (curvature + rule.l2)
 
 
-def _at(
-    forward: Forward, targets: Tensor | None, rule: Rule, poses: Poses, below: Float[Tensor, "batch all"]
-) -> _State:
+def _at(forward: Forward, targets: Tensor | None, rule: Rule, poses: Tensor, below: Tensor) -> _State:
     """The energy of a point, and its parts."""
     pulled, sums = below, forward.sums
     if rule.free == "children":
@@ -179,7 +179,7 @@ def _at(
     return _State(poses, below, pulled, sums, error, lengths, energy)
 
 
-def _step(state: _State, forward: Forward, targets: Tensor | None, rule: Rule, sizes: PerImage) -> _State:
+def _step(state: _State, forward: Forward, targets: Tensor | None, rule: Rule, sizes: Tensor) -> _State:
     gradient = state.error + rule.l2 * state.poses
     if targets is not None:
         tiny = torch.finfo(state.poses.dtype).tiny
@@ -191,14 +191,14 @@ def _step(state: _State, forward: Forward, targets: Tensor | None, rule: Rule, s
     return _at(forward, targets, rule, _shortened(moved, sizes[:, None] * rule.l1), below)
 
 
-def _shortened(poses: Poses, by: Float[Tensor, "batch #classes"]) -> Poses:
+def _shortened(poses: Tensor, by: Tensor) -> Tensor:
     """Each pose with its length less so much, zero at least."""
     lengths = length(poses)
     kept = (lengths - by).clamp(min=0) / lengths.clamp(min=torch.finfo(poses.dtype).tiny)
     return kept[..., None] * poses
 
 
-def _through_squash(sums: Poses, error: Poses) -> Poses:
+def _through_squash(sums: Tensor, error: Tensor) -> Tensor:
     """`(dsquash/ds)^T error`; the derivative is `g I + 2 g' s s^T` for `squash(s) = g(|s|^2) s`, hence symmetric."""
     squared = sums.square().sum(dim=-1, keepdim=True)
     root = torch.rsqrt(squared + EPSILON)
@@ -207,7 +207,7 @@ def _through_squash(sums: Poses, error: Poses) -> Poses:
     return factor * error + 2 * slope * (sums * error).sum(dim=-1, keepdim=True) * sums
 
 
-def _distance(one: _State, other: _State) -> PerImage:
+def _distance(one: _State, other: _State) -> Tensor:
     """How far apart two points are, poses below included: `|W a|^2 = a^T gram a`."""
     below = ((one.below - other.below) * (one.pulled - other.pulled)).sum(dim=1).clamp(min=0)
     return ((one.poses - other.poses).square().sum(dim=(1, 2)) + below).sqrt()
