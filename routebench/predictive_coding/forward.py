@@ -76,7 +76,7 @@ def class_layer(network: nn.Module) -> DenseCapsules:
     if not isinstance(layer, DenseCapsules) or layer.weight.shape[-1] != layer.pose:
         raise UserError(
             "predictive coding: expected class capsules with vector poses that see every capsule below, as in capsnet, "
-            f"got {type(layer).__name__} with weights of {tuple(layer.weight.shape)}; choose another model"
+            f"got {type(layer).__name__}; choose another model"
         )
     return layer
 

@@ -34,8 +34,8 @@ class Rule:
     """How inference goes.
 
     Args:
-        l1: strength of the penalty on the lengths of class capsules, `sum_j |v_j|`. The paper gives none; for a network
-            trained by the margin loss 0.1 is what to begin with, the length that absent classes are trained to be below.
+        l1: strength of the penalty on the lengths of class capsules, `sum_j |v_j|`. The paper gives none. For a
+            network trained by the margin loss, 0.1 is what to begin with: absent classes are trained to be below it.
         l2: strength of the penalty on their squares, which the paper has for its toy network alone.
         free: `classes`, or `children` for these and the capsules below. The second can change what is predicted.
         steps: as in the paper.
@@ -98,8 +98,8 @@ def targets_for(kind: str, predicted: Poses, labels: Int[Tensor, " batch"]) -> F
     """Target lengths of the classes.
 
     Args:
-        kind: `label`: 1 for the right class and 0 for others, as in the paper, which gives the answer away; `predicted`:
-            the same for the class that the forward pass has longest; `none`: no target, the energy has no such term.
+        kind: `label`: 1 for the right class and 0 for others, as in the paper, which gives the answer away;
+            `predicted`: the same for the class that the forward pass has longest; `none`: the energy has no such term.
         predicted: class capsules of the forward pass.
         labels: the right classes.
     """
@@ -128,13 +128,20 @@ def infer(forward: Forward, targets: Float[Tensor, "batch classes"] | None, rule
         targets: from `targets_for`.
         rule: how.
     """
+    if rule.free == "classes":
+        return _along(forward, _descend(_lengths_of(forward), targets, rule))
+    return _descend(forward, targets, rule)
+
+
+def _descend(forward: Forward, targets: Tensor | None, rule: Rule) -> Settled:
     at_first = forward.sums.new_zeros(len(forward.sums), len(forward.gram))
     state = _at(forward, targets, rule, forward.poses, at_first)
     sizes = torch.full_like(state.energy, rule.step_size)
-    energies, residual = [state.energy], torch.zeros_like(state.energy)
-    for _ in range(rule.steps):
+    energies, last = [state.energy], rule.steps - 1
+    for number in range(rule.steps):
         tried = _step(state, forward, targets, rule, sizes)
-        residual = _distance(tried, state) / sizes
+        if number == last:
+            residual = _distance(tried, state) / sizes
         taken = tried.energy <= state.energy * (1 + ROUNDING)
         if bool(taken.all()):
             state = tried
@@ -143,6 +150,17 @@ def infer(forward: Forward, targets: Float[Tensor, "batch classes"] | None, rule
             sizes = torch.where(taken, sizes, sizes / 2)
         energies.append(state.energy)
     return Settled(state.poses, state.below, torch.stack(energies), residual, sizes)
+
+
+def _lengths_of(forward: Forward) -> Forward:
+    """The same problem with poses of one element: a class capsule that is free alone keeps its direction."""
+    return Forward(length(forward.sums)[..., None], forward.gram.new_zeros(0, 0))
+
+
+def _along(forward: Forward, settled: Settled) -> Settled:
+    """Poses of the found lengths, in the directions that they had."""
+    poses = torch.nn.functional.normalize(forward.poses, dim=-1) * settled.poses
+    return replace(settled, poses=poses, below=poses.new_zeros(len(poses), len(forward.gram)))
 
 
 def lengths_at_rest(
@@ -169,7 +187,7 @@ def _at(forward: Forward, targets: Tensor | None, rule: Rule, poses: Tensor, bel
     pulled, sums = below, forward.sums
     if rule.free == "children":
         pulled = below @ forward.gram
-        sums = sums + pulled.unflatten(1, sums.shape[1:])
+        sums = sums + pulled.view_as(sums)
     error = poses - squash(sums)
     lengths = length(poses)
     energy = 0.5 * (error.square().sum(dim=(1, 2)) + (below * pulled).sum(dim=1))
@@ -183,7 +201,7 @@ def _step(state: _State, forward: Forward, targets: Tensor | None, rule: Rule, s
     gradient = state.error + rule.l2 * state.poses
     if targets is not None:
         tiny = torch.finfo(state.poses.dtype).tiny
-        gradient = gradient + ((1 - targets / state.lengths.clamp(min=tiny)))[..., None] * state.poses
+        gradient = gradient + (1 - targets / state.lengths.clamp(min=tiny))[..., None] * state.poses
     moved = state.poses - sizes[:, None, None] * gradient
     below = state.below
     if rule.free == "children":

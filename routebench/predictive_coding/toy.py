@@ -130,9 +130,7 @@ def infer(toy: Toy, *, step_size: float = 0.05, steps: int = 500, start: Vector 
     return Course(np.array(hidden), np.array([toy.energy(one) for one in hidden]))
 
 
-def infer_by_subgradient(
-    toy: Toy, *, step_size: float = 0.05, steps: int = 500, start: Vector | None = None
-) -> Course:
+def infer_by_subgradient(toy: Toy, *, step_size: float = 0.05, steps: int = 500, start: Vector | None = None) -> Course:
     """`h <- h - step_size (gradient + l1 sign(h))`: the literal reading of the paper, which chatters around 0.
 
     Arguments as for `infer`.
@@ -155,8 +153,7 @@ def at_rest(toy: Toy) -> Vector:
     """
     pull, curvature = toy.pull, toy.curvature
     if toy.l1 == 0:
-        solved: Vector = np.linalg.solve(curvature, pull)
-        return solved
+        return np.asarray(np.linalg.solve(curvature, pull), dtype=np.float64)
     if len(pull) > MOST_UNITS:
         raise ValueError(f"at_rest tries every active set of at most {MOST_UNITS} hidden units, got {len(pull)}")
     found, least = np.zeros_like(pull), np.inf
