@@ -86,19 +86,19 @@ def _table(runs: Runs) -> DataFrame:
     base = by_seed.get((UNROUTED, FORWARD, "none", "none"), {})
     for place, row in table.iterrows():
         own = by_seed[row["name"], row["inference"], row["targets"], row["free"]]
-        found = statistics.paired_difference(own, base)
+        gain = statistics.paired_difference(own, base)
         is_base = row["name"] == UNROUTED and row["inference"] == FORWARD
         for part in ("mean", "low", "high"):
-            table.loc[place, "gain" if part == "mean" else f"gain_{part}"] = np.nan if is_base else getattr(found, part)
+            table.loc[place, "gain" if part == "mean" else f"gain_{part}"] = np.nan if is_base else getattr(gain, part)
     ranks = [_place(row) for row in table.to_dict("records")]
     table = table.iloc[sorted(range(len(table)), key=lambda place: ranks[place])].reset_index(drop=True)
-    return table.assign(condition=[_name(row) for _, row in table.iterrows()])
+    return table.assign(condition=[_name(row) for row in table.to_dict("records")])
 
 
-def _by_seed(runs: Runs) -> dict[tuple[str, str, str, str], dict[int, float]]:
+def _by_seed(runs: Runs) -> dict[tuple[str, ...], dict[int, float]]:
     """Hoyer's sparsity by method and condition, then by seed."""
     rows = runs.results[(runs.results["metric"] == "hoyer") & runs.results["value"].notna()]
-    found: dict[tuple[str, str, str, str], dict[int, float]] = {}
+    found: dict[tuple[str, ...], dict[int, float]] = {}
     for row in rows[["label", "iterations", *KEYS, "seed", "value"]].to_dict("records"):
         key = (wording.name_of(str(row["label"]), row["iterations"]), *(str(row[part]) for part in KEYS))
         found.setdefault(key, {})[int(row["seed"])] = float(row["value"])
@@ -158,7 +158,7 @@ def _reading(table: DataFrame) -> str:
     parts = []
     for target, said in SAID.items():
         own = table[(table["targets"] == target) & (table["free"] == "classes") & (table["inference"] != FORWARD)]
-        values = [f"{row['hoyer']:.2f} {_penalty(row)}" for _, row in own.iterrows()]
+        values = [f"{row['hoyer']:.2f} {_penalty(row)}" for row in own.to_dict("records")]
         parts += [f"{wording.listed(values)} with {said}"] if values else []
     after = f"after inference without routing it is {'; '.join(parts)}" if parts else "nothing was inferred"
     return f"{first}; {after}." if first else f"{after[0].upper()}{after[1:]}."
@@ -172,12 +172,12 @@ def _notes() -> tuple[str, ...]:
     return (
         (
             "The right label, clamped as in the paper, draws the lengths of all other class capsules to zero by "
-            "itself: class capsules that are free alone end half way between forward pass and label. What L1 does is to be "
-            "read against the row without a penalty and the same target."
+            "itself: class capsules that are free alone end half way between forward pass and label. What L1 does is "
+            "to be read against the row without a penalty and the same target."
         ),
         (
-            "Without target and penalty the forward pass is at rest already, and inference changes nothing; with an "
-            "L2 penalty alone all lengths shrink by one factor, which no measure of sparsity sees."
+            "Without target and penalty the forward pass is at rest already, and inference changes nothing. With L2 "
+            "and no target, class capsules that are free alone shrink by one factor, which Hoyer's sparsity cannot see."
         ),
         (
             "Figure: the first seed; of ten test images, the one on which the forward pass of none is least decided, "

@@ -77,8 +77,8 @@ def _reading(table: DataFrame) -> str:
     active = int((table.loc[table["panel"].str.startswith("B"), "activity"] > 0).sum())
     off = float((table["activity"] - table["closed_form"]).abs().max())
     return (
-        f"The most active unit has {plain:.0f} % of the activity without a penalty, {sparse:.0f} % with L1, which leaves "
-        f"{active} of 3 active, and {flat:.0f} % with L2; all agree with their closed forms to {off:.0e}."
+        f"The most active unit has {plain:.0f} % of the activity without a penalty, {sparse:.0f} % with L1, which "
+        f"leaves {active} of 3 active, and {flat:.0f} % with L2; all agree with their closed forms to {off:.0e}."
     )
 
 
