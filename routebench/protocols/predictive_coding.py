@@ -58,10 +58,11 @@ class Condition:
 class PredictiveCoding(Protocol):
     """Measures how sparse class capsules are after the forward pass and, without routing, after inference.
 
-    A network with routing is measured by its forward pass alone. In one that was trained without (method `none`), class capsules are inferred with each of three targets (the
-    right label, as in the paper; the network's own answer; none), without a penalty and with L1 or L2 on their lengths,
-    class capsules alone being free or the capsules below too. The share of images whose right capsule is longest is
-    called `right_longest`, because with the right label clamped the answer is given away; without it, it is accuracy.
+    A network with routing is measured by its forward pass alone. In one that was trained without (method `none`), class
+    capsules are inferred with each of three targets (the right label, as in the paper; the network's own answer; none),
+    without a penalty and with L1 or L2 on their lengths, class capsules alone being free or the capsules below too.
+    The share of images whose right capsule is longest is called `right_longest`, because with the right label clamped
+    the answer is given away; without it, it is accuracy.
 
     Options:
         targets, free: which of those to run; all by default.
