@@ -7,6 +7,7 @@ import pytest
 
 from routebench import statistics
 from routebench.analysis.figures import to_svg
+from routebench.analysis.paper_claims import l1_inference_is_sparser
 from routebench.engine.plan import Choices, plan
 from routebench.engine.suite import load_suite
 from routebench.protocols.predictive_coding import PredictiveCoding
@@ -79,6 +80,14 @@ def test_the_figure_has_two_images_of_every_condition(runs):
     assert [axes.get_title("left") for axes in figure.axes[::2]] == [
         "dynamic T=3", "none", "none + inference", "none + inference, L1", "none + inference, L2",
     ]  # fmt: skip
+
+
+def test_the_paper_s_claim_is_tested_by_seed(runs):
+    found = l1_inference_is_sparser(runs)
+    gain = hoyer(runs, "none", "l1", "label", "classes") - hoyer(runs, "none", "plain", "label", "classes")
+    assert found.interval.mean == pytest.approx(gain.mean())
+    assert found.interval.n == 2
+    assert l1_inference_is_sparser(replace(runs, results=runs.results.head(0))) is None
 
 
 def test_one_seed_has_no_interval(tmp_path):
