@@ -193,7 +193,7 @@ def _draw(axes: Axes, losses: DataFrame, runs: Runs, title: str) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1, nbins=4))
     axes.tick_params(labelsize=8.5)
-    axes.set_title(title, fontsize=9)
+    axes.set_title(title, fontsize=8.5)
     if losses.empty:
         return
     ends, colours = {}, {}
