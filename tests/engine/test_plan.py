@@ -316,10 +316,9 @@ def test_linear_probe_reads_the_networks_that_accuracy_trains(preset, no_data):
     assert all(request in requests["accuracy"] for request in shared)
 
 
-@pytest.mark.parametrize("preset", ["smoke", "quick"])
-def test_reconstruction_without_its_decoder_reads_the_networks_that_accuracy_trains(preset):
+def test_reconstruction_without_its_decoder_reads_the_networks_that_accuracy_trains():
     requests = {
-        name: [cell.request() for cell in plan(load_suite(name), preset, Choices()).cells]
+        name: [cell.request() for cell in plan(load_suite(name), "smoke", Choices()).cells]
         for name in ("accuracy", "reconstruction")
     }
     plain = [request for request in requests["reconstruction"] if request.model == "capsnet-small"]
@@ -328,6 +327,16 @@ def test_reconstruction_without_its_decoder_reads_the_networks_that_accuracy_tra
     assert all(request in requests["accuracy"] for request in plain)
     assert {request.recipe.reconstruction for request in plain} == {0.0}
     assert {request.recipe.reconstruction for request in decoded} == {0.0005}
+
+
+@pytest.mark.parametrize(("preset", "read"), [("smoke", "accuracy"), ("quick", "accuracy"), ("full", "reconstruction")])
+def test_kiefer_sparsity_reads_networks_that_another_suite_trains(preset, read, no_data):
+    own, others = (
+        [cell.request() for cell in plan(load_suite(name), preset, Choices()).cells]
+        for name in ("kiefer-sparsity", read)
+    )
+    assert len(own) > 3
+    assert all(request in others for request in own)
 
 
 UNSUPERVISED = """
