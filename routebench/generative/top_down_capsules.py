@@ -20,10 +20,14 @@ from routebench.routing.make import factory
 
 Batch = Float[Tensor, "batch channel height width"]
 Parents = Float[Tensor, "batch parent pose_above"]
+Drawn = Float[Tensor, "count parent pose_above"]
 PerImage = Float[Tensor, " batch"]
 
 BLOCKS = ("learned", "transposed")
 STARTS = ("resting", "bottom-up")
+POSTERIORS = ("top-down", "product", "bottom-up")
+FIRST_DOUBT = 2.5
+"""Log deviation of what the encoder says of children, at first: hardly anything of it counts in a product."""
 HALVES = ((3, 2, 1), (3, 2, 1))
 """Kernel, stride and padding of the encoder's convolutions that make the grid smaller."""
 
@@ -64,12 +68,14 @@ class TopDownCapsules(nn.Module):
     depend, is a function of the parents alone, and p(V | P) a density. Pixels are decoded from the grid of children by
     convolutions, the same at every place: what is global has to come from the parents.
 
-    The posterior. A convolutional encoder gives each child a Gaussian, bottom-up. A routing pass over their means, which
-    are brought to mean 0 and variance 1 over all elements of an image first, gives the means of the parents; their
-    deviations are learned. Children are then the product of the bottom-up Gaussian and one with the mean and the mean
-    variance of the mixture, as in Sønderby et al., "Ladder variational autoencoders", NeurIPS 2016, equations 17 to 19.
-    Bottom-up deviations begin large: at first children are what parents generate. (Children that ignore parents were
-    seen to be learned otherwise, and parents that say nothing.)
+    The posterior. A convolutional encoder gives bottom-up poses of the children. A routing pass over them, brought to
+    mean 0 and variance 1 over all elements of an image first, gives the means of the parents; their deviations are
+    learned. Given sampled parents, the posterior of a child is by default `top-down` itself: Gaussian, with the mean
+    and the mean variance of its mixture, so that all that is known of an image passes through the parents, and children
+    pay for being torn between parents that disagree. With `product` it is that Gaussian times one of the encoder's, as
+    in Sønderby et al., "Ladder variational autoencoders", NeurIPS 2016, equations 17 to 19; with `bottom-up` the
+    encoder's alone. Those two were seen to reach a higher bound by leaving the parents aside: children carry all, each
+    its own, samples are strokes that do not fit together, and lengths of parents say little. They are options.
 
     The objective is minus the evidence lower bound with one sample: no optimum is trivial, as children that shrink to
     where their likelihood grows without end have to pay the same in the entropy of their posterior. It is a bound on
@@ -78,7 +84,7 @@ class TopDownCapsules(nn.Module):
     - while training is in its `warm_up`, where the divergence of the parents has less weight (held-out losses, and
       everything in evaluation mode, have all of it);
     - with `start="bottom-up"`, equation 6 as it is printed: attention, and with it the mixture's weights, begin at the
-      encoder's mean of each child, and so know the image. `sample` then begins at the resting pose all the same.
+      encoder's pose of each child, and so know the image. `sample` then begins at the resting pose all the same.
 
     Args:
         shape: (channels, height, width) of the images.
@@ -94,7 +100,7 @@ class TopDownCapsules(nn.Module):
         start: `resting` or `bottom-up`, see above.
         iterations: of attention, before the mixture's weights are taken.
         beta, accumulate: of attention.
-        correct: children are the product of bottom-up and top-down; if not, of the encoder alone.
+        posterior: of the children, `top-down`, `product` or `bottom-up`, see above.
         warm_up: share of the training in which the weight of the parents' divergence grows from 0 to 1.
         pixel_sigma: deviation of Gaussian pixels; None for Bernoulli pixels.
         mixture: further arguments of `VMFMixture`: kappa, sigma, whether they are learned, and so on.
@@ -117,21 +123,20 @@ class TopDownCapsules(nn.Module):
         iterations: int = 2,
         beta: float = 1.0,
         accumulate: bool = False,
-        correct: bool = True,
-        warm_up: float = 0.5,
+        posterior: str = "top-down",
+        warm_up: float = 0.3,
         pixel_sigma: float | None = None,
         **mixture: Any,
     ):
         super().__init__()
-        _check(blocks=blocks, start=start, warm_up=warm_up, pixel_sigma=pixel_sigma)
+        _check(blocks=blocks, start=start, posterior=posterior, warm_up=warm_up, pixel_sigma=pixel_sigma)
         self.shape, self.pose, self.parents, self.parent_pose = shape, pose, parents, parent_pose
         self.start, self.iterations, self.beta, self.accumulate = start, iterations, beta, accumulate
-        self.correct, self.warm_up, self.pixel_sigma = correct, warm_up, pixel_sigma
+        self.posterior, self.warm_up, self.pixel_sigma = posterior, warm_up, pixel_sigma
         self.grid = (*grid_after(shape, *HALVES), types)
         children = math.prod(self.grid)
         self.encoder = _encoder(shape[0], maps, types * pose)
-        with torch.no_grad():
-            self.encoder[-1].bias[types * pose :] += 2.5  # deviations of about 12: hardly anything comes from below
+        self.doubt = nn.Conv2d(2 * maps, types * pose, 3, padding=1) if posterior != "top-down" else None
         rivals = 1 if inference == "none" else parents  # others share a child out at first
         self.layer = DenseCapsules(
             self.grid,
@@ -151,11 +156,16 @@ class TopDownCapsules(nn.Module):
         self.mixture = VMFMixture(children, parents, pose, **mixture)
         self.decoder = _decoder(shape[0], maps, types * pose)
 
-    def encode(self, images: Batch) -> tuple[Children, Children]:
-        """Bottom-up means and deviations of the children."""
-        maps = self.encoder(images).permute(0, 2, 3, 1)  # channels last: they become types and poses
-        mean, logarithm = (half.reshape(len(images), -1, self.pose) for half in maps.chunk(2, dim=3))
-        return mean, logarithm.clamp(-8, 5).exp()
+    def encode(self, images: Batch) -> tuple[Children, Children | None]:
+        """Bottom-up means of the children, and their deviations where they are used."""
+        maps = self.encoder[:-1](images)
+        mean = self._cells(self.encoder[-1](maps))
+        if self.doubt is None:
+            return mean, None
+        return mean, (self._cells(self.doubt(maps)) + FIRST_DOUBT).clamp(-8, 5).exp()
+
+    def _cells(self, maps: Float[Tensor, "batch channel height width"]) -> Children:
+        return maps.permute(0, 2, 3, 1).reshape(len(maps), -1, self.pose)  # channels last: they become types and poses
 
     def infer(self, children: Children) -> tuple[Parents, Float[Tensor, "batch parent"]]:
         """Means of the parents' posterior, and their lengths, by the bottom-up routing pass."""
@@ -191,7 +201,7 @@ class TopDownCapsules(nn.Module):
         parents = centre + self.log_deviation.exp() * _normal(centre, generator)
         predictions = self.predictions(parents)
         log_weights = self.settle(predictions, self._begin(mean))
-        mean, deviation = self._corrected(mean, deviation, predictions, log_weights)
+        mean, deviation = self._posterior(mean, deviation, predictions, log_weights)
         noise = _normal(mean, generator)
         children = mean + deviation * noise
         return Bound(
@@ -217,12 +227,12 @@ class TopDownCapsules(nn.Module):
         log_weights = self.settle(predictions, self._begin(mean))
         return self.decode(self.mixture.mean(predictions, log_weights)).sigmoid()
 
-    def corrected_reconstruction(self, images: Batch) -> Batch:
-        """Images decoded from the posterior mean of the children, which what comes from below has corrected."""
+    def posterior_reconstruction(self, images: Batch) -> Batch:
+        """Images decoded from the posterior mean of the children: `reconstruction`, unless the encoder has a say."""
         mean, deviation = self.encode(images)
         predictions = self.predictions(self.infer(mean)[0])
         log_weights = self.settle(predictions, self._begin(mean))
-        return self.decode(self._corrected(mean, deviation, predictions, log_weights)[0]).sigmoid()
+        return self.decode(self._posterior(mean, deviation, predictions, log_weights)[0]).sigmoid()
 
     def features(self, images: Batch) -> dict[str, Tensor]:
         """`lengths` of the parents' means, (batch, parent), and `poses`, (batch, parent x pose)."""
@@ -237,7 +247,7 @@ class TopDownCapsules(nn.Module):
         *,
         like: Batch | None = None,
         spread: bool = True,
-    ) -> Batch:
+    ) -> Float[Tensor, "count channel height width"]:
         """Images from the model: parents, then children from the mixture, then the mean of their pixels.
 
         Args:
@@ -254,11 +264,11 @@ class TopDownCapsules(nn.Module):
             return self.decode(self.mixture.sample(predictions, log_weights, generator)).sigmoid()
         return self.decode(self.mixture.mean(predictions, log_weights)).sigmoid()
 
-    def _prior(self, count: int, generator: Generator | None) -> Parents:
+    def _prior(self, count: int, generator: Generator | None) -> Drawn:
         empty = self.resting.new_empty(count, self.parents, self.parent_pose)
         return _normal(empty, generator) / math.sqrt(self.parent_pose)
 
-    def _aggregate(self, images: Batch, count: int, generator: Generator | None) -> Parents:
+    def _aggregate(self, images: Batch, count: int, generator: Generator | None) -> Drawn:
         centre = self.infer(self.encode(images)[0])[0].flatten(1)
         noise = (2 * self.log_deviation).exp().flatten()
         root = torch.linalg.cholesky(torch.cov(centre.T, correction=0) + torch.diag(noise))
@@ -268,14 +278,16 @@ class TopDownCapsules(nn.Module):
     def _begin(self, bottom_up: Children) -> Children | None:
         return bottom_up if self.start == "bottom-up" else None
 
-    def _corrected(
-        self, mean: Children, deviation: Children, predictions: Predictions, log_weights: Weights
+    def _posterior(
+        self, mean: Children, deviation: Children | None, predictions: Predictions, log_weights: Weights
     ) -> tuple[Children, Children]:
-        """The product of what comes from below and from above."""
-        if not self.correct:
+        """Mean and deviation of q(V | x, P)."""
+        if self.posterior == "bottom-up" and deviation is not None:
             return mean, deviation
         above = self.mixture.mean(predictions, log_weights)
         variance = (log_weights.exp() * self.mixture.sigma.square()).sum(dim=2)[..., None]
+        if deviation is None:
+            return above, variance.sqrt().expand_as(above)
         share = variance / (variance + deviation.square())
         return above + share * (mean - above), share.sqrt() * deviation
 
@@ -299,14 +311,14 @@ class TopDownCapsules(nn.Module):
 
 
 def _encoder(channels: int, maps: int, elements: int) -> nn.Sequential:
-    """Pixels to means and log deviations of the children, on a quarter of the grid."""
+    """Pixels to means of the children, on a quarter of the grid."""
     first, second = HALVES
     return nn.Sequential(
         nn.Conv2d(channels, maps, *first),
         nn.ReLU(),
         nn.Conv2d(maps, 2 * maps, *second),
         nn.ReLU(),
-        nn.Conv2d(2 * maps, 2 * elements, 3, padding=1),
+        nn.Conv2d(2 * maps, elements, 3, padding=1),
     )
 
 
@@ -325,11 +337,13 @@ def _normal(like: Tensor, generator: Generator | None) -> Tensor:
     return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
 
 
-def _check(*, blocks: str, start: str, warm_up: float, pixel_sigma: float | None) -> None:
+def _check(*, blocks: str, start: str, posterior: str, warm_up: float, pixel_sigma: float | None) -> None:
     if blocks not in BLOCKS:
         raise ValueError(f"blocks must be one of {', '.join(BLOCKS)}, got {blocks!r}")
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
+    if posterior not in POSTERIORS:
+        raise ValueError(f"posterior must be one of {', '.join(POSTERIORS)}, got {posterior!r}")
     if not 0 <= warm_up <= 1:
         raise ValueError(f"warm_up must be a share from 0 to 1, got {warm_up}")
     if pixel_sigma is not None and pixel_sigma <= 0:
