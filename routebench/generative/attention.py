@@ -1,4 +1,4 @@
-"""Attention as top-down generation: parents predict their children, and each child settles on the prediction it is like.
+"""Attention as top-down generation: parents predict children, and each child settles on a prediction it is like.
 
 Source of all: Kiefer et al., "Capsule networks as generative models", section 4.1, equations 5 and 6.
 """

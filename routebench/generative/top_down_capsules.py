@@ -273,7 +273,8 @@ class TopDownCapsules(nn.Module):
         noise = (2 * self.log_deviation).exp().flatten()
         root = torch.linalg.cholesky(torch.cov(centre.T, correction=0) + torch.diag(noise))
         drawn = _normal(centre.new_empty(count, centre.shape[1]), generator)
-        return (centre.mean(dim=0) + drawn @ root.T).reshape(count, self.parents, self.parent_pose)
+        parents: Tensor = centre.mean(dim=0) + drawn @ root.T
+        return parents.reshape(count, self.parents, self.parent_pose)
 
     def _begin(self, bottom_up: Children) -> Children | None:
         return bottom_up if self.start == "bottom-up" else None
@@ -294,7 +295,8 @@ class TopDownCapsules(nn.Module):
     def _surprise(self, images: Batch, logits: Batch) -> PerImage:
         """-log p(x | V) in nats."""
         if self.pixel_sigma is None:
-            return functional.binary_cross_entropy_with_logits(logits, images, reduction="none").sum(dim=(1, 2, 3))
+            surprise = functional.binary_cross_entropy_with_logits(logits, images, reduction="none")
+            return surprise.sum(dim=(1, 2, 3))
         squared = (images - logits.sigmoid()).square() / self.pixel_sigma**2
         return (0.5 * squared + math.log(self.pixel_sigma * math.sqrt(2 * math.pi))).sum(dim=(1, 2, 3))
 

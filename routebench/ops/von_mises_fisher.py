@@ -92,7 +92,7 @@ class _LogConstant(torch.autograd.Function):
         return (exponent + (rest + logarithms + constant)).to(kappa.dtype)
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: torch.autograd.function.FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:
         (kappa,) = ctx.saved_tensors  # type: ignore[attr-defined]
         slope = -resultant_length(kappa, ctx.dimension)  # type: ignore[attr-defined]
         return gradient * (1 + slope if ctx.peak else slope), None, None  # type: ignore[attr-defined]
@@ -132,10 +132,10 @@ def _debye(root: Tensor, order: float) -> tuple[Tensor, Tensor]:
 
 @cache
 def _coefficients() -> tuple[list[list[float]], list[list[float]]]:
-    """Of u_k(t) in powers of t = p^2, with U_k(p) = p^k u_k(p^2), and of what U_k adds to the derivative; DLMF 10.41(ii).
+    """Of u_k(t) in powers of t = p^2, with U_k(p) = p^k u_k(p^2), and of what U_k adds to the derivative.
 
-    With U_(k+1) = p^2 (1 - p^2) U_k' / 2 + (1/8) int_0^p (1 - 5 s^2) U_k(s) ds, and V_k - U_k = -p (1 - p^2)
-    (U_(k-1) / 2 + p U_(k-1)'), where 1 - p^2 = kappa^2 / root^2.
+    DLMF 10.41.10 and 10.41.11: U_(k+1) = p^2 (1 - p^2) U_k' / 2 + (1/8) int_0^p (1 - 5 s^2) U_k(s) ds, and V_k - U_k =
+    -p (1 - p^2) (U_(k-1) / 2 + p U_(k-1)'), where 1 - p^2 = kappa^2 / root^2.
     """
     size = TERMS + 1
     rows = [[Fraction(1)] + [Fraction(0)] * TERMS]
@@ -180,7 +180,8 @@ def sample(
     noise = _normal(centre.shape, centre.device, generator)
     tangent = noise - (noise * centre).sum(dim=1, keepdim=True) * centre
     tangent = tangent / torch.linalg.vector_norm(tangent, dim=1, keepdim=True)
-    return ((1 - gap) * centre + (gap * (2 - gap)).sqrt() * tangent).to(mean.dtype).reshape(mean.shape)
+    drawn: Tensor = (1 - gap) * centre + (gap * (2 - gap)).sqrt() * tangent
+    return drawn.to(mean.dtype).reshape(mean.shape)
 
 
 def _one_minus_cosine(kappa: Tensor, dimension: int, generator: Generator | None) -> Tensor:

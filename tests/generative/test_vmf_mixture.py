@@ -22,7 +22,7 @@ def mixture(per_pair=False, spread=0.3, **more):
     made = VMFMixture(3, 4, 5, kappa=2.0, sigma=0.8, per_pair=per_pair, **more).double()
     with torch.no_grad():  # unlike each other
         for parameter in made.parameters():
-            parameter += spread * torch.randn(parameter.shape, dtype=torch.float64)
+            parameter.add_(spread * torch.randn(parameter.shape, dtype=torch.float64))
     return made
 
 
@@ -70,7 +70,9 @@ def test_gradients_are_those_of_finite_differences(weights):
 
     def likelihood(previous, points, predictions, *parameters):
         named = dict(zip(["_log_kappa", "_log_sigma"], parameters, strict=True))
-        return torch.func.functional_call(_Whole(made), {f"mixture.{k}": v for k, v in named.items()}, (previous, points, predictions))
+        return torch.func.functional_call(
+            _Whole(made), {f"mixture.{k}": v for k, v in named.items()}, (previous, points, predictions)
+        )
 
     assert torch.autograd.gradcheck(likelihood, (*given, *made.parameters()))
 
@@ -139,8 +141,14 @@ def test_every_option_changes_something():
     assert base.equal(likelihood())
     for options in ({"kappa": 3.0}, {"sigma": 0.9}, {"weights": "density"}):
         assert not base.allclose(likelihood(**options)), options
-    assert [parameter.requires_grad for parameter in VMFMixture(3, 4, 5, learn_kappa=False).parameters()] == [False, True]
-    assert [parameter.requires_grad for parameter in VMFMixture(3, 4, 5, learn_sigma=False).parameters()] == [True, False]
+    assert [parameter.requires_grad for parameter in VMFMixture(3, 4, 5, learn_kappa=False).parameters()] == [
+        False,
+        True,
+    ]
+    assert [parameter.requires_grad for parameter in VMFMixture(3, 4, 5, learn_sigma=False).parameters()] == [
+        True,
+        False,
+    ]
     assert VMFMixture(3, 4, 5, per_pair=True).kappa.shape == (3, 4)
 
 
@@ -181,7 +189,11 @@ def test_densities_that_overflow_are_told_apart():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"weights": "cosine"}, "weights must be one of"), ({"kappa": 0.0}, "kappa must be above 0"), ({"sigma": 0.01}, "above its floor")],
+    [
+        ({"weights": "cosine"}, "weights must be one of"),
+        ({"kappa": 0.0}, "kappa must be above 0"),
+        ({"sigma": 0.01}, "above its floor"),
+    ],
 )
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
