@@ -103,7 +103,8 @@ class TopDownCapsules(nn.Module):
         posterior: of the children, `top-down`, `product` or `bottom-up`, see above.
         warm_up: share of the training in which the weight of the parents' divergence grows from 0 to 1.
         pixel_sigma: deviation of Gaussian pixels; None for Bernoulli pixels.
-        mixture: further arguments of `VMFMixture`: kappa, sigma, whether they are learned, and so on.
+        kappa, sigma: of the mixture, to begin with. From 1 and 0.5, which leave children torn, learning was slower.
+        mixture: further arguments of `VMFMixture`: `learn_kappa`, `learn_sigma`, `per_pair`, `weights`, `floor`.
     """
 
     def __init__(
@@ -126,6 +127,8 @@ class TopDownCapsules(nn.Module):
         posterior: str = "top-down",
         warm_up: float = 0.3,
         pixel_sigma: float | None = None,
+        kappa: float = 10.0,
+        sigma: float = 0.2,
         **mixture: Any,
     ):
         super().__init__()
@@ -153,7 +156,7 @@ class TopDownCapsules(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size[:3])) if bias else None
         self.resting = nn.Parameter(torch.randn(children, pose) / math.sqrt(pose))
         self.log_deviation = nn.Parameter(torch.full((parents, parent_pose), math.log(0.3 / math.sqrt(parent_pose))))
-        self.mixture = VMFMixture(children, parents, pose, **mixture)
+        self.mixture = VMFMixture(children, parents, pose, kappa=kappa, sigma=sigma, **mixture)
         self.decoder = _decoder(shape[0], maps, types * pose)
 
     def encode(self, images: Batch) -> tuple[Children, Children | None]:

@@ -66,7 +66,7 @@ def test_likelihood_and_responsibilities_are_those_of_plain_arithmetic(weights, 
 
 @pytest.mark.parametrize("weights", ["log-density", "density"])
 def test_gradients_are_those_of_finite_differences(weights):
-    made, given = mixture(per_pair=True, weights=weights), [values.requires_grad_() for values in problem()]
+    made, given = mixture(per_pair=True, weights=weights), [values.requires_grad_() for values in problem(batch=1)]
 
     def likelihood(previous, points, predictions, *parameters):
         named = dict(zip(["_log_kappa", "_log_sigma"], parameters, strict=True))
