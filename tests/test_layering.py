@@ -28,7 +28,7 @@ ARROWS = {
     "capsules": "kernels measures ops",
     "routing": "capsules claims ops",
     "models": "capsules ops routing",
-    "generative": "capsules kernels models ops",
+    "generative": "capsules kernels models ops routing",
     "predictive_coding": "capsules models ops",
     "data": "atomic",
     "losses": "models ops",

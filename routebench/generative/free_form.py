@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Generator
+from torch import Generator, Tensor
 
 from routebench.generative.beliefs import Belief
 from routebench.generative.generative_capsules import Batch, GenerativeCapsules, Posterior, Scene
