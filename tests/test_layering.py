@@ -36,8 +36,8 @@ ARROWS = {
     "measures": "",
     "masking": "",
     "attacks": "capsules losses models",
-    "protocols": "attacks capsules data generative kernels losses masking measures models ops predictive_coding recipe routing "
-    "training",
+    "protocols": "attacks capsules data generative kernels losses masking measures models ops predictive_coding "
+    "recipe routing training",
     "catalogue": "data models recipes routing",  # facts about what is registered
     "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe recipes routing "
     "training units",
