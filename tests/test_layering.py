@@ -44,7 +44,7 @@ ARROWS = {
     "published": "",
     "tables": "",
     "analysis": "catalogue engine masking published statistics",
-    "analyses": "analysis masking predictive_coding published statistics",
+    "analyses": "analysis generative masking predictive_coding published statistics",
     "report": "analysis atomic statistics tables",
     "comparing": "analysis engine statistics units",
     "conformance": "capsules claims kernels ops routing",

@@ -1,0 +1,170 @@
+"""The templates that models of parts learned, how many of them draw, and whether the model collapsed."""
+
+import math
+
+from matplotlib.axes import Axes
+from pandas import DataFrame
+
+from routebench.analysis import script, wording
+from routebench.analysis.figures import look, new_figure
+from routebench.analysis.means import by_seed, means_beside, value_with_interval
+from routebench.analysis.palette import HUES
+from routebench.analysis.pictures import first_arrays, hang, on_paper, tiled
+from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
+from routebench.generative.health import ALONE, DEAD, IDLE
+from routebench.registry import analyses
+
+MEASURED = {
+    "effective": ("effective_templates", {}),
+    "dead": ("dead_templates", {}),
+    "idle": ("idle_objects", {}),
+    "largest": ("template_share", {"template": "largest"}),
+}
+MOST_MODELS = 6
+IN_A_ROW = 8
+
+
+@analyses.register("templates")
+@belongs_to("generation", place=10)
+def templates(runs: Runs) -> Analysis | None:
+    """Learned templates, and per model the number that draw, dead ones, idle objects, and in which seeds it collapsed."""
+    table = _table(runs)
+    if table.empty:
+        return None
+    pictures = dict(list(first_arrays(runs, "templates").items())[:MOST_MODELS])
+    figure = None
+    if pictures:
+        with look():
+            sheets = {name: tiled(on_paper(arrays["templates"]), IN_A_ROW) for name, arrays in pictures.items()}
+            heights = [0.62 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()]
+            figure, axes = new_figure(sum(heights), rows=len(sheets), height_ratios=heights)
+            for one, (name, sheet) in zip(axes, sheets.items(), strict=True):
+                hang(one, sheet)
+                _title(one, name, _of_seed(runs, name, int(pictures[name]["seed"])))
+    reading = _reading(table)
+    return Analysis(
+        title="Templates, and whether models collapsed",
+        reading=reading,
+        table=table,
+        figure=figure,
+        columns=_columns(),
+        notes=_notes(),
+        alternative=f"Grids of learned templates as ink on paper, one block per model. {reading}",
+        main=Main("effective", "Templates that draw", digits=1, higher_is_better=True),
+    )
+
+
+def _table(runs: Runs) -> DataFrame:
+    """One row per model that has templates; collapsed ones first."""
+    table = means_beside(runs, MEASURED)
+    if table.empty:
+        return table
+    sizes = {name: len(arrays["templates"]) for name, arrays in first_arrays(runs, "templates").items()}
+    collapsed = by_seed(runs, "collapsed")
+    table["templates"] = [sizes.get(name, math.nan) for name in table["name"]]
+    table["collapsed_seeds"] = [sum(value > 0 for value in collapsed.get(name, {}).values()) for name in table["name"]]
+    table["how"] = [_how(runs, name, collapsed.get(name, {}), sizes.get(name)) for name in table["name"]]
+    order = table.assign(kept=table["role"] == "control").sort_values(
+        ["collapsed_seeds", "kept", "name"], ascending=[False, True, True], kind="stable"
+    )
+    return order.drop(columns="kept").reset_index(drop=True)
+
+
+def _of_seed(runs: Runs, name: str, seed: int) -> dict[str, float]:
+    values = {key: by_seed(runs, metric, where) for key, (metric, where) in MEASURED.items()}
+    values["collapsed"] = by_seed(runs, "collapsed")
+    return {key: found.get(name, {}).get(seed, math.nan) for key, found in values.items()}
+
+
+def _how(runs: Runs, name: str, collapsed: dict[int, float], count: int | None) -> str:
+    """What happened in the seeds that collapsed: one template draws everything, or most are dead."""
+    found = [_of_seed(runs, name, seed) for seed, value in collapsed.items() if value > 0]
+    alone = [seed["largest"] for seed in found if seed["largest"] > 100 * ALONE]
+    dead = [seed["dead"] for seed in found if _mostly_dead(seed, count)]
+    told = []
+    if alone:
+        told.append(f"one template draws {_range(alone)} % of everything")
+    if dead:
+        told.append(f"{_range(dead)}{f' of {count}' if count else ''} templates are dead")
+    return "; ".join(told)
+
+
+def _mostly_dead(seed: dict[str, float], count: int | None) -> bool:
+    """Of a seed that collapsed."""
+    return seed["dead"] > count / 2 if count else seed["largest"] <= 100 * ALONE
+
+
+def _range(values: list[float]) -> str:
+    low, high = f"{min(values):.0f}", f"{max(values):.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _title(axes: Axes, name: str, seed: dict[str, float]) -> None:
+    axes.set_title(wording.in_lines(name, 48), pad=18)
+    told = f"{seed['effective']:.1f} in effect, {seed['dead']:.0f} dead, one draws {seed['largest']:.0f} %"
+    alarm = seed["collapsed"] > 0
+    axes.text(
+        0, 1.0, f"COLLAPSED: {told}" if alarm else told, transform=axes.transAxes, va="bottom", fontsize=9,
+        color=HUES[1] if alarm else None, fontweight="bold" if alarm else None,
+    )  # fmt: skip
+
+
+def _columns() -> tuple[Column, ...]:
+    return (
+        Column("Model", "name", wording.marked, numeric=False),
+        Column("Collapsed", "collapsed_seeds", _collapsed, "in how many seeds, and how", numeric=False),
+        Column("Templates", "templates", lambda row: wording.whole(row["templates"]), extra=True),
+        Column("In effect", "effective", _shown("effective"), "exponential of the entropy of the shares of templates"),
+        Column("Dead", "dead", _shown("dead"), f"templates that draw less than {DEAD:g} of an even share"),
+        Column("Idle objects", "idle", _shown("idle"), f"whose presence differs between images by less than {IDLE:g}"),
+        Column("Largest share, %", "largest", _shown("largest"), "of one template in all that is drawn"),
+        Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
+    )
+
+
+def _collapsed(row: Row) -> str:
+    seeds = f"{row['collapsed_seeds']} of {row['n']}"
+    return f"{seeds}: {row['how']}" if row["how"] else seeds
+
+
+def _shown(key: str) -> object:
+    return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], 1)
+
+
+def _reading(table: DataFrame) -> str:
+    """Every model that collapsed, by name; then those that did not."""
+    told = [
+        f"{row['name']} collapsed in {row['collapsed_seeds']} of {wording.plural(row['n'], 'seed')} "
+        f"({row['how']}; {_idle(row)})"
+        for row in table.to_dict("records")
+        if row["collapsed_seeds"]
+    ]
+    healthy = table[table["collapsed_seeds"] == 0].to_dict("records")
+    if healthy:
+        names = [f"{row['name']} ({row['effective']:.1f}{_out_of(row)} templates in effect, {_idle(row)})" for row in healthy]
+        told.append(f"{wording.listed(names)} did not collapse with any seed")
+    return f"{'; '.join(told)}."
+
+
+def _idle(row: Row) -> str:
+    return "no idle object" if row["idle"] == 0 else f"{row['idle']:.3g} idle {'object' if row['idle'] == 1 else 'objects'}"
+
+
+def _out_of(row: Row) -> str:
+    return "" if math.isnan(row["templates"]) else f" of {row['templates']:.0f}"
+
+
+def _notes() -> tuple[str, ...]:
+    return (
+        (
+            f"Collapsed: one template draws more than {100 * ALONE:.0f} % of all brightness, or more than half of them "
+            "are dead. Shares are those of what is seen in reconstructions of upright test images."
+        ),
+        "Figure: the first finished seed of each model; ink is colour times opacity, in the order in which templates "
+        "are drawn over each other. Smith et al., figure 6. Models without templates are left out.",
+        "Mean over seeds with its 95 % t interval, or alone for one seed.",
+    )
+
+
+if __name__ == "__main__":
+    script.run(templates, "templates")
