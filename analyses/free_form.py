@@ -50,8 +50,8 @@ def free_form(runs: Runs) -> Analysis | None:
         table=_with_published(ours, runs),
         figure=figure,
         columns=_columns(),
-        notes=_notes(ours),
-        alternative=f"A digit in twelve turns, above it as the encoder and as free-form inference draw it. {reading}",
+        notes=_notes(),
+        alternative=f"A digit in twelve turns, below it as the encoder and as free-form inference draw it. {reading}",
     )
 
 
@@ -65,7 +65,7 @@ def _table(runs: Runs) -> DataFrame:
     table = means_beside(runs, wanted, ["angle"])
     if table.empty:
         return table
-    for place, row in table.iterrows():
+    for place, row in zip(table.index, table.to_dict("records"), strict=True):
         for measure in MEASURES:
             ours, theirs = (_values(runs, row, measure, inference) for inference in (FREE, ENCODER))
             if measure == "seconds":
@@ -97,9 +97,9 @@ def _with_published(table: DataFrame, runs: Runs) -> DataFrame:
     known = published.load_published().set_index("id").loc[list(PUBLISHED.values())]
     if not (table["label"] == METHOD).any() or not (known["data"] == runs.data).all():
         return table
-    row: dict[str, object] = {column: math.nan for column in table}
+    row: dict[str, object] = dict.fromkeys(map(str, table), math.nan)
     row |= {"name": f"{METHOD}, published", "label": METHOD, "role": "", "n": 0, "angle": 0}
-    row |= {column: float(known.loc[identifier, "value"]) for column, identifier in PUBLISHED.items()}
+    row |= {column: float(known["value"][identifier]) for column, identifier in PUBLISHED.items()}
     row["published_id"] = " and ".join(PUBLISHED.values())
     last = int(np.flatnonzero(table["label"] == METHOD)[-1]) + 1
     rows = table.to_dict("records")
@@ -125,7 +125,9 @@ def _columns() -> tuple[Column, ...]:
         Column("Model", "name", _name, numeric=False),
         Column("Up to, °", "angle", lambda row: str(row["angle"]), "largest angle of test digits, trained upright"),
         *(_renamed(column) for column in pairs),
-        Column("p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), "of changes in accuracy", extra=True),
+        Column(
+            "p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), "of changes in accuracy", extra=True
+        ),
         Column("ms", "seconds_encoder", _milliseconds("seconds_encoder"), "encoder: per image, in batches", extra=True),
         Column("ms, free-form", "seconds_free", _milliseconds("seconds_free"), "per image, in batches", extra=True),
         Column("Time ×", "ratio", _times, "seconds of free-form inference over those of the encoder"),
@@ -174,7 +176,7 @@ def _reading(table: DataFrame) -> str:
     """One part per model: the gain upright and at the largest angle, error and cost."""
     told = []
     for name, rows in table.groupby("name", sort=False):
-        first, last = rows.iloc[0], rows.iloc[-1]
+        first, *_, last = [*rows.to_dict("records"), *rows.tail(1).to_dict("records")]
         angles = [f"{_points(first)} on {_turned(first)} digits"]
         if last["angle"] != first["angle"]:
             angles.append(f"{_points(last)} on {_turned(last)} ones")
@@ -199,22 +201,23 @@ def _turned(row: Row) -> str:
     return "upright" if row["angle"] == 0 else f"up to {row['angle']}° turned"
 
 
-def _notes(table: DataFrame) -> tuple[str, ...]:
+def _notes() -> tuple[str, ...]:
     known = published.load_published().set_index("id")
     gain, cost = (known.loc[PUBLISHED[column]] for column in ("accuracy_gain", "ratio"))
     return (
         (
             f"Published: {gain['source']} et al., {gain['where']}, {gain['printed_method']}: about {gain['value']:g} "
             f"points of accuracy from t0 ({PUBLISHED['accuracy_gain']}; of which images is not said), at "
-            f"{cost['value']:g} times the cost ({PUBLISHED['ratio']}, an estimate for as many steps, not a measurement)."
+            f"{cost['value']:g} times the cost ({PUBLISHED['ratio']}, an estimate for as many steps, not measured)."
         ),
         (
-            "Each image climbs from what the encoder says, with the model as it is. Done on few test images: an accuracy "
-            "is no finer than one of them. The probe was not fitted again."
+            "Each image climbs from what the encoder says, with the model as it is. It is done on few test images: an "
+            "accuracy is no finer than one of them. The probe was fitted to what the encoder says and not again: where "
+            "an object is idle for the encoder but free to move, the probe may be misled, however good the bound."
         ),
         (
-            "Figure: one test digit, turned in steps of 30°, of the first finished seed: as it is, as the encoder has it, "
-            "and after free-form inference; Smith et al., figure 3."
+            "Figure: one test digit, turned in steps of 30°, of the first finished seed: as it is, as the encoder has "
+            "it, and after free-form inference; Smith et al., figure 3."
         ),
         "Mean over seeds with its 95 % t interval; changes are paired by seed.",
     )

@@ -13,10 +13,13 @@ from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belong
 from routebench.registry import analyses
 
 FEATURES = {  # in the order of the table
-    "both": "all features of the class capsules (lengths and poses), or of the network, side by side",
+    "both": "all features of the class capsules (lengths and poses), or of the model, side by side",
     "lengths": "scores of class capsules: lengths or activations",
     "logits": "log odds of the scores",
-    "poses": "poses of class capsules",
+    "presences": "whether objects are there (t0), as log odds",
+    "prior": "presences of objects as the stacked capsule autoencoder predicts them",
+    "posterior": "the same, weighed by the parts that agree",
+    "poses": "poses of class capsules, or of objects (A0)",
     "hidden": "the last hidden layer",
     "mu": "means of latents",
     "sigma": "standard deviations of latents",

@@ -10,15 +10,21 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench.analysis import script, wording
-from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
+from routebench.analysis.figures import MARKERS, look, new_figure
 from routebench.analysis.means import means_of, value_with_interval
 from routebench.analysis.palette import MUTED
-from routebench.analysis.pictures import first_arrays, hang, tiled
+from routebench.analysis.pictures import Pictures, coloured, first_arrays, hang, tiled
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
+from routebench.analysis.viewpoints import legend_below
 from routebench.registry import analyses
 
 MOST_MODELS = 4
 IN_A_ROW = 6
+DIGIT = "the digit"
+BAND = 6
+"""Pixels above each picture, for its angle."""
+GREY = 60
+"""Between pictures."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Of the circle of hues, from one template to the next: any number of them are far apart."""
 
@@ -34,7 +40,10 @@ def template_arrangement(runs: Runs) -> Analysis | None:
     table = table.sort_values(["control", "name", "angle"], kind="stable", ignore_index=True).drop(columns="control")
     shown = dict(list(first_arrays(runs, "turned_parts").items())[:MOST_MODELS])
     sheets = {name: _sheet(arrays["turned_parts"]) for name, arrays in shown.items()}
-    several = table["angle"].nunique() > 1
+    for arrays in list(shown.values())[:1]:  # one digit for all
+        sheets = {DIGIT: _tiled(coloured(arrays["turned"])), **sheets}
+        shown = {DIGIT: arrays, **shown}
+    several = len(set(table["angle"])) > 1
     reading = _reading(table)
     with look():
         heights = [0.3 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()] + [2.6] * several
@@ -42,7 +51,7 @@ def template_arrangement(runs: Runs) -> Analysis | None:
         if heights:
             figure, axes = new_figure(sum(heights), rows=len(heights), height_ratios=heights)
             for one, name in zip(axes, sheets, strict=False):
-                hang(one, sheets[name], wording.in_lines(name, 48))
+                hang(one, sheets[name], name if name == DIGIT else f"{wording.in_lines(name, 40)}: its templates")
                 _name_turns(one, shown[name])
             if several:
                 _curves(axes[-1], table, runs)
@@ -85,7 +94,12 @@ def _sheet(parts: NDArray[np.uint8]) -> NDArray[np.uint8]:
     rank[np.argsort(-share, kind="stable")] = np.arange(len(share))  # those that draw most have hues furthest apart
     hues = np.array([_hue(int(place)) for place in rank])
     light = np.einsum("tkyx,kc->tyxc", parts.astype(float), hues)
-    return tiled(light.round().clip(0, 255).astype(np.uint8), IN_A_ROW, between=60)
+    return _tiled(light.round().clip(0, 255).astype(np.uint8))
+
+
+def _tiled(pictures: Pictures) -> NDArray[np.uint8]:
+    """With room for the angle above each picture."""
+    return tiled(np.pad(pictures, ((0, 0), (BAND, 0), (0, 0), (0, 0))), IN_A_ROW, between=GREY)
 
 
 def _hue(place: int) -> tuple[float, float, float]:
@@ -95,7 +109,7 @@ def _hue(place: int) -> tuple[float, float, float]:
 def _name_turns(axes: Axes, arrays: Mapping[str, NDArray[np.uint8]]) -> None:
     size = arrays["turned_parts"].shape[-1] + 1
     for place, turn in enumerate(arrays["turns"]):
-        x, y = place % IN_A_ROW * size + 1, place // IN_A_ROW * size + 1
+        x, y = place % IN_A_ROW * size, place // IN_A_ROW * (size + BAND)
         axes.text(x, y, f"{int(turn)}°", color="#ffffff", fontsize=7.5, ha="left", va="top")
 
 
@@ -103,20 +117,20 @@ def _curves(axes: Axes, table: DataFrame, runs: Runs) -> None:
     angles = sorted(set(table["angle"]))
     names = list(dict.fromkeys(table["name"]))
     step = (angles[-1] - angles[0]) / 180
-    ends, colours = {}, {}
     for place, name in enumerate(names):
         line = table[table["name"] == name]
         colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
         x = line["angle"] + 1.5 * step * (place - (len(names) - 1) / 2)  # so that intervals stand side by side
-        axes.plot(x, line["mean"], color=colour, linewidth=1.6, marker=MARKERS[place % len(MARKERS)], markersize=4)
+        marker, shown = MARKERS[place % len(MARKERS)], wording.in_lines(name)
+        axes.plot(x, line["mean"], color=colour, linewidth=1.6, marker=marker, markersize=4, label=shown)
         axes.vlines(x, line["low"], line["high"], color=colour, linewidth=1.4, alpha=0.7)
-        ends[name], colours[name] = float(line["mean"].iloc[-1]), colour
     axes.set_xticks(angles)
     axes.set_ylim(min(0.0, float(table["mean"].min())), 1.02)
     axes.grid(visible=False, axis="x")
     axes.set_xlabel("largest angle of test digits, degrees")
-    axes.set_title("Reuse of templates: cosine of shares, turned and upright")
-    label_ends(axes, angles[-1] + 8 * step, ends, colours, gap=0.085)
+    axes.set_title("Reuse of templates, turned and upright")
+    axes.set_ylabel("cosine of shares")
+    legend_below(axes)
 
 
 def _reading(table: DataFrame) -> str:

@@ -1,6 +1,7 @@
 """The templates that models of parts learned, how many of them draw, and whether the model collapsed."""
 
 import math
+from collections.abc import Callable
 
 from matplotlib.axes import Axes
 from pandas import DataFrame
@@ -14,11 +15,12 @@ from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belong
 from routebench.generative.health import ALONE, DEAD, IDLE
 from routebench.registry import analyses
 
-MEASURED = {
+MEASURED: dict[str, tuple[str, dict[str, object]]] = {
     "effective": ("effective_templates", {}),
     "dead": ("dead_templates", {}),
     "idle": ("idle_objects", {}),
     "largest": ("template_share", {"template": "largest"}),
+    "objects": ("objects", {}),
 }
 MOST_MODELS = 6
 IN_A_ROW = 8
@@ -27,7 +29,7 @@ IN_A_ROW = 8
 @analyses.register("templates")
 @belongs_to("generation", place=10)
 def templates(runs: Runs) -> Analysis | None:
-    """Learned templates, and per model the number that draw, dead ones, idle objects, and in which seeds it collapsed."""
+    """Learned templates; per model how many draw, dead ones, idle objects, and in how many seeds it collapsed."""
     table = _table(runs)
     if table.empty:
         return None
@@ -63,9 +65,10 @@ def _table(runs: Runs) -> DataFrame:
     collapsed = by_seed(runs, "collapsed")
     table["templates"] = [sizes.get(name, math.nan) for name in table["name"]]
     table["collapsed_seeds"] = [sum(value > 0 for value in collapsed.get(name, {}).values()) for name in table["name"]]
+    table["silent_seeds"] = [len(_silent(runs, name)) for name in table["name"]]
     table["how"] = [_how(runs, name, collapsed.get(name, {}), sizes.get(name)) for name in table["name"]]
     order = table.assign(kept=table["role"] == "control").sort_values(
-        ["collapsed_seeds", "kept", "name"], ascending=[False, True, True], kind="stable"
+        ["collapsed_seeds", "silent_seeds", "kept", "name"], ascending=[False, False, True, True], kind="stable"
     )
     return order.drop(columns="kept").reset_index(drop=True)
 
@@ -74,6 +77,12 @@ def _of_seed(runs: Runs, name: str, seed: int) -> dict[str, float]:
     values = {key: by_seed(runs, metric, where) for key, (metric, where) in MEASURED.items()}
     values["collapsed"] = by_seed(runs, "collapsed")
     return {key: found.get(name, {}).get(seed, math.nan) for key, found in values.items()}
+
+
+def _silent(runs: Runs, name: str) -> list[int]:
+    """The seeds in which all objects are idle: then nothing is learned above the parts."""
+    idle, objects = (by_seed(runs, *MEASURED[key]).get(name, {}) for key in ("idle", "objects"))
+    return [seed for seed in idle if idle[seed] == objects.get(seed)]
 
 
 def _how(runs: Runs, name: str, collapsed: dict[int, float], count: int | None) -> str:
@@ -102,9 +111,9 @@ def _range(values: list[float]) -> str:
 def _title(axes: Axes, name: str, seed: dict[str, float]) -> None:
     axes.set_title(wording.in_lines(name, 48), pad=18)
     told = f"{seed['effective']:.1f} in effect, {seed['dead']:.0f} dead, one draws {seed['largest']:.0f} %"
-    alarm = seed["collapsed"] > 0
+    alarm = "COLLAPSED: " if seed["collapsed"] > 0 else "ALL OBJECTS IDLE: " if seed["idle"] == seed["objects"] else ""
     axes.text(
-        0, 1.0, f"COLLAPSED: {told}" if alarm else told, transform=axes.transAxes, va="bottom", fontsize=9,
+        0, 1.0, f"{alarm}{told}", transform=axes.transAxes, va="bottom", fontsize=9,
         color=HUES[1] if alarm else None, fontweight="bold" if alarm else None,
     )  # fmt: skip
 
@@ -116,6 +125,7 @@ def _columns() -> tuple[Column, ...]:
         Column("Templates", "templates", lambda row: wording.whole(row["templates"]), extra=True),
         Column("In effect", "effective", _shown("effective"), "exponential of the entropy of the shares of templates"),
         Column("Dead", "dead", _shown("dead"), f"templates that draw less than {DEAD:g} of an even share"),
+        Column("Objects", "objects", lambda row: wording.count(row["objects"]), extra=True),
         Column("Idle objects", "idle", _shown("idle"), f"whose presence differs between images by less than {IDLE:g}"),
         Column("Largest share, %", "largest", _shown("largest"), "of one template in all that is drawn"),
         Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
@@ -124,34 +134,44 @@ def _columns() -> tuple[Column, ...]:
 
 def _collapsed(row: Row) -> str:
     seeds = f"{row['collapsed_seeds']} of {row['n']}"
-    return f"{seeds}: {row['how']}" if row["how"] else seeds
+    told = [seeds, *([row["how"]] if row["how"] else []), *([_all_idle(row)] if row["silent_seeds"] else [])]
+    return "; ".join(told)
 
 
-def _shown(key: str) -> object:
+def _shown(key: str) -> Callable[[Row], str]:
     return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], 1)
 
 
 def _reading(table: DataFrame) -> str:
-    """Every model that collapsed, by name; then those that did not."""
-    told = [
-        f"{row['name']} collapsed in {row['collapsed_seeds']} of {wording.plural(row['n'], 'seed')} "
-        f"({row['how']}; {_idle(row)})"
-        for row in table.to_dict("records")
-        if row["collapsed_seeds"]
-    ]
-    healthy = table[table["collapsed_seeds"] == 0].to_dict("records")
+    """Every model that collapsed and every one without a working object, by name; then the others."""
+    told = []
+    for row in table.to_dict("records"):
+        if row["collapsed_seeds"]:
+            seeds = f"{row['collapsed_seeds']} of {wording.plural(row['n'], 'seed')}"
+            told.append(f"{row['name']} collapsed in {seeds} ({row['how']}; {_idle(row)})")
+        elif row["silent_seeds"]:
+            told.append(f"templates of {row['name']} did not collapse ({_in_effect(row)}), but {_all_idle(row)}")
+    healthy = table[(table["collapsed_seeds"] == 0) & (table["silent_seeds"] == 0)].to_dict("records")
     if healthy:
-        names = [f"{row['name']} ({row['effective']:.1f}{_out_of(row)} templates in effect, {_idle(row)})" for row in healthy]
+        names = [f"{row['name']} ({_in_effect(row)}, {_idle(row)})" for row in healthy]
         told.append(f"{wording.listed(names)} did not collapse with any seed")
     return f"{'; '.join(told)}."
 
 
+def _all_idle(row: Row) -> str:
+    return f"all objects are idle in {row['silent_seeds']} of {wording.plural(row['n'], 'seed')}"
+
+
 def _idle(row: Row) -> str:
-    return "no idle object" if row["idle"] == 0 else f"{row['idle']:.3g} idle {'object' if row['idle'] == 1 else 'objects'}"
+    return f"{row['idle']:.3g}{_out_of(row['objects'])} objects idle"
 
 
-def _out_of(row: Row) -> str:
-    return "" if math.isnan(row["templates"]) else f" of {row['templates']:.0f}"
+def _in_effect(row: Row) -> str:
+    return f"{row['effective']:.1f}{_out_of(row['templates'])} templates in effect, {row['dead']:.3g} dead"
+
+
+def _out_of(count: float) -> str:
+    return "" if math.isnan(count) else f" of {count:.0f}"
 
 
 def _notes() -> tuple[str, ...]:
@@ -160,8 +180,14 @@ def _notes() -> tuple[str, ...]:
             f"Collapsed: one template draws more than {100 * ALONE:.0f} % of all brightness, or more than half of them "
             "are dead. Shares are those of what is seen in reconstructions of upright test images."
         ),
-        "Figure: the first finished seed of each model; ink is colour times opacity, in the order in which templates "
-        "are drawn over each other. Smith et al., figure 6. Models without templates are left out.",
+        (
+            "All objects idle: the layer above the templates is the same for every image, whatever the templates do. "
+            "Its presences are looked at as probabilities."
+        ),
+        (
+            "Figure: the first finished seed of each model; ink is colour times opacity, in the order in which "
+            "templates are drawn over each other. Smith et al., figure 6. Models without templates are left out."
+        ),
         "Mean over seeds with its 95 % t interval, or alone for one seed.",
     )
 

@@ -85,7 +85,9 @@ def means_beside(
     found = {column: means_of(runs, metric, by, where) for column, (metric, where) in wanted.items()}
     measured = [part for part in found.values() if not part.empty]
     if not measured:
-        return DataFrame(columns=[*keys, "n", *(f"{column}{end}" for column in wanted for end in ("", "_low", "_high"))])
+        return DataFrame(
+            columns=[*keys, "n", *(f"{column}{end}" for column in wanted for end in ("", "_low", "_high"))]
+        )
     every = concat([part[[*keys, "n"]] for part in measured])
     table = every.sort_values("n", ascending=False, kind="stable").drop_duplicates(["name", *by])
     table = table.sort_values(["name", *by], kind="stable").reset_index(drop=True)

@@ -109,8 +109,9 @@ def _bounds(network: GenerativeCapsules, images: Images, device: torch.device) -
     for batch in shown(images, UPRIGHT, device):
         for term, values in vars(network.bound(batch, *network.infer(batch, draws))).items():
             found[term] = found.get(term, 0.0) + float(values.sum()) / len(images)
+    poses = "normal" if network.full else "certain"  # bounds of the two are not comparable
     for term, value in {**found, "total": sum(found.values())}.items():
-        yield Metric("bound", "test", value, "nat", True, where={"term": term})
+        yield Metric("bound", "test", value, "nat", True, where={"term": term, "poses": poses})
 
 
 @torch.no_grad()
@@ -131,6 +132,7 @@ def _health(network: nn.Module, images: Images, device: torch.device) -> Iterato
     yield Metric("effective_templates", "test", found.effective, "count", True)
     yield Metric("dead_templates", "test", found.dead, "count", False)
     yield Metric("idle_objects", "test", found.idle, "count", False)
+    yield Metric("objects", "", presences.shape[1], "count")
     yield Metric("collapsed", "test", float(bool(found.collapsed)), "", False)
 
 
