@@ -145,8 +145,8 @@ def _notes(table: DataFrame) -> tuple[str, ...]:
     notes = [
         (
             "A bound with certain poses (delta) and one with normal poses (full) are not comparable: a certain pose "
-            "has no entropy, and its bound is one for the presences alone, in which the density of a pose stands as it is. "
-            "Compare rows of one kind."
+            "has no entropy, and its bound is one for the presences alone, in which the density of a pose stands as it "
+            "is. Compare rows of one kind."
         ),
         "The pixels are continuous and presences relaxed: terms are densities, and may be above 0.",
         (

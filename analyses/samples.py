@@ -55,7 +55,7 @@ def samples(runs: Runs) -> Analysis | None:
         notes=(
             (
                 "Of the first finished seed of each model, from one generator; ink on paper. A spread of 0 is one "
-                "image over and over. Pictures are no measure of a likelihood: what they lack is seen, what they miss is not."
+                "image over and over. Pictures are no measure of a likelihood: what they lack is seen, what they miss not."
             ),
         ),
         alternative=f"Grids of samples as ink on paper, one block per model. {reading}",
