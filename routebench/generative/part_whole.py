@@ -112,7 +112,7 @@ class PartWhole(nn.Module):
     def joint(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
         """log p(t_j, A_j, s_j = i | objects) in nats, clutter first."""
         there = concrete_log_density(parts.presences[:, None], self.log_odds, self.temperature)
-        return self.selection(objects.presences) + there + self._poses(objects, parts)
+        return self.selection(objects.presences) + there + self.log_density_of_poses(objects, parts)
 
     def log_density(self, objects: Layer, parts: Layer) -> Float[Tensor, " batch"]:
         """log p(t_1.., A_1.. | objects) in nats, with the choice of objects summed out."""
@@ -136,7 +136,8 @@ class PartWhole(nn.Module):
         noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
         return Layer(presences, mean + deviation[..., None] * noise)
 
-    def _poses(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
+    def log_density_of_poses(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
+        """log p(A_j | t_j, s_j = i, objects) in nats, clutter first; equations 5 and 6."""
         away = parts.poses[:, None] - self.expected_poses(objects.poses)  # b i j 6
         of_objects = normal_log_density(away.square().sum(dim=-1), self.deviations)
         from_identity = parts.poses.square().sum(dim=-1)[:, None]  # b 1 j
