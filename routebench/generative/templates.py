@@ -16,7 +16,7 @@ def inverse(poses: Float[Tensor, "*axes 2 3"]) -> Float[Tensor, "*axes 2 3"]:
     A determinant nearer to 0 than `SMALLEST` is moved there, keeping its sign.
     """
     linear, shift = poses[..., :2], poses[..., 2:]
-    (a, b), (c, d) = ((linear[..., row, column] for column in range(2)) for row in range(2))
+    a, b, c, d = linear.flatten(-2).unbind(dim=-1)
     determinant = a * d - b * c
     sign = torch.where(determinant < 0, -1.0, 1.0).to(determinant)
     determinant = torch.where(determinant.abs() < SMALLEST, sign * SMALLEST, determinant)
