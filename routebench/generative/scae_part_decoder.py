@@ -101,8 +101,10 @@ class PartDecoder(nn.Module):
     def log_likelihood(self, images: Canvas, parts: Parts) -> Float[Tensor, " batch"]:
         """log p(image | parts) in nats, summed over pixels and channels."""
         drawing = self.draw(parts)
-        away = (images - drawing.values) / self.deviation
-        likely = (drawing.weights - 0.5 * away.square()).logsumexp(dim=0) - drawing.weights.logsumexp(dim=0)
+        density = (-0.5 / self.deviation**2 * (images - drawing.values).square()).exp()
+        # Values and images are in [0, 1], so that no density vanishes, and weights are exponentiated once for both sums.
+        weights = (drawing.weights - drawing.weights.detach().amax(dim=0)).exp()
+        likely = (weights * density).sum(dim=0).log() - weights.sum(dim=0).log()
         constant = 0.5 * math.log(2 * math.pi) + math.log(self.deviation)
         return likely.flatten(1).sum(dim=1) - constant * images[0].numel()
 

@@ -41,8 +41,10 @@ def warp(
     height, width = size
     y = (torch.arange(height, device=poses.device, dtype=poses.dtype) * 2 + 1) / height - 1
     x = (torch.arange(width, device=poses.device, dtype=poses.dtype) * 2 + 1) / width - 1
-    back = inverse(poses).transpose(0, 1)[:, :, None, None]  # template b 1 1 2 3
-    grid = back[..., 0] * x[:, None] + back[..., 1] * y[:, None, None] + back[..., 2]  # template b y x 2
+    back = inverse(poses).transpose(0, 1)  # template b 2 3
+    across = back[..., 0][:, :, None] * x[:, None]  # template b x 2
+    down = back[..., 1][:, :, None] * y[:, None] + back[..., 2][:, :, None]  # template b y 2
+    grid = across[:, :, None] + down[:, :, :, None]  # one sum per pixel: products of whole canvases cost ten times that
     # Templates are the batch of the sampling and images are rows below each other: no template is copied.
     drawn = functional.grid_sample(templates, grid.flatten(1, 2), padding_mode="zeros", align_corners=False)
     return drawn.unflatten(2, (poses.shape[0], height)).movedim(1, 2)
