@@ -69,7 +69,7 @@ class ObjectEncoder(nn.Module):
             return functional.logsigmoid(parts.presences)
         return -FAR * (1 - parts.presences.sigmoid()) if self.mask == "code" else None
 
-    def _pooled(self, members: Set, bias: Bias | None) -> Set:
+    def _pooled(self, members: Set, bias: Bias | None) -> Float[Tensor, "batch object encoded"]:
         mask = None if bias is None else bias[:, None]  # b object part
         query = self.query(self.queries).expand(len(members), -1, -1)
         seen = functional.scaled_dot_product_attention(query, self.key(members), self.value(members), mask)

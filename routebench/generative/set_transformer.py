@@ -56,7 +56,7 @@ class AttentionBlock(nn.Module):
         changed: Tensor = self.norms[1](hidden + self.forward_layer(hidden))
         return changed
 
-    def _in_heads(self, members: Set) -> Float[Tensor, "batch head member width"]:
+    def _in_heads(self, members: Set) -> Float[Tensor, "batch head member share"]:
         return members.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
