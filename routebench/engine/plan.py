@@ -260,12 +260,14 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
     """Every registered model that learns without labels, by name, where the protocol measures such.
 
     Those that the suite names as controls are trained as it says, the others by the suite's recipe, all of them on
-    their own objective.
+    their own objective. One that a control has in its table `models` runs where that says, and not by itself.
     """
     if not getattr(protocols[suite.protocol], "unsupervised", False):
         return {}
     named = {entry.name: entry.training for entry in suite.controls}
-    found = [name for name in models if models[name].facts.unsupervised]  # type: ignore[attr-defined]
+    placed = {name for entry in suite.controls for beside in entry.models.values() for name in beside}
+    alone = [name for name in models if name not in placed]
+    found = [name for name in alone if models[name].facts.unsupervised]  # type: ignore[attr-defined]
     own = {"loss": "own", "reconstruction": 0.0}
     beside = {name: dict.fromkeys(preset.models, (name,)) for name in found}
     return {name: Entry(name, training={**own, **named.get(name, {})}, models=beside[name]) for name in found}

@@ -32,9 +32,7 @@ def pose_of(numbers: Float[Tensor, "*axes 6"]) -> Pose:
     return torch.stack([*upper, *lower], dim=-1).unflatten(-1, (2, 3))
 
 
-def after(
-    outer: Float[Tensor, "*outer 2 3"], inner: Float[Tensor, "*inner 2 3"]
-) -> Float[Tensor, "*both 2 3"]:
+def after(outer: Float[Tensor, "*outer 2 3"], inner: Float[Tensor, "*inner 2 3"]) -> Float[Tensor, "*both 2 3"]:
     """The map that does what the inner one does, and then what the outer one does; axes in front are broadcast."""
     linear, shift = outer[..., :2], outer[..., 2:]
     turned = linear[..., :1] * inner[..., :1, :] + linear[..., 1:] * inner[..., 1:, :]  # small products by hand: no bmm

@@ -34,9 +34,9 @@ class ObjectEncoder(nn.Module):
         layers: of self-attention.
         heads: of each of these.
         encoded: numbers per object.
-        mask: what the presence p of a part does to its attention logit. `log`: plus log p, so that a part counts as much
-            as it is there. `code`: minus 1e32 (1 - p), as the code has it, made for presences of 0 and 1: with those in
-            between all attention goes to the single part that is most present. `none`: nothing.
+        mask: what the presence p of a part does to its attention logit. `log`: plus log p, so that a part counts as
+            much as it is there. `code`: minus 1e32 (1 - p), as the code has it, made for presences of 0 and 1: with
+            those in between all attention goes to the single part that is most present. `none`: nothing.
     """
 
     def __init__(

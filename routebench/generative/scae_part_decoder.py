@@ -8,9 +8,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from routebench.errors import UserError
 from routebench.generative.scae_part_encoder import Parts
 from routebench.generative.templates import warp
 
+LEAST_DEVIATION = 0.1
+"""Of a pixel: a value that is 1 away has a density of e^-50 then, which single precision can still hold."""
 Canvas = Float[Tensor, "batch channel height width"]
 
 
@@ -45,7 +48,13 @@ class PartDecoder(nn.Module):
         coloured: multiply templates by a colour per part and image, between 0 and 1, as the script does.
         weighed: learn the second template. False reads its logits off the first one, divided by a temperature that is
             learned, which the code has too (for images of one channel).
-        deviation: of a pixel from its mean; 1 in the code.
+        deviation: of a pixel from its mean, at least 0.1; 1 in the code.
+        gain: both templates and the ground are learned divided by this, and start as they would without: an optimiser
+            whose steps do not grow with the gradient, such as Adam, then moves them so many times as fast as its rate
+            says. At 1 a template of logits up to 5 takes 5,000 steps at a rate of 0.001.
+
+    Raises:
+        UserError: the deviation is too small.
     """
 
     def __init__(
@@ -58,10 +67,13 @@ class PartDecoder(nn.Module):
         coloured: bool,
         weighed: bool,
         deviation: float,
+        gain: float = 1.0,
     ):
         super().__init__()
-        self.size, self.deviation = (shape[1], shape[2]), deviation
-        self.logits = nn.Parameter(_different((parts, shape[0], template, template)))
+        if not deviation >= LEAST_DEVIATION:
+            raise UserError(f"scae: expected deviation to be at least {LEAST_DEVIATION}, got {deviation!r}")
+        self.size, self.deviation, self.gain = (shape[1], shape[2]), deviation, gain
+        self.logits = nn.Parameter(_different((parts, shape[0], template, template)) / gain)
         self.colour = _colour(features, shape[0]) if coloured else None
         self.alphas = nn.Parameter(torch.zeros(parts, 1, template, template)) if weighed else None
         self.ground = nn.Parameter(torch.zeros(()))
@@ -69,7 +81,8 @@ class PartDecoder(nn.Module):
 
     def templates(self) -> Float[Tensor, "part channel row column"]:
         """Of every part, values in (0, 1), before they are coloured."""
-        return self.logits.sigmoid()
+        templates: Tensor = (self.gain * self.logits).sigmoid()
+        return templates
 
     def coloured(self, parts: Parts) -> Float[Tensor, "batch part channel row column"]:
         """The templates as each image has them."""
@@ -83,13 +96,13 @@ class PartDecoder(nn.Module):
         """What parts with these poses and presences make of a canvas."""
         templates = self.templates()
         if self.alphas is not None:
-            templates = torch.cat([templates, self.alphas], dim=1)  # one sampling moves both
+            templates = torch.cat([templates, self.gain * self.alphas], dim=1)  # one sampling moves both
         drawn = warp(templates, parts.poses, self.size)
         values, weights = (drawn[:, :, :-1], drawn[:, :, -1:]) if self.alphas is not None else (drawn, drawn)
         if self.colour is not None:
             # A colour is one number per template, so that it may as well be put on after the template was moved.
             values = values * self.colour(parts.features).sigmoid().transpose(0, 1)[..., None, None]
-        ground = self.ground.sigmoid().expand(1, *values.shape[1:])
+        ground = (self.gain * self.ground).sigmoid().expand(1, *values.shape[1:])
         if self.alphas is None:
             temperature = functional.softplus(self.ground_weight + 0.5) + 1e-4
             weights, beneath = values / temperature, ground / temperature
@@ -102,7 +115,7 @@ class PartDecoder(nn.Module):
         """log p(image | parts) in nats, summed over pixels and channels."""
         drawing = self.draw(parts)
         density = (-0.5 / self.deviation**2 * (images - drawing.values).square()).exp()
-        # Values and images are in [0, 1], so that no density vanishes, and weights are exponentiated once for both sums.
+        # Values and images are in [0, 1]: no density vanishes, and weights are exponentiated once for both sums.
         weights = (drawing.weights - drawing.weights.detach().amax(dim=0)).exp()
         likely = (weights * density).sum(dim=0).log() - weights.sum(dim=0).log()
         constant = 0.5 * math.log(2 * math.pi) + math.log(self.deviation)
@@ -118,7 +131,8 @@ class PartDecoder(nn.Module):
         """
         drawing = self.draw(parts)
         if of == "mean":
-            return (drawing.weights.softmax(dim=0) * drawing.values).sum(dim=0)
+            mean: Tensor = (drawing.weights.softmax(dim=0) * drawing.values).sum(dim=0)
+            return mean
         winner = drawing.weights.argmax(dim=0, keepdim=True).expand(1, *drawing.values.shape[1:])
         return drawing.values.gather(0, winner)[0]
 

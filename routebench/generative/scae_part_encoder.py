@@ -50,9 +50,7 @@ class PartEncoder(nn.Module):
         self.pooling = AttentivePooling(shape[0], parts, sum(self.sizes), width=width, size=size)
         self.noise = noise
 
-    def forward(
-        self, images: Float[Tensor, "batch channel height width"], generator: Generator | None = None
-    ) -> Parts:
+    def forward(self, images: Float[Tensor, "batch channel height width"], generator: Generator | None = None) -> Parts:
         """The parts of each image.
 
         Args:
@@ -60,7 +58,9 @@ class PartEncoder(nn.Module):
             generator: of the noise, on the images' device; None for torch's own.
         """
         numbers, features, presences = self.pooling(images).split(self.sizes, dim=-1)
-        return Parts(pose_of(numbers), noisy(presences[..., 0], self.noise if self.training else 0.0, generator), features)
+        return Parts(
+            pose_of(numbers), noisy(presences[..., 0], self.noise if self.training else 0.0, generator), features
+        )
 
 
 def noisy(logits: Float[Tensor, "*axes"], width: float, generator: Generator | None) -> Float[Tensor, "*axes"]:

@@ -32,8 +32,8 @@ class Explanation:
 def explain(parts: Parts, predictions: Predictions, *, normalised: bool, clutter: float) -> Explanation:
     """The likelihood of parts under the mixture of objects, and its posterior.
 
-    For part m it is `sum_k w_km N(x_m; pose_km, deviation_km^2)` with `w_km = a_k a_km`, over the six numbers of a pose,
-    and one summand more for clutter; its logarithm counts times the presence of the part.
+    For part m it is `sum_k w_km N(x_m; pose_km, deviation_km^2)` with `w_km = a_k a_km`, over the six numbers of a
+    pose, and one summand more for clutter; its logarithm counts times the presence of the part.
 
     Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.3; Smith et al.,
     "Capsule networks: a probabilistic perspective", appendix D, for posterior presences.

@@ -77,7 +77,9 @@ class TestPartLikelihood:
         poses, deviations, presences = (
             value.clone().requires_grad_() for value in (said.poses, said.deviations, said.presences)
         )
-        explain(seen, Predictions(poses, deviations, presences, said.deformation), **NOBODY).log_likelihood.sum().backward()
+        explain(
+            seen, Predictions(poses, deviations, presences, said.deformation), **NOBODY
+        ).log_likelihood.sum().backward()
 
         def moved(name, place, step):
             values = {name: getattr(said, name).clone() for name in ("poses", "deviations", "presences")}
@@ -230,7 +232,7 @@ def test_every_capsule_has_a_network_of_its_own():
 
 
 def counted(*, parts, objects, width, encoded, hidden, places, features=16, template=11, numbers=32):
-    """Parameters of `scae` for images of one channel."""
+    """Parameters of `scae` for images of one channel; `places` that the last convolution leaves."""
     convolutions = (9 * width + width) + 3 * (9 * width * width + width) + places * width
     heads = (width + 1) * parts * (6 + features + 1) + (width + 1) * parts
     decoder = 2 * parts * template**2 + 2 + (features + 1) * 32 + 32 + 1
@@ -248,8 +250,8 @@ def test_parameters_are_counted_by_arithmetic():
     larger = {**sizes, "parts": 40, "objects": 32, "places": 5 * 5}
     script = build("scae", shape=(1, 40, 40), classes=10, parts=40, objects=32)
     assert count_parameters(script) == counted(**larger) == 3_539_923
-    small = {"parts": 16, "objects": 16, "width": 32, "encoded": 64, "hidden": 64, "places": 2 * 2}
-    assert count_parameters(build("scae-small", shape=SHAPE, classes=10)) == counted(**small) == 348_115
+    small = {"parts": 16, "objects": 24, "width": 32, "encoded": 64, "hidden": 64, "places": 2 * 2}
+    assert count_parameters(build("scae-small", shape=SHAPE, classes=10)) == counted(**small) == 486_155
 
 
 class TestGradients:
@@ -259,7 +261,9 @@ class TestGradients:
         model = network(**options)
         losses = model.losses(digits(), generator())
         sum(losses[name] for name in names).backward()
-        return {name for name, value in model.named_parameters() if value.grad is not None and value.grad.abs().sum() > 0}
+        return {
+            name for name, value in model.named_parameters() if value.grad is not None and value.grad.abs().sum() > 0
+        }
 
     def test_reach_every_parameter_and_are_finite_for_one_image(self):
         model = network()
@@ -268,7 +272,9 @@ class TestGradients:
             assert bool(torch.isfinite(parameter.grad).all()), name
             # Adding one number to all logits of a softmax changes nothing, and nor does it to all members of a set.
             known = {"object_encoder.key.bias", *(f"object_encoder.layers.{k}.block.key_value.bias" for k in range(3))}
-            assert name in known or name == "part_encoder.pooling.attention.bias" or parameter.grad.abs().sum() > 0, name
+            assert name in known or name == "part_encoder.pooling.attention.bias" or parameter.grad.abs().sum() > 0, (
+                name
+            )
 
     def test_of_objects_do_not_reach_the_parts(self):
         reached = self.reached(self.OBJECTS, stop="all")
@@ -302,6 +308,7 @@ CHANGED = {
     "coloured": False,
     "weighed": False,
     "deviation": 0.2,
+    "gain": 3.0,
     "mask": "code",
     "stop": "nothing",
     "normalised": False,
@@ -327,6 +334,16 @@ class TestOptions:
             found.append((loss.item(), model.part_decoder.logits.grad.sum().item()))
         assert found[0] != pytest.approx(found[1], rel=1e-7)
 
+    def test_gain_leaves_the_start_as_it_is_and_slopes_so_many_times_as_steep(self):
+        one, other = network(gain=1.0), network(gain=4.0)
+        losses = [model.losses(digits(), generator())["pixels"] for model in (one, other)]
+        assert_close(losses[0], losses[1], rtol=1e-6)
+        for loss in losses:
+            loss.backward()
+        for name in ("logits", "alphas", "ground"):
+            slopes = [getattr(model.part_decoder, name).grad for model in (one, other)]
+            assert_close(4 * slopes[0], slopes[1], rtol=1e-3, atol=1e-5)
+
     def test_presences_count_in_attention_in_three_ways(self):
         found = [network(mask=mask).eval().features(digits())["prior"] for mask in ("log", "code", "none")]
         assert not torch.allclose(found[0], found[1]) and not torch.allclose(found[0], found[2])
@@ -334,18 +351,35 @@ class TestOptions:
 
     def test_weights_are_those_of_the_code_of_the_paper_or_numbers(self):
         assert network().weights == CODE == weights_of("code") == weights_of({})
-        assert (CODE.prior_within, CODE.prior_between, CODE.posterior_within, CODE.posterior_between) == (2, 0.35, 0.7, 0.2)
-        assert (PAPER.prior_within, PAPER.prior_between, PAPER.posterior_within, PAPER.posterior_between) == (1, 1, 10, 10)
+        assert (CODE.prior_within, CODE.prior_between, CODE.posterior_within, CODE.posterior_between) == (
+            2,
+            0.35,
+            0.7,
+            0.2,
+        )
+        assert (PAPER.prior_within, PAPER.prior_between, PAPER.posterior_within, PAPER.posterior_between) == (
+            1,
+            1,
+            10,
+            10,
+        )
         assert network().objects_per_image == 4.3
         assert network(weights="paper").objects_per_image == 0.4  # 4 objects, 10 classes
-        assert weights_of({"deformation": 3.0}).deformation == 3.0 and weights_of({"deformation": 3.0}).prior_within == 2
+        assert (
+            weights_of({"deformation": 3.0}).deformation == 3.0 and weights_of({"deformation": 3.0}).prior_within == 2
+        )
 
-    @pytest.mark.parametrize("name", ["part_likelihood", "deformation", *(f"{a}_{b}" for a in ("prior", "posterior") for b in ("within", "between"))])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "part_likelihood",
+            "deformation",
+            *(f"{a}_{b}" for a in ("prior", "posterior") for b in ("within", "between")),
+        ],
+    )
     def test_each_weight_multiplies_its_loss(self, name):
         of = {"part_likelihood": "parts"}.get(name, name)
-        base, other = (
-            network(weights={name: weight}).losses(digits(), generator()) for weight in (1.0, 3.0)
-        )
+        base, other = (network(weights={name: weight}).losses(digits(), generator()) for weight in (1.0, 3.0))
         assert_close(3 * base[of], other[of], rtol=1e-5, atol=1e-6)
         assert all(torch.equal(base[key], other[key]) for key in base if key != of)
 
@@ -355,6 +389,7 @@ class TestOptions:
             ({"weights": "papre"}, "expected weights to be code, paper or a table of numbers, got 'papre'"),
             ({"weights": {"prior_witin": 1.0}}, "unknown loss 'prior_witin'.*'prior_within'"),
             ({"mask": "soft"}, "expected mask to be one of log, code, none, got 'soft'"),
+            ({"deviation": 0.01}, "expected deviation to be at least 0.1, got 0.01"),
             ({"stop": "some"}, "expected stop to be one of poses, all, nothing, got 'some'"),
         ],
         ids=str,
