@@ -28,7 +28,7 @@ ARROWS = {
     "capsules": "kernels measures ops",
     "routing": "capsules claims ops",
     "models": "capsules ops routing",
-    "generative": "capsules models ops",
+    "generative": "capsules kernels models ops",
     "data": "atomic",
     "losses": "models ops",
     "training": "checkpoint data losses models recipe",

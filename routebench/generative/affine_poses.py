@@ -29,7 +29,7 @@ def pose_of(numbers: Float[Tensor, "*axes 6"]) -> Pose:
     leaning = shear * scale_y
     upper = [scale_x * cosine + leaning * sine, leaning * cosine - scale_x * sine, x]
     lower = [scale_y * sine, scale_y * cosine, y]
-    return torch.stack([*upper, *lower], dim=-1).unflatten(-1, (2, 3))
+    return torch.stack([torch.stack(upper, dim=-1), torch.stack(lower, dim=-1)], dim=-2)
 
 
 def after(outer: Float[Tensor, "*outer 2 3"], inner: Float[Tensor, "*inner 2 3"]) -> Float[Tensor, "*both 2 3"]:

@@ -134,7 +134,8 @@ class PartDecoder(nn.Module):
             mean: Tensor = (drawing.weights.softmax(dim=0) * drawing.values).sum(dim=0)
             return mean
         winner = drawing.weights.argmax(dim=0, keepdim=True).expand(1, *drawing.values.shape[1:])
-        return drawing.values.gather(0, winner)[0]
+        mode: Tensor = drawing.values.gather(0, winner)[0]
+        return mode
 
 
 def _colour(features: int, channels: int) -> nn.Module:

@@ -1,6 +1,7 @@
 """The Set Transformer: attention among the members of a set, whose order says nothing."""
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
@@ -57,7 +58,8 @@ class AttentionBlock(nn.Module):
         return changed
 
     def _in_heads(self, members: Set) -> Float[Tensor, "batch head member share"]:
-        return members.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        placed: Tensor = rearrange(members, "b m (h w) -> b h m w", h=self.heads)
+        return placed
 
 
 class SelfAttention(nn.Module):

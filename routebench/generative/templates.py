@@ -1,9 +1,12 @@
 """Templates drawn on a canvas: each moved by an affine pose, one over the other."""
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
+
+from routebench.kernels import backend, drawing
 
 Poses = Float[Tensor, "batch template 2 3"]
 SMALLEST = 1e-3
@@ -38,16 +41,66 @@ def warp(
         poses: map a place in the template, (x, y), to one on the canvas.
         size: (height, width) of the canvas, in pixels.
     """
+    return _sampled(templates, inverse(poses), size)
+
+
+def _sampled(templates: Tensor, maps: Poses, size: tuple[int, int]) -> Tensor:
+    """Templates where maps from the canvas to them say."""
     height, width = size
-    y = (torch.arange(height, device=poses.device, dtype=poses.dtype) * 2 + 1) / height - 1
-    x = (torch.arange(width, device=poses.device, dtype=poses.dtype) * 2 + 1) / width - 1
-    back = inverse(poses).transpose(0, 1)  # template b 2 3
+    y = (torch.arange(height, device=maps.device, dtype=maps.dtype) * 2 + 1) / height - 1
+    x = (torch.arange(width, device=maps.device, dtype=maps.dtype) * 2 + 1) / width - 1
+    back = maps.transpose(0, 1)  # template b 2 3
     across = back[..., 0][:, :, None] * x[:, None]  # template b x 2
     down = back[..., 1][:, :, None] * y[:, None] + back[..., 2][:, :, None]  # template b y 2
     grid = across[:, :, None] + down[:, :, :, None]  # one sum per pixel: products of whole canvases cost ten times that
     # Templates are the batch of the sampling and images are rows below each other: no template is copied.
     drawn = functional.grid_sample(templates, grid.flatten(1, 2), padding_mode="zeros", align_corners=False)
-    return drawn.unflatten(2, (poses.shape[0], height)).movedim(1, 2)
+    placed: Tensor = rearrange(drawn, "k c (b y) x -> k b c y x", y=height)
+    return placed
+
+
+def drawn(
+    templates: Float[Tensor, "template value row column"],
+    poses: Poses,
+    presences: Float[Tensor, "batch template"],
+    size: tuple[int, int],
+) -> tuple[Float[Tensor, "batch channel height width"], Float[Tensor, "batch 1 height width"]]:
+    """Templates warped and composited over each other in their order.
+
+    On a processor, in single precision, a compiled kernel does it, which visits only what a template covers.
+
+    Args:
+        templates: colours, and as the last channel opacities in [0, 1].
+        poses: as for `warp`.
+        presences: in [0, 1], by which opacities are multiplied.
+        size: (height, width) of the canvas, in pixels.
+
+    Returns:
+        as `over`.
+    """
+    maps = inverse(poses)
+    if _kernel_serves(templates, maps, presences):
+        return drawing.draw(templates, maps, presences, size)
+    return composited(templates, maps, presences, size)
+
+
+def composited(
+    templates: Float[Tensor, "template value row column"],
+    maps: Poses,
+    presences: Float[Tensor, "batch template"],
+    size: tuple[int, int],
+) -> tuple[Float[Tensor, "batch channel height width"], Float[Tensor, "batch 1 height width"]]:
+    """As `drawn`, in torch, from the inverse poses: what the kernel is compared with."""
+    both = _sampled(templates, maps, size)
+    return over(both[:, :, :-1], both[:, :, -1:] * presences.T[:, :, None, None, None])
+
+
+def _kernel_serves(templates: Tensor, maps: Tensor, presences: Tensor) -> bool:
+    given = (templates, maps, presences)
+    single = all(value.device.type == "cpu" and value.dtype == torch.float32 for value in given)
+    if not single or backend.wished() == "reference" or drawing.missing(templates.shape[1] - 1):
+        return False
+    return drawing.is_trusted(composited, templates, maps, presences)
 
 
 def over(

@@ -1,4 +1,4 @@
-"""Compiles the fused kernel for one pose size, once per machine, and keeps the library in the user's cache folder."""
+"""Compiles a kernel for one size, once per machine, and keeps the library in the user's cache folder."""
 
 import ctypes
 import hashlib
@@ -12,6 +12,7 @@ from pathlib import Path
 from filelock import FileLock
 
 SOURCE = Path(__file__).with_name("fused.cpp")
+DRAWING = Path(__file__).with_name("drawing.cpp")
 FLAGS = (
     "-O3",
     "-march=native",
@@ -37,7 +38,7 @@ class NoCompiler(RuntimeError):
 
 @cache
 def library(child_pose: int, pose: int, side: int) -> ctypes.CDLL:
-    """The kernel for one pose size. A second process that wants it waits for the first.
+    """The kernel of sweeps for one pose size.
 
     Args:
         child_pose, pose: elements of a child's pose and of a vote.
@@ -46,21 +47,36 @@ def library(child_pose: int, pose: int, side: int) -> ctypes.CDLL:
     Raises:
         NoCompiler: there is no C++ compiler, or it failed.
     """
+    return _compiled(SOURCE, f"sweep-{child_pose}-{pose}-{side}", CHILD_POSE=child_pose, POSE=pose, SIDE=side)
+
+
+@cache
+def drawing_library(channels: int) -> ctypes.CDLL:
+    """The kernel that draws templates with so many channels of colour.
+
+    Raises:
+        NoCompiler: there is no C++ compiler, or it failed.
+    """
+    return _compiled(DRAWING, f"drawing-{channels}", CHANNELS=channels)
+
+
+def _compiled(source: Path, name: str, **sizes: int) -> ctypes.CDLL:
+    """A library, compiled if need be. A second process that wants it waits for the first."""
     compiler = find_compiler()
     if compiler is None:
         raise NoCompiler("no C++ compiler (looked for $CXX, g++, clang++)")
-    sizes = (f"-DCHILD_POSE={child_pose}", f"-DPOSE={pose}", f"-DSIDE={side}")
+    definitions = tuple(f"-D{size}={value}" for size, value in sizes.items())
     folder = cache_folder()
-    file = folder / f"sweep-{child_pose}-{pose}-{side}-{_digest(compiler)}.so"
+    file = folder / f"{name}-{_digest(compiler, source)}.so"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f"{file.stem}.lock"):
             if not file.exists():
-                _compile(compiler, sizes, file)
+                _compile(compiler, source, definitions, file)
             try:
                 return ctypes.CDLL(str(file))
             except OSError:  # a damaged file
-                _compile(compiler, sizes, file)
+                _compile(compiler, source, definitions, file)
                 return ctypes.CDLL(str(file))
     except OSError as error:
         raise NoCompiler(f"{folder} cannot be used: {error}") from error
@@ -79,11 +95,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "routebench"
 
 
-def _compile(compiler: str, sizes: tuple[str, ...], file: Path) -> None:
+def _compile(compiler: str, source: Path, definitions: tuple[str, ...], file: Path) -> None:
     part = file.with_suffix(f".{os.getpid()}.part")
     failed = ""
     for threads in (THREADS, ()):
-        command = (compiler, *FLAGS, *threads, *sizes, str(SOURCE), "-o", str(part))
+        command = (compiler, *FLAGS, *threads, *definitions, str(source), "-o", str(part))
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -95,9 +111,9 @@ def _compile(compiler: str, sizes: tuple[str, ...], file: Path) -> None:
     raise NoCompiler(f"{compiler} failed: {failed}")
 
 
-def _digest(compiler: str) -> str:
+def _digest(compiler: str, source: Path = SOURCE) -> str:
     """Of everything that a compiled library depends on; a home folder may serve machines of several kinds."""
-    parts = (SOURCE.read_text(encoding="utf-8"), " ".join(FLAGS + THREADS), compiler, _version(compiler), _processor())
+    parts = (source.read_text(encoding="utf-8"), " ".join(FLAGS + THREADS), compiler, _version(compiler), _processor())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -89,9 +89,11 @@ def set_iterations(network: nn.Module, iterations: int) -> None:
 
 
 def set_progress(network: nn.Module, progress: float) -> None:
-    """Tells every routing method how much of the training run has passed, 0 to 1."""
+    """Tells every routing method how much of the training run has passed, 0 to 1, and the network, if it asks."""
     for module in routing_methods(network):
         module.progress = progress
+    if hasattr(network, "progress"):
+        network.progress = progress  # type: ignore[assignment]  # it is no parameter
 
 
 def routing_methods(network: nn.Module) -> list[Any]:

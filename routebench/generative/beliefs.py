@@ -1,0 +1,50 @@
+"""What an encoder says of capsules: a Concrete presence and a delta or a normal pose for each."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from routebench.generative.concrete import concrete_log_density, concrete_sample
+from routebench.generative.part_whole import Layer
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The approximate posterior of one layer of capsules, each independent of the others.
+
+    Args:
+        log_odds: of being present.
+        poses: means of the deviations A.
+        log_deviations: of the poses; None for poses that are certain ("delta"), by which the bound is one of the
+            presences alone, with the best poses put in.
+    """
+
+    log_odds: Float[Tensor, "batch capsule"]
+    poses: Float[Tensor, "batch capsule 6"]
+    log_deviations: Float[Tensor, "batch capsule 6"] | None = None
+
+    def sample(self, temperature: float, generator: Generator | None = None) -> Layer:
+        """Capsules drawn from it, differentiable with respect to its numbers."""
+        presences = concrete_sample(self.log_odds, temperature, generator)
+        if self.log_deviations is None:
+            return Layer(presences, self.poses)
+        noise = torch.randn(
+            self.poses.shape, generator=generator, device=self.poses.device, dtype=self.poses.dtype
+        )  # fmt: skip
+        return Layer(presences, self.poses + self.log_deviations.exp() * noise)
+
+    def middle(self) -> Layer:
+        """The capsules at its centre: the log odds as logits, the means as poses."""
+        return Layer(self.log_odds, self.poses)
+
+    def log_density(self, drawn: Layer, temperature: float) -> Float[Tensor, " batch"]:
+        """Of capsules that were drawn from it, in nats; poses that are certain count nothing."""
+        found = concrete_log_density(drawn.presences, self.log_odds, temperature).sum(dim=1)
+        if self.log_deviations is None:
+            return found
+        away = (drawn.poses - self.poses) / self.log_deviations.exp()
+        of_poses = -0.5 * away.square() - self.log_deviations - 0.5 * math.log(2 * math.pi)
+        return found + of_poses.sum(dim=(1, 2))

@@ -1,0 +1,183 @@
+"""The probabilistic generative capsule model: objects, their parts, templates, and how they are inferred."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+
+from routebench.generative.beliefs import Belief
+from routebench.generative.concrete import concrete_log_density, concrete_sample
+from routebench.generative.encoders import ObjectEncoder, PartEncoder
+from routebench.generative.part_whole import POSE, Layer, PartWhole, normal_log_density
+from routebench.generative.sprites import Sprites
+
+Batch = Float[Tensor, "batch channel height width"]
+PerImage = Float[Tensor, " batch"]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Capsules of both layers for a batch of images."""
+
+    objects: Layer
+    parts: Layer
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The approximate posterior of both layers for a batch of images."""
+
+    objects: Belief
+    parts: Belief
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The evidence lower bound in nats for each image, by layers, as in appendix A; one sample.
+
+    Args:
+        pixels: log p(x | t1, A1).
+        parts: log p(t1, A1 | t0, A0) - log q(t1, A1 | x).
+        objects: log p(t0, A0) - log q(t0, A0 | t1, A1).
+    """
+
+    pixels: PerImage
+    parts: PerImage
+    objects: PerImage
+
+    @property
+    def total(self) -> PerImage:
+        """Their sum."""
+        return self.pixels + self.parts + self.objects
+
+
+class GenerativeCapsules(nn.Module):
+    """Objects that are on or off and somewhere, parts that belong to them, templates that parts draw: p and q.
+
+    Images are explained by two layers of capsules, each with a presence t, relaxed to a Concrete number, and an affine
+    pose I + A. Which object a part belongs to is summed out. Training raises a lower bound on log p(x): with poses that
+    are certain it is one for the presences alone, in which the poses are chosen to make it large ("delta").
+
+    Source: Smith et al., "Capsule networks: a probabilistic perspective" (arXiv:2004.03553), sections 2 and 4,
+    appendices A and B. The bound is that of equation 9; equation 8 counts the choice of objects twice. The same model
+    is written as a Pyro program in `routebench.generative.program`, and a test finds both bounds equal.
+
+    Args:
+        sprites: the templates and p(x | t1, A1).
+        part_whole: p(t1, A1 | t0, A0).
+        part_encoder, object_encoder: q(t1, A1 | x) and q(t0, A0 | t1, A1).
+        object_probability: p of an object to be on, which the paper does not give.
+        posterior: `delta`: poses are certain. `full`: they are normal, once `delta_until` of training has passed; from
+            the first step on a full posterior hardly learns, as the paper says.
+        delta_until: a share of the training run; 0 for a full posterior from the start.
+
+    Attributes:
+        progress: share of the training run that has passed, 0 to 1; training sets it.
+    """
+
+    object_log_odds: Tensor
+
+    def __init__(
+        self,
+        sprites: Sprites,
+        part_whole: PartWhole,
+        part_encoder: PartEncoder,
+        object_encoder: ObjectEncoder,
+        *,
+        object_probability: float = 0.1,
+        posterior: str = "delta",
+        delta_until: float = 0.5,
+    ):
+        super().__init__()
+        if posterior not in ("delta", "full"):
+            raise ValueError(f"posterior must be delta or full, got {posterior!r}")
+        if not 0 < object_probability < 1:
+            raise ValueError(f"object_probability must be between 0 and 1, got {object_probability}")
+        self.sprites, self.part_whole = sprites, part_whole
+        self.part_encoder, self.object_encoder = part_encoder, object_encoder
+        odds = torch.logit(torch.tensor(object_probability))
+        self.register_buffer("object_log_odds", odds, persistent=False)
+        self.full, self.delta_until, self.progress = posterior == "full", delta_until, 1.0
+
+    @property
+    def temperature(self) -> float:
+        """Of relaxed presences."""
+        return self.part_whole.temperature
+
+    @property
+    def generative_parameters(self) -> int:
+        """Learned numbers of p: the paper says fewer than 30,000."""
+        return sum(value.numel() for part in (self.sprites, self.part_whole) for value in part.parameters())
+
+    def infer(self, images: Batch, generator: Generator | None = None) -> tuple[Posterior, Scene]:
+        """What the encoders say of images, and capsules drawn from it, layer by layer."""
+        parts = self.believed(self.part_encoder(images))
+        of_parts = parts.sample(self.temperature, generator)
+        objects = self.believed(self.object_encoder(of_parts))
+        return Posterior(objects, parts), Scene(objects.sample(self.temperature, generator), of_parts)
+
+    def believed(self, said: Belief) -> Belief:
+        """What an encoder says, with certain poses for as long as training wants them so."""
+        return said if self.full and self.progress >= self.delta_until else replace(said, log_deviations=None)
+
+    def middle(self, images: Batch) -> Posterior:
+        """What the encoders say where nothing is drawn: objects from parts at their centre."""
+        parts = self.part_encoder(images)
+        return Posterior(self.object_encoder(parts.middle()), parts)
+
+    def bound(self, images: Batch, posterior: Posterior, scene: Scene) -> Bound:
+        """The bound at capsules that were drawn from a posterior."""
+        of_parts = self.part_whole.log_density(scene.objects, scene.parts)
+        return Bound(
+            self.sprites.log_likelihood(images, scene.parts),
+            of_parts - posterior.parts.log_density(scene.parts, self.temperature),
+            self.prior(scene.objects) - posterior.objects.log_density(scene.objects, self.temperature),
+        )
+
+    def prior(self, objects: Layer) -> PerImage:
+        """log p(t0, A0) in nats."""
+        presences = concrete_log_density(objects.presences, self.object_log_odds, self.temperature)
+        return (presences + normal_log_density(objects.poses.square().sum(dim=-1), 1.0)).sum(dim=1)
+
+    def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
+        """Minus the bound in nats, mean over images, with one sample of every capsule.
+
+        Args:
+            images: values in [0, 1].
+            generator: of the samples, on the images' device; None for torch's own.
+        """
+        return -self.bound(images, *self.infer(images, generator)).total.mean()
+
+    def features(self, images: Batch) -> dict[str, Tensor]:
+        """`presences`: logits of t0 (appendix D), (batch, object); `poses`: A0, (batch, object x 6)."""
+        objects = self.middle(images).objects
+        return {"presences": objects.log_odds, "poses": objects.poses.flatten(1)}
+
+    def forward(self, images: Batch) -> Batch:
+        """As `reconstruction`."""
+        return self.reconstruction(images)
+
+    def reconstruction(self, images: Batch) -> Batch:
+        """Images drawn from the parts at the centre of q(t1, A1 | x)."""
+        return self.drawn(self.part_encoder(images).middle(), images)
+
+    def drawn(self, parts: Layer, like: Batch) -> Batch:
+        """What parts draw on canvases of the size of other images, cut to [0, 1]."""
+        return self.sprites.draw(parts, (like.shape[2], like.shape[3])).clamp(0, 1)
+
+    @torch.no_grad()
+    def sample(self, count: int, generator: Generator, size: tuple[int, int] = (28, 28)) -> Batch:
+        """Images made by the model from nothing: objects from their prior, parts from objects, templates from parts.
+
+        Presences are Concrete, as in training; a pose is drawn as if its part were there.
+        """
+        like = self.sprites.raw_alphas
+        objects = Layer(
+            concrete_sample(
+                self.object_log_odds.to(like).expand(count, self.object_encoder.objects), self.temperature, generator
+            ),
+            torch.randn(count, self.object_encoder.objects, POSE, generator=generator, device=like.device),
+        )
+        parts = self.part_whole.sample(objects, generator)
+        return self.sprites.draw(parts, size).clamp(0, 1)

@@ -1,0 +1,166 @@
+"""How parts come from objects: which object a part belongs to, whether it is there, and where."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from routebench.generative.concrete import concrete_log_density, concrete_sample
+
+POSE = 6
+"""Numbers of an affine pose: the two upper rows of its matrix, one after the other."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The capsules of one layer for a batch of images.
+
+    Args:
+        presences: logits of presences.
+        poses: deviations A from the identity: the pose itself is I + A.
+    """
+
+    presences: Float[Tensor, "batch capsule"]
+    poses: Float[Tensor, "batch capsule 6"]
+
+
+class PartWhole(nn.Module):
+    """The distribution of parts given objects, whose choice is summed out.
+
+    A part j belongs to one object i, with probability in proportion to `rho_ij t_i`, or to none: object 0 here stands
+    for clutter, is always on and has a fixed rho. It is then there with probability `gamma_ij`, and if it is, its pose
+    is normal about `(I + A_i) M_ij`; if not, about the identity with a large deviation.
+
+    Source: Smith et al., "Capsule networks: a probabilistic perspective", equations 3 to 6 and 9. The mean of the
+    deviation A_j is printed there without `- I`; it is meant. What the paper leaves open is an argument here.
+
+    Args:
+        objects, parts: how many capsules there are.
+        temperature: of relaxed presences; theirs is 1.
+        least_deviation: below which no c_ij falls, or the density would have no upper bound; theirs is 0.1.
+        clutter_affinity: rho of the dummy object. Not given, said to matter little; small beside the others, which
+            start at 1.
+        clutter_deviation: of poses of clutter; "large", 1 is that of objects.
+        off_deviation: of poses of parts that are not there; not given, said to matter little.
+        switch: how a pose is distributed for a presence t between off and on, which the paper leaves open.
+            `geometric`: `N_on^t N_off^(1-t)`, which is linear in t in the log and integrates to at most 1.
+            `arithmetic`: `t N_on + (1-t) N_off`, which integrates to 1, and lets a part that is mostly off go anywhere.
+        part_size: of parts in their object when training starts, as a share of the canvas.
+    """
+
+    def __init__(
+        self,
+        objects: int,
+        parts: int,
+        *,
+        temperature: float = 1.0,
+        least_deviation: float = 0.1,
+        clutter_affinity: float = 0.1,
+        clutter_deviation: float = 1.0,
+        off_deviation: float = 1.0,
+        switch: str = "geometric",
+        part_size: float = 0.5,
+    ):
+        super().__init__()
+        if switch not in ("geometric", "arithmetic"):
+            raise ValueError(f"switch must be geometric or arithmetic, got {switch!r}")
+        self.temperature, self.least_deviation, self.switch = temperature, least_deviation, switch
+        self.clutter_affinity, self.clutter_deviation = clutter_affinity, clutter_deviation
+        self.off_deviation = off_deviation
+        self.offsets = nn.Parameter(_start_of_offsets(objects, parts, part_size))
+        self.raw_affinity = nn.Parameter(torch.full((objects, parts), math.log(math.e - 1)))  # softplus is 1
+        self.log_odds = nn.Parameter(torch.zeros(objects + 1, parts))
+        self.raw_deviation = nn.Parameter(torch.full((objects, parts), -1.0))
+
+    @property
+    def deviations(self) -> Float[Tensor, "object part"]:
+        """c_ij, as a standard deviation: at least the given least one."""
+        return self.least_deviation + functional.softplus(self.raw_deviation)
+
+    def expected_poses(self, objects: Float[Tensor, "batch object 6"]) -> Float[Tensor, "batch object part 6"]:
+        """Where each object puts each part: `(I + A_i) M_ij - I`."""
+        whole = as_matrix(objects)
+        within = as_matrix(self.offsets)
+        linear = torch.einsum("bixy,ijyz->bijxz", whole[..., :2], within)
+        placed = linear + torch.cat([torch.zeros_like(whole[..., :2]), whole[..., 2:]], dim=-1)[:, :, None]
+        return as_deviation(placed)
+
+    def selection(self, presences: Float[Tensor, "batch object"]) -> Float[Tensor, "batch choice part"]:
+        """The log probability of each part to belong to each object, clutter first."""
+        of_objects = functional.softplus(self.raw_affinity).log() + functional.logsigmoid(presences)[:, :, None]
+        clutter = torch.full_like(of_objects[:, :1], math.log(self.clutter_affinity))
+        return torch.cat([clutter, of_objects], dim=1).log_softmax(dim=1)
+
+    def joint(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
+        """log p(t_j, A_j, s_j = i | objects) in nats, clutter first."""
+        there = concrete_log_density(parts.presences[:, None], self.log_odds, self.temperature)
+        return self.selection(objects.presences) + there + self._poses(objects, parts)
+
+    def log_density(self, objects: Layer, parts: Layer) -> Float[Tensor, " batch"]:
+        """log p(t_1.., A_1.. | objects) in nats, with the choice of objects summed out."""
+        return self.joint(objects, parts).logsumexp(dim=1).sum(dim=1)
+
+    def responsibilities(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
+        """The posterior probability of each part to belong to each object, clutter first; appendix D."""
+        return self.joint(objects, parts).softmax(dim=1)
+
+    def sample(self, objects: Layer, generator: Generator) -> Layer:
+        """Parts made by objects: an object is chosen for each part, then its presence and its pose are drawn."""
+        choice = self.selection(objects.presences).exp().movedim(1, -1)  # b j i+1
+        chosen = torch.multinomial(choice.flatten(0, 1), 1, generator=generator).view(choice.shape[:2])  # b j
+        each = torch.arange(choice.shape[1], device=chosen.device)
+        presences = concrete_sample(self.log_odds[chosen, each], self.temperature, generator)
+        expected = self.expected_poses(objects.poses)  # b i j 6
+        means = torch.cat([torch.zeros_like(expected[:, :1]), expected], dim=1)
+        mean = means.gather(1, chosen[:, None, :, None].expand(-1, 1, -1, POSE))[:, 0]
+        clutter = torch.full_like(self.deviations[:1], self.clutter_deviation)
+        deviation = torch.cat([clutter, self.deviations])[chosen, each]
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+        return Layer(presences, mean + deviation[..., None] * noise)
+
+    def _poses(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
+        away = parts.poses[:, None] - self.expected_poses(objects.poses)  # b i j 6
+        of_objects = normal_log_density(away.square().sum(dim=-1), self.deviations)
+        from_identity = parts.poses.square().sum(dim=-1)[:, None]  # b 1 j
+        clutter = normal_log_density(from_identity, self.clutter_deviation)
+        on = torch.cat([clutter, of_objects], dim=1)
+        off = normal_log_density(from_identity, self.off_deviation)
+        logits = parts.presences[:, None]
+        if self.switch == "geometric":
+            there = logits.sigmoid()
+            return there * on + (1 - there) * off
+        return torch.logaddexp(functional.logsigmoid(logits) + on, functional.logsigmoid(-logits) + off)
+
+
+def normal_log_density(squares: Tensor, deviation: Tensor | float, size: int = POSE) -> Tensor:
+    """Of independent normal numbers with one standard deviation, from the sum of their squares, in nats.
+
+    Args:
+        squares: sums over the numbers.
+        deviation: broadcast against the sums.
+        size: how many numbers there are.
+    """
+    log_deviation = deviation.log() if isinstance(deviation, Tensor) else math.log(deviation)
+    return -0.5 * squares / deviation**2 - size * (log_deviation + 0.5 * math.log(2 * math.pi))
+
+
+def as_matrix(deviation: Float[Tensor, "*axes 6"]) -> Float[Tensor, "*axes 2 3"]:
+    """The affine pose I + A, without its last row."""
+    rows: Tensor = rearrange(deviation, "... (row column) -> ... row column", row=2)
+    return rows + torch.eye(2, 3, device=deviation.device, dtype=deviation.dtype)
+
+
+def as_deviation(matrix: Float[Tensor, "*axes 2 3"]) -> Float[Tensor, "*axes 6"]:
+    """The inverse of `as_matrix`."""
+    return (matrix - torch.eye(2, 3, device=matrix.device, dtype=matrix.dtype)).flatten(-2)
+
+
+def _start_of_offsets(objects: int, parts: int, size: float) -> Float[Tensor, "object part 6"]:
+    """Parts of one size, upright to some degree, anywhere on the inner half of the object's frame."""
+    linear = size * torch.eye(2) + 0.1 * torch.randn(objects, parts, 2, 2)
+    place = torch.rand(objects, parts, 2, 1) - 0.5
+    return as_deviation(torch.cat([linear, place], dim=-1))

@@ -1,0 +1,70 @@
+"""The generative capsule model of Smith et al. by name: at the published size, and at one that two cores can train."""
+
+from typing import Any
+
+from routebench.generative.encoders import ObjectEncoder, PartEncoder
+from routebench.generative.generative_capsules import GenerativeCapsules
+from routebench.generative.part_whole import PartWhole
+from routebench.generative.sprites import Sprites
+from routebench.models.facts import facts
+from routebench.registry import models
+
+SMITH = 'Smith et al., "Capsule networks: a probabilistic perspective" (arXiv:2004.03553), section 4 and appendix B'
+
+
+@models.register("generative-capsules")
+@facts(source=SMITH, routed=False, unsupervised=True)
+def generative_capsules(
+    shape: tuple[int, int, int],
+    classes: int,  # noqa: ARG001  # the signature is the interface
+    *,
+    objects: int = 16,
+    parts: int = 16,
+    template: int = 12,
+    posterior: str = "delta",
+    delta_until: float = 0.5,
+    object_probability: float = 0.1,
+    part_size: float = 1.0,
+    sprites: dict[str, Any] | None = None,
+    part_whole: dict[str, Any] | None = None,
+    part_encoder: dict[str, Any] | None = None,
+    object_encoder: dict[str, Any] | None = None,
+) -> GenerativeCapsules:
+    """16 objects, 16 parts with templates of 12 x 12; CNN of 32 channels, Set Transformer of 4 blocks of 128.
+
+    Args:
+        shape: (channels, height, width) of the images.
+        classes: of the data; no use is made of it.
+        objects, parts: capsules of both layers.
+        template: rows and columns of a template.
+        posterior, delta_until, object_probability: as for `GenerativeCapsules`.
+        part_size: of parts when training starts: 1 draws a template at its own size where `unit` is `template`.
+        sprites, part_whole, part_encoder, object_encoder: further arguments of these, by name.
+    """
+    full = posterior == "full"
+    return GenerativeCapsules(
+        Sprites(parts, shape[0], size=template, **(sprites or {})),
+        PartWhole(objects, parts, part_size=part_size, **(part_whole or {})),
+        PartEncoder(shape[0], parts, full=full, part_size=part_size, **(part_encoder or {})),
+        ObjectEncoder(objects, parts, full=full, **(object_encoder or {})),
+        posterior=posterior,
+        delta_until=delta_until,
+        object_probability=object_probability,
+    )
+
+
+@models.register("generative-capsules-small")
+@facts(
+    source="generative-capsules with smaller encoders, sized to train in a few minutes on two cores",
+    routed=False,
+    unsupervised=True,
+)
+def generative_capsules_small(
+    shape: tuple[int, int, int], classes: int, *, object_encoder: dict[str, Any] | None = None, **params: Any
+) -> GenerativeCapsules:
+    """`generative-capsules`, whose Set Transformer has 2 blocks of 64 in which parts look at each other directly.
+
+    The generative model is the same. Arguments as for `generative_capsules`.
+    """
+    small = {"width": 64, "blocks": 2, "points": 0}
+    return generative_capsules(shape, classes, object_encoder={**small, **(object_encoder or {})}, **params)

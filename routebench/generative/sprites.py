@@ -1,0 +1,113 @@
+"""From parts to pixels: learned templates, each with its own transparency, drawn over each other."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from routebench.generative.part_whole import Layer, as_matrix, normal_log_density
+from routebench.generative.templates import drawn
+
+Batch = Float[Tensor, "batch channel height width"]
+
+
+class Sprites(nn.Module):
+    """Templates that make an image where parts put them, and the likelihood of pixels about it.
+
+    Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.1 and equation 7. Templates are
+    drawn in the order of their numbers, the first at the bottom.
+
+    Args:
+        count: of templates.
+        channels: of the images.
+        size: rows and columns of a template; theirs is 12.
+        pixel_deviation: of pixels about the drawn image; theirs is 0.2.
+        learned_deviation: learn it, with the given one as its floor, without which the likelihood has no upper bound.
+            The paper says both that it is constrained and that it is set to 0.2.
+        non_linearity: what keeps templates' colours in range, which is not said. `sigmoid`: between 0 and 1.
+            `softplus`: not negative. `none`.
+        ground: what templates are drawn on. `black`: an opaque canvas, so that a faint template looks faint.
+            `transparent`: the canvas of zeros as printed, on which the colour of a single template does not depend on
+            its alpha or presence.
+        unit: what a pose of the identity draws. `template`: the template at its own size, in the middle of the canvas,
+            so that poses count in halves of a template, 6 pixels. `canvas`: the template over the whole canvas.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        channels: int,
+        *,
+        size: int = 12,
+        pixel_deviation: float = 0.2,
+        learned_deviation: bool = False,
+        non_linearity: str = "sigmoid",
+        ground: str = "black",
+        unit: str = "template",
+    ):
+        super().__init__()
+        if non_linearity not in NON_LINEARITIES:
+            raise ValueError(f"non_linearity must be one of {', '.join(NON_LINEARITIES)}, got {non_linearity!r}")
+        if ground not in ("black", "transparent"):
+            raise ValueError(f"ground must be black or transparent, got {ground!r}")
+        self.pixel_deviation, self.non_linearity, self.ground = pixel_deviation, non_linearity, ground
+        self.unit = unit
+        self.raw_colours = nn.Parameter((0.3 * torch.randn(count, channels, size, size) + 3) / SPEED)
+        self.raw_alphas = nn.Parameter((0.3 * torch.randn(count, 1, size, size) + _blob(size)) / SPEED)
+        self.raw_deviation = nn.Parameter(torch.tensor(-4.0)) if learned_deviation else None
+
+    @property
+    def colours(self) -> Float[Tensor, "template channel row column"]:
+        """Of every template."""
+        return NON_LINEARITIES[self.non_linearity](SPEED * self.raw_colours)
+
+    @property
+    def alphas(self) -> Float[Tensor, "template 1 row column"]:
+        """Opacity of every template, between 0 and 1."""
+        return (SPEED * self.raw_alphas).sigmoid()
+
+    @property
+    def deviation(self) -> Tensor | float:
+        """Of pixels about the drawn image."""
+        if self.raw_deviation is None:
+            return self.pixel_deviation
+        return self.pixel_deviation + functional.softplus(self.raw_deviation)
+
+    def draw(self, parts: Layer, size: tuple[int, int]) -> Batch:
+        """The images that parts make, of (height, width) pixels."""
+        templates = torch.cat([self.colours, self.alphas], dim=1)
+        canvas, opacity = drawn(templates, self._on_canvas(parts, size), parts.presences.sigmoid(), size)
+        return canvas if self.ground == "black" else canvas / opacity.clamp(min=TRANSPARENT)
+
+    def _on_canvas(self, parts: Layer, size: tuple[int, int]) -> Float[Tensor, "batch template 2 3"]:
+        """Poses from templates to places of the canvas, both from -1 to 1."""
+        poses = as_matrix(parts.poses)
+        if self.unit == "canvas":
+            return poses
+        own = self.raw_alphas.shape[2:]
+        return poses * poses.new_tensor([[own[1] / size[1]], [own[0] / size[0]]])
+
+    def log_likelihood(self, images: Batch, parts: Layer) -> Float[Tensor, " batch"]:
+        """log p(x | parts) in nats, summed over pixels."""
+        squares = (images - self.draw(parts, (images.shape[2], images.shape[3]))).square().flatten(1).sum(dim=1)
+        return normal_log_density(squares, self.deviation, math.prod(images.shape[1:]))
+
+
+TRANSPARENT = 1e-6
+SPEED = 10.0
+"""Templates are stored a tenth as large as they are, so that an optimiser that takes steps of one size in all parameters
+moves them ten times as fast as weights: they start as blobs, and have far to go."""
+NON_LINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "softplus": functional.softplus,
+    "none": lambda values: values,
+}
+
+
+def _blob(size: int) -> Float[Tensor, "row column"]:
+    """Logits of opacities that are high in the middle of a template."""
+    place = torch.linspace(-1, 1, size)
+    return 2 - 4 * (place[:, None].square() + place.square())

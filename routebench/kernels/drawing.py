@@ -1,0 +1,163 @@
+"""Templates drawn over each other on a processor, in C++: only the pixels that a template covers are visited."""
+
+import ctypes
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from routebench.kernels.compiler import NoCompiler, drawing_library
+from routebench.kernels.trust import IMAGES, ROUNDING, differences
+
+
+@cache
+def missing(channels: int) -> str:
+    """Why there is no such kernel on this machine; empty if there is one. Compiles it if need be."""
+    try:
+        drawing_library(channels)
+    except NoCompiler as error:
+        return str(error)
+    return ""
+
+
+def draw(templates: Tensor, maps: Tensor, presences: Tensor, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """What `routebench.generative.templates.drawn` says, in single precision; no gradient of the gradient.
+
+    Args:
+        templates: (template, channel + 1, row, column), the last channel being opacity.
+        maps: (batch, template, 2, 3), from a place (x, y, 1) on the canvas to one in the template, both from -1 to 1.
+        presences: (batch, template), which multiply the opacities.
+        size: (height, width) of the canvas, in pixels.
+
+    Returns:
+        colours times opacity (batch, channel, height, width), and opacity (batch, 1, height, width).
+    """
+    found: tuple[Tensor, Tensor] = _Drawing.apply(templates, maps, presences, size)  # type: ignore[no-untyped-call]
+    return found
+
+
+def is_trusted(reference: Callable[..., tuple[Tensor, Tensor]], *given: Tensor) -> bool:
+    """Whether the kernel agrees with a reference, forward and backward; tried once per size of templates and process.
+
+    It is tried on the poses of the first images, on a canvas of `TRIED` pixels. A disagreement is a warning.
+    """
+    key = tuple(given[0].shape)
+    if key not in _verdicts:
+        few = [given[0], *(value[:IMAGES] for value in given[1:])]
+        exact, plain, ours = (
+            evaluate(way, [value.detach().to(dtype) for value in few])
+            for way, dtype in ((reference, torch.float64), (reference, torch.float32), (draw, torch.float32))
+        )
+        errors = zip(differences(ours, exact), differences(plain, exact), strict=True)
+        worst = max(error if not error <= max(TOLERANCE, ROUNDING * rounding) else 0.0 for error, rounding in errors)
+        _verdicts[key] = worst == 0
+        if worst:
+            warnings.warn(
+                f"the kernel that draws templates differs from the reference by {worst:.1g}; it is not used",
+                stacklevel=3,
+            )
+    return _verdicts[key]
+
+
+TRIED = (12, 10)
+TOLERANCE = 1e-3
+_verdicts: dict[tuple[int, ...], bool] = {}
+
+
+@torch.inference_mode(mode=False)
+@torch.enable_grad()
+def evaluate(way: Callable[..., tuple[Tensor, Tensor]], given: list[Tensor]) -> list[Tensor]:
+    """A drawing, and the gradients of a fixed random weighting of it."""
+    leaves = [value.clone().requires_grad_() for value in given]
+    found = way(*leaves, TRIED)
+    random = torch.Generator().manual_seed(0)
+    loss = sum((part * torch.randn(part.shape, generator=random).to(part)).sum() for part in found)
+    return [*(part.detach() for part in found), *torch.autograd.grad(loss, leaves)]  # type: ignore[arg-type]
+
+
+class _Drawing(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, templates: Tensor, maps: Tensor, presences: Tensor, size: tuple[int, int]
+    ) -> tuple[Tensor, Tensor]:
+        work = _Work(templates, maps, presences, size)
+        ctx.save_for_backward(templates, maps, presences)
+        ctx.size = size
+        return work.forward()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, of_canvas: Tensor, of_opacity: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        templates, maps, presences = ctx.saved_tensors
+        return *_Work(templates, maps, presences, ctx.size).backward(of_canvas, of_opacity), None
+
+
+class _Work:
+    """The arrays of one drawing, in the kernel's layout."""
+
+    def __init__(self, templates: Tensor, maps: Tensor, presences: Tensor, size: tuple[int, int]):
+        self.size, self.count, self.values = size, templates.shape[0], templates.shape[1]
+        self.images, (self.rows, self.columns) = len(maps), templates.shape[2:]
+        self.kernel = drawing_library(self.values - 1)
+        self.parts = max(1, min(torch.get_num_threads(), self.images))
+        self.scale = _pixels(size, (self.rows, self.columns))
+        around = templates.new_zeros(self.count, self.rows + 2, self.columns + 2, self.values)
+        around[:, 1:-1, 1:-1] = templates.movedim(1, -1)
+        self.templates, self.presences = around, presences.contiguous()
+        left, right = self.scale
+        self.maps = (
+            left @ torch.cat([maps, maps.new_tensor([0.0, 0, 1]).expand(*maps.shape[:2], 1, 3)], 2) @ right
+        ).contiguous()
+        pointers = (self.templates.data_ptr(), self.maps.data_ptr(), self.presences.data_ptr())
+        self.problem = _Problem(*pointers, self.images, self.count, self.rows, self.columns, *size)
+
+    def forward(self) -> tuple[Tensor, Tensor]:
+        canvas = self.maps.new_empty(self.images, *self.size, self.values - 1)
+        opacity = self.maps.new_empty(self.images, 1, *self.size)
+        self._run("draw", ctypes.c_void_p(canvas.data_ptr()), ctypes.c_void_p(opacity.data_ptr()))
+        return canvas.movedim(-1, 1), opacity
+
+    def backward(self, of_canvas: Tensor, of_opacity: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        given = of_canvas.movedim(1, -1).contiguous(), of_opacity.contiguous()
+        templates = self.templates.new_zeros(self.parts, *self.templates.shape)
+        maps, presences = torch.empty_like(self.maps), torch.empty_like(self.presences)
+        gradients = _Gradients(*(array.data_ptr() for array in (*given, templates, maps, presences)))
+        self._run("pull", ctypes.byref(gradients))
+        left, right = self.scale
+        own = templates.sum(dim=0)[:, 1:-1, 1:-1].movedim(-1, 1)
+        return own, left[:, :2].T @ maps @ right.T, presences
+
+    def _run(self, function: str, *arguments: Any) -> None:
+        """Calls the kernel; its threads are OpenMP's where there is that, else it runs on one."""
+        self.kernel[function](ctypes.byref(self.problem), *arguments, ctypes.c_long(self.parts))
+
+
+@cache
+def _pixels(size: tuple[int, int], template: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """What turns a map between places from -1 to 1 into one between pixels: on its left and on its right.
+
+    Pixel x of a canvas lies at (2 x + 1) / width - 1; place u of a template is at (u + 1) columns / 2 + 1/2 if its
+    first pixel, behind one of zeros, is at 1.
+    """
+    (height, width), (rows, columns) = size, template
+    left = torch.tensor([[columns / 2, 0, columns / 2 + 0.5], [0, rows / 2, rows / 2 + 0.5]])
+    right = torch.tensor([[2 / width, 0, 1 / width - 1], [0, 2 / height, 1 / height - 1], [0, 0, 1.0]])
+    return left, right
+
+
+class _Problem(ctypes.Structure):
+    """`Problem` in drawing.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("templates", "maps", "presences")),
+        *((name, ctypes.c_long) for name in ("images", "count", "rows", "columns", "height", "width")),
+    )
+
+
+class _Gradients(ctypes.Structure):
+    """`Gradients` in drawing.cpp."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("canvas", "opacity", "templates", "maps", "presences"))
