@@ -309,7 +309,9 @@ def test_linear_probe_reads_the_networks_that_accuracy_trains(preset, no_data):
         for name in ("accuracy", "linear-probe")
     }
     own = [request for request in requests["linear-probe"] if request.recipe.loss == "own"]
-    assert {request.model for request in own} == {"vae", "scae" if preset == "full" else "scae-small"}
+    assert {request.model for request in own} >= {"vae"}
+    of_scae = {request.model for request in own if request.model.startswith("scae")}
+    assert of_scae == {"scae" if preset == "full" else "scae-small"}  # of the two the one that the suite places there
     assert all(request.recipe.reconstruction == 0 for request in own)
     shared = [request for request in requests["linear-probe"] if request not in own]
     assert shared
@@ -360,6 +362,6 @@ def test_an_unsupervised_model_of_a_plugin_is_measured_unasked_where_the_protoco
     assert (request.model, request.method, request.recipe.loss) == ("mean-of-pixels", None, "own")
     assert (request.recipe.epochs, cell.identity["role"]) == (1, "control")
     beside = [cell.identity["model"] for cell in made.cells if cell.identity["training"]["loss"] == "own"]
-    assert sorted(beside) == ["mean-of-pixels", "scae-small", "vae"]  # of scae the one that the suite places here
+    assert {"mean-of-pixels", "scae-small", "vae"} <= {*beside} and "scae" not in beside
     elsewhere = plan(load_suite("accuracy"), "smoke", Choices(methods=(parse("dynamic"),)))
     assert not {"vae", "mean-of-pixels"} & {cell.identity["method"] for cell in elsewhere.cells}
