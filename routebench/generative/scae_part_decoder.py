@@ -90,7 +90,8 @@ class PartDecoder(nn.Module):
         if self.colour is None:
             return templates.expand(len(parts.poses), *templates.shape)
         colours = self.colour(parts.features).sigmoid()
-        return templates * colours[..., None, None]
+        coloured: Tensor = templates * colours[..., None, None]
+        return coloured
 
     def draw(self, parts: Parts) -> Drawing:
         """What parts with these poses and presences make of a canvas."""
@@ -147,4 +148,5 @@ def _different(shape: tuple[int, int, int, int]) -> Float[Tensor, "part channel 
     """Templates that start orthogonal to each other, then scaled to reach from 0 to 1, as in the code."""
     numbers = shape[1] * shape[2] * shape[3]
     basis = torch.linalg.qr(torch.rand(max(shape[0], numbers), max(shape[0], numbers))).Q[: shape[0], :numbers]
-    return ((basis - basis.min()) / (basis.max() - basis.min())).reshape(shape)
+    placed: Tensor = ((basis - basis.min()) / (basis.max() - basis.min())).reshape(shape)
+    return placed
