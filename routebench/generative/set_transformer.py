@@ -41,7 +41,12 @@ class AttentionBlock(nn.Module):
         )
         self.norms = nn.ModuleList(nn.LayerNorm(width) if layer_norm else nn.Identity() for _ in range(2))
 
-    def forward(self, asking: Set, asked: Set, bias: Bias | None = None) -> Set:
+    def forward(
+        self,
+        asking: Float[Tensor, "batch asking width"],
+        asked: Float[Tensor, "batch asked width"],
+        bias: Float[Tensor, "batch asked"] | None = None,
+    ) -> Float[Tensor, "batch asking width"]:
         """The asking set, each member changed by what it saw.
 
         Args:
