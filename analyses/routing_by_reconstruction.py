@@ -2,23 +2,15 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from pandas import DataFrame
 
 from routebench import published, statistics
 from routebench.analysis import script, wording
-from routebench.analysis.comparison import Entry, entries_of
-from routebench.analysis.figures import label_ends, look, new_figure
-from routebench.analysis.palette import MUTED
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis.square import ROUTED, STEPS, UNROUTED, Cells, Square, square_of
 from routebench.registry import analyses
 
-DECODER = "-reconstruction"
-ROUTED, UNROUTED, STEPS = "dynamic", "none", 3
 ALPHA = 0.05
 EFFECTS = ("routing", "reconstruction", "interaction")
 MEANING = {
@@ -26,63 +18,25 @@ MEANING = {
     "reconstruction": "with decoder less without, mean over routing and none",
     "interaction": "gain of routing with decoder, less its gain without",
 }
-Cells = Mapping[tuple[bool, bool], Entry]  # (routed, with decoder)
-
-
-@dataclass(frozen=True)
-class Square:
-    """The four conditions of one suite, preset and data set; some of them may have no result."""
-
-    plain: Runs
-    decoded: Runs
-    cells: Cells
-
-    def runs(self, *, decoder: bool) -> Runs:
-        """The part of the network with the decoder, or of that without."""
-        return self.decoded if decoder else self.plain
 
 
 @analyses.register("routing-by-reconstruction")
 @belongs_to("", place=30, folder=True)
 def routing_by_reconstruction(parts: tuple[Runs, ...]) -> Analysis | None:
-    """Test accuracy (%) of the four conditions, paired main effects and interaction (points), and training losses."""
-    squares = [found for plain in parts for decoded in parts if (found := _square(plain, decoded))]
-    if not squares:
+    """Test accuracy (%) of the four conditions, paired main effects and interaction (points)."""
+    square = square_of(parts)
+    if square is None:
         return None
-    square = min(squares, key=lambda found: found.plain.preset != "full")  # of equal ones, the newest
     effects = _effects(square.cells)
     table = _table(square, effects)
-    losses = _losses(square)
-    figure = None
-    if not losses.empty and losses["epoch"].max() > 1:
-        with look():
-            figure, axes = new_figure(5.4, rows=2, sharex=True)
-            for one, decoder in zip(axes, (False, True), strict=True):
-                _draw(one, losses[losses["decoder"] == decoder], square.plain, decoder=decoder)
-            axes[-1].set_xlabel("epoch")
     reading = _reading(square, effects)
     return Analysis(
         title="Routing and reconstruction",
         reading=reading,
         table=table,
-        figure=figure,
         columns=_columns(table),
         notes=tuple(_notes(square, table, effects)),
-        alternative=f"Training loss per epoch with and without routing, without decoder and with. {reading}",
     )
-
-
-def _square(plain: Runs, decoded: Runs) -> Square | None:
-    """None unless the two are one suite with a network and the same network with a decoder, and something ran."""
-    same = (plain.suite, plain.preset, plain.data) == (decoded.suite, decoded.preset, decoded.data)
-    if not same or plain.protocol != "accuracy" or decoded.model != f"{plain.model}{DECODER}":
-        return None
-    cells = {}
-    for decoder, runs in ((False, plain), (True, decoded)):
-        for entry in entries_of(runs):
-            if entry.accuracies and (entry.label, entry.iterations) in ((ROUTED, STEPS), (UNROUTED, None)):
-                cells[entry.label == ROUTED, decoder] = entry
-    return Square(plain, decoded, cells) if cells else None
 
 
 def _effects(cells: Cells) -> dict[str, statistics.Difference]:
@@ -197,43 +151,8 @@ def _notes(square: Square, table: DataFrame, effects: Mapping[str, statistics.Di
         notes.append(
             f"Effects are paired by seed. {meaning}. Shown: p below 0.05 after Holm's correction over the three."
         )
-    notes.append(
-        "Training losses with and without decoder have different parts and cannot be compared; bands: all seeds."
-    )
     known = published.load_published().set_index("id")
     return notes + [f"{name}: {known.loc[name, 'conditions']}." for name in table["published_id"] if name]
-
-
-def _losses(square: Square) -> DataFrame:
-    """Mean, lowest and highest training loss over seeds, per condition and epoch."""
-    rows = []
-    for (routed, decoder), entry in square.cells.items():
-        results = square.runs(decoder=decoder).results
-        own = results[results["cell"].isin(list(entry.cells.values())) & (results["metric"] == "train_loss")]
-        own = own[own["value"].notna() & own["epoch"].notna()].astype({"epoch": int})
-        found = DataFrame(own.groupby("epoch")["value"].agg(mean="mean", low="min", high="max")).reset_index()
-        rows.append(found.assign(name=entry.name, label=entry.label, routed=routed, decoder=decoder))
-    return pd.concat(rows, ignore_index=True)
-
-
-def _draw(axes: Axes, losses: DataFrame, runs: Runs, *, decoder: bool) -> None:
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.set_title(f"Training loss (log scale), {'with' if decoder else 'without'} decoder")
-    if losses.empty:
-        return
-    ends, colours = {}, {}
-    for name, line in losses.groupby("name"):
-        colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
-        axes.plot(line["epoch"], line["mean"], color=colour, linestyle="-" if line["routed"].iloc[0] else (0, (5, 2)))
-        axes.fill_between(line["epoch"], line["low"], line["high"], color=colour, alpha=0.15, linewidth=0)
-        ends[str(name)], colours[str(name)] = float(line["mean"].iloc[-1]), colour
-    last = float(losses["epoch"].max())
-    axes.set_xlim(min(0.5, last - 1), last * 1.03)
-    label_ends(axes, last * 1.03, ends, colours, gap=0.11)
 
 
 if __name__ == "__main__":

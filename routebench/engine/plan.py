@@ -154,8 +154,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     ]
     if protocols[suite.protocol].trains:  # type: ignore[attr-defined]
         _expect_learnable(suite, data, [point for point, _, _ in points])
-    like = next(point for point, _, _ in points if point["method"] in CONTROLS)  # which every plan has
-    points += _broken_points(like, choices)
+    points += _broken_points(points[0][0], choices)
     cells: dict[str, Cell] = {}
     for seed in range(preset.seeds):
         for point, grid, broken in points:
@@ -244,10 +243,11 @@ def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry
         ]
     else:
         methods = [*suite.methods, *(Entry(name) for name in choices.added if name not in own)]
+    routed = any(_has_capsule_layers(model) for model in preset.models)
     kept = [
         entry
         for entry in controls.values()
-        if entry not in methods and (not entry.models or {*preset.models} & {*entry.models})
+        if entry not in methods and ({*preset.models} & {*entry.models} if entry.models else routed)
     ]
     for entry in (*methods, *kept):
         if entry.routed:
@@ -259,18 +259,30 @@ def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry
 def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
     """Every registered model that learns without labels, by name, where the protocol measures such.
 
-    Those that the suite names as controls are trained as it says, the others by the suite's recipe, all of them on
-    their own objective. One that a control has in its table `models` runs where that says, and not by itself.
+    Those that the suite names as controls are trained as it says and run in the networks that it says, the others by
+    the suite's recipe, all of them on their own objective. A network that stands for another by name, such as a smaller
+    one for small presets, is not run again by itself.
     """
     if not getattr(protocols[suite.protocol], "unsupervised", False):
         return {}
-    named = {entry.name: entry.training for entry in suite.controls}
-    placed = {name for entry in suite.controls for beside in entry.models.values() for name in beside}
-    alone = [name for name in models if name not in placed]
-    found = [name for name in alone if models[name].facts.unsupervised]  # type: ignore[attr-defined]
     own = {"loss": "own", "reconstruction": 0.0}
-    beside = {name: dict.fromkeys(preset.models, (name,)) for name in found}
-    return {name: Entry(name, training={**own, **named.get(name, {})}, models=beside[name]) for name in found}
+    named = {entry.name: entry for entry in (*suite.controls, *suite.methods)}
+    placed = {network for entry in named.values() for several in entry.models.values() for network in several}
+    found = {}
+    for name in models:
+        if not models[name].facts.unsupervised:  # type: ignore[attr-defined]  # attached by the decorator `facts`
+            continue
+        entry = named.get(name, Entry(name))
+        if entry in suite.methods or (name in placed and not entry.models):
+            continue
+        beside = entry.models or dict.fromkeys(preset.models, (name,))
+        found[name] = replace(entry, training={**own, **entry.training}, models=beside)
+    return found
+
+
+def _has_capsule_layers(model: str) -> bool:
+    """Whether a network takes a routing method; one that nobody knows is refused elsewhere."""
+    return model not in models or bool(models[model].facts.routed)  # type: ignore[attr-defined]
 
 
 def _lost(choices: Choices) -> list[MethodSpec]:

@@ -65,8 +65,9 @@ class ObjectEncoder(nn.Module):
             are only 16.
         code: numbers that the summary of a set is mapped to; theirs is 32.
         hidden: units of the networks that read it; theirs is 128.
-        seeds: `one`: one summary tells of all objects. `each`: one for every object. The paper says "a 32 dimensional
-            encoding".
+        seeds: `each`: a summary of the set for every object, as Kosiorek et al. have it. `one`: one tells of all
+            objects. The paper says "a 32 dimensional encoding", which may be either; with `each`, objects tell digits
+            apart after a third of the training.
         full: give deviations of poses too.
     """
 
@@ -81,7 +82,7 @@ class ObjectEncoder(nn.Module):
         points: int = 32,
         code: int = 32,
         hidden: int = 128,
-        seeds: str = "one",
+        seeds: str = "each",
         full: bool = False,
     ):
         super().__init__()

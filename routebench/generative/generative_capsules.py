@@ -166,6 +166,15 @@ class GenerativeCapsules(nn.Module):
         """What parts draw on canvases of the size of other images, cut to [0, 1]."""
         return self.sprites.draw(parts, (like.shape[2], like.shape[3])).clamp(0, 1)
 
+    @property
+    def templates(self) -> Float[Tensor, "template channel row column"]:
+        """Colours times opacity, as they are seen on a black ground."""
+        return self.sprites.colours * self.sprites.alphas
+
+    def visible(self, images: Batch) -> Float[Tensor, "batch template height width"]:
+        """What is seen of each template in the reconstruction of images, as brightness."""
+        return self.sprites.visible(self.part_encoder(images).middle(), (images.shape[2], images.shape[3]))
+
     @torch.no_grad()
     def sample(self, count: int, generator: Generator, size: tuple[int, int] = (28, 28)) -> Batch:
         """Images made by the model from nothing: objects from their prior, parts from objects, templates from parts.

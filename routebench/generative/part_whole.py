@@ -13,6 +13,10 @@ from routebench.generative.concrete import concrete_log_density, concrete_sample
 
 POSE = 6
 """Numbers of an affine pose: the two upper rows of its matrix, one after the other."""
+SPEED = 0.3
+"""What is learned here is stored that much larger, so that an optimiser whose steps have one size for all parameters
+moves it more slowly than weights. A prior that follows the parts at once is content with parts that are always there in
+one place, and objects stay without meaning: a probe of t0 then says 24 % of digits, and 88 % with this."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +75,25 @@ class PartWhole(nn.Module):
         self.temperature, self.least_deviation, self.switch = temperature, least_deviation, switch
         self.clutter_affinity, self.clutter_deviation = clutter_affinity, clutter_deviation
         self.off_deviation = off_deviation
-        self.offsets = nn.Parameter(_start_of_offsets(objects, parts, part_size))
-        self.raw_affinity = nn.Parameter(torch.full((objects, parts), math.log(math.e - 1)))  # softplus is 1
-        self.log_odds = nn.Parameter(torch.zeros(objects + 1, parts))
-        self.raw_deviation = nn.Parameter(torch.full((objects, parts), -1.0))
+        self.raw_offsets = nn.Parameter(_start_of_offsets(objects, parts, part_size) / SPEED)
+        self.raw_affinity = nn.Parameter(torch.full((objects, parts), math.log(math.e - 1) / SPEED))  # softplus is 1
+        self.raw_log_odds = nn.Parameter(torch.zeros(objects + 1, parts))
+        self.raw_deviation = nn.Parameter(torch.full((objects, parts), -1.0 / SPEED))
+
+    @property
+    def offsets(self) -> Float[Tensor, "object part 6"]:
+        """M_ij, as deviations from the identity."""
+        return SPEED * self.raw_offsets
+
+    @property
+    def log_odds(self) -> Float[Tensor, "choice part"]:
+        """Of gamma_ij, clutter first."""
+        return SPEED * self.raw_log_odds
 
     @property
     def deviations(self) -> Float[Tensor, "object part"]:
         """c_ij, as a standard deviation: at least the given least one."""
-        return self.least_deviation + functional.softplus(self.raw_deviation)
+        return self.least_deviation + functional.softplus(SPEED * self.raw_deviation)
 
     def expected_poses(self, objects: Float[Tensor, "batch object 6"]) -> Float[Tensor, "batch object part 6"]:
         """Where each object puts each part: `(I + A_i) M_ij - I`."""
@@ -91,7 +105,7 @@ class PartWhole(nn.Module):
 
     def selection(self, presences: Float[Tensor, "batch object"]) -> Float[Tensor, "batch choice part"]:
         """The log probability of each part to belong to each object, clutter first."""
-        of_objects = functional.softplus(self.raw_affinity).log() + functional.logsigmoid(presences)[:, :, None]
+        of_objects = functional.softplus(SPEED * self.raw_affinity).log() + functional.logsigmoid(presences)[:, :, None]
         clutter = torch.full_like(of_objects[:, :1], math.log(self.clutter_affinity))
         return torch.cat([clutter, of_objects], dim=1).log_softmax(dim=1)
 

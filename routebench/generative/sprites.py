@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from routebench.generative.part_whole import Layer, as_matrix, normal_log_density
-from routebench.generative.templates import drawn
+from routebench.generative.templates import drawn, warp
 
 Batch = Float[Tensor, "batch channel height width"]
 
@@ -82,6 +82,13 @@ class Sprites(nn.Module):
         canvas, opacity = drawn(templates, self._on_canvas(parts, size), parts.presences.sigmoid(), size)
         return canvas if self.ground == "black" else canvas / opacity.clamp(min=TRANSPARENT)
 
+    def visible(self, parts: Layer, size: tuple[int, int]) -> Float[Tensor, "batch template height width"]:
+        """What is seen of each template: its brightness, less what templates above it hide. They sum to the drawing."""
+        both = warp(torch.cat([self.colours, self.alphas], dim=1), self._on_canvas(parts, size), size)
+        alphas = both[:, :, -1] * parts.presences.sigmoid().T[:, :, None, None]  # template b y x
+        above = torch.cat([torch.ones_like(alphas[:1]), (1 - alphas.flip(0)).cumprod(dim=0)[:-1]]).flip(0)
+        return (both[:, :, :-1].mean(dim=2) * alphas * above).transpose(0, 1)
+
     def _on_canvas(self, parts: Layer, size: tuple[int, int]) -> Float[Tensor, "batch template 2 3"]:
         """Poses from templates to places of the canvas, both from -1 to 1."""
         poses = as_matrix(parts.poses)
@@ -98,7 +105,7 @@ class Sprites(nn.Module):
 
 TRANSPARENT = 1e-6
 SPEED = 10.0
-"""Templates are stored a tenth as large as they are, so that an optimiser that takes steps of one size in all parameters
+"""Templates are stored a tenth as large as they are, so that an optimiser whose steps have one size for all parameters
 moves them ten times as fast as weights: they start as blobs, and have far to go."""
 NON_LINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,

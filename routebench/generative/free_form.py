@@ -1,0 +1,92 @@
+"""Inference without an encoder: numbers of the approximate posterior are climbed to for each image by themselves."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from routebench.generative.beliefs import Belief
+from routebench.generative.generative_capsules import Batch, GenerativeCapsules, Posterior, Scene
+
+
+@dataclass(frozen=True)
+class FreeForm:
+    """What a climb found for a batch of images.
+
+    Args:
+        posterior: where it ended.
+        bounds: the bound in nats at every step, by one sample per image, as it was before the step.
+    """
+
+    posterior: Posterior
+    bounds: Float[Tensor, "batch step"]
+
+
+def climb(
+    network: GenerativeCapsules,
+    images: Batch,
+    *,
+    steps: int = 300,
+    learning_rate: float = 0.02,
+    generator: Generator | None = None,
+) -> FreeForm:
+    """Raises the bound of each image from what the encoders say of it, with the model as it is.
+
+    Every image has numbers of its own, and Adam moves each number by itself: a batch is as many separate climbs.
+    Objects no longer depend on parts.
+
+    Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.4. Optimiser and rate are not
+    given; "hundreds or thousands" of steps are.
+
+    Args:
+        network: it is left as it was.
+        images: values in [0, 1].
+        steps: of Adam.
+        learning_rate: falls to a tenth over the last half, so that noise settles.
+        generator: of the samples, on the images' device.
+    """
+    with torch.no_grad():
+        start = network.middle(images)
+    free = Posterior(_copy(start.objects), _copy(start.parts))
+    numbers = [value for belief in (free.objects, free.parts) for value in vars(belief).values() if value is not None]
+    optimiser = torch.optim.Adam(numbers, lr=learning_rate)
+    bounds = []
+    for step in range(steps):
+        optimiser.param_groups[0]["lr"] = learning_rate * min(1.0, 0.1 ** (2 * step / steps - 1))
+        with torch.enable_grad():
+            bound = network.bound(images, free, drawn_from(network, free, generator)).total
+            for number, slope in zip(numbers, torch.autograd.grad(-bound.sum(), numbers), strict=True):
+                number.grad = slope
+        optimiser.step()
+        bounds.append(bound.detach())
+    found = Posterior(_frozen(free.objects), _frozen(free.parts))
+    return FreeForm(found, torch.stack(bounds, dim=1) if bounds else images.new_empty(len(images), 0))
+
+
+def drawn_from(network: GenerativeCapsules, posterior: Posterior, generator: Generator | None = None) -> Scene:
+    """Capsules drawn from a posterior whose layers do not depend on each other."""
+    temperature = network.temperature
+    parts = posterior.parts.sample(temperature, generator)
+    return Scene(posterior.objects.sample(temperature, generator), parts)
+
+
+@torch.no_grad()
+def mean_bound(
+    network: GenerativeCapsules, images: Batch, posterior: Posterior, *, samples: int, generator: Generator
+) -> Float[Tensor, " batch"]:
+    """The bound of each image at a posterior in nats, mean over samples."""
+    found = [network.bound(images, posterior, drawn_from(network, posterior, generator)).total for _ in range(samples)]
+    return torch.stack(found).mean(dim=0)
+
+
+def _copy(belief: Belief) -> Belief:
+    """The same numbers, free to move."""
+    still = _frozen(belief)
+    deviations = None if still.log_deviations is None else still.log_deviations.clone().requires_grad_()
+    return Belief(still.log_odds.clone().requires_grad_(), still.poses.clone().requires_grad_(), deviations)
+
+
+def _frozen(belief: Belief) -> Belief:
+    deviations = None if belief.log_deviations is None else belief.log_deviations.detach()
+    return Belief(belief.log_odds.detach(), belief.poses.detach(), deviations)

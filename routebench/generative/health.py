@@ -1,0 +1,64 @@
+"""Whether a model of templates has collapsed: who draws, and which objects say anything."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+DEAD = 0.1
+"""A template is dead if it draws less than this share of an even one."""
+ALONE = 0.5
+"""One template draws everything if its share of all that is drawn is above this."""
+IDLE = 0.01
+"""An object is idle if its presence differs less than this between images (standard deviation)."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """How templates and objects share the work over a set of images.
+
+    Args:
+        shares: of each template in the brightness that is drawn.
+        dead: templates that draw next to nothing.
+        effective: how many templates draw: the exponential of the entropy of their shares.
+        idle: objects whose presence is the same for all images.
+    """
+
+    shares: Float[Tensor, " template"]
+    dead: int
+    effective: float
+    idle: int
+
+    @property
+    def largest(self) -> float:
+        """The share of the template that draws most."""
+        return float(self.shares.max())
+
+    @property
+    def collapsed(self) -> str:
+        """What has collapsed, in words; empty if nothing has."""
+        found = []
+        if self.largest > ALONE:
+            found.append(f"one template draws {100 * self.largest:.0f} % of everything")
+        if self.dead > len(self.shares) / 2:
+            found.append(f"{self.dead} of {len(self.shares)} templates are dead")
+        return "; ".join(found)
+
+
+def health(brightness: Float[Tensor, "image template"], presences: Float[Tensor, "image object"]) -> Health:
+    """Looks at what each template drew of each image, and at which objects were present in it.
+
+    Args:
+        brightness: what is seen of each template, summed over pixels.
+        presences: of objects, in [0, 1].
+    """
+    total = brightness.double().mean(dim=0)
+    even = torch.full_like(total, 1 / len(total))
+    shares = torch.where(total.sum() > 0, total / total.sum().clamp(min=1e-30), even)
+    return Health(
+        shares,
+        dead=int((shares < DEAD / len(shares)).sum()) if float(total.sum()) > 0 else len(shares),
+        effective=float((-torch.xlogy(shares, shares).sum()).exp()),
+        idle=int((presences.double().std(dim=0, correction=0) < IDLE).sum()),
+    )

@@ -1,0 +1,247 @@
+"""What a model of templates learned: how it draws, whether it collapsed, what inference without its encoder gains."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from routebench.data import Dataset, load
+from routebench.data.dataset import Images
+from routebench.data.rotation import rotate
+from routebench.errors import UserError
+from routebench.generative.free_form import climb, mean_bound
+from routebench.generative.generative_capsules import GenerativeCapsules, Posterior
+from routebench.generative.health import health
+from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
+from routebench.protocols.features import UPRIGHT, View, look, shown
+from routebench.protocols.fitted import cost_of
+from routebench.protocols.probe import Probe, fit_probe
+from routebench.registry import protocols
+
+BATCH = 100
+LOOKED_AT = 500
+"""Test images by which shares of templates are measured."""
+SAMPLES = 8
+"""Of the bound, where two bounds are compared."""
+TURNS = tuple(range(0, 360, 30))
+"""By which one digit is turned to be looked at, in degrees; figure 5."""
+SHOWN_CLASS = 2
+"""The digit that figures 3 and 5 show."""
+SHOWN_SAMPLES = 32
+
+
+@protocols.register("generation")
+class Generation(Protocol):
+    """Looks into models that learn without labels: templates, their use, samples, bounds, and free-form inference.
+
+    What a model has decides what is measured: `visible(images)` says who draws what, `sample` makes images,
+    `templates` are shown; free-form inference, from what the encoder says, is that of generative capsules.
+
+    Options:
+        angles: largest angles, in degrees, by which test images are turned, for reconstruction and inference.
+        images: test images, evenly apart, that free-form inference is done on; 0 for none.
+        steps: of free-form inference.
+        learning_rate: of free-form inference.
+
+    Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.4 and figures 3 and 5 to 7.
+    """
+
+    options: ClassVar[dict[str, type]] = {
+        "angles": list[int],
+        "images": int,
+        "steps": int,
+        "learning_rate": float,
+    }
+    preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
+
+    def expect(self, data: Dataset) -> None:
+        """One class per image, which a probe reads."""
+        expect_one_label("generation", data)
+
+    def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
+        """Metrics by angle and term of the bound; templates, samples, examples and their parts as arrays."""
+        data = load(request.data)
+        self.expect(data)
+        fit = context.fit(request)
+        network, device = fit.network, context.device
+        if not hasattr(network, "reconstruction"):
+            raise UserError(f"protocol generation: expected a model that reconstructs images, got {request.model}")
+        angles = sorted({0, *options.get("angles", [])})
+        few = data.test.at(_evenly(len(data.test), LOOKED_AT))
+        metrics = [*cost_of(fit), *_size(network), *_errors(network, data.test, angles, device)]
+        arrays = _pictures(network, device)
+        if hasattr(network, "visible"):
+            metrics += [*_health(network, few, device), *_reuse(network, few, angles, device)]
+        context.progress(0.3)
+        turned = _turned(data.test, device)
+        arrays |= _examples(network, turned)
+        if isinstance(network, GenerativeCapsules):
+            metrics += _bounds(network, few, device)
+            if options.get("images", 0):
+                metrics += list(_free_form(network, data, angles, options, context))
+                arrays |= _freely(network, turned, options)
+        return Measurement(metrics, arrays)
+
+
+def _size(network: nn.Module) -> list[Metric]:
+    count = getattr(network, "generative_parameters", None)
+    return [] if count is None else [Metric("generative_parameters", "", float(count), "count")]
+
+
+@torch.no_grad()
+def _errors(network: nn.Module, images: Images, angles: list[int], device: torch.device) -> Iterator[Metric]:
+    """The sum of squared pixel errors of reconstructions, mean over images."""
+    for angle in angles:
+        total = 0.0
+        for batch in shown(images, View("maximal", angle), device):
+            decoded = network.reconstruction(batch)  # type: ignore[operator]  # `measure` looks for it
+            total += float((decoded - batch).square().sum())
+        yield Metric("reconstruction_error", "test", total / len(images), "", False, where={"angle": angle})
+
+
+@torch.no_grad()
+def _bounds(network: GenerativeCapsules, images: Images, device: torch.device) -> Iterator[Metric]:
+    """Terms of the bound in nats, mean over images."""
+    draws = torch.Generator(device).manual_seed(0)
+    found: dict[str, float] = {}
+    for batch in shown(images, UPRIGHT, device):
+        for term, values in vars(network.bound(batch, *network.infer(batch, draws))).items():
+            found[term] = found.get(term, 0.0) + float(values.sum()) / len(images)
+    for term, value in {**found, "total": sum(found.values())}.items():
+        yield Metric("bound", "test", value, "nat", True, where={"term": term})
+
+
+@torch.no_grad()
+def _shares(network: nn.Module, images: Images, view: View, device: torch.device) -> Tensor:
+    """The brightness that is seen of each template, (image, template)."""
+    parts = [network.visible(batch).sum(dim=(2, 3)).cpu() for batch in shown(images, view, device)]  # type: ignore[operator]
+    return torch.cat(parts)
+
+
+def _health(network: nn.Module, images: Images, device: torch.device) -> Iterator[Metric]:
+    """Whether the model has collapsed; presences are the first of its features."""
+    seen = look(network, images, UPRIGHT, device)
+    presences = next(iter(seen.features.values()))
+    if float(presences.min()) < 0 or float(presences.max()) > 1:
+        presences = presences.sigmoid()  # logits
+    found = health(_shares(network, images, UPRIGHT, device), presences)
+    yield Metric("template_share", "test", 100 * found.largest, "%", where={"template": "largest"})
+    yield Metric("effective_templates", "test", found.effective, "count", True)
+    yield Metric("dead_templates", "test", found.dead, "count", False)
+    yield Metric("idle_objects", "test", found.idle, "count", False)
+    yield Metric("collapsed", "test", float(bool(found.collapsed)), "", False)
+
+
+def _reuse(network: nn.Module, images: Images, angles: list[int], device: torch.device) -> Iterator[Metric]:
+    """How alike the shares of templates are in a digit as it is and turned: their cosine, mean over images."""
+    upright = _shares(network, images, UPRIGHT, device)
+    for angle in angles:
+        shares = _shares(network, images, View("maximal", angle), device)
+        alike = torch.cosine_similarity(upright.double(), shares.double(), dim=1)
+        yield Metric("template_reuse", "test", float(alike.mean()), "", True, where={"angle": angle})
+
+
+def _free_form(
+    network: GenerativeCapsules, data: Dataset, angles: list[int], options: Mapping[str, Any], context: Context
+) -> Iterator[Metric]:
+    """Bound, error and accuracy of a probe on t0 as the encoder has it and after climbing, for each angle."""
+    train, held_out = (look(network, part, UPRIGHT, context.device) for part in (data.train, data.held_out))
+    probe = fit_probe(
+        train.features["presences"], data.train.labels, held_out.features["presences"], data.held_out.labels
+    )
+    images = data.test.at(_evenly(len(data.test), int(options["images"])))
+    for number, angle in enumerate(angles):
+        yield from _climbed(network, images, angle, probe, options, context.device)
+        context.progress(0.3 + 0.7 * (number + 1) / len(angles))
+
+
+def _climbed(  # noqa: PLR0917  # each is one thing that it needs
+    network: GenerativeCapsules,
+    images: Images,
+    angle: int,
+    probe: Probe,
+    options: Mapping[str, Any],
+    device: torch.device,
+) -> Iterator[Metric]:
+    draws = torch.Generator(device).manual_seed(0)
+    bounds: dict[str, list[Tensor]] = {}
+    errors: dict[str, list[Tensor]] = {}
+    presences: dict[str, list[Tensor]] = {}
+    seconds = dict.fromkeys(("encoder", "free-form"), 0.0)
+    for batch in _batches(images, View("maximal", angle), device):
+        found: dict[str, Posterior] = {}
+        start = time.perf_counter()
+        with torch.no_grad():
+            found["encoder"] = network.middle(batch)
+        seconds["encoder"] += time.perf_counter() - start
+        start = time.perf_counter()
+        found["free-form"] = climb(network, batch, generator=draws, **_rule(options)).posterior
+        seconds["free-form"] += time.perf_counter() - start
+        for name, posterior in found.items():
+            same = torch.Generator(device).manual_seed(1)
+            bounds.setdefault(name, []).append(mean_bound(network, batch, posterior, samples=SAMPLES, generator=same))
+            drawn = network.drawn(posterior.parts.middle(), batch).detach()
+            errors.setdefault(name, []).append((drawn - batch).square().sum(dim=(1, 2, 3)))
+            presences.setdefault(name, []).append(posterior.objects.log_odds)
+    for name in seconds:
+        where: dict[str, int | str] = {"inference": name, "angle": angle}
+        predicted = probe.predict(torch.cat(presences[name]).cpu())
+        accuracy = 100 * float((predicted == images.labels).double().mean())
+        yield Metric("free_form_bound", "test", float(torch.cat(bounds[name]).mean()), "nat", True, where=where)
+        yield Metric("free_form_error", "test", float(torch.cat(errors[name]).mean()), "", False, where=where)
+        yield Metric("free_form_accuracy", "test", accuracy, "%", True, where=where)
+        yield Metric("seconds_per_image", "test", seconds[name] / len(images), "s", False, where=where)
+
+
+def _batches(images: Images, view: View, device: torch.device) -> Iterator[Tensor]:
+    for part in shown(images, view, device):
+        yield from torch.split(part, BATCH)
+
+
+def _rule(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: options[name] for name in ("steps", "learning_rate") if name in options}
+
+
+@torch.no_grad()
+def _pictures(network: nn.Module, device: torch.device) -> dict[str, Tensor]:
+    """Templates and samples, where the model has such."""
+    found = {}
+    if hasattr(network, "templates"):
+        found["templates"] = _grey(torch.as_tensor(network.templates))
+    if hasattr(network, "sample"):
+        found["samples"] = _grey(network.sample(SHOWN_SAMPLES, torch.Generator(device).manual_seed(0)))  # type: ignore[operator]
+    return found
+
+
+def _turned(test: Images, device: torch.device) -> Tensor:
+    """One digit, turned by each of `TURNS`."""
+    wanted = (test.labels == SHOWN_CLASS).nonzero()
+    first = int(wanted[0, 0]) if len(wanted) else 0
+    pixels = test.pixels[first].to(device).float() / 255
+    return rotate(pixels.expand(len(TURNS), *pixels.shape).contiguous(), torch.tensor(TURNS, dtype=torch.float))
+
+
+@torch.no_grad()
+def _examples(network: nn.Module, turned: Tensor) -> dict[str, Tensor]:
+    """A turned digit, its reconstructions, and what each template has in them."""
+    found = {"turned": _grey(turned), "turned_reconstructions": _grey(network.reconstruction(turned))}  # type: ignore[operator]
+    if hasattr(network, "visible"):
+        found["turned_parts"] = _grey(network.visible(turned))  # type: ignore[operator]
+    return {**found, "turns": torch.tensor(TURNS)}
+
+
+def _freely(network: GenerativeCapsules, turned: Tensor, options: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The turned digit as free-form inference reconstructs it; figure 3."""
+    draws = torch.Generator(turned.device).manual_seed(0)
+    posterior = climb(network, turned, generator=draws, **_rule(options)).posterior
+    return {"turned_free_form": _grey(network.drawn(posterior.parts.middle(), turned).detach())}
+
+
+def _grey(values: Tensor) -> Tensor:
+    return (255 * values.detach()).round().clamp(0, 255).to(torch.uint8).cpu()
+
+
+def _evenly(total: int, wanted: int) -> Tensor:
+    return torch.linspace(0, total - 1, min(wanted, total)).round().long()

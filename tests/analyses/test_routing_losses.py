@@ -1,0 +1,88 @@
+"""Losses with routing and without, in which the paper's conclusions were planted, or the opposite."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from routebench import statistics
+from routebench.analysis.figures import to_svg
+from routebench.registry import analyses
+from tests.analysis.made_up_runs import made_up_records, made_up_runs
+
+find = analyses["routing-losses"]
+MODELS = ("capsnet-small", "capsnet-small-reconstruction")
+
+
+def part(model, loss=0.05, routed=94.0, seeds=8, **changed):
+    """`loss` is added to every loss of `none`, and a little more per seed; routing gains `routed` less 94."""
+    methods = {
+        "dynamic": ([1, 3], "method", model, [50.0, routed]),  # T=1 is no condition
+        "none": ([None], "control", model, [94.0]),
+    }
+    records = made_up_records(seeds=seeds, spread=0.1, failures=False, methods=methods, preset=model)
+    for record in records:
+        seed = record["identity"]["seed"]
+        training = [metric for metric in record["metrics"] if metric["metric"] == "train_loss"]
+        record["metrics"] += [{**metric, "metric": "held_out_loss", "split": "held-out"} for metric in training]
+        for metric in record["metrics"]:
+            if metric["metric"] in ("train_loss", "held_out_loss", "loss") and record["label"] == "none":
+                metric["value"] += loss * (1 + 0.05 * seed)
+    return replace(made_up_runs(records), **{"suite": "reconstruction", "model": model, **changed})
+
+
+def parts(**options):
+    return tuple(part(model, **options) for model in MODELS)
+
+
+def test_losses_are_compared_by_seed_within_one_decoder():
+    plain, decoded = parts()[0], part(MODELS[1], loss=-0.05)
+    analysis = find((plain, decoded))
+    table = analysis.table.set_index(["decoder", "what"])
+    rows = plain.results.query("metric == 'train_loss' and epoch == 5").sort_values("seed")
+    ours = rows[(rows["label"] == "dynamic") & (rows["iterations"] == 3)]["value"].to_numpy(dtype=float)
+    gain = rows[rows["label"] == "none"]["value"].to_numpy(dtype=float) - ours
+    interval = statistics.mean_interval(gain)
+    found = table.loc[(False, "training loss, last epoch")]
+    assert found["routed"] == pytest.approx(ours.mean())
+    assert [found["gain"], found["gain_low"], found["gain_high"]] == pytest.approx(
+        [interval.mean, interval.low, interval.high]
+    )
+    test_gain = [0.05 * (1 + 0.05 * seed) for seed in range(8)]
+    assert table.loc[(False, "test loss"), "gain"] == pytest.approx(np.mean(test_gain))
+    assert set(table.loc[False, "verdict"]) == {"holds here"}
+    losses = table.loc[True].drop("accuracy, %")
+    assert set(losses["verdict"]) == {"does not hold here"}
+    assert table.loc[(True, "accuracy, %"), "verdict"] == "holds here"
+    assert "Without decoder" not in analysis.reading
+    assert "With decoder, does not hold here: slower at first" in analysis.reading
+
+
+def test_routing_that_gains_accuracy_contradicts_the_paper():
+    table = find(parts(routed=97.0)).table.set_index("what")
+    assert set(table.loc["accuracy, %", "verdict"]) == {"does not hold here"}
+    assert table.loc["accuracy, %", "gain"].to_numpy() == pytest.approx([3, 3], abs=0.3)
+
+
+def test_the_figure_has_training_and_held_out_losses_of_both_networks_on_logarithmic_axes():
+    analysis = find(parts())
+    assert [axes.get_yscale() for axes in analysis.figure.axes] == ["log"] * 4
+    assert [len(axes.lines) for axes in analysis.figure.axes] == [2] * 4
+    assert to_svg(analysis.figure) == to_svg(find(parts()).figure)
+    assert analysis.reading in analysis.alternative
+
+
+def test_one_seed_decides_nothing_and_a_missing_condition_is_said():
+    one = find(parts(seeds=1))
+    assert set(one.table["verdict"]) == {"undecided"}
+    assert one.table["gain_low"].isna().all()
+    plain, decoded = parts()
+    half = find((plain, replace(decoded, results=decoded.results[decoded.results["label"] != "none"])))
+    assert set(half.table[half.table["decoder"]]["verdict"]) == {"not run"}
+    assert not half.shown().isin(["None", "nan", "<NA>"]).any().any()
+
+
+def test_nothing_gives_nothing():
+    assert find(()) is None
+    assert find(parts()[:1]) is None
+    assert find(tuple(replace(runs, results=runs.results.head(0)) for runs in parts())) is None
