@@ -16,7 +16,8 @@ POSE = 6
 SPEED = 0.3
 """What is learned here is stored that much larger, so that an optimiser whose steps have one size for all parameters
 moves it more slowly than weights. A prior that follows the parts at once is content with parts that are always there in
-one place, and objects stay without meaning: a probe of t0 then says 24 % of digits, and 88 % with this."""
+one place, and objects stay without meaning: of 400 held-out digits a probe of t0 told 24 % after 4 epochs where it was
+moved 5 times as fast as weights, and after 12 epochs 80 % at equal speed and 88 % at 0.3 (one seed each)."""
 
 
 @dataclass(frozen=True)
