@@ -237,6 +237,15 @@ class SCAE(nn.Module):
         seen = self.see(images)
         return {"prior": seen.predictions.prior(), "posterior": seen.explanation.posterior()}
 
+    @property
+    def templates(self) -> Float[Tensor, "part channel row column"]:
+        """Of every part, before they are coloured."""
+        return self.part_decoder.templates()
+
+    def visible(self, images: Batch) -> Float[Tensor, "batch part height width"]:
+        """What is seen of each template in the reconstruction of images, as brightness."""
+        return self.part_decoder.visible(self.part_encoder(images, None))
+
     def reconstruction(self, images: Batch, *, by: str = "parts", of: str = "mode") -> Batch:
         """Images drawn from what was seen, values in [0, 1].
 

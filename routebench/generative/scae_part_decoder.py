@@ -138,6 +138,14 @@ class PartDecoder(nn.Module):
         mode: Tensor = drawing.values.gather(0, winner)[0]
         return mode
 
+    def visible(self, parts: Parts) -> Float[Tensor, "batch part height width"]:
+        """The brightness of `picture`, by the part that a pixel is of."""
+        drawing = self.draw(parts)
+        mine = torch.arange(len(drawing.weights), device=drawing.weights.device)[:, None, None, None, None]
+        shown = drawing.values * (drawing.weights.argmax(dim=0) == mine)
+        by_part: Tensor = shown[:-1].mean(dim=2).transpose(0, 1)
+        return by_part
+
 
 def _colour(features: int, channels: int) -> nn.Module:
     """From special features to a colour's logits: a hidden layer of 32, which all parts share."""

@@ -462,3 +462,13 @@ def test_images_of_another_shape_are_taken():
         images = torch.rand(2, *shape, generator=generator())
         assert bool(torch.isfinite(model.objective(images, generator())))
         assert model.reconstruction(images).shape == images.shape
+
+
+def test_visible_parts_add_up_to_the_picture_without_its_ground():
+    network = build("scae-small", shape=SHAPE, classes=10).eval()
+    images = torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        network.part_decoder.ground.fill_(-1e4)  # black
+        visible, picture = network.visible(images), network.reconstruction(images)
+    assert visible.shape[:2] == (3, network.templates.shape[0])
+    assert torch.allclose(visible.sum(dim=1), picture[:, 0], atol=1e-6)
