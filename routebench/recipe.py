@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from routebench.errors import UserError
 
 CHOICES = {
-    "optimiser": ("adam", "sgd"),
+    "optimiser": ("adam", "sgd", "rmsprop"),
     "schedule": ("constant", "exponential", "milestones"),
     "loss": (
         "margin",
@@ -41,8 +41,8 @@ class Recipe:
     Args:
         epochs: passes over the training part.
         batch_size: images per step; an incomplete last batch is used too.
-        optimiser: `adam` or `sgd`.
-        learning_rate, momentum, weight_decay: of the optimiser; momentum is SGD's.
+        optimiser: `adam`, `sgd` or `rmsprop`.
+        learning_rate, momentum, weight_decay: of the optimiser; momentum is that of SGD and RMSProp.
         schedule: of the learning rate. `exponential`: times `decay` every `decay_steps` steps, continuously (Sabour et
             al. 2017: 0.96 every 2,000). `milestones`: times `decay` at each of `milestones`, in epochs (Tsai et al.
             2020: 0.1 at 150 and 250 of 350).

@@ -115,6 +115,16 @@ RECIPES: Mapping[str, NamedRecipe] = {
         loss="spread-sigmoid",
         augmentation="smallnorb-jitter",
     ),
+    "scae": _recipe(
+        "the script for MNIST of Kosiorek et al., Stacked capsule autoencoders, NeurIPS 2019: 300,000 steps, which are "
+        "640 epochs of 60,000 images; it pads these to 40 x 40 and shifts them at random, which is left to the data",
+        batch_size=128,
+        epochs=640,
+        optimiser="rmsprop",
+        learning_rate=3e-5,
+        momentum=0.9,
+        loss="own",
+    ),
     "tsai": _recipe(
         "Tsai et al., ICLR 2020: their method, CNN and ResNet-18 on CIFAR; momentum and weight decay from their code",
         _CIFAR,

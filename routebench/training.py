@@ -243,6 +243,16 @@ def make_optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The recipe's optimiser of all parameters."""
     if recipe.optimiser == "adam":
         return torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    if recipe.optimiser == "rmsprop":
+        # As Kosiorek et al. (stacked capsule autoencoders) set TensorFlow's, which adds 0.01 / batch^2 under the root.
+        return torch.optim.RMSprop(
+            network.parameters(),
+            lr=recipe.learning_rate,
+            alpha=0.9,
+            eps=0.1 / recipe.batch_size,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+        )
     return torch.optim.SGD(
         network.parameters(), lr=recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay
     )

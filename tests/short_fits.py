@@ -16,6 +16,7 @@ RECIPES = {
     "adam": SHORT,
     "sgd": replace(SHORT, optimiser="sgd", learning_rate=0.5),
     "sgd without momentum": replace(SHORT, optimiser="sgd", learning_rate=0.5, momentum=0.0),
+    "rmsprop": replace(SHORT, optimiser="rmsprop", learning_rate=1e-4),
     "held-out": replace(SHORT, selection="held-out"),
     "augmented and decaying": replace(SHORT, augmentation="shift2", schedule="exponential", decay=0.5, decay_steps=2),
     "sgd with milestones in bfloat16": replace(

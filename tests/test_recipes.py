@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from routebench.cli import cli
@@ -10,6 +11,7 @@ from routebench.engine.suite import load_suite
 from routebench.errors import UserError
 from routebench.recipe import Recipe
 from routebench.recipes import RECIPES, merged
+from routebench.training import make_optimiser
 
 SUITE = """
 question = "?"
@@ -67,6 +69,21 @@ def test_rates_of_adam_fall_by_steps(name, step, rate):
     recipe = Recipe(**RECIPES[name].settings)
     assert recipe.optimiser == "adam"
     assert recipe.rate_at(step, 1000) == pytest.approx(rate)
+
+
+def test_rmsprop_of_scae_takes_the_steps_of_its_formula():
+    """The mean of squares over 0.9, the root of 0.01 / 128^2 beside its root, and momentum 0.9 of whole steps."""
+    recipe = Recipe(**RECIPES["scae"].settings)
+    layer = torch.nn.Linear(1, 1, bias=False)
+    optimiser, (value,) = make_optimiser(layer, recipe), layer.parameters()
+    expected, square, speed = value.item(), 0.0, 0.0
+    for gradient in (0.3, -2.0, 1e-3, 0.0):
+        value.grad = torch.full_like(value, gradient)
+        optimiser.step()
+        square = 0.9 * square + 0.1 * gradient**2
+        speed = 0.9 * speed + gradient / (square**0.5 + 0.1 / 128)
+        expected -= 3e-5 * speed
+        assert value.item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_kiefer_is_13_epochs_of_sabour():

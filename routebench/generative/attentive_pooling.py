@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -20,6 +21,8 @@ class AttentivePooling(nn.Module):
         strides: of the 3 x 3 convolutions, one per layer.
         padding: of each; 0 leaves 2 x 2 places of a 28 x 28 image, 1 leaves 7 x 7.
         activation: after each hidden layer.
+        size: (height, width) of the images. Then a bias that is learned for every place and channel is added to what
+            the convolutions see, which tells places apart, as in the code of Kosiorek et al.; None for no such bias.
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class AttentivePooling(nn.Module):
         strides: tuple[int, ...] = (2, 2, 1, 1),
         padding: int = 0,
         activation: type[nn.Module] = nn.ReLU,
+        size: tuple[int, int] | None = None,
     ):
         super().__init__()
         self.capsules = capsules
@@ -40,12 +44,20 @@ class AttentivePooling(nn.Module):
         for (below, above), stride in zip(pairwise(widths), strides, strict=True):
             layers += [nn.Conv2d(below, above, 3, stride, padding), activation()]
         self.layers = nn.Sequential(*layers)
+        self.places: nn.Parameter | None = None
+        if size is not None:
+            rows, columns = size
+            for stride in strides:
+                rows, columns = ((length + 2 * padding - 3) // stride + 1 for length in (rows, columns))
+            self.places = nn.Parameter(torch.zeros(width, rows, columns))
         self.values = nn.Conv2d(width, capsules * outputs, 1)
         self.attention = nn.Conv2d(width, capsules, 1)
 
     def forward(self, images: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch capsule output"]:
         """What each capsule sees of each image."""
         seen = self.layers(images)
+        if self.places is not None:
+            seen = seen + self.places
         values = self.values(seen).flatten(2).unflatten(1, (self.capsules, -1))  # b capsule output place
         weights = self.attention(seen).flatten(2).softmax(dim=-1)  # b capsule place
         pooled: Tensor = (values * weights[:, :, None]).sum(dim=-1)

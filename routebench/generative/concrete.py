@@ -9,8 +9,8 @@ from torch.nn import functional
 
 
 def concrete_log_density(
-    logits: Float[Tensor, "*axes"], log_odds: Float[Tensor, "*axes"], temperature: float
-) -> Float[Tensor, "*axes"]:
+    logits: Float[Tensor, "*#axes"], log_odds: Float[Tensor, "*#axes"], temperature: float
+) -> Float[Tensor, "*#axes"]:
     """The log density of a Concrete presence t at its logit `l = log t - log(1 - t)`, in nats.
 
     `log tau + d - 2 log(1 + exp d)` with `d = log odds - tau l`: over l and not over t, which says the same without

@@ -16,7 +16,8 @@ POSE = 6
 SPEED = 0.3
 """What is learned here is stored that much larger, so that an optimiser whose steps have one size for all parameters
 moves it more slowly than weights. A prior that follows the parts at once is content with parts that are always there in
-one place, and objects stay without meaning: a probe of t0 then says 24 % of digits, and 88 % with this."""
+one place, and objects stay without meaning: of 400 held-out digits a probe of t0 told 24 % after 4 epochs where it was
+moved 5 times as fast as weights, and after 12 epochs 80 % at equal speed and 88 % at 0.3 (one seed each)."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class PartWhole(nn.Module):
     def joint(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
         """log p(t_j, A_j, s_j = i | objects) in nats, clutter first."""
         there = concrete_log_density(parts.presences[:, None], self.log_odds, self.temperature)
-        return self.selection(objects.presences) + there + self._poses(objects, parts)
+        return self.selection(objects.presences) + there + self.log_density_of_poses(objects, parts)
 
     def log_density(self, objects: Layer, parts: Layer) -> Float[Tensor, " batch"]:
         """log p(t_1.., A_1.. | objects) in nats, with the choice of objects summed out."""
@@ -136,7 +137,8 @@ class PartWhole(nn.Module):
         noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
         return Layer(presences, mean + deviation[..., None] * noise)
 
-    def _poses(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
+    def log_density_of_poses(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
+        """log p(A_j | t_j, s_j = i, objects) in nats, clutter first; equations 5 and 6."""
         away = parts.poses[:, None] - self.expected_poses(objects.poses)  # b i j 6
         of_objects = normal_log_density(away.square().sum(dim=-1), self.deviations)
         from_identity = parts.poses.square().sum(dim=-1)[:, None]  # b 1 j

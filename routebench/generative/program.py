@@ -4,6 +4,7 @@ Pyro derives the bound from these two by itself, the choice of objects summed ou
 same bound by hand, several times as quickly. Read this file to see what the model is.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pyro
@@ -95,7 +96,7 @@ class ConcreteLogit(dist.TorchDistribution):  # type: ignore[misc]  # Pyro has n
         """In nats."""
         return concrete_log_density(value, self.log_odds, self.temperature)
 
-    def expand(self, batch_shape: torch.Size, _instance: Any = None) -> "ConcreteLogit":
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "ConcreteLogit":
         """The same for more images or parts."""
         return ConcreteLogit(self.log_odds.expand(batch_shape), self.temperature)
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 Set = Float[Tensor, "batch member width"]
+Bias = Float[Tensor, "batch member"]
 
 
 class AttentionBlock(nn.Module):
@@ -21,9 +22,11 @@ class AttentionBlock(nn.Module):
         width: elements of every member, in and out; a multiple of heads.
         heads: of attention.
         layer_norm: normalise as written above; False leaves both out.
+        hidden: units of a hidden layer with ReLU; the feed-forward layer is then two linear ones with that between
+            them, as in the code of Kosiorek et al. (stacked capsule autoencoders). None for one linear layer with ReLU.
     """
 
-    def __init__(self, width: int, heads: int, *, layer_norm: bool = True):
+    def __init__(self, width: int, heads: int, *, layer_norm: bool = True, hidden: int | None = None):
         super().__init__()
         if width % heads:
             raise ValueError(f"expected a width that is a multiple of heads, got {width} and {heads}")
@@ -31,19 +34,35 @@ class AttentionBlock(nn.Module):
         self.query = nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
-        self.forward_layer = nn.Linear(width, width)
+        self.forward_layer = (
+            nn.Sequential(nn.Linear(width, width), nn.ReLU())
+            if hidden is None
+            else nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width))
+        )
         self.norms = nn.ModuleList(nn.LayerNorm(width) if layer_norm else nn.Identity() for _ in range(2))
 
-    def forward(self, asking: Set, asked: Set) -> Set:
-        """The asking set, each member changed by what it saw."""
+    def forward(
+        self,
+        asking: Float[Tensor, "batch asking width"],
+        asked: Float[Tensor, "batch asked width"],
+        bias: Float[Tensor, "batch asked"] | None = None,
+    ) -> Float[Tensor, "batch asking width"]:
+        """The asking set, each member changed by what it saw.
+
+        Args:
+            asking: who looks.
+            asked: at whom.
+            bias: added to the logit of every asked member: with log w it counts as w members would.
+        """
         query = self._in_heads(self.query(asking))
         key, value = (self._in_heads(part) for part in self.key_value(asked).chunk(2, dim=-1))
-        seen = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        mask = None if bias is None else bias[:, None, None]  # b head asking asked
+        seen = functional.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
         hidden = self.norms[0](asking + self.out(seen))
-        changed: Tensor = self.norms[1](hidden + self.forward_layer(hidden).relu())
+        changed: Tensor = self.norms[1](hidden + self.forward_layer(hidden))
         return changed
 
-    def _in_heads(self, members: Set) -> Float[Tensor, "batch head member width"]:
+    def _in_heads(self, members: Set) -> Float[Tensor, "batch head member share"]:
         placed: Tensor = rearrange(members, "b m (h w) -> b h m w", h=self.heads)
         return placed
 
@@ -51,13 +70,13 @@ class AttentionBlock(nn.Module):
 class SelfAttention(nn.Module):
     """Members of a set look at each other: SAB, equation 8. Arguments as for `AttentionBlock`."""
 
-    def __init__(self, width: int, heads: int, *, layer_norm: bool = True):
+    def __init__(self, width: int, heads: int, *, layer_norm: bool = True, hidden: int | None = None):
         super().__init__()
-        self.block = AttentionBlock(width, heads, layer_norm=layer_norm)
+        self.block = AttentionBlock(width, heads, layer_norm=layer_norm, hidden=hidden)
 
-    def forward(self, members: Set) -> Set:
+    def forward(self, members: Set, bias: Bias | None = None) -> Set:
         """The same set, each member changed by the others."""
-        changed: Tensor = self.block(members, members)
+        changed: Tensor = self.block(members, members, bias)
         return changed
 
 

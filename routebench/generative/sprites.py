@@ -53,6 +53,8 @@ class Sprites(nn.Module):
             raise ValueError(f"non_linearity must be one of {', '.join(NON_LINEARITIES)}, got {non_linearity!r}")
         if ground not in ("black", "transparent"):
             raise ValueError(f"ground must be black or transparent, got {ground!r}")
+        if unit not in ("template", "canvas"):
+            raise ValueError(f"unit must be template or canvas, got {unit!r}")
         self.pixel_deviation, self.non_linearity, self.ground = pixel_deviation, non_linearity, ground
         self.unit = unit
         self.raw_colours = nn.Parameter((0.3 * torch.randn(count, channels, size, size) + 3) / SPEED)

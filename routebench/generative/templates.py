@@ -49,8 +49,10 @@ def _sampled(templates: Tensor, maps: Poses, size: tuple[int, int]) -> Tensor:
     height, width = size
     y = (torch.arange(height, device=maps.device, dtype=maps.dtype) * 2 + 1) / height - 1
     x = (torch.arange(width, device=maps.device, dtype=maps.dtype) * 2 + 1) / width - 1
-    back = maps.transpose(0, 1)[:, :, None, None]  # template b 1 1 2 3
-    grid = back[..., 0] * x[:, None] + back[..., 1] * y[:, None, None] + back[..., 2]  # template b y x 2
+    back = maps.transpose(0, 1)  # template b 2 3
+    across = back[..., 0][:, :, None] * x[:, None]  # template b x 2
+    down = back[..., 1][:, :, None] * y[:, None] + back[..., 2][:, :, None]  # template b y 2
+    grid = across[:, :, None] + down[:, :, :, None]  # one sum per pixel: products of whole canvases cost ten times that
     # Templates are the batch of the sampling and images are rows below each other: no template is copied.
     drawn = functional.grid_sample(templates, grid.flatten(1, 2), padding_mode="zeros", align_corners=False)
     placed: Tensor = rearrange(drawn, "k c (b y) x -> k b c y x", y=height)

@@ -1,0 +1,290 @@
+"""Stacked capsule autoencoders: images from parts, and parts from objects."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+
+from routebench.errors import UserError, nearest
+from routebench.generative.scae_object_decoder import ObjectDecoder, Predictions
+from routebench.generative.scae_object_encoder import STOPS, ObjectEncoder, stopped
+from routebench.generative.scae_part_decoder import PartDecoder
+from routebench.generative.scae_part_encoder import PartEncoder, Parts
+from routebench.generative.scae_part_likelihood import Explanation, explain
+from routebench.generative.scae_sparsity import posterior_sparsity, prior_sparsity
+from routebench.models.facts import facts
+from routebench.registry import models
+
+Batch = Float[Tensor, "batch channel height width"]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What each loss counts.
+
+    Args:
+        part_likelihood: of parts under objects; that of pixels counts 1.
+        deformation: of what the relation of a part to its object has of one image alone.
+        prior_within, prior_between, posterior_within, posterior_between: of sparsity, see `Sparsity`.
+        objects_per_image: that `prior_within` wants; None for objects / classes.
+    """
+
+    part_likelihood: float = 1.0
+    deformation: float = 10.0
+    prior_within: float = 2.0
+    prior_between: float = 0.35
+    posterior_within: float = 0.7
+    posterior_between: float = 0.2
+    objects_per_image: float | None = 4.3
+
+
+CODE = Weights()
+"""Those of the authors' script for MNIST, which Smith et al. use."""
+PAPER = replace(
+    CODE, prior_within=1.0, prior_between=1.0, posterior_within=10.0, posterior_between=10.0, objects_per_image=None
+)
+"""Those that Kosiorek et al. report, by Smith et al.: 1, and 10 for posterior sparsity."""
+
+
+def weights_of(given: str | Mapping[str, float]) -> Weights:
+    """`code`, `paper`, or numbers by name, where what is not named is as in `code`.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    if isinstance(given, str):
+        if given not in {"code", "paper"}:
+            raise UserError(f"scae: expected weights to be code, paper or a table of numbers, got {given!r}")
+        return CODE if given == "code" else PAPER
+    known = [field.name for field in fields(Weights)]
+    for name in given:
+        if name not in known:
+            raise UserError(f"scae: weights: unknown loss {name!r}{nearest(name, known)}")
+    return replace(CODE, **given)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a stacked capsule autoencoder makes of images: their parts, what objects say of these, and which do so."""
+
+    parts: Parts
+    predictions: Predictions
+    explanation: Explanation
+
+
+class SCAE(nn.Module):
+    """Stacked capsule autoencoder: parts that reconstruct images, objects that reconstruct the poses of parts.
+
+    Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), and their code with its
+    script for MNIST; with 24 part and 24 object capsules the baseline of Smith et al., "Capsule networks: a
+    probabilistic perspective", figure 4 and appendix C. What paper and code leave open is named with each argument.
+
+    Departures: the code also trains two linear classifiers of presences inside of its loss; here no label is seen, and
+    whoever wants a probe fits one. Its presences are noisy in evaluation too; ours only in training, so that features
+    are a function of the image. All that is of a batch, and not of one image, are the losses between examples.
+
+    Args:
+        shape: (channels, height, width) of the images.
+        classes: of which the sparsity losses take that every object shows in one of so many images, as the code does;
+            which image shows which is not known.
+        parts, objects: capsules. 24 and 24 as Kosiorek et al. report and Smith et al. have; 40 and 32 in the script.
+        width: channels of the four convolutions.
+        features: special features of a part.
+        template: rows and columns of a template.
+        set_width, set_layers, set_heads: of the Set Transformer.
+        encoded, parameters, hidden: numbers per object from its encoder, between its two networks, in hidden layers.
+        weights: of the losses: `code`, `paper`, or a table of numbers with the names of `Weights`. Smith et al. tried
+            both, and found those of the code to work slightly better.
+        noise: width of the uniform noise on the logits of presences in training; 0 for none. It drives presences to 0
+            or 1.
+        places: whether the part encoder learns a bias per place, see `PartEncoder`; in the code only.
+        coloured, weighed: of templates, see `PartDecoder`; on in the script, off where the code is left alone.
+        deviation: of a pixel from its mean, see `PartDecoder`; 1 in the code.
+        gain: how many times as fast templates are learned, see `PartDecoder`; 1 in the code.
+        mask: how the Set Transformer takes presences, see `ObjectEncoder`. `log`, because what the code does with
+            presences between 0 and 1 leaves one part to be looked at.
+        stop: which gradients from objects reach the parts, see `stopped`.
+        normalised: whether part likelihoods are of a mixture whose weights sum to 1, as in the paper and unlike the
+            code: without, every presence can be raised to gain likelihood, and the losses on presences must hold it.
+        clutter: weight and density of parts that no object explains.
+        batch: images over which presences are summed for `prior_between`; None for those of the batch, see
+            `prior_sparsity`.
+
+    Raises:
+        UserError: an argument is not one of those that are known.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        classes: int,
+        *,
+        parts: int = 24,
+        objects: int = 24,
+        width: int = 128,
+        features: int = 16,
+        template: int = 11,
+        set_width: int = 16,
+        set_layers: int = 3,
+        set_heads: int = 1,
+        encoded: int = 256,
+        parameters: int = 32,
+        hidden: int = 128,
+        weights: str | Mapping[str, float] = "code",
+        noise: float = 4.0,
+        places: bool = True,
+        coloured: bool = True,
+        weighed: bool = True,
+        deviation: float = 1.0,
+        gain: float = 1.0,
+        mask: str = "log",
+        stop: str = "poses",
+        normalised: bool = True,
+        clutter: float = 0.01,
+        batch: int | None = 128,
+    ):
+        super().__init__()
+        if stop not in STOPS:
+            raise UserError(f"scae: expected stop to be one of {', '.join(STOPS)}, got {stop!r}")
+        self.weights = weights_of(weights)
+        self.share, self.batch = 1 / classes, batch
+        known = self.weights.objects_per_image
+        self.objects_per_image = objects / classes if known is None else known
+        self.stop, self.normalised, self.clutter = stop, normalised, clutter
+        self.part_encoder = PartEncoder(shape, parts=parts, features=features, width=width, places=places, noise=noise)
+        self.part_decoder = PartDecoder(
+            shape,
+            parts=parts,
+            features=features,
+            template=template,
+            coloured=coloured,
+            weighed=weighed,
+            deviation=deviation,
+            gain=gain,
+        )
+        self.object_encoder = ObjectEncoder(
+            objects=objects,
+            features=features,
+            pixels=shape[0] * template**2,
+            width=set_width,
+            layers=set_layers,
+            heads=set_heads,
+            encoded=encoded,
+            mask=mask,
+        )
+        self.object_decoder = ObjectDecoder(
+            parts=parts, objects=objects, encoded=encoded, parameters=parameters, hidden=hidden, noise=noise
+        )
+
+    def see(self, images: Batch, generator: Generator | None = None) -> Seen:
+        """The parts and the objects of images.
+
+        Args:
+            images: values in [0, 1].
+            generator: of the noise in training, on the images' device; None for torch's own.
+        """
+        parts = self.part_encoder(images, generator)
+        told = stopped(parts, self.stop)
+        templates = self.part_decoder.coloured(parts)
+        if self.stop != "nothing":
+            templates = templates.detach()
+        predictions = self.object_decoder(self.object_encoder(told, templates), generator)
+        explanation = explain(told, predictions, normalised=self.normalised, clutter=self.clutter)
+        return Seen(parts, predictions, explanation)
+
+    def forward(self, images: Batch) -> Batch:
+        """As `reconstruction`."""
+        return self.reconstruction(images)
+
+    def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
+        """The sum of all losses, in nats where they are likelihoods; a mean over images but for losses between them.
+
+        Args:
+            images: values in [0, 1].
+            generator: of the noise in training, on the images' device; None for torch's own.
+        """
+        return torch.stack(list(self.losses(images, generator).values())).sum()
+
+    def losses(self, images: Batch, generator: Generator | None = None) -> dict[str, Float[Tensor, ""]]:
+        """What the objective sums, by name, each times its weight."""
+        seen = self.see(images, generator)
+        weights = self.weights
+        prior = prior_sparsity(
+            seen.predictions.prior(),
+            objects_per_image=self.objects_per_image,
+            share=self.share,
+            images=self.batch,
+        )
+        posterior = posterior_sparsity(seen.explanation.posterior())
+        return {
+            "pixels": -self.part_decoder.log_likelihood(images, seen.parts).mean(),
+            "parts": -weights.part_likelihood * seen.explanation.log_likelihood.mean(),
+            "deformation": weights.deformation * seen.predictions.deformation.mean(),
+            "prior_within": weights.prior_within * prior.within,
+            "prior_between": weights.prior_between * prior.between,
+            "posterior_within": weights.posterior_within * posterior.within,
+            "posterior_between": weights.posterior_between * posterior.between,
+        }
+
+    def features(self, images: Batch) -> dict[str, Tensor]:
+        """Presences of objects in [0, 1], each (batch, object): `prior`, and `posterior`, which Smith et al. report.
+
+        The prior presence of an object is a_k max_m a_km, its posterior presence is its share of the parts.
+        """
+        seen = self.see(images)
+        return {"prior": seen.predictions.prior(), "posterior": seen.explanation.posterior()}
+
+    @property
+    def templates(self) -> Float[Tensor, "part channel row column"]:
+        """Of every part, before they are coloured."""
+        return self.part_decoder.templates()
+
+    def visible(self, images: Batch) -> Float[Tensor, "batch part height width"]:
+        """What is seen of each template in the reconstruction of images, as brightness."""
+        return self.part_decoder.visible(self.part_encoder(images, None))
+
+    def reconstruction(self, images: Batch, *, by: str = "parts", of: str = "mode") -> Batch:
+        """Images drawn from what was seen, values in [0, 1].
+
+        Args:
+            images: values in [0, 1].
+            by: `parts`: with the poses that the part encoder saw; `objects`: each part with the pose that the object
+                says which explains it best.
+            of: `mode` or `mean`, see `PartDecoder.picture`.
+        """
+        seen = self.see(images)
+        if by == "parts":
+            return self.part_decoder.picture(seen.parts, of=of)
+        best = seen.explanation.responsibilities.argmax(dim=1)[:, None, :, None, None]  # b 1 part 1 1
+        poses = seen.predictions.poses.gather(1, best.expand(-1, 1, -1, 2, 3))[:, 0]
+        return self.part_decoder.picture(replace(seen.parts, poses=poses), of=of)
+
+
+SOURCE = (
+    'Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019, with the capsules and weights of Smith et al., '
+    '"Capsule networks: a probabilistic perspective", appendix C'
+)
+
+
+@models.register("scae")
+@facts(source=SOURCE, routed=False, unsupervised=True)
+def scae(shape: tuple[int, int, int], classes: int, **options: Any) -> SCAE:
+    """24 parts and 24 objects at the sizes of the authors' code; options are arguments of `SCAE`."""
+    return SCAE(shape, classes, **options)
+
+
+SMALL: Mapping[str, Any] = {"parts": 16, "width": 32, "encoded": 64, "hidden": 64, "gain": 10.0}
+
+
+@models.register("scae-small")
+@facts(source="a small network with the parts of `scae`, for two processor cores", routed=False, unsupervised=True)
+def scae_small(shape: tuple[int, int, int], classes: int, **options: Any) -> SCAE:
+    """16 parts and 24 objects, 32 channels, narrower objects, and templates that are learned ten times as fast.
+
+    With Adam at 3e-3 and 32 images a batch it is trained in ten epochs of a few thousand digits; options are arguments
+    of `SCAE`.
+    """
+    return SCAE(shape, classes, **{**SMALL, **options})

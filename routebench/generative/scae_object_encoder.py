@@ -1,0 +1,94 @@
+"""From the set of parts to one encoding per object capsule."""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from routebench.errors import UserError
+from routebench.generative.affine_poses import NUMBERS
+from routebench.generative.scae_part_encoder import Parts
+from routebench.generative.set_transformer import Bias, SelfAttention, Set
+
+MASKS = ("log", "code", "none")
+FAR = 1e32
+"""What the code takes off the logit of a part that is not there."""
+
+
+class ObjectEncoder(nn.Module):
+    """A Set Transformer over parts, in which learned queries, one for each object, look at all of them.
+
+    A part is its pose, one minus its presence, its special features and its template, in that image's colour.
+
+    Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.3; sizes, and
+    that pooling is attention alone, without residual and feed-forward layer, are those of the authors' code. Departure:
+    the code multiplies members by their presence before they are normalised, which takes that away again; we do not.
+
+    Args:
+        objects: object capsules.
+        features: special features of a part.
+        pixels: numbers in a template, over all channels.
+        width: of a member of the set.
+        layers: of self-attention.
+        heads: of each of these.
+        encoded: numbers per object.
+        mask: what the presence p of a part does to its attention logit. `log`: plus log p, so that a part counts as
+            much as it is there. `code`: minus 1e32 (1 - p), as the code has it, made for presences of 0 and 1: with
+            those in between all attention goes to the single part that is most present. `none`: nothing.
+    """
+
+    def __init__(
+        self, *, objects: int, features: int, pixels: int, width: int, layers: int, heads: int, encoded: int, mask: str
+    ):
+        super().__init__()
+        if mask not in MASKS:
+            raise UserError(f"scae: expected mask to be one of {', '.join(MASKS)}, got {mask!r}")
+        self.mask = mask
+        self.enter = nn.Linear(NUMBERS + 1 + features + pixels, width)
+        self.layers = nn.ModuleList(SelfAttention(width, heads, hidden=2 * width) for _ in range(layers))
+        self.leave = nn.Linear(width, encoded)
+        self.queries = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, objects, encoded)))
+        self.query, self.key, self.value, self.out = (nn.Linear(encoded, encoded) for _ in range(4))
+
+    def forward(
+        self, parts: Parts, templates: Float[Tensor, "batch part channel row column"]
+    ) -> Float[Tensor, "batch object encoded"]:
+        """The encoding of each object."""
+        missing = 1 - parts.presences.sigmoid()
+        seen = torch.cat([parts.poses.flatten(2), missing[..., None], parts.features, templates.flatten(2)], dim=-1)
+        bias = self._bias(parts)
+        members = self.enter(seen)
+        for layer in self.layers:
+            members = layer(members, bias)
+        return self._pooled(self.leave(members), bias)
+
+    def _bias(self, parts: Parts) -> Bias | None:
+        if self.mask == "log":
+            return functional.logsigmoid(parts.presences)
+        return -FAR * (1 - parts.presences.sigmoid()) if self.mask == "code" else None
+
+    def _pooled(self, members: Set, bias: Bias | None) -> Float[Tensor, "batch object encoded"]:
+        mask = None if bias is None else bias[:, None]  # b object part
+        query = self.query(self.queries).expand(len(members), -1, -1)
+        seen = functional.scaled_dot_product_attention(query, self.key(members), self.value(members), mask)
+        pooled: Tensor = self.out(seen)
+        return pooled
+
+
+STOPS = ("poses", "all", "nothing")
+
+
+def stopped(parts: Parts, stop: str) -> Parts:
+    """Parts that tell objects what they are, without learning from them.
+
+    Args:
+        parts: as their encoder gives them.
+        stop: `poses`: gradients with respect to poses and presences stop here, those of special features do not, as in
+            the authors' code; `all`: all stop here; `nothing`: none does.
+    """
+    if stop == "nothing":
+        return parts
+    fixed = replace(parts, poses=parts.poses.detach(), presences=parts.presences.detach())
+    return fixed if stop == "poses" else replace(fixed, features=parts.features.detach())
