@@ -65,9 +65,15 @@ def _table(runs: Runs) -> DataFrame:
     table = means_beside(runs, wanted, ["angle"])
     if table.empty:
         return table
+    known = {
+        (measure, inference, angle): by_seed(runs, metric, {"inference": inference, "angle": angle})
+        for measure, metric in MEASURES.items()
+        for inference in (FREE, ENCODER)
+        for angle in set(table["angle"])
+    }
     for place, row in zip(table.index, table.to_dict("records"), strict=True):
         for measure in MEASURES:
-            ours, theirs = (_values(runs, row, measure, inference) for inference in (FREE, ENCODER))
+            ours, theirs = (known[measure, one, row["angle"]].get(row["name"], {}) for one in (FREE, ENCODER))
             if measure == "seconds":
                 found = _ratio(ours, theirs)
                 column = "ratio"
@@ -80,11 +86,6 @@ def _table(runs: Runs) -> DataFrame:
     table["p_holm"] = statistics.holm(table["accuracy_p"].to_numpy(dtype=float))
     table = table.assign(angle=table["angle"].astype(int), published_id="", control=table["role"] == "control")
     return table.sort_values(["control", "name", "angle"], kind="stable", ignore_index=True).drop(columns="control")
-
-
-def _values(runs: Runs, row: Row, measure: str, inference: str) -> dict[int, float]:
-    where = {"inference": inference, "angle": row["angle"]}
-    return by_seed(runs, MEASURES[measure], where).get(str(row["name"]), {})
 
 
 def _ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> statistics.Interval:

@@ -16,11 +16,14 @@ from routebench.registry import analyses
 METHOD, VAE = "generative-capsules", "vae"
 PRESENCES = "presences"
 ALPHA = 0.05
-FEATURES = {"t0, A0": (METHOD, BOTH), "t0": (METHOD, PRESENCES), "VAE": (VAE, BOTH)}
-PAIRS = (("t0, A0", "t0"), ("t0", "VAE"), ("t0, A0", "VAE"))
+FEATURES = {"(t0, A0)": (METHOD, BOTH), "t0": (METHOD, PRESENCES), "VAE": (VAE, BOTH)}
+PAIRS = (("(t0, A0)", "t0"), ("t0", "VAE"), ("(t0, A0)", "VAE"))
 CHAIN = PAIRS[:2]
 YES, REVERSED, OPEN = "yes", "reversed", "not shown"
-VARIANTS = {"features: top-level presences and poses (t0, A0)": "t0, A0", "features: top-level presences t0 only": "t0"}
+VARIANTS = {
+    "features: top-level presences and poses (t0, A0)": "(t0, A0)",
+    "features: top-level presences t0 only": "t0",
+}
 VAE_VARIANT = "features: latent mean and standard deviation (mu, sigma)"
 
 
@@ -32,7 +35,7 @@ def probe_ordering(runs: Runs) -> Analysis | None:
     if table.empty:
         return None
     return Analysis(
-        title="Does t0, A0 > t0 > VAE hold under rotation?",
+        title="Does (t0, A0) > t0 > VAE hold under rotation?",
         reading=_reading(table),
         table=table,
         columns=(
@@ -143,7 +146,7 @@ def _reading(table: DataFrame) -> str:
     links = [" > ".join(pair) for pair in CHAIN]
     turned = table[(table["angle"] > 0) & table["pair"].isin(links)]
     if turned.empty:
-        return "Whether t0, A0 > t0 > VAE holds under rotation is not known: no turned digits were looked at."
+        return "Whether (t0, A0) > t0 > VAE holds under rotation is not known: no turned digits were looked at."
     return f"{'; '.join(_answer(str(name), rows, links) for name, rows in turned.groupby('name', sort=False))}."
 
 
@@ -157,18 +160,18 @@ def _answer(name: str, rows: DataFrame, links: list[str]) -> str:
         told = f"for {name}, {' and '.join(missing)} was not measured under rotation"
     elif len(whole) == len(views):
         told = (
-            f"for {name}, t0, A0 > t0 > VAE holds under rotation, at all {wording.plural(len(views), 'largest angle')}"
+            f"for {name}, (t0, A0) > t0 > VAE holds under rotation at all {wording.plural(len(views), 'largest angle')}"
         )
     elif whole:
-        told = f"for {name}, t0, A0 > t0 > VAE holds under rotation {wording.listed(whole, 9)} only"
+        told = f"for {name}, (t0, A0) > t0 > VAE holds under rotation {wording.listed(whole, 9)} only"
     else:
-        told = f"for {name}, t0, A0 > t0 > VAE is not shown to hold under rotation, at none of {_angles(views)}"
+        told = f"for {name}, (t0, A0) > t0 > VAE is not shown to hold under rotation, at none of {_angles(views)}"
     if reversed_:
         told += f", and is reversed in part {wording.listed(reversed_, 9)}"
-    last = [f"{row['pair']} by {wording.gain_with_interval(row)}" for row in by_view[views[-1]].to_dict("records")]
+    last = [f"{row['pair']} {wording.gain_with_interval(row)}" for row in by_view[views[-1]].to_dict("records")]
     fewest = int(rows["n"].min())
     alone = " (one seed: nothing can be tested)" if fewest == 1 else ""
-    return f"{told[0].upper()}{told[1:]}: {views[-1]}, {' and '.join(last)} points{alone}"
+    return f"{told[0].upper()}{told[1:]}: {views[-1]} the leads are {' and '.join(last)} points{alone}"
 
 
 def _angles(views: list[str]) -> str:

@@ -115,9 +115,9 @@ def _leads(rows: DataFrame, angle: int) -> str:
         sign: [_called(row["name"], row["feature"]) for row in tested.to_dict("records") if _sign(row) == sign]
         for sign in (1, -1)
     }
-    ahead = wording.listed(names[1]) if names[1] else "nothing"
-    behind = f", {wording.listed(names[-1])} shown to be behind it" if names[-1] else ""
-    return f"{ahead} is shown to be ahead of the VAE at up to {angle}°{behind}"
+    ahead = f"ahead of the VAE: {wording.listed(names[1])}" if names[1] else "nothing is shown to be ahead of the VAE"
+    behind = f", behind it: {wording.listed(names[-1])}" if names[-1] else ""
+    return f"at up to {angle}°, {'shown to be ' if names[1] else ''}{ahead}{behind}"
 
 
 def _sign(row: Row) -> int:
@@ -126,7 +126,9 @@ def _sign(row: Row) -> int:
 
 
 def _called(name: object, feature: object) -> str:
-    return str(name) if name == VAE else f"{feature} of {name}"
+    if feature == BOTH:
+        return str(name) if name == VAE else f"all features of {name}"
+    return f"{feature} of {name}"
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:

@@ -26,6 +26,11 @@ FEATURES = {  # in the order of the table
     OWN_ANSWER: "no probe: the class with the highest score",
 }
 METRIC = "linear-probe accuracy"
+LEFT_OPEN = {
+    "generative-capsules": "Priors, optimiser and training time of generative capsules are not given there.",
+    "vae": "The VAE is not described there, so that ours may be another.",
+}
+"""What a paper does not say of its models."""
 
 
 @analyses.register("probe-table")
@@ -214,12 +219,14 @@ def _notes(table: DataFrame, found: DataFrame) -> list[str]:
 def _published_notes(table: DataFrame) -> list[str]:
     if not table["published"].any():
         return []
-    told = table[table["published"]].iloc[0]
-    known = published.load_published().set_index("id").loc[told["published_id"].split(" ")[0]]
+    told = table[table["published"]]
+    known = published.load_published().set_index("id").loc[str(told["published_id"].iloc[0]).split(" ")[0]]
+    ids = wording.listed(list(told["published_id"]), 9)
+    methods = [text for method, text in LEFT_OPEN.items() if (told["label"] == method).any()]
     return [
         (
-            f"Published ({told['published_id']}): {known['citation']}, {known['where']}; ± is the "
-            f"{known['uncertainty_kind']}. The model is not described there, so that ours may be another."
+            f"Published ({ids}): {known['citation']}, {known['where']}; ± is the {known['uncertainty_kind']}. "
+            f"{' '.join(methods)}"
         )
     ]
 

@@ -155,7 +155,8 @@ def _reading(table: DataFrame) -> str:
     if healthy:
         names = [f"{row['name']} ({_in_effect(row)}, {_idle(row)})" for row in healthy]
         told.append(f"{wording.listed(names)} did not collapse with any seed")
-    return f"{'; '.join(told)}."
+    text = "; ".join(told)
+    return f"{text[0].upper() if text.startswith('templates of ') else text[0]}{text[1:]}."
 
 
 def _all_idle(row: Row) -> str:
