@@ -228,7 +228,7 @@ def _draw(axes: Axes, name: str, arrays: Mapping[str, NDArray[np.uint8]]) -> Non
     turns = [int(turn) for turn in arrays["turns"]]
     size = arrays["turned"].shape[-1] + 1
     rows = np.concatenate([on_paper(arrays[key]) for key in ROWS])
-    hang(axes, tiled(rows, len(turns), between=255), wording.in_lines(name, 48))
+    hang(axes, tiled(rows, len(turns), between=255), wording.in_lines(name, 52))
     axes.set_xticks([size * (place + 0.5) for place in range(len(turns))], [f"{turn}°" for turn in turns])
     axes.set_yticks([size * (place + 0.5) for place in range(len(ROWS))], list(ROWS.values()))
     axes.tick_params(length=0, labelsize=8)

@@ -1,5 +1,8 @@
 """What models that learn without labels make of digits that they were not trained on: turned ones."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -8,18 +11,19 @@ from pandas import DataFrame
 
 from routebench.analysis import script
 from routebench.analysis.figures import look, new_figure
+from routebench.analysis.pictures import first_arrays
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
 from routebench.registry import analyses
 
 MOST_MODELS = 3
-Pictures = NDArray[np.uint8]
+Arrays = Mapping[str, NDArray[Any]]
 
 
 @analyses.register("reconstructions")
 @belongs_to("linear-probe", place=30)
 def reconstructions(runs: Runs) -> Analysis | None:
     """One digit per class, turned by each angle, above its reconstruction; the squared error of each."""
-    examples = _examples(runs)
+    examples = first_arrays(runs, "example_reconstructions")
     if not examples:
         return None
     table = _table(examples)
@@ -45,18 +49,7 @@ def reconstructions(runs: Runs) -> Analysis | None:
     )
 
 
-def _examples(runs: Runs) -> dict[str, dict[str, Pictures]]:
-    """By label, the arrays of its first finished cell; models that reconstruct nothing are left out."""
-    found: dict[str, dict[str, Pictures]] = {}
-    done = runs.planned[runs.planned["status"] == "ok"].sort_values(["label", "seed"])
-    for row in done.drop_duplicates("label").to_dict("records"):
-        arrays = runs.arrays(str(row["cell"]))
-        if "example_reconstructions" in arrays:
-            found[str(row["label"])] = dict(arrays)
-    return found
-
-
-def _table(examples: dict[str, dict[str, Pictures]]) -> DataFrame:
+def _table(examples: Mapping[str, Arrays]) -> DataFrame:
     rows = []
     for name, arrays in examples.items():
         gaps = arrays["example_images"].astype(float) - arrays["example_reconstructions"].astype(float)
@@ -68,7 +61,7 @@ def _table(examples: dict[str, dict[str, Pictures]]) -> DataFrame:
     return DataFrame(rows)
 
 
-def _draw(figure: Figure, axes: list[Axes], name: str, arrays: dict[str, Pictures]) -> None:
+def _draw(figure: Figure, axes: list[Axes], name: str, arrays: Arrays) -> None:
     for one, images, decoded, angle in zip(
         axes, arrays["example_images"], arrays["example_reconstructions"], arrays["example_angles"], strict=True
     ):

@@ -33,7 +33,7 @@ def samples(runs: Runs) -> Analysis | None:
         heights = [0.36 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()]
         figure, axes = new_figure(sum(heights), rows=len(sheets), height_ratios=heights)
         for one, (name, sheet) in zip(axes, sheets.items(), strict=True):
-            hang(one, sheet, wording.in_lines(name, 48))
+            hang(one, sheet, wording.in_lines(name, 52))
     return Analysis(
         title="Samples",
         reading=reading,
@@ -55,7 +55,7 @@ def samples(runs: Runs) -> Analysis | None:
         notes=(
             (
                 "Of the first finished seed of each model, from one generator; ink on paper. A spread of 0 is one "
-                "image over and over. Pictures are no measure of a likelihood: what they lack is seen, what they miss not."
+                "image over and over. Pictures are no measure of a likelihood: what they miss is not seen."
             ),
         ),
         alternative=f"Grids of samples as ink on paper, one block per model. {reading}",

@@ -51,7 +51,7 @@ def template_arrangement(runs: Runs) -> Analysis | None:
         if heights:
             figure, axes = new_figure(sum(heights), rows=len(heights), height_ratios=heights)
             for one, name in zip(axes, sheets, strict=False):
-                hang(one, sheets[name], name if name == DIGIT else f"{wording.in_lines(name, 40)}: its templates")
+                hang(one, sheets[name], name if name == DIGIT else wording.in_lines(name, 52))
                 _name_turns(one, shown[name])
             if several:
                 _curves(axes[-1], table, runs)

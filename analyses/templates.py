@@ -109,7 +109,7 @@ def _range(values: list[float]) -> str:
 
 
 def _title(axes: Axes, name: str, seed: dict[str, float]) -> None:
-    axes.set_title(wording.in_lines(name, 48), pad=18)
+    axes.set_title(wording.in_lines(name, 52), pad=18)
     told = f"{seed['effective']:.1f} in effect, {seed['dead']:.0f} dead, one draws {seed['largest']:.0f} %"
     alarm = "COLLAPSED: " if seed["collapsed"] > 0 else "ALL OBJECTS IDLE: " if seed["idle"] == seed["objects"] else ""
     axes.text(

@@ -16,8 +16,8 @@ from routebench.data import load
 from routebench.engine.plan import Choices, plan
 from routebench.engine.suite import load_suite
 from routebench.models import build
-from routebench.protocols.base import Fit
 from routebench.protocols import generation as module
+from routebench.protocols.base import Fit
 from routebench.protocols.generation import Generation
 from routebench.protocols.probe import fit_probe
 from routebench.registry import analyses
