@@ -91,26 +91,28 @@ def _size(network: nn.Module) -> list[Metric]:
 
 
 @torch.no_grad()
-def _errors(network: nn.Module, images: Images, angles: list[int], device: torch.device) -> Iterator[Metric]:
+def _errors(network: nn.Module, images: Images, angles: list[int], device: torch.device) -> list[Metric]:
     """The sum of squared pixel errors of reconstructions, mean over images."""
+    found = []
     for angle in angles:
         total = 0.0
         for batch in shown(images, View("maximal", angle), device):
             decoded = network.reconstruction(batch)  # type: ignore[operator]  # `measure` looks for it
             total += float((decoded - batch).square().sum())
-        yield Metric("reconstruction_error", "test", total / len(images), "", False, where={"angle": angle})
+        found.append(Metric("reconstruction_error", "test", total / len(images), "", False, where={"angle": angle}))
+    return found
 
 
 @torch.no_grad()
-def _bounds(network: GenerativeCapsules, images: Images, device: torch.device) -> Iterator[Metric]:
+def _bounds(network: GenerativeCapsules, images: Images, device: torch.device) -> list[Metric]:
     """Terms of the bound in nats, mean over images."""
     draws = torch.Generator(device).manual_seed(0)
     found: dict[str, float] = {}
     for batch in shown(images, UPRIGHT, device):
         for term, values in vars(network.bound(batch, *network.infer(batch, draws))).items():
             found[term] = found.get(term, 0.0) + float(values.sum()) / len(images)
-    for term, value in {**found, "total": sum(found.values())}.items():
-        yield Metric("bound", "test", value, "nat", True, where={"term": term})
+    terms = {**found, "total": sum(found.values())}
+    return [Metric("bound", "test", value, "nat", True, where={"term": term}) for term, value in terms.items()]
 
 
 @torch.no_grad()
