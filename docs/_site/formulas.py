@@ -11,12 +11,12 @@ TOKEN = re.compile(r"\\(?:text|mathrm|tag)\{[^}]*\}|\\[A-Za-z]+|\\.|[0-9]+(?:\.[
 ENVIRONMENT = re.compile(r"\\(?:begin|end)\{aligned\}")
 LETTERS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "kappa": "κ", "lambda": "λ", "pi": "π", "rho": "ρ", "sigma": "σ",
-    "tau": "τ", "theta": "θ", "phi": "φ", "ell": "ℓ", "infty": "∞",
+    "tau": "τ", "theta": "θ", "phi": "φ", "ell": "ℓ", "infty": "∞", "top": "⊤",
 }  # fmt: skip
 NORMAL = {"log": "log", "exp": "exp", "max": "max", "min": "min"}
 OPERATORS = {
-    "sim": "~", "propto": "∝", "mid": "|", "sum": "∑", "prod": "∏", "cdot": "·", "leftarrow": "←", "le": "≤",
-    "ge": "≥", "in": "∈", "top": "⊤", "partial": "∂", "times": "×", "dots": "…", "neq": "≠", "mapsto": "↦",
+    "sim": "∼", "propto": "∝", "mid": "|", "sum": "∑", "prod": "∏", "cdot": "·", "leftarrow": "←", "le": "≤",
+    "ge": "≥", "in": "∈", "partial": "∂", "times": "×", "dots": "…", "neq": "≠", "mapsto": "↦",
 }  # fmt: skip
 FENCES = {"(": "prefix", ")": "postfix", "[": "prefix", "]": "postfix", r"\langle": "prefix", r"\rangle": "postfix",
           r"\lvert": "prefix", r"\rvert": "postfix", r"\lVert": "prefix", r"\rVert": "postfix",
@@ -26,6 +26,7 @@ SHOWN = {r"\langle": "⟨", r"\rangle": "⟩", r"\lvert": "|", r"\rvert": "|", r
 ACCENTS = {"hat": "^", "tilde": "~", "bar": "¯"}
 SCRIPT = {"N": "𝒩", "F": "ℱ", "L": "ℒ"}
 SPACES = {r"\,": 0.17, r"\;": 0.28, r"\quad": 1.0, r"\qquad": 2.0}
+THIN = '<mspace width="0.17em"/>'
 LIMITS = ("sum", "prod")
 """Whose scripts stand above and below."""
 
@@ -45,7 +46,7 @@ def block(formula: str) -> str:
     written = ENVIRONMENT.sub("", formula[: tag.start()] + formula[tag.end() :] if tag else formula)
     lines = [[_Reader(cell).row() for cell in line.split("&")] for line in written.split(r"\\") if line.strip()]
     rows = "".join("<mtr>" + "".join(f"<mtd>{cell}</mtd>" for cell in line) + "</mtr>" for line in lines)
-    inside = f"<mtable>{rows}</mtable>" if len(lines) > 1 or len(lines[0]) > 1 else lines[0][0]
+    inside = f"<mtable displaystyle='true'>{rows}</mtable>" if len(lines) > 1 or len(lines[0]) > 1 else lines[0][0]
     number = f'<span class="number">({escape(tag[1])})</span>' if tag else ""
     return f'<div class="formula"><math display="block">{inside}</math>{number}</div>'
 
@@ -94,6 +95,8 @@ class _Reader:
             return self._command(token[1:])
         if token.isalpha():
             return f"<mi>{token}</mi>"
+        if token == "=":
+            return '<mo form="infix">=</mo>'
         return f"<mn>{token}</mn>" if token[0].isdigit() else f"<mo>{escape({'-': '−'}.get(token, token))}</mo>"
 
     def _command(self, name: str) -> str:
@@ -108,9 +111,10 @@ class _Reader:
         if name in LETTERS:
             return f"<mi>{LETTERS[name]}</mi>"
         if name in NORMAL:
-            return f"<mi>{NORMAL[name]}</mi><mspace width='0.17em'/>"
+            return f"<mi>{NORMAL[name]}</mi>" + ("" if self.tokens[self.at : self.at + 1] == ["("] else THIN)
         if name in OPERATORS:
-            return f"<mo>{escape(OPERATORS[name])}</mo>"
+            form = "" if name in LIMITS else ' form="infix"'  # also where it begins a line
+            return f"<mo{form}>{OPERATORS[name]}</mo>"
         kind, _, told = name.partition("{")
         if kind in ("text", "mathrm"):
             words = escape(told.removesuffix("}"))

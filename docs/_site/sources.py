@@ -15,6 +15,8 @@ SECTION = re.compile(r"^\w+:$")
 def source(*names: str) -> str:
     """The source of functions, methods, properties and constants of one module, one below the other.
 
+    Docstrings are cut after their first line: a page says the rest in its own words.
+
     Args:
         names: in full, such as `routebench.ops.squash.length`. A name that begins with `.` continues the one before it,
             in place of its last part.
@@ -77,7 +79,7 @@ def _excerpt(name: str) -> str:
     found = _named(name)
     found = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
     if callable(found):
-        return textwrap.dedent(inspect.getsource(found)).rstrip()
+        return _with_short_docstring(textwrap.dedent(inspect.getsource(found)).rstrip())
     written = inspect.getsource(_module_of(name))
     for node, after in pairwise([*ast.parse(written).body, ast.Pass()]):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name.rpartition(".")[2]:
@@ -85,6 +87,16 @@ def _excerpt(name: str) -> str:
             last = after if told else node
             return "\n".join(written.splitlines()[node.lineno - 1 : last.end_lineno])
     raise LookupError(f"{name}: neither a definition nor a constant")
+
+
+def _with_short_docstring(written: str) -> str:
+    (defined,) = ast.parse(written).body
+    first = defined.body[0] if isinstance(defined, ast.FunctionDef | ast.ClassDef) else None
+    if not isinstance(first, ast.Expr) or first.end_lineno == first.lineno:
+        return written
+    lines = written.splitlines()
+    opening = lines[first.lineno - 1]
+    return "\n".join([*lines[: first.lineno - 1], f'{opening}"""', *lines[first.end_lineno :]])
 
 
 def _module_of(name: str) -> ModuleType:
