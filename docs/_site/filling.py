@@ -1,6 +1,7 @@
 """Text that pages take from the code, so that the two cannot disagree.
 
-A page asks with `<!-- fill: NAME ARGUMENTS -->` on a line of its own. Formulas are between fences of the language `math`.
+A page asks with `<!-- fill: NAME ARGUMENTS -->` on a line of its own. Formulas are between fences of the language
+`math`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Formulas: a small part of LaTeX to MathML, which browsers draw by themselves, without a script or a font from elsewhere.
+"""Formulas: a small part of LaTeX to MathML, which browsers draw by themselves, without a script from elsewhere.
 
 A page writes them between fences of the language `math`, as GitHub reads them too.
 """
@@ -75,31 +75,33 @@ class _Reader:
             scripts[mark] = self.thing()
         if not scripts:
             return base
-        names = {"_": "munder", "^": "mover", "_^": "munderover"} if large else {"_": "msub", "^": "msup", "_^": "msubsup"}
+        names = (
+            {"_": "munder", "^": "mover", "_^": "munderover"} if large else {"_": "msub", "^": "msup", "_^": "msubsup"}
+        )
         marks = "".join(mark for mark in "_^" if mark in scripts)
         return f"<{names[marks]}>{base}{''.join(scripts[mark] for mark in marks)}</{names[marks]}>"
 
-    def thing(self) -> str:
+    def thing(self) -> str:  # noqa: PLR0911  # one for each kind of sign
         """A letter, a number, a sign, a group, or a command with what it takes."""
-        token = self.tokens[self.at]
+        sign = self.tokens[self.at]
         self.at += 1
-        if token == "{":
+        if sign == "{":
             inside = self.row()
             self.at += 1
             return inside
-        if token in FENCES:
-            return f'<mo form="{FENCES[token]}" stretchy="false">{escape(SHOWN.get(token, token))}</mo>'
-        if token in SPACES:
-            return f'<mspace width="{SPACES[token]}em"/>'
-        if token.startswith("\\"):
-            return self._command(token[1:])
-        if token.isalpha():
-            return f"<mi>{token}</mi>"
-        if token == "=":
+        if sign in FENCES:
+            return f'<mo form="{FENCES[sign]}" stretchy="false">{escape(SHOWN.get(sign, sign))}</mo>'
+        if sign in SPACES:
+            return f'<mspace width="{SPACES[sign]}em"/>'
+        if sign.startswith("\\"):
+            return self._command(sign[1:])
+        if sign.isalpha():
+            return f"<mi>{sign}</mi>"
+        if sign == "=":
             return '<mo form="infix">=</mo>'
-        return f"<mn>{token}</mn>" if token[0].isdigit() else f"<mo>{escape({'-': '−'}.get(token, token))}</mo>"
+        return f"<mn>{sign}</mn>" if sign[0].isdigit() else f"<mo>{escape({'-': '−'}.get(sign, sign))}</mo>"
 
-    def _command(self, name: str) -> str:
+    def _command(self, name: str) -> str:  # noqa: PLR0911  # one for each kind of command
         if name == "frac":
             return f"<mfrac>{self.thing()}{self.thing()}</mfrac>"
         if name == "sqrt":
@@ -118,10 +120,14 @@ class _Reader:
         kind, _, told = name.partition("{")
         if kind in ("text", "mathrm"):
             words = escape(told.removesuffix("}"))
-            return f"<mtext>{words.replace(' ', '&nbsp;')}</mtext>" if kind == "text" else f'<mi mathvariant="normal">{words}</mi>'
+            return (
+                f"<mtext>{words.replace(' ', '&nbsp;')}</mtext>"
+                if kind == "text"
+                else f'<mi mathvariant="normal">{words}</mi>'
+            )
         raise LookupError(f"```math: \\{name} is not known to docs/_site/formulas.py")
 
     def _past_group(self) -> int:
-        """The place of the one token in braces, which is stepped over."""
+        """The place of the one sign in braces, which is stepped over."""
         self.at += 3
         return self.at - 2
