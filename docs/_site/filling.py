@@ -113,8 +113,8 @@ def file(path: str) -> str:
 
 def choices(*names: str) -> str:
     """Options of classes and functions with their defaults, and what their docstrings say of them."""
-    rows = ((f"`{of}`", f"`{name}`", f"`{default}`", told) for of, name, default, told in options(*names))
-    return table(["Of", "Option", "Default", "What it is, and why"], rows)
+    rows = ((f"`{name}`", f"`{of}`", f"`{default}`", told) for of, name, default, told in options(*names))
+    return table(["Option", "Of", "Default", "What it is, and why"], rows)
 
 
 def drawing(path: str) -> str:

@@ -54,10 +54,10 @@ def test_an_excerpt_is_the_whole_code_below_its_docstring():
 def test_options_are_those_of_the_signature():
     rows = fill("<!-- fill: choices routebench.generative.part_whole.PartWhole:whole:part_size -->").splitlines()[2:]
     signature = inspect.signature(module.PartWhole).parameters
-    named = {row.split(" | ")[1].strip("`"): row.split(" | ")[2].strip("`") for row in rows}
+    named = {row.split(" | ")[0].strip("| `"): row.split(" | ")[2].strip("`") for row in rows}
     expected = {name: repr(one.default) for name, one in signature.items() if one.default is not one.empty}
     assert named == {name: default for name, default in expected.items() if name != "part_size"}
-    assert all(row.startswith("| `whole` |") and len(row.split(" | ")[3]) > 10 for row in rows)
+    assert all(row.split(" | ")[1] == "`whole`" and len(row.split(" | ")[3]) > 10 for row in rows)
 
 
 def test_formulas():
