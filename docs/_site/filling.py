@@ -1,6 +1,7 @@
 """Text that pages take from the code, so that the two cannot disagree.
 
-A page asks with `<!-- fill: NAME ARGUMENTS -->` on a line of its own.
+A page asks with `<!-- fill: NAME ARGUMENTS -->` on a line of its own. Formulas are between fences of the language
+`math`.
 """
 
 import json
@@ -10,6 +11,8 @@ from html import escape
 from pathlib import Path
 
 import click
+from formulas import with_formulas
+from sources import options, source
 
 ROOT = Path(__file__).parents[2]
 ASKED = re.compile(r"^<!-- fill: (?P<name>[a-z-]+)(?P<arguments>[^>]*) -->$", re.MULTILINE)
@@ -18,7 +21,7 @@ BAR = re.compile(r"\|(?=[^`]*(?:`[^`]*`[^`]*)*$)")
 
 
 def fill(markdown: str) -> str:
-    """A page's Markdown with every request answered.
+    """A page's Markdown with every request answered, and its formulas as MathML.
 
     Raises:
         LookupError: nothing has the name that is asked for.
@@ -29,7 +32,7 @@ def fill(markdown: str) -> str:
             raise LookupError(f"<!-- fill: {asked['name']} -->: expected one of {', '.join(FILLERS)}")
         return FILLERS[asked["name"]](*asked["arguments"].split())
 
-    return ASKED.sub(answer, markdown)
+    return with_formulas(ASKED.sub(answer, markdown))
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -108,6 +111,17 @@ def file(path: str) -> str:
     return f'```{language} title="{shown.name}"\n{shown.read_text(encoding="utf-8").rstrip()}\n```'
 
 
+def choices(*names: str) -> str:
+    """Options of classes and functions with their defaults, and what their docstrings say of them."""
+    rows = ((f"`{name}`", f"`{of}`", f"`{default}`", told) for of, name, default, told in options(*names))
+    return table(["Option", "Of", "Default", "What it is, and why"], rows)
+
+
+def drawing(path: str) -> str:
+    """A drawing as part of the page, so that it takes the page's colours."""
+    return f"<figure>\n{(ROOT / path).read_text(encoding='utf-8').strip()}\n</figure>"
+
+
 def record(results: str) -> str:
     """One record of a published report, with one of its metrics."""
     found = json.loads(min((ROOT / results / "records").glob("*.json")).read_text(encoding="utf-8"))
@@ -122,5 +136,8 @@ FILLERS: dict[str, Callable[..., str]] = {
     "columns": columns,
     "list": listing,
     "file": file,
+    "source": source,
+    "choices": choices,
+    "drawing": drawing,
     "record": record,
 }

@@ -309,7 +309,8 @@ def test_linear_probe_reads_the_networks_that_accuracy_trains(preset, no_data):
         for name in ("accuracy", "linear-probe")
     }
     own = [request for request in requests["linear-probe"] if request.recipe.loss == "own"]
-    assert {request.model for request in own} >= {"vae", "top-down-capsules"}
+    capsules = "generative-capsules" if preset == "full" else "generative-capsules-small"
+    assert {request.model for request in own} >= {"vae", "top-down-capsules", capsules}
     of_scae = {request.model for request in own if request.model.startswith("scae")}
     assert of_scae == {"scae" if preset == "full" else "scae-small"}  # of the two the one that the suite places there
     assert all(request.recipe.reconstruction == 0 for request in own)
@@ -339,6 +340,28 @@ def test_kiefer_sparsity_reads_networks_that_another_suite_trains(preset, read, 
     )
     assert len(own) > 3
     assert all(request in others for request in own)
+
+
+@pytest.mark.parametrize("preset", ["quick", "full"])
+def test_suites_of_generative_capsules_share_their_fits(preset, no_data):
+    suites = ("smith-probes", "smith-inference", "linear-probe")
+    requests = {
+        name: [cell.request() for cell in plan(load_suite(name), preset, Choices(seeds=1)).cells] for name in suites
+    }
+    own = [request for request in requests["smith-probes"] if request.model != "vae"]
+    names = {request.model for request in own}
+    assert len(names) == len(own) == 3
+    for suite in suites[1:]:
+        plain = [one for one in requests[suite] if one.model in names and not one.model_params]
+        assert plain and all(request in own for request in plain), suite
+
+
+def test_a_suite_of_models_without_labels_runs_no_routing_and_each_model_once(no_data):
+    made = plan(load_suite("smith-probes"), "smoke", Choices())
+    methods = [cell.identity["method"] for cell in made.cells]
+    assert sorted(methods) == ["generative-capsules", "scae", "top-down-capsules", "vae"]
+    roles = {cell.identity["method"]: cell.identity["role"] for cell in made.cells}
+    assert roles["generative-capsules"] == "method" and roles["vae"] == "control"
 
 
 UNSUPERVISED = """
