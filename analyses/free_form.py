@@ -21,6 +21,7 @@ MEASURES = {
     "bound": "free_form_bound",
     "error": "free_form_error",
     "accuracy": "free_form_accuracy",
+    "refitted": "refitted_accuracy",
     "seconds": "seconds_per_image",
 }
 PUBLISHED = {"accuracy_gain": "SMI-019", "ratio": "SMI-020"}
@@ -112,6 +113,7 @@ def _columns() -> tuple[Column, ...]:
         ("Bound, nats", "bound", 1, "of the evidence, mean over the same samples for both"),
         ("Error", "error", 1, "squared, summed over pixels in [0, 1]"),
         ("Accuracy, %", "accuracy", 1, "of a linear probe on t0, fitted to what the encoder says of training images"),
+        ("Refitted, %", "refitted", 1, "of one fitted to a few training images by the same kind of inference"),
     ]
     pairs = [
         column

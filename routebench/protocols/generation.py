@@ -1,6 +1,5 @@
 """What a model of templates learned: how it draws, whether it collapsed, what inference without its encoder gains."""
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -11,20 +10,17 @@ from routebench.data import Dataset, load
 from routebench.data.dataset import Images
 from routebench.data.rotation import rotate
 from routebench.errors import UserError
-from routebench.generative.free_form import climb, mean_bound
-from routebench.generative.generative_capsules import GenerativeCapsules, Posterior
+from routebench.generative.free_form import climb
+from routebench.generative.generative_capsules import GenerativeCapsules
 from routebench.generative.health import health
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.features import UPRIGHT, View, look, shown
 from routebench.protocols.fitted import cost_of
-from routebench.protocols.probe import Probe, fit_probe
+from routebench.protocols.free_form import evenly, free_form_metrics, rule_of
 from routebench.registry import protocols
 
-BATCH = 100
 LOOKED_AT = 500
 """Test images by which shares of templates are measured."""
-SAMPLES = 8
-"""Of the bound, where two bounds are compared."""
 TURNS = tuple(range(0, 360, 30))
 """By which one digit is turned to be looked at, in degrees; figure 5."""
 SHOWN_CLASS = 2
@@ -42,6 +38,8 @@ class Generation(Protocol):
     Options:
         angles: largest angles, in degrees, by which test images are turned, for reconstruction and inference.
         images: test images, evenly apart, that free-form inference is done on; 0 for none.
+        probe_images: training images, evenly apart, that free-form inference is done on too, so that a second probe of
+            t0 can be fitted to what it says; the first one knows only what the encoder says. 0 for none.
         steps: of free-form inference.
         learning_rate: of free-form inference.
 
@@ -51,6 +49,7 @@ class Generation(Protocol):
     options: ClassVar[dict[str, type]] = {
         "angles": list[int],
         "images": int,
+        "probe_images": int,
         "steps": int,
         "learning_rate": float,
     }
@@ -69,7 +68,7 @@ class Generation(Protocol):
         if not hasattr(network, "reconstruction"):
             raise UserError(f"protocol generation: expected a model that reconstructs images, got {request.model}")
         angles = sorted({0, *options.get("angles", [])})
-        few = data.test.at(_evenly(len(data.test), LOOKED_AT))
+        few = data.test.at(evenly(len(data.test), LOOKED_AT))
         metrics = [*cost_of(fit), *_size(network), *_errors(network, data.test, angles, device)]
         arrays = _pictures(network, device)
         if hasattr(network, "visible"):
@@ -80,7 +79,7 @@ class Generation(Protocol):
         if isinstance(network, GenerativeCapsules):
             metrics += _bounds(network, few, device)
             if options.get("images", 0):
-                metrics += list(_free_form(network, data, angles, options, context))
+                metrics += list(free_form_metrics(network, data, angles, options, context))
                 arrays |= _freely(network, turned, options)
         return Measurement(metrics, arrays)
 
@@ -149,67 +148,6 @@ def _reuse(network: nn.Module, images: Images, angles: list[int], device: torch.
         yield Metric("template_reuse", "test", float(alike.mean()), "", True, where={"angle": angle})
 
 
-def _free_form(
-    network: GenerativeCapsules, data: Dataset, angles: list[int], options: Mapping[str, Any], context: Context
-) -> Iterator[Metric]:
-    """Bound, error and accuracy of a probe on t0 as the encoder has it and after climbing, for each angle."""
-    train, held_out = (look(network, part, UPRIGHT, context.device) for part in (data.train, data.held_out))
-    probe = fit_probe(
-        train.features["presences"], data.train.labels, held_out.features["presences"], data.held_out.labels
-    )
-    images = data.test.at(_evenly(len(data.test), int(options["images"])))
-    for number, angle in enumerate(angles):
-        yield from _climbed(network, images, angle, probe, options, context.device)
-        context.progress(0.3 + 0.7 * (number + 1) / len(angles))
-
-
-def _climbed(  # noqa: PLR0917  # each is one thing that it needs
-    network: GenerativeCapsules,
-    images: Images,
-    angle: int,
-    probe: Probe,
-    options: Mapping[str, Any],
-    device: torch.device,
-) -> Iterator[Metric]:
-    draws = torch.Generator(device).manual_seed(0)
-    bounds: dict[str, list[Tensor]] = {}
-    errors: dict[str, list[Tensor]] = {}
-    presences: dict[str, list[Tensor]] = {}
-    seconds = dict.fromkeys(("encoder", "free-form"), 0.0)
-    for batch in _batches(images, View("maximal", angle), device):
-        found: dict[str, Posterior] = {}
-        start = time.perf_counter()
-        with torch.no_grad():
-            found["encoder"] = network.middle(batch)
-        seconds["encoder"] += time.perf_counter() - start
-        start = time.perf_counter()
-        found["free-form"] = climb(network, batch, generator=draws, **_rule(options)).posterior
-        seconds["free-form"] += time.perf_counter() - start
-        for name, posterior in found.items():
-            same = torch.Generator(device).manual_seed(1)
-            bounds.setdefault(name, []).append(mean_bound(network, batch, posterior, samples=SAMPLES, generator=same))
-            drawn = network.drawn(posterior.parts.middle(), batch).detach()
-            errors.setdefault(name, []).append((drawn - batch).square().sum(dim=(1, 2, 3)))
-            presences.setdefault(name, []).append(posterior.objects.log_odds)
-    for name in seconds:
-        where: dict[str, int | str] = {"inference": name, "angle": angle}
-        predicted = probe.predict(torch.cat(presences[name]).cpu())
-        accuracy = 100 * float((predicted == images.labels).double().mean())
-        yield Metric("free_form_bound", "test", float(torch.cat(bounds[name]).mean()), "nat", True, where=where)
-        yield Metric("free_form_error", "test", float(torch.cat(errors[name]).mean()), "", False, where=where)
-        yield Metric("free_form_accuracy", "test", accuracy, "%", True, where=where)
-        yield Metric("seconds_per_image", "test", seconds[name] / len(images), "s", False, where=where)
-
-
-def _batches(images: Images, view: View, device: torch.device) -> Iterator[Tensor]:
-    for part in shown(images, view, device):
-        yield from torch.split(part, BATCH)
-
-
-def _rule(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: options[name] for name in ("steps", "learning_rate") if name in options}
-
-
 @torch.no_grad()
 def _pictures(network: nn.Module, device: torch.device) -> dict[str, Tensor]:
     """Templates and samples, where the model has such."""
@@ -241,13 +179,9 @@ def _examples(network: nn.Module, turned: Tensor) -> dict[str, Tensor]:
 def _freely(network: GenerativeCapsules, turned: Tensor, options: Mapping[str, Any]) -> dict[str, Tensor]:
     """The turned digit as free-form inference reconstructs it; figure 3."""
     draws = torch.Generator(turned.device).manual_seed(0)
-    posterior = climb(network, turned, generator=draws, **_rule(options)).posterior
+    posterior = climb(network, turned, generator=draws, **rule_of(options)).posterior
     return {"turned_free_form": _grey(network.drawn(posterior.parts.middle(), turned).detach())}
 
 
 def _grey(values: Tensor) -> Tensor:
     return (255 * values.detach()).round().clamp(0, 255).to(torch.uint8).cpu()
-
-
-def _evenly(total: int, wanted: int) -> Tensor:
-    return torch.linspace(0, total - 1, min(wanted, total)).round().long()

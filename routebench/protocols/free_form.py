@@ -1,0 +1,135 @@
+"""What free-form inference gains over the encoder: bound, error, what a probe of t0 says, and what it costs."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from routebench.data.dataset import Dataset, Images
+from routebench.generative.free_form import climb, mean_bound
+from routebench.generative.generative_capsules import GenerativeCapsules, Posterior
+from routebench.protocols.base import Context, Metric
+from routebench.protocols.features import UPRIGHT, View, look, shown
+from routebench.protocols.probe import Probe, fit_probe
+
+BATCH = 100
+SAMPLES = 8
+"""Of the bound, where two bounds are compared."""
+ENCODER, FREE = "encoder", "free-form"
+
+
+@dataclass
+class _Said:
+    """What one kind of inference says of images."""
+
+    bounds: list[Tensor] = field(default_factory=list)
+    errors: list[Tensor] = field(default_factory=list)
+    presences: list[Tensor] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def logits(self) -> Tensor:
+        """Of t0, (image, object)."""
+        return torch.cat(self.presences).cpu()
+
+
+def free_form_metrics(
+    network: GenerativeCapsules, data: Dataset, angles: Sequence[int], options: Mapping[str, Any], context: Context
+) -> Iterator[Metric]:
+    """For each angle, by the encoder and after climbing, with the same images and samples of the bound.
+
+    Args:
+        network: trained.
+        data: that it was trained on.
+        angles: largest angles by which test images are turned.
+        options: `images`, `probe_images`, `steps` and `learning_rate`, as for the protocol `generation`.
+        context: tells the device, and is told of progress.
+    """
+    device = context.device
+    train, held_out = (look(network, part, UPRIGHT, device) for part in (data.train, data.held_out))
+    labels = data.train.labels, data.held_out.labels
+    told = fit_probe(train.features["presences"], labels[0], held_out.features["presences"], labels[1])
+    probes = {name: {"free_form_accuracy": told} for name in (ENCODER, FREE)}
+    if few := int(options.get("probe_images", 0)):
+        for name, probe in _refitted(network, data.train.at(evenly(len(data.train), few)), options, device).items():
+            probes[name]["refitted_accuracy"] = probe
+    images = data.test.at(evenly(len(data.test), int(options["images"])))
+    for number, angle in enumerate(angles):
+        said = _inferred(network, images, View("maximal", angle), options, device)
+        for name, found in said.items():
+            yield from _metrics(found, probes[name], images.labels, {"inference": name, "angle": angle})
+        context.progress(0.3 + 0.7 * (number + 1) / len(angles))
+
+
+def rule_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """How a suite wants `climb` to climb."""
+    return {name: options[name] for name in ("steps", "learning_rate") if name in options}
+
+
+def evenly(total: int, wanted: int) -> Int[Tensor, " place"]:
+    """Places of so many images, evenly apart: parts may be sorted by class."""
+    return torch.linspace(0, total - 1, min(wanted, total)).round().long()
+
+
+def _refitted(
+    network: GenerativeCapsules, images: Images, options: Mapping[str, Any], device: torch.device
+) -> dict[str, Probe]:
+    """Probes of what each kind of inference says of the same training images, a third of which choose C."""
+    said = _inferred(network, images, UPRIGHT, options, device)
+    chosen = torch.arange(len(images)) % 3 == 0
+    labels = images.labels
+    return {
+        name: fit_probe(found.logits[~chosen], labels[~chosen], found.logits[chosen], labels[chosen])
+        for name, found in said.items()
+    }
+
+
+def _inferred(
+    network: GenerativeCapsules, images: Images, view: View, options: Mapping[str, Any], device: torch.device
+) -> dict[str, _Said]:
+    draws = torch.Generator(device).manual_seed(0)
+    said = {ENCODER: _Said(), FREE: _Said()}
+    for seen in shown(images, view, device):
+        for batch in torch.split(seen, BATCH):
+            start = _now(device)
+            with torch.no_grad():
+                encoded = network.middle(batch)
+            middle = _now(device)
+            climbed = climb(network, batch, generator=draws, **rule_of(options)).posterior
+            for name, posterior, seconds in (
+                (ENCODER, encoded, middle - start), (FREE, climbed, _now(device) - middle)
+            ):  # fmt: skip
+                _note(network, batch, posterior, said[name])
+                said[name].seconds += seconds
+    return said
+
+
+@torch.no_grad()
+def _note(network: GenerativeCapsules, batch: Tensor, posterior: Posterior, said: _Said) -> None:
+    same = torch.Generator(batch.device).manual_seed(1)
+    said.bounds.append(mean_bound(network, batch, posterior, samples=SAMPLES, generator=same))
+    drawn = network.drawn(posterior.parts.middle(), batch)
+    said.errors.append((drawn - batch).square().sum(dim=(1, 2, 3)))
+    said.presences.append(posterior.objects.log_odds)
+
+
+def _metrics(
+    said: _Said, probes: Mapping[str, Probe], labels: Int[Tensor, " image"], where: Mapping[str, int | str]
+) -> Iterator[Metric]:
+    yield Metric("free_form_bound", "test", float(torch.cat(said.bounds).mean()), "nat", True, where=where)
+    yield Metric("free_form_error", "test", float(torch.cat(said.errors).mean()), "", False, where=where)
+    yield Metric("seconds_per_image", "test", said.seconds / len(labels), "s", False, where=where)
+    for name, probe in probes.items():
+        right = (probe.predict(said.logits) == labels).double().mean()
+        yield Metric(name, "test", 100 * float(right), "%", True, where=where)
+
+
+def _now(device: torch.device) -> float:
+    """Seconds; a GPU has done all it was told by then."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
