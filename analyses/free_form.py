@@ -22,6 +22,7 @@ MEASURES = {
     "error": "free_form_error",
     "accuracy": "free_form_accuracy",
     "refitted": "refitted_accuracy",
+    "reencoded": "reencoded_accuracy",
     "seconds": "seconds_per_image",
 }
 PUBLISHED = {"accuracy_gain": "SMI-019", "ratio": "SMI-020"}
@@ -114,6 +115,7 @@ def _columns() -> tuple[Column, ...]:
         ("Error", "error", 1, "squared, summed over pixels in [0, 1]"),
         ("Accuracy, %", "accuracy", 1, "of a linear probe on t0, fitted to what the encoder says of training images"),
         ("Refitted, %", "refitted", 1, "of one fitted to a few training images by the same kind of inference"),
+        ("Re-encoded, %", "reencoded", 1, "of the first probe on what the object encoder says of the parts found"),
     ]
     pairs = [
         column

@@ -126,7 +126,12 @@ def _columns() -> tuple[Column, ...]:
         Column("In effect", "effective", _shown("effective"), "exponential of the entropy of the shares of templates"),
         Column("Dead", "dead", _shown("dead"), f"templates that draw less than {DEAD:g} of an even share"),
         Column("Objects", "objects", lambda row: wording.count(row["objects"]), extra=True),
-        Column("Idle objects", "idle", _shown("idle"), f"whose presence differs between images by less than {IDLE:g}"),
+        Column(
+            "Idle objects",
+            "idle",
+            _shown("idle"),
+            f"whose presence differs between images by less than {100 * IDLE:g} % of its mean",
+        ),
         Column("Largest share, %", "largest", _shown("largest"), "of one template in all that is drawn"),
         Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
     )

@@ -10,8 +10,8 @@ DEAD = 0.1
 """A template is dead if it draws less than this share of an even one."""
 ALONE = 0.5
 """One template draws everything if its share of all that is drawn is above this."""
-IDLE = 0.01
-"""An object is idle if its presence differs less than this between images (standard deviation)."""
+IDLE = 0.1
+"""An object is idle if the standard deviation of its presence over images is less than this share of its mean."""
 
 
 @dataclass(frozen=True)
@@ -60,5 +60,5 @@ def health(brightness: Float[Tensor, "image template"], presences: Float[Tensor,
         shares,
         dead=int((shares < DEAD / len(shares)).sum()) if float(total.sum()) > 0 else len(shares),
         effective=float((-torch.xlogy(shares, shares).sum()).exp()),
-        idle=int((presences.double().std(dim=0, correction=0) < IDLE).sum()),
+        idle=int((presences.double().std(dim=0, correction=0) <= IDLE * presences.double().mean(dim=0)).sum()),
     )

@@ -24,11 +24,12 @@ ENCODER, FREE = "encoder", "free-form"
 
 @dataclass
 class _Said:
-    """What one kind of inference says of images."""
+    """What one kind of inference says of images; `encoded`: what the object encoder says of the parts it found."""
 
     bounds: list[Tensor] = field(default_factory=list)
     errors: list[Tensor] = field(default_factory=list)
     presences: list[Tensor] = field(default_factory=list)
+    encoded: list[Tensor] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -115,6 +116,7 @@ def _note(network: GenerativeCapsules, batch: Tensor, posterior: Posterior, said
     drawn = network.drawn(posterior.parts.middle(), batch)
     said.errors.append((drawn - batch).square().sum(dim=(1, 2, 3)))
     said.presences.append(posterior.objects.log_odds)
+    said.encoded.append(network.object_encoder(posterior.parts.middle()).log_odds)
 
 
 def _metrics(
@@ -124,8 +126,15 @@ def _metrics(
     yield Metric("free_form_error", "test", float(torch.cat(said.errors).mean()), "", False, where=where)
     yield Metric("seconds_per_image", "test", said.seconds / len(labels), "s", False, where=where)
     for name, probe in probes.items():
-        right = (probe.predict(said.logits) == labels).double().mean()
-        yield Metric(name, "test", 100 * float(right), "%", True, where=where)
+        yield Metric(name, "test", _accuracy(probe, said.logits, labels), "%", True, where=where)
+    encoded = torch.cat(said.encoded).cpu()
+    accuracy = _accuracy(probes["free_form_accuracy"], encoded, labels)
+    yield Metric("reencoded_accuracy", "test", accuracy, "%", True, where=where)
+
+
+def _accuracy(probe: Probe, logits: Tensor, labels: Int[Tensor, " image"]) -> float:
+    """Per cent."""
+    return 100 * float((probe.predict(logits) == labels).double().mean())
 
 
 def _now(device: torch.device) -> float:

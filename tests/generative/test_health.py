@@ -47,4 +47,5 @@ def test_an_object_that_is_always_the_same_is_idle():
     varied = presences()
     varied[:, 1] = 0.4
     assert health(torch.ones(4, 2), varied).idle == 1
+    assert health(torch.ones(4, 2), 1e-6 * varied).idle == 1  # a presence may be small and tell images apart
     assert health(torch.ones(1, 2), varied[:1]).idle == 3  # one image tells nothing apart
