@@ -16,6 +16,7 @@ from routebench.data import load
 from routebench.engine.plan import Choices, plan
 from routebench.engine.suite import load_suite
 from routebench.models import build
+from routebench.protocols import free_form as free_form_module
 from routebench.protocols import generation as module
 from routebench.protocols.base import Fit
 from routebench.protocols.generation import Generation
@@ -81,9 +82,9 @@ def runs(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         small_digits.register(patch)
-        patch.setattr(module, "fit_probe", partial(fit_probe, grid=[0.1]))  # quick
+        patch.setattr(free_form_module, "fit_probe", partial(fit_probe, grid=[0.1]))  # quick
         patch.setattr(module, "LOOKED_AT", 10)
-        patch.setattr(module, "SAMPLES", 2)
+        patch.setattr(free_form_module, "SAMPLES", 2)
         made = plan(load_suite(str(folder / "looked-into.toml")), "smoke", Choices(data=SMALL))
         (only,) = parts_of(made, folder / "results", found)
     return only
