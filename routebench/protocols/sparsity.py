@@ -12,6 +12,7 @@ from routebench.data import Dataset, load
 from routebench.data.dataset import Images
 from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.chosen import evenly
 from routebench.protocols.traced import LayerTrace, Trace, trace
 from routebench.protocols.vote_distances import first_of_classes, vote_distances
 from routebench.registry import protocols
@@ -57,7 +58,7 @@ class Sparsity(Protocol):
         metrics = list(_activity_metrics(traced))
         arrays = _examples(fit.network, test, context.device)
         if traced.lengths:  # it has capsules
-            some = test.at(_evenly(len(test), int(options.get("images", BATCH))))
+            some = test.at(evenly(len(test), int(options.get("images", BATCH))))
             steps = int(options.get("follow", 10))
             metrics += _iteration_metrics(fit.network, some, request.iterations, steps, context)
             arrays |= vote_distances(fit.network, test.with_one_label(), request.iterations, context.device)
@@ -173,11 +174,6 @@ def _examples(network: nn.Module, test: Images, device: torch.device) -> dict[st
     output = network(_pixels(chosen, 0, EXAMPLES, device))
     found = {"example_scores": output.scores, "example_labels": chosen.labels}
     return found | ({"example_poses": output.layers[-1].flat().poses.contiguous()} if output.layers else {})
-
-
-def _evenly(total: int, wanted: int) -> Tensor:
-    """Places of so many images, evenly apart: test parts may be sorted by class."""
-    return torch.linspace(0, total - 1, min(wanted, total)).round().long()
 
 
 def _pixels(images: Images, start: int, count: int, device: torch.device) -> Tensor:

@@ -185,11 +185,49 @@ def test_concrete_density_integrates_to_one_and_is_that_of_its_samples():
 
 
 def test_arithmetic_switch_integrates_to_one_and_geometric_to_less():
-    """Over one number of a pose: the other five are integrated by being normal in both."""
-    there, on, off = 0.3, stats.norm(0.8, 0.2), stats.norm(0, 1)
-    geometric = integrate.quad(lambda a: on.pdf(a) ** there * off.pdf(a) ** (1 - there), -9, 9)[0]
-    arithmetic = integrate.quad(lambda a: there * on.pdf(a) + (1 - there) * off.pdf(a), -9, 9)[0]
-    assert arithmetic == pytest.approx(1) and 0 < geometric < 1
+    """By 40,000 poses from an even mixture of on and off."""
+    found = {}
+    for switch in ("arithmetic", "geometric"):
+        torch.manual_seed(0)
+        whole = PartWhole(1, 1, switch=switch, off_deviation=0.8).double()
+        with torch.no_grad():
+            mean, spread = whole.offsets[0, 0], whole.deviations[0, 0]
+            draws = torch.randn(40_000, 1, 6, dtype=torch.float64)
+            draws = torch.where(torch.rand(40_000, 1, 1) < 0.5, mean + spread * draws, 0.8 * draws)
+            ways = torch.stack(
+                [torch.distributions.Normal(*each).log_prob(draws) for each in ((mean, spread), (0, 0.8))]
+            )
+            proposed = ways.sum(dim=-1).logsumexp(dim=0)[:, 0] - math.log(2)
+            logits = torch.full((40_000, 1), math.log(0.3 / 0.7), dtype=torch.float64)
+            objects = Layer(logits, torch.zeros(40_000, 1, 6, dtype=torch.float64))
+            density = whole.log_density_of_poses(objects, Layer(logits, draws))[:, 1, 0]
+            found[switch] = float((density - proposed).exp().mean())
+    assert found["arithmetic"] == pytest.approx(1, abs=0.02) and 0 < found["geometric"] < 0.95
+
+
+BUILT = [
+    {"objects": 5},
+    {"parts": 5},
+    {"template": 8},
+    {"part_size": 0.7},
+    {"part_encoder": {"padding": 0}},
+    {"part_encoder": {"width": 8}},
+    {"object_encoder": {"blocks": 1}},
+    {"object_encoder": {"code": 8}},
+    {"object_encoder": {"hidden": 16}},
+    {"object_encoder": {"heads": 2}},
+]
+
+
+@pytest.mark.parametrize("option", BUILT, ids=str)
+def test_every_option_of_the_builder_changes_the_bound(option):
+    images = torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    found = []
+    for params in ({}, option):
+        torch.manual_seed(0)
+        network = build("generative-capsules-small", shape=(1, 28, 28), classes=10, **params)
+        found.append(network.objective(images, torch.Generator().manual_seed(0)))
+    assert found[0] != found[1]
 
 
 def test_poses_compose_as_matrices():

@@ -1,0 +1,10 @@
+"""Which images of a part are looked at, where all would take too long."""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+def evenly(total: int, wanted: int) -> Int[Tensor, " place"]:
+    """Places of so many images, evenly apart: parts may be sorted by class."""
+    return torch.linspace(0, total - 1, min(wanted, total)).round().long()
