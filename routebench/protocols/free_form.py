@@ -64,6 +64,9 @@ def free_form_metrics(
         said = _inferred(network, images, View("maximal", angle), options, device)
         for name, found in said.items():
             yield from _metrics(found, probes[name], images.labels, {"inference": name, "angle": angle})
+        told = probes[ENCODER]["free_form_accuracy"]
+        gain = _accuracy(told, said[FREE].logits, images.labels) - _accuracy(told, said[ENCODER].logits, images.labels)
+        yield Metric("free_form_gain", "test", gain, "%", True, where={"angle": angle})
         context.progress(0.3 + 0.7 * (number + 1) / len(angles))
 
 

@@ -80,6 +80,10 @@ def test_free_form_inference_raises_the_bound_and_is_timed(measured):
         for name in ("encoder", "free-form"):
             for probe in ("free_form_accuracy", "refitted_accuracy", "reencoded_accuracy"):
                 assert 0 <= values(found, probe, inference=name, angle=angle)[0] <= 100
+        free, encoder = (
+            values(found, "free_form_accuracy", inference=name, angle=angle)[0] for name in ("free-form", "encoder")
+        )
+        assert values(found, "free_form_gain", angle=angle)[0] == pytest.approx(free - encoder)
         of_encoder = {"inference": "encoder", "angle": angle}  # whose parts are what its objects were encoded from
         assert values(found, "reencoded_accuracy", **of_encoder) == values(found, "free_form_accuracy", **of_encoder)
     assert found.arrays["turned_free_form"].shape == found.arrays["turned"].shape
