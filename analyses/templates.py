@@ -21,6 +21,9 @@ MEASURED: dict[str, tuple[str, dict[str, object]]] = {
     "idle": ("idle_objects", {}),
     "largest": ("template_share", {"template": "largest"}),
     "objects": ("objects", {}),
+    "logits": ("presence_accuracy", {"presences": "logits"}),
+    "drawn": ("presence_accuracy", {"presences": "drawn"}),
+    "spread": ("presence_spread", {}),
 }
 MOST_MODELS = 6
 IN_A_ROW = 8
@@ -132,6 +135,15 @@ def _columns() -> tuple[Column, ...]:
             _shown("idle"),
             f"whose presence differs between images by less than {100 * IDLE:g} % of its mean",
         ),
+        Column(
+            "t0, %", "logits", _shown("logits"), "classes that a linear probe tells by logits of objects' presences"
+        ),
+        Column(
+            "t0 drawn, %", "drawn", _shown("drawn"), "likewise, by presences drawn from the posterior: see the notes"
+        ),
+        Column(
+            "Spread of t0", "spread", _shown("spread", 2), "how far its logits differ between images, as a deviation"
+        ),
         Column("Largest share, %", "largest", _shown("largest"), "of one template in all that is drawn"),
         Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
     )
@@ -143,8 +155,8 @@ def _collapsed(row: Row) -> str:
     return "; ".join(told)
 
 
-def _shown(key: str) -> Callable[[Row], str]:
-    return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], 1)
+def _shown(key: str, digits: int = 1) -> Callable[[Row], str]:
+    return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], digits)
 
 
 def _reading(table: DataFrame) -> str:
@@ -189,6 +201,11 @@ def _notes() -> tuple[str, ...]:
         (
             "All objects idle: the layer above the templates is the same for every image, whatever the templates do. "
             "Its presences are looked at as probabilities."
+        ),
+        (
+            "A probe of t0 standardises logits, and so reads differences of any size. A drawn presence has a noise of "
+            "1.8 about its logit: a class that is not told by drawn presences is not told to parts or pixels either, "
+            "and the bound takes no notice of it."
         ),
         (
             "Figure: the first finished seed of each model; ink is colour times opacity, in the order in which "

@@ -188,5 +188,17 @@ class GenerativeCapsules(nn.Module):
             ),
             torch.randn(count, self.object_encoder.objects, POSE, generator=generator, device=like.device),
         )
-        parts = self.part_whole.sample(objects, generator)
-        return self.sprites.draw(parts, size).clamp(0, 1)
+        return self._made_by(objects, generator, size)
+
+    @torch.no_grad()
+    def sample_again(self, images: Batch, generator: Generator) -> Batch:
+        """Images made from the objects that are inferred in others, as `sample` makes them from the prior's objects.
+
+        With certain poses the bound does not hold objects to the spread of their prior, so that samples from the prior
+        may look like no image although what is above parts was learned.
+        """
+        _, scene = self.infer(images, generator)
+        return self._made_by(scene.objects, generator, (images.shape[2], images.shape[3]))
+
+    def _made_by(self, objects: Layer, generator: Generator, size: tuple[int, int]) -> Batch:
+        return self.sprites.draw(self.part_whole.sample(objects, generator), size).clamp(0, 1)

@@ -18,6 +18,7 @@ from routebench.protocols.chosen import evenly
 from routebench.protocols.features import UPRIGHT, View, look, shown
 from routebench.protocols.fitted import cost_of
 from routebench.protocols.free_form import free_form_metrics, rule_of
+from routebench.protocols.presences import presence_metrics
 from routebench.registry import protocols
 
 LOOKED_AT = 500
@@ -78,7 +79,8 @@ class Generation(Protocol):
         turned = _turned(data.test, device)
         arrays |= _examples(network, turned)
         if isinstance(network, GenerativeCapsules):
-            metrics += _bounds(network, few, device)
+            metrics += [*_bounds(network, few, device), *presence_metrics(network, data, device)]
+            arrays["samples_again"] = _again(network, data.train, device)
             if options.get("images", 0):
                 metrics += list(free_form_metrics(network, data, angles, options, context))
                 arrays |= _freely(network, turned, options)
@@ -158,6 +160,13 @@ def _pictures(network: nn.Module, device: torch.device) -> dict[str, Tensor]:
     if hasattr(network, "sample"):
         found["samples"] = _grey(network.sample(SHOWN_SAMPLES, torch.Generator(device).manual_seed(0)))  # type: ignore[operator]
     return found
+
+
+@torch.no_grad()
+def _again(network: GenerativeCapsules, images: Images, device: torch.device) -> Tensor:
+    """Images made from the objects of training images."""
+    (seen,) = shown(images.at(evenly(len(images), SHOWN_SAMPLES)), UPRIGHT, device)
+    return _grey(network.sample_again(seen, torch.Generator(device).manual_seed(0)))
 
 
 def _turned(test: Images, device: torch.device) -> Tensor:

@@ -18,6 +18,7 @@ from routebench.engine.suite import load_suite
 from routebench.models import build
 from routebench.protocols import free_form as free_form_module
 from routebench.protocols import generation as module
+from routebench.protocols import presences as presences_module
 from routebench.protocols.base import Fit
 from routebench.protocols.generation import Generation
 from routebench.protocols.probe import fit_probe
@@ -82,7 +83,8 @@ def runs(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         small_digits.register(patch)
-        patch.setattr(free_form_module, "fit_probe", partial(fit_probe, grid=[0.1]))  # quick
+        for probing in (free_form_module, presences_module):
+            patch.setattr(probing, "fit_probe", partial(fit_probe, grid=[0.1]))  # quick
         patch.setattr(module, "LOOKED_AT", 10)
         patch.setattr(free_form_module, "SAMPLES", 2)
         made = plan(load_suite(str(folder / "looked-into.toml")), "smoke", Choices(data=SMALL))
@@ -288,15 +290,20 @@ def test_generative_numbers_stand_beside_the_published_limit(runs):
 def test_samples_that_are_all_alike_have_no_spread(runs):
     def alike(cell):
         arrays = dict(runs.arrays(cell))
-        return {**arrays, "samples": np.repeat(arrays["samples"][:1], 5, axis=0)} if "samples" in arrays else arrays
+        if "samples" not in arrays:
+            return arrays
+        return {key: np.repeat(arrays[key][:1], 5, axis=0) for key in ("samples", "samples_again")}
 
     analysis = analyses["samples"](replace(runs, arrays=alike))
     assert analysis.table["spread"].to_numpy() == pytest.approx(0)
     assert (analysis.table["samples"] == 5).all()
     grey = first_arrays(runs, "samples")[OURS]["samples"] / 255
-    row = analyses["samples"](runs).table.set_index("name").loc[OURS]
+    rows = analyses["samples"](runs).table.set_index(["name", "made_from"])
+    row = rows.loc[OURS, "nothing"]
     assert row["brightness"] == pytest.approx(100 * grey.mean())
     assert row["spread"] == pytest.approx(np.sqrt(grey.var(axis=0).mean()))
+    again = first_arrays(runs, "samples")[OURS]["samples_again"] / 255
+    assert rows.loc[(OURS, "objects of training images"), "brightness"] == pytest.approx(100 * again.mean())
     dark = analyses["samples"](replace(runs, arrays=lambda cell: {"samples": np.zeros((4, 1, 8, 8), dtype=np.uint8)}))
     assert "4 of 4 are empty" in dark.reading
 

@@ -351,6 +351,21 @@ def test_samples_are_images_and_follow_the_generator():
     assert 0 <= float(one.min()) <= float(one.max()) <= 1
 
 
+def test_images_made_again_are_made_from_the_objects_of_the_images_given():
+    network, images = small(images=4)
+    network.part_whole.raw_deviation.data.fill_(-1e3)  # parts are where objects put them, but for c's floor
+    draws = [torch.Generator().manual_seed(seed) for seed in (1, 1, 1, 2)]
+    one, same, others, again = (
+        network.sample_again(given, draw)
+        for given, draw in zip((images, images, 1 - images, images), draws, strict=True)
+    )
+    assert one.shape == images.shape and torch.equal(one, same)
+    assert not torch.equal(one, others) and not torch.equal(one, again)
+    _, scene = network.infer(images, draw := torch.Generator().manual_seed(1))
+    parts = network.part_whole.sample(scene.objects, draw)
+    assert torch.equal(one, network.sprites.draw(parts, images.shape[2:]).clamp(0, 1))
+
+
 def test_sampled_parts_follow_their_objects():
     torch.manual_seed(0)
     whole = PartWhole(2, 3, clutter_affinity=1e-9, least_deviation=1e-3)

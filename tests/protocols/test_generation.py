@@ -89,6 +89,15 @@ def test_free_form_inference_raises_the_bound_and_is_timed(measured):
     assert found.arrays["turned_free_form"].shape == found.arrays["turned"].shape
 
 
+def test_generative_capsules_say_what_presences_tell_and_make_images_again(measured):
+    found = measured["generative-capsules-small"]
+    for kind in ("logits", "drawn"):
+        assert 0 <= values(found, "presence_accuracy", presences=kind)[0] <= 100
+    assert values(found, "presence_spread")[0] > 0
+    samples, again = found.arrays["samples"], found.arrays["samples_again"]
+    assert samples.shape[1:] == again.shape[1:] and len(again) == 32 and not torch.equal(samples, again)
+
+
 def test_models_without_parts_say_nothing_of_them(measured):
     for model in ("vae", "top-down-capsules"):
         assert not values(measured[model], "template_share") and not values(measured[model], "bound")
