@@ -125,7 +125,8 @@ def command(  # noqa: PLR0917  # click passes them by name
     """
     from rich.console import Console
 
-    from routebench.engine.plan import Choices, plan
+    from routebench.engine.choices import Choices
+    from routebench.engine.plan import plan
     from routebench.engine.session import choose_setting
     from routebench.engine.standing import standing
     from routebench.engine.store import Store

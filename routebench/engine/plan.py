@@ -4,24 +4,21 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from routebench.data import Dataset, load
+from routebench.engine.choices import Choices
+from routebench.engine.entries import METHOD, entries_of, has_capsule_layers, lost
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.suite import Entry, Preset, Suite
 from routebench.errors import UserError, nearest, unknown
+from routebench.models import build
 from routebench.models.facts import Facts
 from routebench.protocols.base import FitRequest
 from routebench.recipe import Recipe
 from routebench.registry import models, plugin_files, protocols, routing
 from routebench.routing import hyperparameters_of
-from routebench.routing.make import factory
 from routebench.routing.spec import MethodSpec, compact
-
-METHOD, CONTROL = "method", "control"
-CONTROLS = ("uniform", "random")
-"""Routing methods that every suite runs unasked, beside one iteration of each iterative method."""
 
 
 @dataclass(frozen=True)
@@ -80,29 +77,6 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the user asked for beside suite and preset.
-
-    Args:
-        methods: run these instead of the suite's; empty for the suite's.
-        added: methods to run beside the suite's.
-        broken: plug-in files that failed to import, with the reason.
-        data: instead of the preset's.
-        models: instead of the preset's; empty for the preset's.
-        seeds: instead of the preset's.
-        backend: instead of those that a preset compares, unless it is `auto`.
-    """
-
-    methods: tuple[MethodSpec, ...] = ()
-    added: tuple[str, ...] = ()
-    broken: Mapping[str, str] = field(default_factory=dict)
-    data: str | None = None
-    seeds: int | None = None
-    backend: str = "auto"
-    models: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Plan:
     """What will be run."""
 
@@ -143,7 +117,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     preset = _chosen(suite.preset(preset_name), choices)
     if suite.protocol not in protocols:
         raise UserError(f"{suite.file}: unknown protocol {suite.protocol!r}{nearest(suite.protocol, protocols)}")
-    entries = _entries(suite, preset, choices)
+    entries = entries_of(suite, preset, choices)
     _expect_methods(suite, preset, [entry for entry, role in entries if role == METHOD])
     data = _usable(suite, preset.data)
     points = [
@@ -154,6 +128,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     ]
     if protocols[suite.protocol].trains:  # type: ignore[attr-defined]
         _expect_learnable(suite, data, [point for point, _, _ in points])
+    _expect_buildable(data, [point for point, _, _ in points])
     points += _broken_points(points[0][0], choices)
     cells: dict[str, Cell] = {}
     for seed in range(preset.seeds):
@@ -189,10 +164,22 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
     if choices.seeds is not None:
         preset = replace(preset, seeds=choices.seeds)
     if choices.models:
+        _expect_models(choices.models)
         preset = replace(preset, models=tuple(dict.fromkeys(choices.models)), model_params={}, training_of={})
     if choices.backend != "auto" and "backends" in preset.options:
         preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
     return preset if choices.data is None else replace(preset, data=choices.data)
+
+
+def _expect_models(names: Sequence[str]) -> None:
+    """Raises UserError for a network from the command line that nobody knows."""
+    for name in names:
+        bare = name.partition("[")[0]
+        if bare in models and bare != name:
+            way = "a suite file" if has_capsule_layers(bare) else f"--method '{name}' or a suite file"
+            raise UserError(f"--model {name}: expected a name alone; what a network is built with is set by {way}")
+        if name not in models:
+            raise unknown("model", name, models)
 
 
 def _expect_methods(suite: Suite, preset: Preset, methods: Sequence[Entry]) -> None:
@@ -227,71 +214,6 @@ def _expect_learnable(suite: Suite, data: Dataset, points: Sequence[Mapping[str,
             )
 
 
-def _entries(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry, str]]:
-    """Methods first, then controls that are not among them, each with its role."""
-    own: dict[str, list[Entry]] = {}
-    for entry in suite.methods:
-        own.setdefault(entry.name, []).append(entry)
-    controls = {name: Entry(name) for name in CONTROLS} | {entry.name: entry for entry in suite.controls}
-    controls |= _unsupervised(suite, preset)
-    if choices.methods:
-        methods = [
-            entry
-            for spec in choices.methods
-            if spec not in _lost(choices)
-            for entry in _from_spec(spec, own.get(spec.name) or [controls.get(spec.name, Entry(spec.name))])
-        ]
-    else:
-        methods = [*suite.methods, *(Entry(name) for name in choices.added if name not in own)]
-    routed = any(_has_capsule_layers(model) for model in preset.models)
-    kept = [
-        entry
-        for entry in controls.values()
-        if entry not in methods and ({*preset.models} & {*entry.models} if entry.models else routed)
-    ]
-    for entry in (*methods, *kept):
-        if entry.routed:
-            _check_method(entry)
-    roles = [*((entry, CONTROL if entry in controls.values() else METHOD) for entry in methods)]
-    return [*roles, *((entry, CONTROL) for entry in kept)]
-
-
-def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
-    """Every registered model that learns without labels, by name, where the protocol measures such.
-
-    Those that the suite names as controls are trained as it says and run in the networks that it says, the others by
-    the suite's recipe, all of them on their own objective. A network that stands for another by name, such as a smaller
-    one for small presets, is not run again by itself.
-    """
-    if not getattr(protocols[suite.protocol], "unsupervised", False):
-        return {}
-    own = {"loss": "own", "reconstruction": 0.0}
-    named = {entry.name: entry for entry in (*suite.controls, *suite.methods)}
-    placed = {network for entry in named.values() for several in entry.models.values() for network in several}
-    found = {}
-    for name in models:
-        if not models[name].facts.unsupervised:  # type: ignore[attr-defined]  # attached by the decorator `facts`
-            continue
-        entry = named.get(name, Entry(name))
-        if entry in suite.methods or (name in placed and not entry.models):
-            continue
-        beside = entry.models or dict.fromkeys(preset.models, (name,))
-        found[name] = replace(entry, training={**own, **entry.training}, models=beside)
-    return found
-
-
-def _has_capsule_layers(model: str) -> bool:
-    """Whether a network takes a routing method; one that nobody knows is refused elsewhere."""
-    return model not in models or bool(models[model].facts.routed)  # type: ignore[attr-defined]
-
-
-def _lost(choices: Choices) -> list[MethodSpec]:
-    """The methods that broken plug-ins would have given: those asked for that nobody knows, else one per file."""
-    if choices.methods:
-        return [spec for spec in choices.methods if choices.broken and spec.name not in routing]
-    return [MethodSpec(Path(file.partition(":")[0]).stem) for file in choices.broken]
-
-
 def _broken_points(like: Mapping[str, Any], choices: Choices) -> list[tuple[dict[str, Any], Sequence[int | None], str]]:
     """Their identities, beside that of a method which runs. Another content of the files is another identity."""
     files = {str(file): file for spec in choices.broken for file in plugin_files(spec)}
@@ -299,7 +221,7 @@ def _broken_points(like: Mapping[str, Any], choices: Choices) -> list[tuple[dict
     changed = {"role": METHOD, "routed": True, "source": source}
     return [
         ({**like, **changed, "method": spec.name, "method_params": plain(spec.params)}, [None], reason)
-        for spec, reason in zip(_lost(choices), _reasons(choices), strict=False)
+        for spec, reason in zip(lost(choices), _reasons(choices), strict=False)
     ]
 
 
@@ -309,25 +231,11 @@ def _reasons(choices: Choices) -> list[str]:
     return [together] * len(choices.methods) if choices.methods else list(choices.broken.values())
 
 
-def _from_spec(spec: MethodSpec, own: list[Entry]) -> list[Entry]:
-    """A method from the command line: what is not set there is as the suite has it.
-
-    Without settings, it stands for every entry of its name; with some, they are set in the first.
-    """
-    params = dict(spec.params)
-    fixed = params.pop("iterations", None)
-    if fixed is not None and (not isinstance(fixed, int) or isinstance(fixed, bool) or fixed < 1):
-        raise UserError(f"routing method {spec.name!r}: iterations must be an integer of at least 1, got {fixed!r}")
-    if not own[0].routed:
-        raise UserError(f"{spec.name!r} is a network without routing; it runs beside every method, unasked")
-    found = [replace(own[0], params={**own[0].params, **params}, variant="")] if params else own
-    return found if fixed is None else [replace(entry, iterations=(fixed,)) for entry in found]
-
-
-def _check_method(entry: Entry) -> None:
-    if entry.name not in routing:
-        raise unknown("routing method", entry.name, routing)
-    factory(entry.name, **entry.params)
+def _expect_buildable(data: Dataset, points: Sequence[Mapping[str, Any]]) -> None:
+    """Raises UserError for a network without routing that cannot be built with what is set."""
+    for point in points:
+        if point["model_params"] and not point["routed"]:
+            build(point["model"], shape=data.train.shape, classes=len(data.classes), **point["model_params"])
 
 
 def _identity(  # noqa: PLR0917  # each is one coordinate

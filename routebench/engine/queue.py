@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from routebench.engine.plan import METHOD, Cell
+from routebench.engine.entries import METHOD
+from routebench.engine.plan import Cell
 from routebench.engine.times import Times
 from routebench.registry import routing
 from routebench.routing import hyperparameters_of

@@ -83,6 +83,8 @@ def choose_backend(wanted: str, device: str) -> str:
 def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = False) -> tuple[int, int]:
     """Processes at a time, and torch threads of each: one process on a GPU, else one per core.
 
+    Together the threads are as many as there are cores, or fewer where OMP_NUM_THREADS says so.
+
     Args:
         wanted: by the user; None to choose.
         device: `cpu` or `cuda`.
@@ -97,7 +99,13 @@ def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = Fa
         raise UserError(f"--jobs {wanted}: this suite measures time, so that its cells run one at a time; leave it out")
     jobs = wanted if wanted is not None else (1 if alone or device == "cuda" else cores)
     # Threads do not depend on how many cells are left: another number of threads may give other last digits.
-    return max(1, min(jobs, cells)), max(1, cores // jobs)
+    return max(1, min(jobs, cells)), max(1, min(cores // jobs, _most_threads(cores)))
+
+
+def _most_threads(cores: int) -> int:
+    """What OMP_NUM_THREADS allows, where it is set to a number."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # `4,2` is for nested parallel regions
+    return int(wanted) if wanted.isdecimal() and int(wanted) else cores
 
 
 def choose_on_cluster(address: str, wanted: int | None, threads: int, gpus: float, *, alone: bool) -> int:

@@ -1,6 +1,7 @@
 """Cells run to their end, whatever happens to them, to their process or to their neighbours."""
 
 import json
+import os
 import random
 import signal
 import time
@@ -151,6 +152,13 @@ def test_processes_give_what_one_process_gives(made, store, tmp_path, run_all):
 @pytest.fixture(autouse=True)
 def _parts_for_workers(parts):
     pytest.parts = parts
+
+
+@pytest.mark.parametrize(("told", "most"), [("1", 1), ("2,1", 2), ("", None), ("many", None), ("0", None)])
+def test_threads_are_no_more_than_the_environment_allows(told, most, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", told)
+    assert choose_jobs(2, "cpu", 9) == (2, most or 4)
 
 
 def test_threads_do_not_depend_on_how_much_is_left():

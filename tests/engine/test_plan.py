@@ -364,6 +364,37 @@ def test_a_suite_of_models_without_labels_runs_no_routing_and_each_model_once(no
     assert roles["generative-capsules"] == "method" and roles["vae"] == "control"
 
 
+def _smith(*methods, suite="smith-probes", **choices):
+    return plan(load_suite(suite), "smoke", Choices(methods=tuple(map(parse, methods)), **choices))
+
+
+def test_a_network_without_routing_takes_settings_from_the_command_line(no_data):
+    made = _smith("generative-capsules[posterior=full]", "vae[latent=3]")
+    told = {cell.label: cell.identity for cell in made.cells}
+    assert told["generative-capsules (posterior=full)"]["model_params"] == {"posterior": "full"}
+    assert told["vae (latent=3)"]["model_params"] == {"latent": 3}
+    assert told["vae (latent=3)"]["role"] == "method" and told["vae"]["role"] == "control"
+    assert "generative-capsules" not in told  # another of its settings was asked for
+    assert {cell.label for cell in _smith("generative-capsules").cells} >= {"generative-capsules", "scae"}
+
+
+@pytest.mark.parametrize(
+    ("methods", "choices", "message"),
+    [
+        (["generative-capsules[posterior=ful]"], {}, "posterior must be delta or full, got 'ful'"),
+        (["generative-capsules[iterations=3]"], {}, "without routing, and has no iterations"),
+        (["vae"], {}, r"runs beside every method, unasked .*--method 'vae\[NAME=VALUE\]'"),
+        (["vae"], {"suite": "smith-inference"}, "'vae' is a network without routing that suite smith-inference does"),
+        (["generative-capsule"], {}, "unknown method 'generative-capsule'; did you mean 'generative-capsules'"),
+        ([], {"models": ("generative-capsule",)}, "^unknown model 'generative-capsule'; did you mean"),
+        ([], {"models": ("vae[latent=3]",)}, r"expected a name alone.*--method 'vae\[latent=3\]'"),
+    ],
+)
+def test_a_wrong_network_on_the_command_line_is_told_what_is_wrong(methods, choices, message, no_data):
+    with pytest.raises(UserError, match=message):
+        _smith(*methods, **choices)
+
+
 UNSUPERVISED = """
 import torch
 from routebench import models

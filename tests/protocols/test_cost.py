@@ -238,7 +238,8 @@ def test_a_subject_survives_its_way_to_another_process() -> None:
     assert Subject.from_plain(json.loads(json.dumps(subject.plain()))) == subject
 
 
-def test_cells_that_measure_time_run_alone() -> None:
+def test_cells_that_measure_time_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert protocols["cost"].alone
     jobs, threads = choose_jobs(None, "cpu", 9, alone=True)
     assert jobs == 1
