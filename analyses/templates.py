@@ -83,7 +83,7 @@ def _of_seed(runs: Runs, name: str, seed: int) -> dict[str, float]:
 
 
 def _silent(runs: Runs, name: str) -> list[int]:
-    """The seeds in which all objects are idle: then nothing is learned above the parts."""
+    """The seeds in which all objects are idle."""
     idle, objects = (by_seed(runs, *MEASURED[key]).get(name, {}) for key in ("idle", "objects"))
     return [seed for seed in idle if idle[seed] == objects.get(seed)]
 
@@ -199,8 +199,8 @@ def _notes() -> tuple[str, ...]:
             "are dead. Shares are those of what is seen in reconstructions of upright test images."
         ),
         (
-            "All objects idle: the layer above the templates is the same for every image, whatever the templates do. "
-            "Its presences are looked at as probabilities."
+            f"Idle: the presence of an object, as a probability, differs between images by less than {100 * IDLE:g} % "
+            "of its mean. All objects idle: no object is there in some images and away in others."
         ),
         (
             "A probe of t0 standardises logits, and so reads differences of any size. A drawn presence has a noise of "

@@ -1,4 +1,4 @@
-"""Whether a model of templates has collapsed: who draws, and which objects say anything."""
+"""Whether a model of templates has collapsed: who draws, and which objects are present in some images only."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,8 @@ class Health:
         shares: of each template in the brightness that is drawn.
         dead: templates that draw next to nothing.
         effective: how many templates draw: the exponential of the entropy of their shares.
-        idle: objects whose presence is the same for all images.
+        idle: objects whose presence hardly differs between images, by `IDLE`. A linear probe of its logits may still tell
+            classes by what is left.
     """
 
     shares: Float[Tensor, " template"]
