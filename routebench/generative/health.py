@@ -22,7 +22,7 @@ class Health:
         shares: of each template in the brightness that is drawn.
         dead: templates that draw next to nothing.
         effective: how many templates draw: the exponential of the entropy of their shares.
-        idle: objects whose presence hardly differs between images, by `IDLE`. A linear probe of its logits may still tell
+        idle: objects whose presence hardly differs between images, by `IDLE`. A linear probe of logits may still tell
             classes by what is left.
     """
 
