@@ -22,6 +22,7 @@ MEASURES = {
     "error": "free_form_error",
     "accuracy": "free_form_accuracy",
     "refitted": "refitted_accuracy",
+    "refitted_both": "refitted_both_accuracy",
     "reencoded": "reencoded_accuracy",
     "seconds": "seconds_per_image",
 }
@@ -115,6 +116,7 @@ def _columns() -> tuple[Column, ...]:
         ("Error", "error", 1, "squared, summed over pixels in [0, 1]"),
         ("Accuracy, %", "accuracy", 1, "of a linear probe on t0, fitted to what the encoder says of training images"),
         ("Refitted, %", "refitted", 1, "of one fitted to a few training images by the same kind of inference"),
+        ("Refitted, with poses, %", "refitted_both", 1, "likewise, on t0 and A0"),
         ("Re-encoded, %", "reencoded", 1, "of the first probe on what the object encoder says of the parts found"),
     ]
     pairs = [
@@ -122,14 +124,24 @@ def _columns() -> tuple[Column, ...]:
         for title, key, digits, told in both
         for column in (
             Column(title, f"{key}_encoder", _shown(f"{key}_encoder", digits), f"encoder: {told}"),
-            Column("Free-form", f"{key}_free", _shown(f"{key}_free", digits), "the same after free-form inference"),
-            Column("Change", f"{key}_gain", _change(f"{key}_gain", digits), "paired by seed, 95 % interval"),
+            Column(
+                f"{_bare(title)}, free-form",
+                f"{key}_free",
+                _shown(f"{key}_free", digits),
+                "the same after free-form inference",
+            ),
+            Column(
+                f"{_bare(title)}, change",
+                f"{key}_gain",
+                _change(f"{key}_gain", digits),
+                "paired by seed, 95 % interval",
+            ),
         )
     ]
     return (
         Column("Model", "name", _name, numeric=False),
         Column("Up to, °", "angle", lambda row: str(row["angle"]), "largest angle of test digits, trained upright"),
-        *(_renamed(column) for column in pairs),
+        *pairs,
         Column(
             "p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), "of changes in accuracy", extra=True
         ),
@@ -140,13 +152,9 @@ def _columns() -> tuple[Column, ...]:
     )
 
 
-def _renamed(column: Column) -> Column:
-    """Titles of columns of one table differ."""
-    measure = column.key.partition("_")[0]
-    if column.title in ("Free-form", "Change"):
-        title = f"{measure.capitalize()}, {column.title.lower()}"
-        return Column(title, column.key, column.text, column.explained)
-    return column
+def _bare(title: str) -> str:
+    """Without the unit."""
+    return title.removesuffix(", %").removesuffix(", nats")
 
 
 def _name(row: Row) -> str:

@@ -21,6 +21,7 @@ BATCH = 100
 SAMPLES = 8
 """Of the bound, where two bounds are compared."""
 ENCODER, FREE = "encoder", "free-form"
+REFITTED_BOTH = "refitted_both_accuracy"
 
 
 @dataclass
@@ -30,6 +31,7 @@ class _Said:
     bounds: list[Tensor] = field(default_factory=list)
     errors: list[Tensor] = field(default_factory=list)
     presences: list[Tensor] = field(default_factory=list)
+    poses: list[Tensor] = field(default_factory=list)
     encoded: list[Tensor] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -37,6 +39,11 @@ class _Said:
     def logits(self) -> Tensor:
         """Of t0, (image, object)."""
         return torch.cat(self.presences).cpu()
+
+    @property
+    def both(self) -> Tensor:
+        """Logits of t0 and A0 side by side, (image, object x 7)."""
+        return torch.cat([self.logits, torch.cat(self.poses).flatten(1).cpu()], dim=1)
 
 
 def free_form_metrics(
@@ -57,8 +64,8 @@ def free_form_metrics(
     told = fit_probe(train.features["presences"], labels[0], held_out.features["presences"], labels[1])
     probes = {name: {"free_form_accuracy": told} for name in (ENCODER, FREE)}
     if few := int(options.get("probe_images", 0)):
-        for name, probe in _refitted(network, data.train.at(evenly(len(data.train), few)), options, device).items():
-            probes[name]["refitted_accuracy"] = probe
+        for name, refitted in _refitted(network, data.train.at(evenly(len(data.train), few)), options, device).items():
+            probes[name] |= refitted
     images = data.test.at(evenly(len(data.test), int(options["images"])))
     for number, angle in enumerate(angles):
         said = _inferred(network, images, View("maximal", angle), options, device)
@@ -77,13 +84,19 @@ def rule_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refitted(
     network: GenerativeCapsules, images: Images, options: Mapping[str, Any], device: torch.device
-) -> dict[str, Probe]:
-    """Probes of what each kind of inference says of the same training images, a third of which choose C."""
+) -> dict[str, dict[str, Probe]]:
+    """Probes of what each kind of inference says of the same training images, a third of which choose C.
+
+    Of t0 alone and of t0 and A0, by the metric that each gives.
+    """
     said = _inferred(network, images, UPRIGHT, options, device)
     chosen = torch.arange(len(images)) % 3 == 0
     labels = images.labels
     return {
-        name: fit_probe(found.logits[~chosen], labels[~chosen], found.logits[chosen], labels[chosen])
+        name: {
+            metric: fit_probe(told[~chosen], labels[~chosen], told[chosen], labels[chosen])
+            for metric, told in (("refitted_accuracy", found.logits), (REFITTED_BOTH, found.both))
+        }
         for name, found in said.items()
     }
 
@@ -115,6 +128,7 @@ def _note(network: GenerativeCapsules, batch: Tensor, posterior: Posterior, said
     drawn = network.drawn(posterior.parts.middle(), batch)
     said.errors.append((drawn - batch).square().sum(dim=(1, 2, 3)))
     said.presences.append(posterior.objects.log_odds)
+    said.poses.append(posterior.objects.poses)
     said.encoded.append(network.object_encoder(posterior.parts.middle()).log_odds)
 
 
@@ -125,7 +139,8 @@ def _metrics(
     yield Metric("free_form_error", "test", float(torch.cat(said.errors).mean()), "", False, where=where)
     yield Metric("seconds_per_image", "test", said.seconds / len(labels), "s", False, where=where)
     for name, probe in probes.items():
-        yield Metric(name, "test", _accuracy(probe, said.logits, labels), "%", True, where=where)
+        told = said.both if name == REFITTED_BOTH else said.logits
+        yield Metric(name, "test", _accuracy(probe, told, labels), "%", True, where=where)
     encoded = torch.cat(said.encoded).cpu()
     accuracy = _accuracy(probes["free_form_accuracy"], encoded, labels)
     yield Metric("reencoded_accuracy", "test", accuracy, "%", True, where=where)

@@ -78,7 +78,7 @@ def test_free_form_inference_raises_the_bound_and_is_timed(measured):
         )
         assert 0 < quick < slow
         for name in ("encoder", "free-form"):
-            for probe in ("free_form_accuracy", "refitted_accuracy", "reencoded_accuracy"):
+            for probe in ("free_form_accuracy", "refitted_accuracy", "refitted_both_accuracy", "reencoded_accuracy"):
                 assert 0 <= values(found, probe, inference=name, angle=angle)[0] <= 100
         free, encoder = (
             values(found, "free_form_accuracy", inference=name, angle=angle)[0] for name in ("free-form", "encoder")
