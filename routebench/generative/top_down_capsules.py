@@ -34,14 +34,14 @@ HALVES = ((3, 2, 1), (3, 2, 1))
 
 @dataclass(frozen=True)
 class Bound:
-    """Minus the evidence lower bound of each image, in nats and in parts, with one sample of children and parents.
+    """The evidence lower bound in nats for each image, in the terms that it sums; one sample of children and parents.
 
     Args:
-        pixels: -log p(x | V).
-        posterior: log q(V | x, P), of the sampled children.
+        pixels: log p(x | V).
+        posterior: -log q(V | x, P), of the sampled children.
         mixture: log p(V | P), of the sampled children: equation 8. Divided by children x pose it is per dimension. Like
-            every density it depends on the scale of the poses, which is learned; less `posterior`, it does not.
-        parents: KL(q(P | x) || p(P)).
+            every density it depends on the scale of the poses, which is learned; with `posterior` added, it does not.
+        parents: -KL(q(P | x) || p(P)).
     """
 
     pixels: PerImage
@@ -51,8 +51,8 @@ class Bound:
 
     @property
     def total(self) -> PerImage:
-        """Minus the bound."""
-        return self.pixels + self.posterior - self.mixture + self.parents
+        """Their sum."""
+        return self.pixels + self.posterior + self.mixture + self.parents
 
 
 class TopDownCapsules(nn.Module):
@@ -193,7 +193,7 @@ class TopDownCapsules(nn.Module):
         return logits
 
     def bound(self, images: Batch, generator: Generator | None = None) -> Bound:
-        """Minus the evidence lower bound in parts; `objective` says what it is.
+        """The evidence lower bound, term by term; `TopDownCapsules` names the options with which it is none.
 
         Args:
             images: values in [0, 1].
@@ -208,16 +208,16 @@ class TopDownCapsules(nn.Module):
         noise = _normal(mean, generator)
         children = mean + deviation * noise
         return Bound(
-            pixels=self._surprise(images, self.decode(children)),
-            posterior=-(0.5 * noise.square() + deviation.log() + 0.5 * math.log(2 * math.pi)).sum(dim=(1, 2)),
+            pixels=-self._surprise(images, self.decode(children)),
+            posterior=(0.5 * noise.square() + deviation.log() + 0.5 * math.log(2 * math.pi)).sum(dim=(1, 2)),
             mixture=self.mixture.log_likelihood(children, predictions, log_weights).sum(dim=1),
-            parents=self._divergence(centre),
+            parents=-self._divergence(centre),
         )
 
     def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
         """Minus the bound in nats, mean over images; in training, parents cost less during the warm-up."""
-        parts = self.bound(images, generator)
-        return (parts.total - (1 - self._weight()) * parts.parents).mean()
+        terms = self.bound(images, generator)
+        return -(terms.total - (1 - self._weight()) * terms.parents).mean()
 
     def forward(self, images: Batch) -> Batch:
         """As `reconstruction`."""
