@@ -12,10 +12,18 @@ from torch.nn import functional
 from routebench.capsules.layers import DenseCapsules
 from routebench.capsules.population import Capsules
 from routebench.generative.attention import Children, Predictions, attend, predict
+from routebench.generative.expected import (
+    expect_above,
+    expect_at_least,
+    expect_counts,
+    expect_share,
+    expect_switches,
+)
 from routebench.generative.vmf_mixture import VMFMixture, Weights
 from routebench.models.backbones import grid_after
 from routebench.models.facts import facts
 from routebench.registry import models
+from routebench.routing.base import one_of
 from routebench.routing.make import factory
 
 Batch = Float[Tensor, "batch channel height width"]
@@ -132,7 +140,16 @@ class TopDownCapsules(nn.Module):
         **mixture: Any,
     ):
         super().__init__()
-        _check(blocks=blocks, start=start, posterior=posterior, warm_up=warm_up, pixel_sigma=pixel_sigma)
+        one_of(BLOCKS, blocks=blocks)
+        one_of(STARTS, start=start)
+        one_of(POSTERIORS, posterior=posterior)
+        expect_counts(parents=parents, parent_pose=parent_pose, types=types, pose=pose, maps=maps)
+        expect_at_least(0, iterations=iterations)
+        expect_at_least(0.0, beta=beta)
+        expect_share(warm_up=warm_up)
+        expect_switches(bias=bias, accumulate=accumulate)
+        if pixel_sigma is not None:
+            expect_above(0, pixel_sigma=pixel_sigma)
         self.shape, self.pose, self.parents, self.parent_pose = shape, pose, parents, parent_pose
         self.start, self.iterations, self.beta, self.accumulate = start, iterations, beta, accumulate
         self.posterior, self.warm_up, self.pixel_sigma = posterior, warm_up, pixel_sigma
@@ -342,24 +359,12 @@ def _normal(like: Tensor, generator: Generator | None) -> Tensor:
     return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
 
 
-def _check(*, blocks: str, start: str, posterior: str, warm_up: float, pixel_sigma: float | None) -> None:
-    if blocks not in BLOCKS:
-        raise ValueError(f"blocks must be one of {', '.join(BLOCKS)}, got {blocks!r}")
-    if start not in STARTS:
-        raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
-    if posterior not in POSTERIORS:
-        raise ValueError(f"posterior must be one of {', '.join(POSTERIORS)}, got {posterior!r}")
-    if not 0 <= warm_up <= 1:
-        raise ValueError(f"warm_up must be a share from 0 to 1, got {warm_up}")
-    if pixel_sigma is not None and pixel_sigma <= 0:
-        raise ValueError(f"pixel_sigma must be above 0, got {pixel_sigma}")
-
-
 @models.register("top-down-capsules")
 @facts(
     source="Kiefer et al., Capsule Networks as Generative Models, sections 4.1 and 4.2; all else is ours",
     routed=False,
     unsupervised=True,
+    passes_on=(TopDownCapsules, VMFMixture),
 )
 def top_down_capsules(shape: tuple[int, int, int], classes: int, **options: Any) -> TopDownCapsules:  # noqa: ARG001  # the signature is the interface
     """8 parents generate a grid of children by attention, and these pixels; trained on its evidence lower bound."""

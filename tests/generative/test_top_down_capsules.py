@@ -247,10 +247,19 @@ def test_odd_sizes_and_colours_fit():
         ({"start": "anywhere"}, "start must be one of resting, bottom-up"),
         ({"posterior": "sideways"}, "posterior must be one of top-down, product, bottom-up"),
         ({"warm_up": 2.0}, "warm_up must be a share"),
-        ({"pixel_sigma": 0.0}, "pixel_sigma must be above 0"),
+        ({"pixel_sigma": 0.0}, "pixel_sigma must be a number above 0"),
         ({"inference": "inverted-attention"}, "gives activations"),
         ({"inference": "dynamc"}, "did you mean 'dynamic'"),
         ({"weights": "none"}, "weights must be one of"),
+        *(
+            ({name: 0}, f"{name} must be an integer of at least 1, got 0")
+            for name in ("parents", "parent_pose", "types", "pose", "maps")
+        ),
+        ({"iterations": -1}, "iterations must be an integer of at least 0, got -1"),
+        ({"beta": -1.0}, "beta must be a number of at least 0"),
+        ({"posterior": "full"}, "top-down, product, bottom-up, got 'full'$"),
+        ({"kapa": 1.0}, "unknown argument 'kapa'; did you mean 'kappa'"),
+        ({"per_pare": True}, "unknown argument 'per_pare'; did you mean 'per_pair'"),
     ],
 )
 def test_bad_options_are_refused(options, message):
