@@ -51,7 +51,8 @@ def climb(
         generator: of the samples, on the images' device.
 
     Raises:
-        ValueError: an argument is not as it is said to be here.
+        TypeError: the network is another one.
+        ValueError: another argument is not as it is said to be here.
     """
     expect_at_least(0, steps=steps)
     expect_above(0, learning_rate=learning_rate)
@@ -92,7 +93,7 @@ def mean_bound(
 
 def _check(network: nn.Module, images: Tensor) -> None:
     if not isinstance(network, GenerativeCapsules):
-        raise ValueError(f"expected a network of GenerativeCapsules, got {type(network).__name__}")
+        raise TypeError(f"expected a network of GenerativeCapsules, got {type(network).__name__}")
     drawn = network.sprites.raw_colours
     if images.ndim != 4 or images.shape[1] != drawn.shape[1]:
         channels, came = drawn.shape[1], tuple(images.shape)

@@ -450,7 +450,7 @@ def test_climbing_checks_its_images_and_its_network():
     network, images = small()
     with pytest.raises(ValueError, match="expected values of images in"):
         climb(network, 255 * images)
-    with pytest.raises(ValueError, match="expected a network of GenerativeCapsules, got PartWhole"):
+    with pytest.raises(TypeError, match="expected a network of GenerativeCapsules, got PartWhole"):
         _check(network.part_whole, images)
 
 
