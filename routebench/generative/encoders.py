@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from routebench.generative.attentive_pooling import AttentivePooling
 from routebench.generative.beliefs import Belief
+from routebench.generative.expected import expect_above, expect_at_least, expect_counts, expect_switches
 from routebench.generative.part_whole import POSE, Layer, as_deviation
 from routebench.generative.set_transformer import InducedSelfAttention, PoolingByAttention, SelfAttention
 
@@ -39,6 +40,10 @@ class PartEncoder(nn.Module):
         part_size: float = 0.5,
     ):
         super().__init__()
+        expect_counts(channels=channels, parts=parts, width=width)
+        expect_at_least(0, padding=padding)
+        expect_above(0, part_size=part_size)
+        expect_switches(full=full)
         outputs = 1 + POSE * (2 if full else 1)
         self.network = AttentivePooling(channels, parts, outputs, width=width, padding=padding, activation=nn.ELU)
         start = torch.zeros(parts, outputs)
@@ -88,6 +93,9 @@ class ObjectEncoder(nn.Module):
         super().__init__()
         if seeds not in ("one", "each"):
             raise ValueError(f"seeds must be one or each, got {seeds!r}")
+        expect_counts(objects=objects, parts=parts, width=width, heads=heads, code=code, hidden=hidden)
+        expect_at_least(0, blocks=blocks, points=points)
+        expect_switches(full=full)
         self.objects, self.each = objects, seeds == "each"
         self.embed = nn.Linear(1 + POSE, width)
         self.identity = nn.Parameter(torch.randn(parts, width) / width**0.5)  # or all parts would be alike

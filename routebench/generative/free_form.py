@@ -4,10 +4,14 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from routebench.generative.beliefs import Belief
+from routebench.generative.expected import expect_above, expect_at_least
 from routebench.generative.generative_capsules import Batch, GenerativeCapsules, Posterior, Scene
+
+ROUNDING = 1e-4
+"""By which values of images that were turned may leave [0, 1]."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,18 @@ def climb(
 
     Args:
         network: it is left as it was.
-        images: values in [0, 1].
-        steps: of Adam.
+        images: values in [0, 1], of the network's type.
+        steps: of Adam; 0 for what the encoders say.
         learning_rate: falls to a tenth over the last half, so that noise settles.
         generator: of the samples, on the images' device.
+
+    Raises:
+        TypeError: the network is another one.
+        ValueError: another argument is not as it is said to be here.
     """
+    expect_at_least(0, steps=steps)
+    expect_above(0, learning_rate=learning_rate)
+    _check(network, images)
     with torch.no_grad():
         start = network.middle(images)
     free = Posterior(_copy(start.objects), _copy(start.parts))
@@ -78,6 +89,20 @@ def mean_bound(
     """The bound of each image at a posterior in nats, mean over samples."""
     found = [network.bound(images, posterior, drawn_from(network, posterior, generator)).total for _ in range(samples)]
     return torch.stack(found).mean(dim=0)
+
+
+def _check(network: nn.Module, images: Tensor) -> None:
+    if not isinstance(network, GenerativeCapsules):
+        raise TypeError(f"expected a network of GenerativeCapsules, got {type(network).__name__}")
+    drawn = network.sprites.raw_colours
+    if images.ndim != 4 or images.shape[1] != drawn.shape[1]:
+        channels, came = drawn.shape[1], tuple(images.shape)
+        raise ValueError(f"expected images of shape (batch, {channels}, height, width), got {came}")
+    if images.dtype != drawn.dtype:
+        raise ValueError(f"expected images of {drawn.dtype}, as the network is, got {images.dtype}")
+    if not bool(((images > -ROUNDING) & (images < 1 + ROUNDING)).all()):  # nan is neither
+        least, greatest = images.min(), images.max()
+        raise ValueError(f"expected values of images in [0, 1], got {float(least):g} to {float(greatest):g}")
 
 
 def _copy(belief: Belief) -> Belief:

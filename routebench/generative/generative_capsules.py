@@ -9,6 +9,7 @@ from torch import Generator, Tensor, nn
 from routebench.generative.beliefs import Belief
 from routebench.generative.concrete import concrete_log_density, concrete_sample
 from routebench.generative.encoders import ObjectEncoder, PartEncoder
+from routebench.generative.expected import expect_share
 from routebench.generative.part_whole import POSE, Layer, PartWhole, normal_log_density
 from routebench.generative.sprites import Sprites
 
@@ -92,7 +93,8 @@ class GenerativeCapsules(nn.Module):
         super().__init__()
         if posterior not in ("delta", "full"):
             raise ValueError(f"posterior must be delta or full, got {posterior!r}")
-        if not 0 < object_probability < 1:
+        expect_share(delta_until=delta_until, object_probability=object_probability)
+        if object_probability in (0, 1):
             raise ValueError(f"object_probability must be between 0 and 1, got {object_probability}")
         self.sprites, self.part_whole = sprites, part_whole
         self.part_encoder, self.object_encoder = part_encoder, object_encoder

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from routebench.generative.affine_poses import after
 from routebench.generative.concrete import concrete_log_density, concrete_sample
+from routebench.generative.expected import expect_above, expect_at_least, expect_counts
 
 POSE = 6
 """Numbers of an affine pose: the two upper rows of its matrix, one after the other."""
@@ -77,6 +78,10 @@ class PartWhole(nn.Module):
         super().__init__()
         if switch not in ("geometric", "arithmetic"):
             raise ValueError(f"switch must be geometric or arithmetic, got {switch!r}")
+        expect_counts(objects=objects, parts=parts)
+        expect_above(0, temperature=temperature, clutter_affinity=clutter_affinity, part_size=part_size)
+        expect_above(0, clutter_deviation=clutter_deviation, off_deviation=off_deviation)
+        expect_at_least(0.0, least_deviation=least_deviation)
         self.temperature, self.least_deviation, self.switch = temperature, least_deviation, switch
         self.clutter_affinity, self.clutter_deviation = clutter_affinity, clutter_deviation
         self.off_deviation = off_deviation

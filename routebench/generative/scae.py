@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from routebench.errors import UserError, nearest
+from routebench.generative.expected import expect_above, expect_at_least, expect_counts, expect_switches
 from routebench.generative.scae_object_decoder import ObjectDecoder, Predictions
 from routebench.generative.scae_object_encoder import STOPS, ObjectEncoder, stopped
 from routebench.generative.scae_part_decoder import PartDecoder
@@ -17,6 +18,7 @@ from routebench.generative.scae_part_likelihood import Explanation, explain
 from routebench.generative.scae_sparsity import posterior_sparsity, prior_sparsity
 from routebench.models.facts import facts
 from routebench.registry import models
+from routebench.routing.base import one_of
 
 Batch = Float[Tensor, "batch channel height width"]
 
@@ -40,6 +42,10 @@ class Weights:
     posterior_between: float = 0.2
     objects_per_image: float | None = 4.3
 
+    def __post_init__(self) -> None:
+        given = {name: value for name, value in vars(self).items() if name != "objects_per_image" or value is not None}
+        expect_at_least(0.0, **given)
+
 
 CODE = Weights()
 """Those of the authors' script for MNIST, which Smith et al. use."""
@@ -54,9 +60,10 @@ def weights_of(given: str | Mapping[str, float]) -> Weights:
 
     Raises:
         UserError: there is none of that name.
+        ValueError: a weight is below 0.
     """
-    if isinstance(given, str):
-        if given not in {"code", "paper"}:
+    if not isinstance(given, Mapping):
+        if given not in ("code", "paper"):
             raise UserError(f"scae: expected weights to be code, paper or a table of numbers, got {given!r}")
         return CODE if given == "code" else PAPER
     known = [field.name for field in fields(Weights)]
@@ -115,6 +122,7 @@ class SCAE(nn.Module):
 
     Raises:
         UserError: an argument is not one of those that are known.
+        ValueError: a number is out of its range.
     """
 
     def __init__(
@@ -149,6 +157,14 @@ class SCAE(nn.Module):
         super().__init__()
         if stop not in STOPS:
             raise UserError(f"scae: expected stop to be one of {', '.join(STOPS)}, got {stop!r}")
+        expect_counts(parts=parts, objects=objects, width=width, template=template, set_width=set_width)
+        expect_counts(set_heads=set_heads, encoded=encoded, parameters=parameters, hidden=hidden)
+        expect_at_least(0, features=features, set_layers=set_layers)
+        expect_at_least(0.0, noise=noise)
+        expect_above(0, clutter=clutter)
+        expect_switches(places=places, normalised=normalised)
+        if batch is not None:
+            expect_counts(batch=batch)
         self.weights = weights_of(weights)
         self.share, self.batch = 1 / classes, batch
         known = self.weights.objects_per_image
@@ -255,6 +271,7 @@ class SCAE(nn.Module):
                 says which explains it best.
             of: `mode` or `mean`, see `PartDecoder.picture`.
         """
+        one_of(("parts", "objects"), by=by)
         seen = self.see(images)
         if by == "parts":
             return self.part_decoder.picture(seen.parts, of=of)
@@ -270,7 +287,7 @@ SOURCE = (
 
 
 @models.register("scae")
-@facts(source=SOURCE, routed=False, unsupervised=True)
+@facts(source=SOURCE, routed=False, unsupervised=True, passes_on=(SCAE,))
 def scae(shape: tuple[int, int, int], classes: int, **options: Any) -> SCAE:
     """24 parts and 24 objects at the sizes of the authors' code; options are arguments of `SCAE`."""
     return SCAE(shape, classes, **options)
@@ -280,7 +297,12 @@ SMALL: Mapping[str, Any] = {"parts": 16, "width": 32, "encoded": 64, "hidden": 6
 
 
 @models.register("scae-small")
-@facts(source="a small network with the parts of `scae`, for two processor cores", routed=False, unsupervised=True)
+@facts(
+    source="a small network with the parts of `scae`, for two processor cores",
+    routed=False,
+    unsupervised=True,
+    passes_on=(SCAE,),
+)
 def scae_small(shape: tuple[int, int, int], classes: int, **options: Any) -> SCAE:
     """16 parts and 24 objects, 32 channels, narrower objects, and templates that are learned ten times as fast.
 

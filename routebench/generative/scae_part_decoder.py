@@ -8,12 +8,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from routebench.errors import UserError
+from routebench.generative.expected import expect_above, expect_at_least, expect_switches
 from routebench.generative.scae_part_encoder import Parts
 from routebench.generative.templates import warp
+from routebench.routing.base import one_of
 
 LEAST_DEVIATION = 0.1
 """Of a pixel: a value that is 1 away has a density of e^-50 then, which single precision can still hold."""
+PICTURES = ("mode", "mean")
 Canvas = Float[Tensor, "batch channel height width"]
 
 
@@ -54,7 +56,7 @@ class PartDecoder(nn.Module):
             says. At 1 a template of logits up to 5 takes 5,000 steps at a rate of 0.001.
 
     Raises:
-        UserError: the deviation is too small.
+        ValueError: the deviation is too small, or the gain is not above 0.
     """
 
     def __init__(
@@ -70,8 +72,9 @@ class PartDecoder(nn.Module):
         gain: float = 1.0,
     ):
         super().__init__()
-        if not deviation >= LEAST_DEVIATION:
-            raise UserError(f"scae: expected deviation to be at least {LEAST_DEVIATION}, got {deviation!r}")
+        expect_at_least(LEAST_DEVIATION, deviation=deviation)
+        expect_above(0, gain=gain)
+        expect_switches(coloured=coloured, weighed=weighed)
         self.size, self.deviation, self.gain = (shape[1], shape[2]), deviation, gain
         self.logits = nn.Parameter(_different((parts, shape[0], template, template)) / gain)
         self.colour = _colour(features, shape[0]) if coloured else None
@@ -130,6 +133,7 @@ class PartDecoder(nn.Module):
             of: `mode`: at every pixel the mean of whoever has the greatest weight, what the code measures its error
                 with; `mean`: the mean of the mixture.
         """
+        one_of(PICTURES, of=of)
         drawing = self.draw(parts)
         if of == "mean":
             mean: Tensor = (drawing.weights.softmax(dim=0) * drawing.values).sum(dim=0)

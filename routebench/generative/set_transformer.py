@@ -6,6 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from routebench.generative.expected import expect_counts
+
 Set = Float[Tensor, "batch member width"]
 Bias = Float[Tensor, "batch member"]
 
@@ -28,6 +30,7 @@ class AttentionBlock(nn.Module):
 
     def __init__(self, width: int, heads: int, *, layer_norm: bool = True, hidden: int | None = None):
         super().__init__()
+        expect_counts(width=width, heads=heads)
         if width % heads:
             raise ValueError(f"expected a width that is a multiple of heads, got {width} and {heads}")
         self.heads = heads

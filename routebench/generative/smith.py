@@ -1,8 +1,12 @@
 """The generative capsule model of Smith et al. by name: at the published size, and at one that two cores can train."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
+from routebench.errors import nearest
 from routebench.generative.encoders import ObjectEncoder, PartEncoder
+from routebench.generative.expected import expect_counts
 from routebench.generative.generative_capsules import GenerativeCapsules
 from routebench.generative.part_whole import PartWhole
 from routebench.generative.sprites import Sprites
@@ -10,6 +14,14 @@ from routebench.models.facts import facts
 from routebench.registry import models
 
 SMITH = 'Smith et al., "Capsule networks: a probabilistic perspective" (arXiv:2004.03553), section 4 and appendix B'
+OF_MODEL = {
+    "count": "parts",
+    "channels": "shape",
+    "size": "template",
+    "full": "posterior",
+    **{name: name for name in ("objects", "parts", "part_size")},
+}
+"""Arguments of what the model is made of that it sets itself, and by which of its own."""
 
 
 @models.register("generative-capsules")
@@ -41,16 +53,28 @@ def generative_capsules(
         part_size: of parts when training starts: 1 draws a template at its own size where `unit` is `template`.
         sprites, part_whole, part_encoder, object_encoder: further arguments of these, by name.
     """
+    expect_counts(objects=objects, parts=parts, template=template)
     full = posterior == "full"
     return GenerativeCapsules(
-        Sprites(parts, shape[0], size=template, **(sprites or {})),
-        PartWhole(objects, parts, part_size=part_size, **(part_whole or {})),
-        PartEncoder(shape[0], parts, full=full, part_size=part_size, **(part_encoder or {})),
-        ObjectEncoder(objects, parts, full=full, **(object_encoder or {})),
+        Sprites(parts, shape[0], size=template, **_further(Sprites, sprites)),
+        PartWhole(objects, parts, part_size=part_size, **_further(PartWhole, part_whole)),
+        PartEncoder(shape[0], parts, full=full, part_size=part_size, **_further(PartEncoder, part_encoder)),
+        ObjectEncoder(objects, parts, full=full, **_further(ObjectEncoder, object_encoder)),
         posterior=posterior,
         delta_until=delta_until,
         object_probability=object_probability,
     )
+
+
+def _further(made: Callable[..., Any], given: dict[str, Any] | None) -> dict[str, Any]:
+    """What is given for one of those that the model is made of, checked to be for that one to take."""
+    known = inspect.signature(made).parameters
+    for name in given or {}:
+        if name not in known:
+            raise ValueError(f"{made.__name__}: unknown argument {name!r}{nearest(name, known.keys() - OF_MODEL)}")
+        if name in OF_MODEL:
+            raise ValueError(f"{made.__name__}: the model sets {name}; give {OF_MODEL[name]} to the model")
+    return given or {}
 
 
 @models.register("generative-capsules-small")
@@ -58,6 +82,7 @@ def generative_capsules(
     source="generative-capsules with smaller encoders, sized to train in a few minutes on two cores",
     routed=False,
     unsupervised=True,
+    passes_on=(generative_capsules,),
 )
 def generative_capsules_small(
     shape: tuple[int, int, int], classes: int, *, object_encoder: dict[str, Any] | None = None, **params: Any

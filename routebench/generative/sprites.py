@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from routebench.generative.expected import expect_above, expect_counts, expect_switches
 from routebench.generative.part_whole import Layer, as_matrix, normal_log_density
 from routebench.generative.templates import drawn, warp
 
@@ -55,6 +56,9 @@ class Sprites(nn.Module):
             raise ValueError(f"ground must be black or transparent, got {ground!r}")
         if unit not in ("template", "canvas"):
             raise ValueError(f"unit must be template or canvas, got {unit!r}")
+        expect_counts(count=count, channels=channels, size=size)
+        expect_above(0, pixel_deviation=pixel_deviation)
+        expect_switches(learned_deviation=learned_deviation)
         self.pixel_deviation, self.non_linearity, self.ground = pixel_deviation, non_linearity, ground
         self.unit = unit
         self.raw_colours = nn.Parameter((0.3 * torch.randn(count, channels, size, size) + 3) / SPEED)

@@ -12,10 +12,18 @@ from torch.nn import functional
 from routebench.capsules.layers import DenseCapsules
 from routebench.capsules.population import Capsules
 from routebench.generative.attention import Children, Predictions, attend, predict
+from routebench.generative.expected import (
+    expect_above,
+    expect_at_least,
+    expect_counts,
+    expect_share,
+    expect_switches,
+)
 from routebench.generative.vmf_mixture import VMFMixture, Weights
 from routebench.models.backbones import grid_after
 from routebench.models.facts import facts
 from routebench.registry import models
+from routebench.routing.base import one_of
 from routebench.routing.make import factory
 
 Batch = Float[Tensor, "batch channel height width"]
@@ -34,14 +42,14 @@ HALVES = ((3, 2, 1), (3, 2, 1))
 
 @dataclass(frozen=True)
 class Bound:
-    """Minus the evidence lower bound of each image, in nats and in parts, with one sample of children and parents.
+    """The evidence lower bound in nats for each image, in the terms that it sums; one sample of children and parents.
 
     Args:
-        pixels: -log p(x | V).
-        posterior: log q(V | x, P), of the sampled children.
+        pixels: log p(x | V).
+        posterior: -log q(V | x, P), of the sampled children.
         mixture: log p(V | P), of the sampled children: equation 8. Divided by children x pose it is per dimension. Like
-            every density it depends on the scale of the poses, which is learned; less `posterior`, it does not.
-        parents: KL(q(P | x) || p(P)).
+            every density it depends on the scale of the poses, which is learned; with `posterior` added, it does not.
+        parents: -KL(q(P | x) || p(P)).
     """
 
     pixels: PerImage
@@ -51,8 +59,8 @@ class Bound:
 
     @property
     def total(self) -> PerImage:
-        """Minus the bound."""
-        return self.pixels + self.posterior - self.mixture + self.parents
+        """Their sum."""
+        return self.pixels + self.posterior + self.mixture + self.parents
 
 
 class TopDownCapsules(nn.Module):
@@ -132,7 +140,16 @@ class TopDownCapsules(nn.Module):
         **mixture: Any,
     ):
         super().__init__()
-        _check(blocks=blocks, start=start, posterior=posterior, warm_up=warm_up, pixel_sigma=pixel_sigma)
+        one_of(BLOCKS, blocks=blocks)
+        one_of(STARTS, start=start)
+        one_of(POSTERIORS, posterior=posterior)
+        expect_counts(parents=parents, parent_pose=parent_pose, types=types, pose=pose, maps=maps)
+        expect_at_least(0, iterations=iterations)
+        expect_at_least(0.0, beta=beta)
+        expect_share(warm_up=warm_up)
+        expect_switches(bias=bias, accumulate=accumulate)
+        if pixel_sigma is not None:
+            expect_above(0, pixel_sigma=pixel_sigma)
         self.shape, self.pose, self.parents, self.parent_pose = shape, pose, parents, parent_pose
         self.start, self.iterations, self.beta, self.accumulate = start, iterations, beta, accumulate
         self.posterior, self.warm_up, self.pixel_sigma = posterior, warm_up, pixel_sigma
@@ -193,7 +210,7 @@ class TopDownCapsules(nn.Module):
         return logits
 
     def bound(self, images: Batch, generator: Generator | None = None) -> Bound:
-        """Minus the evidence lower bound in parts; `objective` says what it is.
+        """The evidence lower bound, term by term; `TopDownCapsules` names the options with which it is none.
 
         Args:
             images: values in [0, 1].
@@ -208,16 +225,16 @@ class TopDownCapsules(nn.Module):
         noise = _normal(mean, generator)
         children = mean + deviation * noise
         return Bound(
-            pixels=self._surprise(images, self.decode(children)),
-            posterior=-(0.5 * noise.square() + deviation.log() + 0.5 * math.log(2 * math.pi)).sum(dim=(1, 2)),
+            pixels=-self._surprise(images, self.decode(children)),
+            posterior=(0.5 * noise.square() + deviation.log() + 0.5 * math.log(2 * math.pi)).sum(dim=(1, 2)),
             mixture=self.mixture.log_likelihood(children, predictions, log_weights).sum(dim=1),
-            parents=self._divergence(centre),
+            parents=-self._divergence(centre),
         )
 
     def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
         """Minus the bound in nats, mean over images; in training, parents cost less during the warm-up."""
-        parts = self.bound(images, generator)
-        return (parts.total - (1 - self._weight()) * parts.parents).mean()
+        terms = self.bound(images, generator)
+        return -(terms.total - (1 - self._weight()) * terms.parents).mean()
 
     def forward(self, images: Batch) -> Batch:
         """As `reconstruction`."""
@@ -342,24 +359,12 @@ def _normal(like: Tensor, generator: Generator | None) -> Tensor:
     return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
 
 
-def _check(*, blocks: str, start: str, posterior: str, warm_up: float, pixel_sigma: float | None) -> None:
-    if blocks not in BLOCKS:
-        raise ValueError(f"blocks must be one of {', '.join(BLOCKS)}, got {blocks!r}")
-    if start not in STARTS:
-        raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
-    if posterior not in POSTERIORS:
-        raise ValueError(f"posterior must be one of {', '.join(POSTERIORS)}, got {posterior!r}")
-    if not 0 <= warm_up <= 1:
-        raise ValueError(f"warm_up must be a share from 0 to 1, got {warm_up}")
-    if pixel_sigma is not None and pixel_sigma <= 0:
-        raise ValueError(f"pixel_sigma must be above 0, got {pixel_sigma}")
-
-
 @models.register("top-down-capsules")
 @facts(
     source="Kiefer et al., Capsule Networks as Generative Models, sections 4.1 and 4.2; all else is ours",
     routed=False,
     unsupervised=True,
+    passes_on=(TopDownCapsules, VMFMixture),
 )
 def top_down_capsules(shape: tuple[int, int, int], classes: int, **options: Any) -> TopDownCapsules:  # noqa: ARG001  # the signature is the interface
     """8 parents generate a grid of children by attention, and these pixels; trained on its evidence lower bound."""

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from routebench.generative.expected import expect_counts
 from routebench.models.facts import facts
 from routebench.registry import models
 
@@ -27,6 +28,7 @@ class VAE(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], *, latent: int = 10, hidden: int = 128):
         super().__init__()
+        expect_counts(latent=latent, hidden=hidden)
         self.shape = shape
         pixels = shape[0] * shape[1] * shape[2]
         self.encoder = nn.Sequential(nn.Flatten(), nn.Linear(pixels, hidden), nn.ReLU(), nn.Linear(hidden, 2 * latent))

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from routebench.generative.attention import Children, Predictions
+from routebench.generative.expected import expect_above, expect_at_least, expect_switches
 from routebench.ops import von_mises_fisher
 
 Weights = Float[Tensor, "batch child parent"]
@@ -62,10 +63,11 @@ class VMFMixture(nn.Module):
         super().__init__()
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}, got {weights!r}")
-        if kappa <= 0:
-            raise ValueError(f"kappa must be above 0, got {kappa}")
-        if not 0 <= floor < sigma:
-            raise ValueError(f"sigma must be above its floor {floor}, which is at least 0, got {sigma}")
+        expect_above(0, kappa=kappa, sigma=sigma)
+        expect_at_least(0.0, floor=floor)
+        if sigma <= floor:
+            raise ValueError(f"sigma must be above its floor {floor}, got {sigma}")
+        expect_switches(learn_kappa=learn_kappa, learn_sigma=learn_sigma, per_pair=per_pair)
         self.pose, self.weights, self.floor = pose, weights, floor
         shape = (children, parents) if per_pair else ()
         self._log_kappa = nn.Parameter(torch.full(shape, math.log(kappa)), requires_grad=learn_kappa)

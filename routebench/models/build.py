@@ -1,6 +1,7 @@
 """From a model's name to a network."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -9,6 +10,9 @@ from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.registry import models
 from routebench.routing.make import factory
+
+BY_BUILD = {"routing", "shape", "classes"}
+"""Arguments of every builder that `build` gives it."""
 
 
 def build(
@@ -37,15 +41,23 @@ def build(
     known: Facts = builder.facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
     if known.routed != (method is not None):
         raise UserError(f"model {name!r} {'needs a' if known.routed else 'takes no'} routing method")
+    _check_names(name, builder, known.passes_on, model_params)
     routing = [factory(method, **(method_params or {}))] if method is not None else []
     try:
         network: nn.Module = builder(*routing, shape, classes, **model_params)
     except (TypeError, ValueError) as error:
-        raise UserError(f"model {name!r}: {error}{_hint(builder, model_params)}") from error
+        raise UserError(f"model {name!r}: {error}") from error
     return network
 
 
-def _hint(builder: Any, params: dict[str, Any]) -> str:
-    known = [name for name in inspect.signature(builder).parameters if name not in ("routing", "shape", "classes")]
-    wrong = [name for name in params if name not in known]
-    return nearest(wrong[0], known) if wrong and known else ""
+def _check_names(name: str, builder: Callable[..., Any], passes_on: tuple[Callable[..., Any], ...], given: Any) -> None:
+    """Raises UserError where an argument is none of the builder's, nor of those to whom it passes arguments on."""
+    own = inspect.signature(builder).parameters.values()
+    if not passes_on and any(argument.kind is argument.VAR_KEYWORD for argument in own):
+        return  # of a plug-in, which alone knows what it takes
+    taken = [argument for other in passes_on for argument in inspect.signature(other).parameters.values()]
+    known = {argument.name for argument in own if argument.kind is not argument.VAR_KEYWORD} - BY_BUILD
+    known |= {argument.name for argument in taken if argument.kind is argument.KEYWORD_ONLY}
+    for wrong in given:
+        if wrong not in known:
+            raise UserError(f"model {name!r}: unknown argument {wrong!r}{nearest(wrong, known)}")

@@ -22,6 +22,8 @@ class Facts:
             `objective(images, generator)`, the scalar to minimise, a mean over images, where the generator (on the
             images' device) is for whatever it draws, and `features(images)`, a dictionary of tensors (image, d). It may
             have `reconstruction(images)`, images of the same shape with values in [0, 1], to be looked at.
+        passes_on: whatever takes what the function that builds it takes as `**`: their keyword-only arguments are known
+            as the model's.
     """
 
     source: str
@@ -31,6 +33,7 @@ class Facts:
     method: str = "dynamic"
     routed: bool = True
     unsupervised: bool = False
+    passes_on: tuple[Callable[..., Any], ...] = ()
 
 
 def facts(**known: Any) -> Callable[[Builder], Builder]:

@@ -12,7 +12,7 @@ from routebench.errors import UserError
 from routebench.generative.beliefs import Belief
 from routebench.generative.concrete import concrete_log_density, concrete_sample
 from routebench.generative.encoders import ObjectEncoder, PartEncoder
-from routebench.generative.free_form import climb, mean_bound
+from routebench.generative.free_form import _check, climb, mean_bound
 from routebench.generative.generative_capsules import GenerativeCapsules, Scene
 from routebench.generative.part_whole import Layer, PartWhole, as_deviation, as_matrix
 from routebench.generative.program import Program
@@ -308,7 +308,30 @@ def test_every_option_changes_the_bound(option):
         ({"sprites": {"ground": "white"}}, "ground must be black or transparent"),
         ({"sprites": {"unit": "pixel"}}, "unit must be template or canvas"),
         ({"object_encoder": {"seeds": "two"}}, "seeds must be one or each"),
-        ({"posteriour": "full"}, "unexpected keyword"),
+        *(({name: 0}, f"{name} must be an integer of at least 1, got 0") for name in ("objects", "parts", "template")),
+        ({"objects": -1}, "objects must be an integer of at least 1, got -1"),
+        ({"part_size": 0}, "part_size must be a number above 0, got 0"),
+        ({"delta_until": 2}, "delta_until must be a share from 0 to 1, got 2"),
+        ({"object_probability": 2}, "object_probability must be a share from 0 to 1, got 2$"),
+        ({"part_whole": {"least_deviation": -1}}, "least_deviation must be a number of at least 0"),
+        *(
+            ({"part_whole": {name: 0}}, f"{name} must be a number above 0, got 0")
+            for name in ("temperature", "clutter_affinity", "clutter_deviation", "off_deviation")
+        ),
+        ({"sprites": {"pixel_deviation": 0}}, "pixel_deviation must be a number above 0, got 0"),
+        *(
+            ({"object_encoder": {name: 0}}, f"{name} must be an integer of at least 1, got 0")
+            for name in ("width", "heads", "code", "hidden")
+        ),
+        ({"object_encoder": {"blocks": -1}}, "blocks must be an integer of at least 0, got -1"),
+        ({"part_encoder": {"width": 0}}, "width must be an integer of at least 1, got 0"),
+        ({"part_encoder": {"padding": -1}}, "padding must be an integer of at least 0, got -1"),
+        ({"posterior": "ful"}, "posterior must be delta or full, got 'ful'$"),
+        ({"posteriour": "full"}, "unknown argument 'posteriour'; did you mean 'posterior'"),
+        ({"objekts": 3}, "unknown argument 'objekts'; did you mean 'objects'"),
+        ({"sprites": {"non_linear": "none"}}, "Sprites: unknown argument 'non_linear'; did you mean 'non_linearity'"),
+        ({"sprites": {"size": 5}}, "Sprites: the model sets size; give template to the model"),
+        ({"part_whole": {"part_size": 0.3}}, "PartWhole: the model sets part_size; give part_size to the model"),
     ],
 )
 def test_wrong_options_say_what_is_right(params, message):
@@ -393,6 +416,42 @@ def test_climbing_no_step_is_the_encoders_answer():
     network, images = small()
     found = climb(network, images, steps=0)
     assert torch.equal(found.posterior.objects.log_odds, network.middle(images).objects.log_odds)
+
+
+@pytest.mark.parametrize("rule", [{"steps": -1}, {"learning_rate": 0.0}, {"learning_rate": -0.1}], ids=str)
+def test_a_climb_that_cannot_be_is_refused(rule):
+    (name,) = rule
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        climb(*small(), **rule)
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "message"),
+    [
+        (lambda images: 255 * images, r"expected values of images in \[0, 1\], got .* to 25"),
+        (lambda images: images - 0.5, "expected values of images in"),
+        (lambda images: images * math.nan, "got nan to nan"),
+        (
+            lambda images: (255 * images).to(torch.uint8),
+            "expected images of torch.float64, as the network is, got torch.ui",
+        ),
+        (lambda images: images.expand(2, 3, 9, 8), r"shape \(batch, 1, height, width\), got \(2, 3, 9, 8\)"),
+        (lambda images: images[0], r"shape \(batch, 1, height, width\), got \(1, 9, 8\)"),
+    ],
+)
+def test_images_that_cannot_be_climbed_for_are_refused(spoilt, message):
+    network, images = small()
+    _check(network, images)
+    with pytest.raises(ValueError, match=message):
+        _check(network, spoilt(images))
+
+
+def test_climbing_checks_its_images_and_its_network():
+    network, images = small()
+    with pytest.raises(ValueError, match="expected values of images in"):
+        climb(network, 255 * images)
+    with pytest.raises(TypeError, match="expected a network of GenerativeCapsules, got PartWhole"):
+        _check(network.part_whole, images)
 
 
 def test_one_image_is_as_among_others():

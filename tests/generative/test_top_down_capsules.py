@@ -43,14 +43,14 @@ def digits(count=200):
 
 
 def plain(model, images, seed):
-    """Minus the bound, from distributions of torch and one child at a time."""
+    """The bound, from distributions of torch and one child at a time."""
     draws = seeded(seed)
     below, deviation = model.encode(images)
     centre, _ = model.infer(below)
     posterior = distributions.Normal(centre, model.log_deviation.exp().expand_as(centre))
     parents = centre + posterior.scale * torch.randn(centre.shape, generator=draws, dtype=torch.float64)
     prior = distributions.Normal(0, torch.tensor(1 / math.sqrt(4), dtype=torch.float64))
-    total = distributions.kl_divergence(posterior, prior).sum(dim=(1, 2))
+    cost = distributions.kl_divergence(posterior, prior).sum(dim=(1, 2))
     noise = torch.randn(below.shape, generator=draws, dtype=torch.float64)
     children = torch.empty_like(below)
     sigma, kappa = model.mixture.sigma, model.mixture.kappa
@@ -73,9 +73,9 @@ def plain(model, images, seed):
             mixture = distributions.MixtureSameFamily(
                 distributions.Categorical(weights), distributions.Independent(parts, 1)
             )
-            total[b] += child.log_prob(children[b, i]).sum() - mixture.log_prob(children[b, i])
+            cost[b] += child.log_prob(children[b, i]).sum() - mixture.log_prob(children[b, i])
     pixels = distributions.Bernoulli(logits=model.decode(children), validate_args=False)
-    return total - pixels.log_prob(images).sum(dim=(1, 2, 3))
+    return pixels.log_prob(images).sum(dim=(1, 2, 3)) - cost
 
 
 @pytest.mark.parametrize("posterior", ["top-down", "product", "bottom-up"])
@@ -88,7 +88,7 @@ def test_bound_is_that_of_plain_arithmetic(posterior):
     found = model.bound(images, seeded(7))
     torch.testing.assert_close(found.total, plain(model, images, 7))
     model.eval()
-    torch.testing.assert_close(model.objective(images, seeded(7)), found.total.mean())
+    torch.testing.assert_close(model.objective(images, seeded(7)), -found.total.mean())
 
 
 def test_gaussian_pixels_have_the_density_of_torch():
@@ -152,8 +152,8 @@ def test_every_option_changes_the_objective(options):
 @torch.no_grad()
 def test_warm_up_spares_the_parents_in_training_only():
     model, images = network(warm_up=0.5), pictures().float()
-    parts = model.bound(images, seeded())
-    whole, spared = float(parts.total.mean()), float(parts.parents.mean())
+    terms = model.bound(images, seeded())
+    whole, spared = -float(terms.total.mean()), -float(terms.parents.mean())
     for progress, weight in ((0.0, 0.0), (0.25, 0.5), (0.5, 1.0), (1.0, 1.0)):
         model.layer.routing.progress = progress
         found = float(model.train().objective(images, seeded()))
@@ -177,9 +177,9 @@ def test_collapsing_children_raise_their_likelihood_and_not_the_bound():
         scaled.decoder[0].weight /= shrink
         scaled.infer = lambda children, s=shrink, m=model: m.infer(children / s)  # layer norm has an epsilon
         scaled.encode = lambda images, s=shrink, m=model: tuple(s * values for values in m.encode(images))
-        parts = scaled.bound(images, seeded())
-        likelihoods.append(float(parts.mixture.mean()))
-        bounds.append(float(parts.total.mean()))
+        terms = scaled.bound(images, seeded())
+        likelihoods.append(float(terms.mixture.mean()))
+        bounds.append(float(terms.total.mean()))
     gained = 9 * 4 * math.log(100)  # children x pose x log of the shrinkage
     assert likelihoods[1] - likelihoods[0] == pytest.approx(gained, rel=1e-3)
     assert likelihoods[2] - likelihoods[1] == pytest.approx(gained, rel=1e-3)
@@ -187,13 +187,13 @@ def test_collapsing_children_raise_their_likelihood_and_not_the_bound():
 
 
 @torch.no_grad()
-def test_minus_the_bound_of_white_and_black_pixels_is_never_negative():
+def test_the_bound_of_white_and_black_pixels_is_never_positive():
     for seed in range(3):
         model, images = network(seed, floor=0.0).double(), pictures(8, seed).round()
         for parameter in model.parameters():
             parameter.add_(0.5 * torch.randn(parameter.shape, generator=seeded(seed)))
         draws = seeded(seed)
-        assert float(torch.stack([model.bound(images, draws).total for _ in range(8)]).mean()) > 0
+        assert float(torch.stack([model.bound(images, draws).total for _ in range(8)]).mean()) < 0
 
 
 @torch.no_grad()
@@ -247,10 +247,19 @@ def test_odd_sizes_and_colours_fit():
         ({"start": "anywhere"}, "start must be one of resting, bottom-up"),
         ({"posterior": "sideways"}, "posterior must be one of top-down, product, bottom-up"),
         ({"warm_up": 2.0}, "warm_up must be a share"),
-        ({"pixel_sigma": 0.0}, "pixel_sigma must be above 0"),
+        ({"pixel_sigma": 0.0}, "pixel_sigma must be a number above 0"),
         ({"inference": "inverted-attention"}, "gives activations"),
         ({"inference": "dynamc"}, "did you mean 'dynamic'"),
         ({"weights": "none"}, "weights must be one of"),
+        *(
+            ({name: 0}, f"{name} must be an integer of at least 1, got 0")
+            for name in ("parents", "parent_pose", "types", "pose", "maps")
+        ),
+        ({"iterations": -1}, "iterations must be an integer of at least 0, got -1"),
+        ({"beta": -1.0}, "beta must be a number of at least 0"),
+        ({"posterior": "full"}, "top-down, product, bottom-up, got 'full'$"),
+        ({"kapa": 1.0}, "unknown argument 'kapa'; did you mean 'kappa'"),
+        ({"per_pare": True}, "unknown argument 'per_pare'; did you mean 'per_pair'"),
     ],
 )
 def test_bad_options_are_refused(options, message):
@@ -266,5 +275,5 @@ def test_it_learns_from_two_hundred_digits_and_parents_say_something():
     assert epochs[-1].held_out_loss < 0.6 * untrained
     images = data.held_out.pixels.float() / 255
     with torch.no_grad():
-        assert float(model.bound(images, seeded()).parents.mean()) > 0.5  # nats
+        assert float(model.bound(images, seeded()).parents.mean()) < -0.5  # nats
         assert float(model.reconstruction(images).std(dim=0).mean()) > 0.02  # unlike each other

@@ -6,6 +6,7 @@ import torch
 from torch import distributions
 
 from routebench.data import TrainingData, load
+from routebench.errors import UserError
 from routebench.generative.vae import VAE, divergence
 from routebench.models import build
 from routebench.models.network import count_parameters
@@ -84,6 +85,12 @@ def test_features_and_reconstructions_have_their_shapes():
     decoded = model.reconstruction(images).detach()
     assert decoded.shape == images.shape and 0 < float(decoded.min()) < float(decoded.max()) < 1
     assert model(images).equal(decoded)
+
+
+@pytest.mark.parametrize("name", ["latent", "hidden"])
+def test_no_units_are_refused(name):
+    with pytest.raises(UserError, match=f"{name} must be an integer of at least 1, got 0"):
+        build("vae", shape=SHAPE, classes=10, **{name: 0})
 
 
 def test_it_learns_from_two_hundred_digits():

@@ -191,8 +191,9 @@ def test_densities_that_overflow_are_told_apart():
     ("options", "message"),
     [
         ({"weights": "cosine"}, "weights must be one of"),
-        ({"kappa": 0.0}, "kappa must be above 0"),
+        ({"kappa": 0.0}, "kappa must be a number above 0"),
         ({"sigma": 0.01}, "above its floor"),
+        ({"floor": -0.1}, "floor must be a number of at least 0"),
     ],
 )
 def test_bad_options_are_refused(options, message):

@@ -5,6 +5,7 @@ import torch
 
 from routebench.errors import UserError
 from routebench.models import build, set_iterations, set_progress
+from routebench.models.facts import facts
 from routebench.models.network import count_parameters, routing_methods
 from routebench.registry import models, routing
 from routebench.routing import hyperparameters_of
@@ -152,6 +153,15 @@ def test_network_without_capsules_takes_no_routing_method(model):
 def test_unknown_argument_of_a_model_suggests_the_right_one():
     with pytest.raises(UserError, match="did you mean 'decoder'"):
         build("capsnet", shape=SHAPE, classes=10, method="dynamic", decodr=True)
+
+
+def test_arguments_behind_two_stars_are_for_a_plug_in_to_know(monkeypatch):
+    @facts(source="none", routed=False)
+    def open_to_all(shape, classes, **options):
+        return torch.nn.Linear(options["width"], classes)
+
+    monkeypatch.setitem(models._entries, "open-to-all", open_to_all)
+    assert build("open-to-all", shape=SHAPE, classes=10, width=3).in_features == 3
 
 
 NOT_EXACT = {"matrix-capsules": 0.025, "matrix-capsules-68k": 0.015, "smallnorb-cnn": 0.015}
