@@ -119,10 +119,13 @@ def _from_network(
 
 def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
     if entry.name in models and not has_capsule_layers(entry.name):
-        raise UserError(
-            f"{entry.name!r} is a network without routing that suite {suite.name} does not run; "
-            "a suite file of your own can name it"
+        own = [
+            known.name for known in (*suite.methods, *suite.controls) if entry.name in sum(known.models.values(), ())
+        ]
+        way = (
+            f"the suite calls it {own[0]!r}" if own else f"suite {suite.name} does not run it, a suite file can name it"
         )
+        raise UserError(f"{entry.name!r} is a network without routing; {way}")
     if entry.name not in routing:
         raise unknown("method", entry.name, {*routing, *others})
     factory(entry.name, **entry.params)
