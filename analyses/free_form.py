@@ -144,7 +144,7 @@ def _renamed(column: Column) -> Column:
     """Titles of columns of one table differ."""
     measure = column.key.partition("_")[0]
     if column.title in ("Free-form", "Change"):
-        title = f"{measure.capitalize()}, {column.title.lower()}"
+        title = f"{'Re-encoded' if measure == 'reencoded' else measure.capitalize()}, {column.title.lower()}"
         return Column(title, column.key, column.text, column.explained)
     return column
 

@@ -218,6 +218,14 @@ def test_reconstructions_tell_the_error_of_what_is_shown(runs):
     assert set(table["name"]) == {"vae"}
 
 
+def test_a_long_name_above_reconstructions_is_wrapped(runs):
+    label = "my-own-model-with-a-very-long-name-indeed[templates=40]"
+    cells = {name: getattr(runs, name).replace({"label": {"vae": label}}) for name in ("results", "planned")}
+    found = analyses["reconstructions"](replace(runs, **cells))
+    assert found.figure.axes[0].get_title("left") == label.replace("[", "\n[")
+    assert "squared error" in found.reading and "Error per pixel" in found.shown()
+
+
 def test_long_names_of_many_methods_are_all_drawn(runs):
     copies = []
     for number in range(12):
