@@ -109,7 +109,7 @@ def _reading(table: DataFrame) -> str:
     if not upright.empty:
         first, last = int(upright["angle"].min()), int(upright["angle"].max())
         at = upright.pivot_table(index="name", columns="angle", values="mean")[[first, last]].dropna()
-        at = at.sort_values(last, ascending=False, kind="stable")
+        at = at.loc[at[last].sort_values(ascending=False, kind="stable").index]
         if len(at):
             shown = "upright digits" if first == 0 else f"digits turned by up to {first}°"
             rest = f", the highest there, and {_fall(at, -1)}, the lowest" if len(at) > 1 else ""

@@ -1,7 +1,7 @@
 """The templates that models of parts learned, how many of them draw, and whether the model collapsed."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
 from pandas import DataFrame
@@ -180,7 +180,7 @@ def _reading(table: DataFrame) -> str:
     return f"{'; '.join(told)}."
 
 
-def _by_seeds(rows: list[Row], verb: str, key: str) -> str:
+def _by_seeds(rows: Sequence[Row], verb: str, key: str) -> str:
     """`a collapsed in 3 of 3 seeds, b in 1 of 3`."""
     first, *others = rows
     told = [f"{first['name']} {verb} in {first[key]} of {wording.plural(first['n'], 'seed')}"]

@@ -120,7 +120,7 @@ def choices(*names: str) -> str:
     several = len({of for of, *_ in found}) > 1
     rows: dict[tuple[str, str], list[str]] = {}
     for of, name, default, told in found:
-        rows.setdefault((of, told), []).append(f"`{name}` = `{default}`")
+        rows.setdefault((of, told), []).append(f"`{name}` =&nbsp;`{default}`")
     cells = (("<br>".join([*([f"of `{of}`"] if several else []), *same]), told) for (of, told), same in rows.items())
     return table(["Option and default", "What it is, and why"], cells)
 

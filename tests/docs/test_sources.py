@@ -14,7 +14,7 @@ from tests.docs.pages import DOCS, ROOT, fill, pages, text_of
 from tests.protocols import small_digits
 from tests.protocols.small_digits import Untrained, request_of
 
-OPTION = re.compile(r"`(\w+)` = `([^`]+)`")
+OPTION = re.compile(r"`(\w+)` =&nbsp;`([^`]+)`")
 SHOWN = re.compile(r'^```python title="(routebench/.+?\.py)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -68,10 +68,10 @@ def test_options_are_those_of_the_signature():
 def test_options_that_share_a_sentence_share_a_row_and_owners_are_named_where_there_are_several():
     both = "routebench.generative.part_whole.PartWhole:whole routebench.generative.encoders.ObjectEncoder:objects"
     cells = [row.split(" | ")[0] for row in fill(f"<!-- fill: choices {both} -->").splitlines()[2:]]
-    assert "| of `objects`<br>`width` = `128`<br>`heads` = `4`" in cells
+    assert "| of `objects`<br>`width` =&nbsp;`128`<br>`heads` =&nbsp;`4`" in cells
     assert all(cell.startswith(("| of `whole`<br>", "| of `objects`<br>")) for cell in cells)
     alone = fill(f"<!-- fill: choices {both.split(maxsplit=1)[0]} -->")
-    assert "`whole`" not in alone and "| `temperature` = `1.0` |" in alone
+    assert "`whole`" not in alone and "| `temperature` =&nbsp;`1.0` |" in alone
 
 
 def test_formulas():
