@@ -118,8 +118,8 @@ def _reading(table: DataFrame) -> str:
     if "error_0" in table and table["error_0"].notna().any():
         best = table.sort_values("error_0", kind="stable").iloc[0]
         told.append(
-            f"the smallest mean squared error of upright digits, reconstructed, is that of {best['name']} "
-            f"({best['error_0']:.1f})"
+            f"reconstructions of upright digits have the smallest squared error with {best['name']} "
+            f"({best['error_0']:.1f} per image, summed over pixels)"
         )
     text = "; ".join(told) or "No bound was measured"
     return f"{text[0].upper()}{text[1:]}."

@@ -92,7 +92,9 @@ def _table(runs: Runs) -> DataFrame:
             table.loc[place, "gain" if part == "mean" else f"gain_{part}"] = np.nan if is_base else getattr(gain, part)
     ranks = [_place(row) for row in table.to_dict("records")]
     table = table.iloc[sorted(range(len(table)), key=lambda place: ranks[place])].reset_index(drop=True)
-    return table.assign(condition=[_name(row) for row in table.to_dict("records")])
+    rows = table.to_dict("records")
+    roles = [row["role"] if row["inference"] == FORWARD else "method" for row in rows]  # inferred: what is tried
+    return table.assign(condition=[_name(row) for row in rows], role=roles)
 
 
 def _by_seed(runs: Runs) -> dict[tuple[str, ...], dict[int, float]]:

@@ -9,7 +9,7 @@ from routebench.analysis import script, wording
 from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
 from routebench.analysis.means import value_with_interval
 from routebench.analysis.palette import MUTED
-from routebench.analysis.probe import UNSUPERVISED, gains, probed, turned_up_to
+from routebench.analysis.probe import gains, probed, turned_up_to
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.registry import analyses
 
@@ -98,7 +98,7 @@ def _short(line: DataFrame, table: DataFrame) -> str:
 
 def _dashes(line: DataFrame) -> object:
     role, steps = line["role"].iloc[0], line["iterations"].iloc[0]
-    if role == UNSUPERVISED:
+    if line["unsupervised"].iloc[0]:
         return (0, (1, 1.2))
     return (0, (4, 2)) if role == "control" or (pd.notna(steps) and steps == 1) else "-"
 
@@ -108,15 +108,12 @@ def _reading(table: DataFrame) -> str:
     told = []
     if not upright.empty:
         first, last = int(upright["angle"].min()), int(upright["angle"].max())
-        at = upright.pivot_table(index="name", columns="angle", values="mean")
-        lost = (at[first] - at[last]).dropna().sort_values()
-        if len(lost):
+        at = upright.pivot_table(index="name", columns="angle", values="mean")[[first, last]].dropna()
+        at = at.loc[at[last].sort_values(ascending=False, kind="stable").index]
+        if len(at):
             shown = "upright digits" if first == 0 else f"digits turned by up to {first}°"
-            most = f" and most by {lost.index[-1]} ({lost.iloc[-1]:.0f})" if len(lost) > 1 else ""
-            told.append(
-                f"From {shown} to ones turned by up to {last}°, least accuracy is lost by {lost.index[0]} "
-                f"({lost.iloc[0]:.0f} points){most}"
-            )
+            rest = f", the highest there, and {_fall(at, -1)}, the lowest" if len(at) > 1 else ""
+            told.append(f"From {shown} to ones turned by up to {last}°, accuracy goes {_fall(at, 0)}{rest}")
     alike = table[(table["trained"] == "alike") & (table["angle"] > 0)]
     if not alike.empty:
         largest = alike[alike["angle"] == alike["angle"].max()].sort_values("mean", ascending=False)
@@ -124,6 +121,12 @@ def _reading(table: DataFrame) -> str:
             f"trained on digits turned as far, {largest['name'].iloc[0]} is right for {largest['mean'].iloc[0]:.1f} %"
         )
     return f"{'; '.join(told)}." if told else f"Accuracies of {wording.plural(table['name'].nunique(), 'method')}."
+
+
+def _fall(at: DataFrame, place: int) -> str:
+    """Of the method in one row, from the first column to the last."""
+    row = at.iloc[place]
+    return f"from {row.iloc[0]:.1f} to {row.iloc[-1]:.1f} % with {at.index[place]}"
 
 
 if __name__ == "__main__":

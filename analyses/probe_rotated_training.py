@@ -10,7 +10,7 @@ from routebench.analysis import script, wording
 from routebench.analysis.figures import MARKERS, look, new_figure
 from routebench.analysis.means import by_seed, value_with_interval
 from routebench.analysis.palette import MUTED
-from routebench.analysis.probe import BOTH, UNSUPERVISED, probed, turned_up_to
+from routebench.analysis.probe import BOTH, probed, turned_up_to
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.analysis.viewpoints import legend_below
 from routebench.registry import analyses
@@ -32,7 +32,7 @@ ALPHA = 0.05
 def probe_rotated_training(runs: Runs) -> Analysis | None:
     """Accuracy (%) of probes of models without labels, trained and tested on turned digits; Smith et al., figure 4."""
     found = turned_up_to(probed(runs), "alike")
-    found = found[(found["role"] == UNSUPERVISED) & found["feature"].isin(FEATURES)]
+    found = found[found["unsupervised"] & found["feature"].isin(FEATURES)]
     if len(set(found["angle"])) < 2:
         return None
     table = _with_leads(runs, found)

@@ -8,7 +8,7 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import script, wording
-from routebench.analysis.probe import OWN_ANSWER, UNSUPERVISED, probed
+from routebench.analysis.probe import OWN_ANSWER, probed
 from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
 
@@ -77,7 +77,7 @@ def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
     """One row per method and feature, best at the largest angle first; mean and limits per view."""
     key = [_key(row) for row in found[["kind", "angle", "tested_on"]].to_dict("records")]
     rows = []
-    keys = ["name", "label", "iterations", "role", "feature", "main"]
+    keys = ["name", "label", "iterations", "role", "unsupervised", "feature", "main"]
     for values, group in found.assign(view=key).groupby(keys, dropna=False, sort=False):
         row = dict(zip(keys, values, strict=True)) | {"n": int(group["n"].max())}
         known = group.drop_duplicates("view").set_index("view")
@@ -150,8 +150,9 @@ def _columns(views: dict[str, str]) -> tuple[Column, ...]:
 
 
 def _name(row: Row) -> str:
-    added = {"control": " (control)", UNSUPERVISED: " (labels unseen)"}
-    return f"{row['name']}{'' if row['published'] else added.get(str(row['role']), '')}"
+    marks = {"control": row["role"] == "control", "labels unseen": row["unsupervised"]}
+    told = [] if row["published"] else [mark for mark, holds in marks.items() if holds]
+    return f"{row['name']} ({', '.join(told)})" if told else str(row["name"])
 
 
 def _shown(view: str) -> Callable[[Row], str]:
@@ -179,21 +180,40 @@ def _reading(table: DataFrame, views: list[str]) -> str:
         view = next(column for column in table if str(column).startswith(("fixed", "affine")))
         views = [str(view)]
     first, last = views[0], views[-1]
-    main = table[table["main"]]
-    supervised = main[main["role"] != UNSUPERVISED]
-    best = (supervised if len(supervised) else main).sort_values(last, ascending=False, kind="stable").iloc[0]
+    main = table[table["main"]].sort_values(last, ascending=False, kind="stable")
+    best = _subject(main)
     told = f"Read linearly, features of {best['name']} tell {best[last]:.1f} % of digits {_in_words(last)}"
     if first != last:
         told += f", and {best[first]:.1f} % of {_in_words(first)} ones"
-    others = []
-    uniform = main[(main["label"] == "uniform") & (main["label"] != best["label"])]
-    blind = main[(main["role"] == UNSUPERVISED) & (main["name"] != best["name"])]
-    if len(uniform):
-        others.append(f"uniform coupling {uniform[last].iloc[0]:.1f} %")
-    if len(blind):
-        leader = blind.sort_values(last, ascending=False, kind="stable").iloc[0]
-        others.append(f"{leader['name']}, which saw no labels, {leader[last]:.1f} %")
-    return f"{told}; {' and '.join(others)}{' of the former' if first != last else ''}." if others else f"{told}."
+    if others := _others(main, best, last):
+        told += f"; {wording.listed(others)}{' of the former' if first != last else ''}"
+    if main["unsupervised"].all():
+        told += "; none of these saw labels" if len(main) > 1 else "; it saw no labels"
+    return f"{told}."
+
+
+def _subject(main: DataFrame) -> Row:
+    """The best method, of those that saw labels if there are any; the best control where no method was measured."""
+    seen = main if main["unsupervised"].all() else main[~main["unsupervised"]]
+    methods = seen[seen["role"] != "control"]
+    best: Row = (methods if len(methods) else seen).iloc[0].to_dict()
+    return best
+
+
+def _others(main: DataFrame, best: Row, view: str) -> list[str]:
+    """What stands beside the subject: uniform coupling, the best other control, and the best model without labels."""
+    rest = main[main["name"] != best["name"]]
+    blind = bool(main["unsupervised"].all())
+    controls = rest[(rest["role"] == "control") & (rest["unsupervised"] == blind)]
+    uniform, others = controls[controls["label"] == "uniform"], controls[controls["label"] != "uniform"]
+    if not blind:
+        others = others[others[view] > best[view]]
+    told = [f"uniform coupling {value:.1f} %" for value in uniform[view].head(1)]
+    told += [f"the control {row['name']} {row[view]:.1f} %" for row in others.head(1).to_dict("records")]
+    if not blind:
+        unseen = rest[rest["unsupervised"]].head(1).to_dict("records")
+        told += [f"{row['name']}, which saw no labels, {row[view]:.1f} %" for row in unseen]
+    return told
 
 
 def _in_words(view: str) -> str:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import script
+from routebench.analysis import script, wording
 from routebench.analysis.figures import look, new_figure
 from routebench.analysis.pictures import first_arrays
 from routebench.analysis.result import Analysis, Column, Runs, belongs_to
@@ -42,9 +42,14 @@ def reconstructions(runs: Runs) -> Analysis | None:
         columns=(
             Column("Model", "name", lambda row: str(row["name"]), numeric=False),
             Column("Turned by, °", "angle", lambda row: str(row["angle"])),
-            Column("Error", "error", lambda row: f"{row['error']:.4f}", "mean squared error of pixels in [0, 1]"),
+            Column(
+                "Error per pixel", "error", lambda row: f"{row['error']:.4f}", "squared, mean over pixels in [0, 1]"
+            ),
         ),
-        notes=("The first test digit of each class, of the first seed that was measured; trained on upright digits.",),
+        notes=(
+            "The first test digit of each class, of the first seed that was measured; trained on upright digits.",
+            "Figure: digits, and below them their reconstructions.",
+        ),
         alternative=f"Rows of digits above their reconstructions, for each angle. {reading}",
     )
 
@@ -74,7 +79,7 @@ def _draw(figure: Figure, axes: list[Axes], name: str, arrays: Arrays) -> None:
         one.set_ylabel("upright" if angle == 0 else f"{angle}°", rotation=0, ha="right", va="center")
         for side in one.spines.values():
             side.set_visible(False)
-    axes[0].set_title(f"{name}: digits, and below them their reconstructions")
+    axes[0].set_title(wording.in_lines(name, 40))
     figure.align_ylabels(axes)
 
 
@@ -84,7 +89,7 @@ def _reading(table: DataFrame) -> str:
         first, worst = rows.iloc[0], rows.sort_values("error").iloc[-1]
         upright = "upright" if first["angle"] == 0 else f"turned by {first['angle']}°"
         if len(rows) == 1 or worst["angle"] == first["angle"]:
-            told.append(f"{name} reconstructs digits {upright} with an error of {first['error']:.3f} per pixel")
+            told.append(f"{name} reconstructs digits {upright} with a squared error of {first['error']:.3f} per pixel")
         else:
             told.append(
                 f"{name} reconstructs digits turned by {worst['angle']}° with {worst['error'] / first['error']:.1f} "

@@ -1,7 +1,7 @@
 """The templates that models of parts learned, how many of them draw, and whether the model collapsed."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
 from pandas import DataFrame
@@ -95,10 +95,15 @@ def _how(runs: Runs, name: str, collapsed: dict[int, float], count: int | None) 
     dead = [seed["dead"] for seed in found if _mostly_dead(seed, count)]
     told = []
     if alone:
-        told.append(f"one template draws {_range(alone)} % of everything")
+        told.append(f"one template draws {_range(alone)} % of everything{_in_seeds(alone, found)}")
     if dead:
-        told.append(f"{_range(dead)}{f' of {count}' if count else ''} templates are dead")
+        told.append(f"{_range(dead)}{f' of {count}' if count else ''} templates are dead{_in_seeds(dead, found)}")
     return "; ".join(told)
+
+
+def _in_seeds(values: list[float], found: list[dict[str, float]]) -> str:
+    """Of the seeds that collapsed, how many had these values; nothing where only one collapsed."""
+    return f" in {wording.plural(len(values), 'seed')}" if len(found) > 1 else ""
 
 
 def _mostly_dead(seed: dict[str, float], count: int | None) -> bool:
@@ -161,19 +166,25 @@ def _shown(key: str, digits: int = 1) -> Callable[[Row], str]:
 
 def _reading(table: DataFrame) -> str:
     """Every model that collapsed and every one without a working object, by name; then the others."""
-    told = []
-    for row in table.to_dict("records"):
-        if row["collapsed_seeds"]:
-            seeds = f"{row['collapsed_seeds']} of {wording.plural(row['n'], 'seed')}"
-            told.append(f"{row['name']} collapsed in {seeds} ({row['how']}; {_idle(row)})")
-        elif row["silent_seeds"]:
-            told.append(f"templates of {row['name']} did not collapse ({_in_effect(row)}), but {_all_idle(row)}")
-    healthy = table[(table["collapsed_seeds"] == 0) & (table["silent_seeds"] == 0)].to_dict("records")
-    if healthy:
+    rows = table.to_dict("records")
+    collapsed = [row for row in rows if row["collapsed_seeds"]]
+    silent = [row for row in rows if row["silent_seeds"] and not row["collapsed_seeds"]]
+    healthy = [row for row in rows if not row["silent_seeds"] and not row["collapsed_seeds"]]
+    if not collapsed and not silent:
         names = [f"{row['name']} ({_in_effect(row)}, {_idle(row)})" for row in healthy]
-        told.append(f"{wording.listed(names)} did not collapse with any seed")
-    text = "; ".join(told)
-    return f"{text[0].upper() if text.startswith('templates of ') else text[0]}{text[1:]}."
+        return f"{wording.listed(names)} did not collapse with any seed."
+    told = [_by_seeds(collapsed, "collapsed", "collapsed_seeds") if collapsed else "No model collapsed"]
+    told += [_by_seeds(silent, "had all objects idle", "silent_seeds")] if silent else []
+    others = wording.listed([str(row["name"]) for row in healthy]) if healthy else ""
+    told += [f"{others} did {'neither' if silent else 'not'}"] if healthy else []
+    return f"{'; '.join(told)}."
+
+
+def _by_seeds(rows: Sequence[Row], verb: str, key: str) -> str:
+    """`a collapsed in 3 of 3 seeds, b in 1 of 3`."""
+    first, *others = rows
+    told = [f"{first['name']} {verb} in {first[key]} of {wording.plural(first['n'], 'seed')}"]
+    return wording.listed([*told, *(f"{row['name']} in {row[key]} of {row['n']}" for row in others)])
 
 
 def _all_idle(row: Row) -> str:
@@ -181,11 +192,16 @@ def _all_idle(row: Row) -> str:
 
 
 def _idle(row: Row) -> str:
-    return f"{row['idle']:.3g}{_out_of(row['objects'])} objects idle"
+    return f"{_mean(row['idle'])}{_out_of(row['objects'])} objects idle"
 
 
 def _in_effect(row: Row) -> str:
-    return f"{row['effective']:.1f}{_out_of(row['templates'])} templates in effect, {row['dead']:.3g} dead"
+    return f"{row['effective']:.1f}{_out_of(row['templates'])} templates in effect, {_mean(row['dead'])} dead"
+
+
+def _mean(value: float) -> str:
+    """A mean of counts, to one decimal where it is not whole."""
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def _out_of(count: float) -> str:

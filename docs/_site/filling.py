@@ -112,9 +112,17 @@ def file(path: str) -> str:
 
 
 def choices(*names: str) -> str:
-    """Options of classes and functions with their defaults, and what their docstrings say of them."""
-    rows = ((f"`{name}`", f"`{of}`", f"`{default}`", told) for of, name, default, told in options(*names))
-    return table(["Option", "Of", "Default", "What it is, and why"], rows)
+    """Options of classes and functions with their defaults, and what their docstrings say of them: two columns.
+
+    Options of one owner that share a sentence share a row; the owner is named where a table has several.
+    """
+    found = options(*names)
+    several = len({of for of, *_ in found}) > 1
+    rows: dict[tuple[str, str], list[str]] = {}
+    for of, name, default, told in found:
+        rows.setdefault((of, told), []).append(f"`{name}` =&nbsp;`{default}`")
+    cells = (("<br>".join([*([f"of `{of}`"] if several else []), *same]), told) for (of, told), same in rows.items())
+    return table(["Option and default", "What it is, and why"], cells)
 
 
 def drawing(path: str) -> str:

@@ -15,7 +15,8 @@ SECTION = re.compile(r"^\w+:$")
 def source(*names: str) -> str:
     """The source of functions, methods, properties and constants of one module, one below the other.
 
-    Docstrings are cut after their first line: a page says the rest in its own words.
+    Docstrings are cut after their first line: a page says the rest in its own words. What is said of a constant is text
+    below the code, with its name in front where there is other code too.
 
     Args:
         names: in full, such as `routebench.ops.squash.length`. A name that begins with `.` continues the one before it,
@@ -28,8 +29,11 @@ def source(*names: str) -> str:
     for name in names:
         full.append(f"{full[-1].rpartition('.')[0]}{name}" if name.startswith(".") else name)
     module = _module_of(full[0])
-    code = "\n\n".join(_excerpt(name) for name in full)
-    return f'```python title="{module.__name__.replace(".", "/")}.py"\n{code}\n```'
+    found = [_excerpt(name) for name in full]
+    code = "\n\n".join(written for written, _ in found)
+    block = f'```python title="{module.__name__.replace(".", "/")}.py"\n{code}\n```'
+    told = [(name.rpartition(".")[2], words) for name, (_, words) in zip(full, found, strict=True) if words]
+    return "\n\n".join([block, *(f"`{name}`: {words}" if len(full) > 1 else words for name, words in told)])
 
 
 def options(*names: str) -> list[tuple[str, str, str, str]]:
@@ -74,18 +78,18 @@ def explained(docstring: str) -> dict[str, str]:
     return found
 
 
-def _excerpt(name: str) -> str:
-    """A definition with its docstring, or a constant with the words below it."""
+def _excerpt(name: str) -> tuple[str, str]:
+    """A definition with its docstring and no words, or a constant and the words below it."""
     found = _named(name)
     found = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
     if callable(found):
-        return _with_short_docstring(textwrap.dedent(inspect.getsource(found)).rstrip())
+        return _with_short_docstring(textwrap.dedent(inspect.getsource(found)).rstrip()), ""
     written = inspect.getsource(_module_of(name))
     for node, after in pairwise([*ast.parse(written).body, ast.Pass()]):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name.rpartition(".")[2]:
-            told = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-            last = after if told else node
-            return "\n".join(written.splitlines()[node.lineno - 1 : last.end_lineno])
+            told = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+            code = "\n".join(written.splitlines()[node.lineno - 1 : node.end_lineno])
+            return code, inspect.cleandoc(str(told))
     raise LookupError(f"{name}: neither a definition nor a constant")
 
 

@@ -10,7 +10,6 @@ from routebench.statistics import mean_interval
 OWN_ANSWER = "own answer"
 BOTH = "both"
 WHERE = ("kind", "angle", "train_angle", "tested_on")
-UNSUPERVISED = "unsupervised"
 BASELINE = "uniform"
 
 
@@ -19,7 +18,7 @@ def probed(runs: Runs) -> DataFrame:
 
     Returns:
         columns `name, label, iterations, role, feature, kind, angle, train_angle, tested_on, mean, low, high, interval,
-        n, main`. `role` is `unsupervised` for a model that says no class; `main` marks the feature `both`, or the only
+        n, unsupervised, main`. `unsupervised` marks a model that says no class; `main` the feature `both`, or the only
         one. Empty where nothing was measured.
     """
     by = [column for column in WHERE if column in runs.results]
@@ -29,11 +28,11 @@ def probed(runs: Runs) -> DataFrame:
     found = concat([part for part in (read, own) if not part.empty]) if not read.empty else read
     found = found.reindex(columns=[*read.columns, *(column for column in WHERE if column not in by)])
     if found.empty:
-        return found.assign(main=False)
-    found.loc[~found["name"].isin(own["name"]), "role"] = UNSUPERVISED
+        return found.assign(unsupervised=False, main=False)
     has_both = found["name"].isin(found.loc[found["feature"] == BOTH, "name"])
     main = (found["feature"] == BOTH) | (~has_both & (found["feature"] != OWN_ANSWER))
-    return found.assign(main=main).reset_index(drop=True)
+    unsupervised = ~found["name"].isin(own["name"])
+    return found.assign(unsupervised=unsupervised, main=main).reset_index(drop=True)
 
 
 def turned_up_to(found: DataFrame, trained: str = "upright") -> DataFrame:

@@ -26,6 +26,11 @@ NAMES = {
     "backend": "back end asked for",
     "backends": "back ends that routed",
 }
+UNUSED = {  # settings by the schedule that does without them
+    "constant": ("decay", "decay_steps", "milestones"),
+    "exponential": ("milestones",),
+    "milestones": ("decay_steps",),
+}
 HIDDEN = {"command", "seconds", "finished", "started", "data_fingerprint", "hostname", "argv"}
 
 
@@ -192,16 +197,21 @@ def _plugins_of(command: str) -> set[str]:
 
 
 def _differences(records: list[dict[str, Any]]) -> tuple[str, ...]:
-    """One sentence per training setting that methods do not share: a gain is then not owed to routing alone."""
+    """One sentence per training setting that is used and not shared: a gain is then not owed to routing alone."""
+    routed = any(record.get("identity", {}).get("routed", True) for record in records)
+    subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
     used: dict[str, dict[str, dict[str, None]]] = {}
     for record in records:
-        for key, value in record.get("identity", {}).get("training", {}).items():
-            used.setdefault(key, {}).setdefault(_text(value), {})[str(record["label"])] = None
+        training = record.get("identity", {}).get("training", {})
+        idle = UNUSED.get(str(training.get("schedule")), ())
+        for key, value in training.items():
+            if key not in idle:
+                used.setdefault(key, {}).setdefault(_text(value), {})[str(record["label"])] = None
     sentences = []
     for key, values in used.items():
         if len(values) > 1:
             groups = "; ".join(f"{value} for {wording.listed([*labels], 8)}" for value, labels in values.items())
-            sentences.append(f"Methods differ in more than routing: {key.replace('_', ' ')} is {groups}.")
+            sentences.append(f"{subject}: {key.replace('_', ' ')} is {groups}.")
     return tuple(sentences)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from routebench import atomic
+from routebench.analysis import wording
 from routebench.analysis.comparison import compare
 from routebench.analysis.folder import Folder, open_folder
 from routebench.analysis.result import WHOLE_FOLDER, Runs, across_data, place_of, reads, reads_across, reads_folder
@@ -13,7 +14,7 @@ from routebench.registry import analyses
 from routebench.report.asking import Broken
 from routebench.report.asv_pages import asv_pages
 from routebench.report.block import Block, block_of, blocks_of, write
-from routebench.report.headline import Headline, headline_of
+from routebench.report.headline import PRESETS, Headline, headline_of
 from routebench.report.origins import Origins, lines_of, origins_of
 from routebench.report.overview import overview_of, weight_of
 from routebench.report.render import render
@@ -92,6 +93,7 @@ def write_report(results: Path, output: Path | None = None) -> Written:
         whole=whole,
         overview=overview,
         main=_main(sections),
+        several=_several(sections),
         values=values_of(folder).block,
         folder=str(folder.path),
         asv=asv_pages(results, page),
@@ -162,11 +164,27 @@ def _overview(sections: Iterable[Section], beside: Path) -> Block | None:
     return block
 
 
-def _main(sections: Iterable[Section]) -> Section | None:
-    """Whose headline opens the page: that of accuracy, of another suite of its kind, of the strongest preset."""
-    answered = [section for section in sections if section.headline is not None and section.done]
-    ranked = sorted(answered, key=_weight)
-    return ranked[0] if ranked else None
+def _answered(sections: list[Section]) -> list[Section]:
+    return [section for section in sections if section.headline is not None and section.done]
+
+
+def _main(sections: list[Section]) -> Section | None:
+    """Whose headline opens the page: that of the suite `accuracy`, or of the only suite, of the strongest preset."""
+    ranked = sorted(_answered(sections), key=_weight)
+    only = len({section.runs.suite for section in ranked}) == 1
+    return ranked[0] if ranked and (only or ranked[0].runs.suite == "accuracy") else None
+
+
+def _several(sections: list[Section]) -> Headline | None:
+    """What opens the page where no part speaks for the others: the names of their suites."""
+    answered = _answered(sections)
+    if not answered or _main(sections) is not None:
+        return None
+    suites = sorted({section.runs.suite for section in answered})
+    presets = dict.fromkeys(section.runs.preset for section in answered)
+    caveats = tuple(PRESETS[preset] for preset in presets if preset in PRESETS)
+    title = f"{wording.plural(len(suites), 'suite')}: {wording.listed(suites, len(suites))}."
+    return Headline(title, (), (), caveats, ())
 
 
 def _weight(section: Section) -> tuple[bool, bool, int]:

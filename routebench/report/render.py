@@ -23,7 +23,8 @@ def render(**found: Any) -> str:
     """The page.
 
     Args:
-        found: what the template names: `sections`, `together`, `whole`, `overview`, `main`, `values`, `folder`, `asv`.
+        found: what the template names: `sections`, `together`, `whole`, `overview`, `main`, `several`, `values`,
+            `folder`, `asv`.
     """
     environment = Environment(
         loader=PackageLoader("routebench.report"),

@@ -1,5 +1,6 @@
 """The analyses of the protocol `generation`, on what it finds in untrained models, and on numbers made up."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -165,9 +166,10 @@ def test_templates_says_who_collapsed_and_how(runs):
     assert list(analysis.table["name"]) == [FULL, OURS]
     assert table["collapsed_seeds"].to_dict() == {FULL: 2, OURS: 1}
     assert table.loc[OURS, "how"] == "one template draws 83 % of everything"
-    assert table.loc[FULL, "how"] == "one template draws 64 % of everything; 9 to 12 of 16 templates are dead"
-    assert f"{OURS} collapsed in 1 of 2 seeds (one template draws 83 % of everything;" in analysis.reading
-    assert f"{FULL} collapsed in 2 of 2 seeds" in analysis.reading
+    assert table.loc[FULL, "how"] == (
+        "one template draws 64 % of everything in 1 seed; 9 to 12 of 16 templates are dead in 2 seeds"
+    )
+    assert analysis.reading == f"{FULL} collapsed in 2 of 2 seeds and {OURS} in 1 of 2."
     assert "COLLAPSED" in to_svg(analysis.figure)
     interval = statistics.mean_interval([9, 12])
     assert table.loc[FULL, ["dead", "dead_low"]].tolist() == pytest.approx([interval.mean, interval.low])
@@ -176,9 +178,10 @@ def test_templates_says_who_collapsed_and_how(runs):
 def test_templates_without_a_collapse_says_so(runs):
     found = runs
     for label in (OURS, FULL):
-        for metric, values in (("collapsed", (0, 0)), ("dead_templates", (0, 0)), ("idle_objects", (0, 2))):
+        for metric, values in (("collapsed", (0, 0)), ("dead_templates", (0, 1)), ("idle_objects", (0, 2))):
             found = given(found, metric, values, label)
     analysis = analyses["templates"](found)
+    assert "0.5 dead, 1 of 16 objects idle)" in analysis.reading
     assert analysis.reading.endswith("did not collapse with any seed.")
     assert "COLLAPSED" not in to_svg(analysis.figure)
     assert set(analysis.table["how"]) == {""}
@@ -188,8 +191,12 @@ def test_idle_objects_are_not_overlooked(runs):
     found = given(runs, "collapsed", (0, 0))
     found = given(given(found, "idle_objects", (16, 2)), "idle_objects", (3, 2), FULL)
     analysis = analyses["templates"](found)
-    assert f"Templates of {OURS} did not collapse" in analysis.reading
-    assert "all objects are idle in 1 of 2 seeds" in analysis.reading
+    assert analysis.reading == f"No model collapsed; {OURS} had all objects idle in 1 of 2 seeds; {FULL} did neither."
+    assert "0 of 2; all objects are idle in 1 of 2 seeds" in set(analysis.shown()["Collapsed"])
+    third = given(found, "collapsed", (1, 0), FULL)
+    assert analyses["templates"](third).reading == (
+        f"{FULL} collapsed in 1 of 2 seeds; {OURS} had all objects idle in 1 of 2 seeds."
+    )
     assert "ALL OBJECTS IDLE" in to_svg(analysis.figure)
 
 
@@ -216,6 +223,7 @@ def test_free_form_gains_are_paired_by_seed(runs):
     )
     assert "+0.8 points" in analysis.reading and "+16.0 points" in analysis.reading
     assert set(analysis.table["name"]) == {OURS, FULL}
+    assert {"Re-encoded, %", "Re-encoded, free-form", "Re-encoded, change"} <= set(analysis.shown())
     assert analysis.shown()["Time ×"].iloc[1] == "1,500"
 
 
@@ -283,6 +291,7 @@ def test_generative_numbers_stand_beside_the_published_limit(runs):
     assert shown[OURS].endswith("(published < 30000)")
     assert "published" not in shown[FULL] and shown["vae (control)"] == "–"
     assert "as published" in analysis.reading
+    assert re.search(r"smallest squared error with .+ \([\d.]+ per image, summed over pixels\)", analysis.reading)
     larger = analyses["bound"](given(runs, "generative_parameters", (31000, 31000)))
     assert "31,000 learned numbers, more than published" in larger.reading
 

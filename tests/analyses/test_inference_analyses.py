@@ -70,6 +70,10 @@ def test_rows_are_in_order_and_the_sentence_has_the_numbers(runs):
     assert f"{value:.2f} with L1" in analysis.reading
     assert analysis.reading.endswith(".")
     assert not analysis.shown().isin(["nan", "None", "<NA>"]).any().any()
+    shown = analysis.shown()["Class capsules of"]
+    assert {"none (control)", "uniform (control)"} <= set(shown) and "none + inference, L1" in set(shown)
+    assert not any("+ inference" in name and "(control)" in name for name in shown)
+    assert set(table.loc[table["inference"] != "forward", "role"]) == {"method"}
     assert set(analysis.main.table["condition"]) >= {"dynamic T=3", "none", "uniform"}
 
 

@@ -9,13 +9,14 @@ import pytest
 
 from routebench import published
 from routebench.analysis.figures import to_svg
-from routebench.analysis.probe import OWN_ANSWER, UNSUPERVISED, gains, probed, turned_up_to
+from routebench.analysis.probe import OWN_ANSWER, gains, probed, turned_up_to
 from routebench.engine.plan import Choices, plan
 from routebench.engine.suite import load_suite
 from routebench.protocols import linear_probe as module
 from routebench.protocols.linear_probe import LinearProbe
 from routebench.protocols.probe import fit_probe
 from routebench.registry import analyses
+from routebench.report.overview import overview_of
 from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.small_digits import CANVAS, SMALL, Untrained, register
@@ -80,7 +81,8 @@ def test_probed_is_the_mean_over_seeds(runs):
     own = rows_of(runs, "uniform", feature="poses", kind="maximal", angle=90, train_angle=0)["value"]
     assert len(own) == 2
     assert found.loc[("uniform", "poses", "maximal", 90, 0), "mean"].item() == pytest.approx(own.mean())
-    assert set(probed(runs).query("name == 'vae'")["role"]) == {UNSUPERVISED}
+    assert set(probed(runs).query("unsupervised")["name"]) == {"vae"}
+    assert set(probed(runs).query("name == 'vae'")["role"]) == {"control"}
     assert OWN_ANSWER not in set(probed(runs).query("name == 'vae'")["feature"])
     assert set(probed(runs).query("main")["feature"]) == {"both"}
     assert found.loc[("dynamic T=3", "both", "maximal", 90, 0), "n"].item() == 1
@@ -122,8 +124,57 @@ def test_the_table_has_a_column_for_every_view(runs):
     assert not table["published"].any()
     shown = analyses["probe-table"](runs).shown()
     assert {"Upright", "≤ 90°", "= 90°", CANVAS} <= set(shown)
-    assert "vae (labels unseen)" in set(shown["Method"])
+    assert "vae (control, labels unseen)" in set(shown["Method"])
+    overview = overview_of([(runs, analyses["probe-table"](runs))])
+    assert {"vae (control)", "dynamic T=3"} <= set(overview.shown()["Method"])
     assert "= 90°" not in analyses["probe-table"](runs).shown(extra=False)
+
+
+def reread(runs, at, roles):
+    """What the table says of probes whose accuracies at the largest angle, and roles, are given by label."""
+    results = runs.results.copy()
+    results["value"] = results["value"].astype(float)
+    for label, value in at.items():
+        results.loc[(results["label"] == label) & (results["angle"] == 90).fillna(False), "value"] = float(value)
+    planned = runs.planned.assign(role=[roles.get(label, "control") for label in runs.planned["label"]])
+    return analyses["probe-table"](replace(runs, results=results, planned=planned)).reading
+
+
+def test_methods_are_the_subject_before_controls(runs):
+    roles = {"dynamic": "method"}
+    said = reread(runs, {"dynamic": 30, "uniform": 20, "cnn": 40, "vae": 35}, roles)
+    assert said.startswith("Read linearly, features of dynamic T=")
+    assert said.endswith(
+        "uniform coupling 20.0 %, the control cnn 40.0 % and vae, which saw no labels, 35.0 % of the former."
+    )
+    assert "cnn" not in reread(runs, {"dynamic": 30, "cnn": 10}, roles)
+    alone = replace(runs, results=runs.results[runs.results["label"].isin(["cnn", "vae"])])
+    assert reread(alone, {"cnn": 20, "vae": 30}, {}).startswith("Read linearly, features of cnn tell 20.0 %")
+
+
+def test_where_no_model_saw_labels_it_is_said_once(runs):
+    unseen = runs.results[(runs.results["label"] == "vae")]
+    cells = runs.planned[runs.planned["label"] == "vae"]
+    ours = {key: frame.assign(label="ours", cell=frame["cell"] + "x") for key, frame in
+            (("results", unseen), ("planned", cells))}  # fmt: skip
+    both = replace(runs, results=pd.concat([unseen, ours["results"]]), planned=pd.concat([cells, ours["planned"]]))
+    said = reread(both, {"ours": 25, "vae": 27}, {"ours": "method"})
+    assert said.startswith("Read linearly, features of ours tell 25.0 % of digits turned by up to 90°, and ")
+    assert said.endswith("; the control vae 27.0 % of the former; none of these saw labels.")
+    alone = replace(runs, results=unseen)
+    assert reread(alone, {"vae": 27}, {}).endswith(" of upright ones; it saw no labels.")
+
+
+def test_curves_say_where_accuracies_begin_and_end(runs):
+    results = runs.results[runs.results["label"].isin(["cnn", "vae"])].copy()
+    results["value"] = results["value"].astype(float)
+    for label, values in {"cnn": (90, 30), "vae": (70, 28)}.items():
+        for angle, value in zip((0, 90), values, strict=True):
+            results.loc[(results["label"] == label) & (results["angle"] == angle).fillna(False), "value"] = float(value)
+    assert analyses["probe-curves"](replace(runs, results=results)).reading.startswith(
+        "From upright digits to ones turned by up to 90°, accuracy goes from 90.0 to 30.0 % with cnn, the highest "
+        "there, and from 70.0 to 28.0 % with vae, the lowest; "
+    )
 
 
 def test_published_numbers_stand_beside_the_same_model_on_the_same_data_only(runs):
@@ -165,6 +216,14 @@ def test_reconstructions_tell_the_error_of_what_is_shown(runs):
     assert table.loc[1, "angle"] == 90
     assert table.loc[1, "error"] == pytest.approx(gaps.mean())
     assert set(table["name"]) == {"vae"}
+
+
+def test_a_long_name_above_reconstructions_is_wrapped(runs):
+    label = "my-own-model-with-a-very-long-name-indeed[templates=40]"
+    cells = {name: getattr(runs, name).replace({"label": {"vae": label}}) for name in ("results", "planned")}
+    found = analyses["reconstructions"](replace(runs, **cells))
+    assert found.figure.axes[0].get_title("left") == label.replace("[", "\n[")
+    assert "squared error" in found.reading and "Error per pixel" in found.shown()
 
 
 def test_long_names_of_many_methods_are_all_drawn(runs):

@@ -14,6 +14,7 @@ from tests.docs.pages import DOCS, ROOT, fill, pages, text_of
 from tests.protocols import small_digits
 from tests.protocols.small_digits import Untrained, request_of
 
+OPTION = re.compile(r"`(\w+)` =&nbsp;`([^`]+)`")
 SHOWN = re.compile(r'^```python title="(routebench/.+?\.py)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -38,7 +39,11 @@ def test_an_excerpt_is_the_whole_code_below_its_docstring():
     assert "@property\ndef log_odds" in shown
     assert "return self.joint(objects, parts).logsumexp(dim=1).sum(dim=1)\n```" in shown
     constant = fill("<!-- fill: source routebench.generative.part_whole.SPEED -->")
-    assert f"SPEED = {module.SPEED}" in constant and constant.count('"""') == 2
+    told = inspect.getsource(module).split(f"SPEED = {module.SPEED}\n")[1].split('"""')[1]
+    block, _, words = constant.partition("\n```\n\n")
+    assert block.endswith(f"\nSPEED = {module.SPEED}") and words == told
+    several = fill("<!-- fill: source routebench.generative.health.DEAD .Health.collapsed -->")
+    assert several.index("def collapsed") < several.index("```\n\n`DEAD`: ")
     long = fill("<!-- fill: source routebench.generative.free_form.climb -->")
     assert inspect.getdoc(climb).splitlines()[0] + '"""' in long
     assert "Args:" not in long and "optimiser.step()" in long
@@ -54,10 +59,19 @@ def test_an_excerpt_is_the_whole_code_below_its_docstring():
 def test_options_are_those_of_the_signature():
     rows = fill("<!-- fill: choices routebench.generative.part_whole.PartWhole:whole:part_size -->").splitlines()[2:]
     signature = inspect.signature(module.PartWhole).parameters
-    named = {row.split(" | ")[0].strip("| `"): row.split(" | ")[2].strip("`") for row in rows}
+    named = {name: default for row in rows for name, default in OPTION.findall(row.split(" | ")[0])}
     expected = {name: repr(one.default) for name, one in signature.items() if one.default is not one.empty}
     assert named == {name: default for name, default in expected.items() if name != "part_size"}
-    assert all(row.split(" | ")[1] == "`whole`" and len(row.split(" | ")[3]) > 10 for row in rows)
+    assert all(len(row.split(" | ")) == 2 and len(row.split(" | ")[1]) > 10 for row in rows)
+
+
+def test_options_that_share_a_sentence_share_a_row_and_owners_are_named_where_there_are_several():
+    both = "routebench.generative.part_whole.PartWhole:whole routebench.generative.encoders.ObjectEncoder:objects"
+    cells = [row.split(" | ")[0] for row in fill(f"<!-- fill: choices {both} -->").splitlines()[2:]]
+    assert "| of `objects`<br>`width` =&nbsp;`128`<br>`heads` =&nbsp;`4`" in cells
+    assert all(cell.startswith(("| of `whole`<br>", "| of `objects`<br>")) for cell in cells)
+    alone = fill(f"<!-- fill: choices {both.split(maxsplit=1)[0]} -->")
+    assert "`whole`" not in alone and "| `temperature` =&nbsp;`1.0` |" in alone
 
 
 def test_formulas():

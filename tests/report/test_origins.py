@@ -1,7 +1,7 @@
 import copy
 
 from routebench.report.origins import origins_of
-from tests.analysis.made_up_runs import N_TEST, made_up_records, made_up_runs
+from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs
 
 
 def found_for(records, plan=None):
@@ -85,6 +85,38 @@ def test_what_methods_differ_in_besides_routing_is_a_caveat() -> None:
     (caveat,) = found_for(records).caveats
     assert caveat.startswith("Methods differ in more than routing: loss is margin for dynamic, inverted-attention")
     assert caveat.endswith("; spread for em.")
+
+
+def with_schedules(**schedules):
+    """Records of methods with schedules of their own; each has a decay of its own."""
+    records = copy.deepcopy(made_up_records(methods={name: METHODS[name] for name in schedules}))
+    for record in records:
+        schedule = schedules[record["label"]]
+        decay = {"constant": 0.9, "exponential": 0.1}[schedule]
+        record["identity"]["training"] |= {"schedule": schedule, "decay": decay, "decay_steps": 5, "milestones": []}
+    return records
+
+
+def test_settings_that_a_schedule_does_not_use_are_no_difference() -> None:
+    records = with_schedules(dynamic="constant", em="exponential")
+    assert found_for(records).caveats == (
+        "Methods differ in more than routing: schedule is constant for dynamic; exponential for em.",
+    )
+    records = with_schedules(dynamic="exponential", em="exponential")
+    for record in records:
+        if record["label"] == "em":
+            record["identity"]["training"] |= {"decay_steps": 7, "milestones": [3]}
+    assert found_for(records).caveats == (
+        "Methods differ in more than routing: decay steps is 5 for dynamic; 7 for em.",
+    )
+
+
+def test_where_nothing_is_routed_routing_is_not_spoken_of() -> None:
+    records = with_schedules(dynamic="constant", em="exponential")
+    for record in records:
+        record["identity"]["routed"] = False
+    (caveat,) = found_for(records).caveats
+    assert caveat.startswith("Models differ in more than their kind: schedule is constant for dynamic;")
 
 
 def test_the_suites_own_caveat_comes_first() -> None:

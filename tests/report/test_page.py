@@ -130,6 +130,27 @@ def test_dark_pages_have_a_value_for_every_colour_used(text: str) -> None:
     assert set(re.findall(r"var\(--([\w-]+)\)", text)) <= own
 
 
+def test_several_suites_are_named_unless_one_asks_for_accuracy(tmp_path) -> None:
+    methods = {name: METHODS[name] for name in ("dynamic", "uniform")}
+
+    def hero(folder, *suites: str) -> str:
+        for time, suite in enumerate(suites):
+            records = made_up_records(seeds=2, methods=methods)
+            for record in records:
+                record["cell"] = f"{time}{record['cell'][1:]}"
+                record["identity"]["suite"] = suite
+            write_folder(tmp_path / folder, records, time=time, suite=suite)
+        return write_report(tmp_path / folder).page.read_text(encoding="utf-8").partition('id="part-1"')[0]
+
+    several = hero("several", "second", "first")
+    assert re.findall("<h1[^>]*>(.*?)</h1>", several) == ["2 suites: first and second."]
+    assert "<title>2 suites: first and second.</title>" in several
+    assert several.count("a first look, not a finding") == 1
+    assert several.count("<p>dynamic T=") == 2  # each part's own sentence
+    for folder, suites in (("one", ("first",)), ("with accuracy", ("first", "accuracy"))):
+        assert re.findall("<h1[^>]*>(dynamic T=.*?)</h1>", hero(folder, *suites))
+
+
 def test_the_same_results_give_the_same_page(tmp_path) -> None:
     methods = {name: METHODS[name] for name in ("dynamic", "uniform")}
     path = write_folder(tmp_path / "results", made_up_records(methods=methods))
