@@ -172,12 +172,22 @@ def _reading(table: DataFrame) -> str:
     healthy = [row for row in rows if not row["silent_seeds"] and not row["collapsed_seeds"]]
     if not collapsed and not silent:
         names = [f"{row['name']} ({_in_effect(row)}, {_idle(row)})" for row in healthy]
-        return f"{wording.listed(names)} did not collapse with any seed."
+        return f"{wording.listed(names)} did not collapse with any seed{_presences(rows)}."
     told = [_by_seeds(collapsed, "collapsed", "collapsed_seeds") if collapsed else "No model collapsed"]
     told += [_by_seeds(silent, "had all objects idle", "silent_seeds")] if silent else []
     others = wording.listed([str(row["name"]) for row in healthy]) if healthy else ""
     told += [f"{others} did {'neither' if silent else 'not'}"] if healthy else []
-    return f"{'; '.join(told)}."
+    return f"{'; '.join(told)}{_presences(rows)}."
+
+
+def _presences(rows: Sequence[Row]) -> str:
+    """What the presences tell whose logits tell most, and what is left of it where the model itself looks."""
+    known = [row for row in rows if not math.isnan(row.get("drawn", math.nan))]
+    if not known:
+        return ""
+    best = max(known, key=lambda row: float(row["logits"]))
+    told = f"{best['logits']:.0f} % of digits by logits, {best['drawn']:.0f} % once drawn"
+    return f"; presences of {best['name']} tell {told}"
 
 
 def _by_seeds(rows: Sequence[Row], verb: str, key: str) -> str:
