@@ -107,6 +107,17 @@ def test_gains_are_paired_by_seed(runs):
     assert (found.loc["uniform", "gain"] == 0).all()
 
 
+def test_networks_trained_on_turned_digits_have_a_column_of_their_own(runs):
+    analysis = analyses["probe-table"](runs)
+    assert "Trained ≤ 90°" in analysis.shown()
+    row = analysis.table[(analysis.table["name"] == "vae") & (analysis.table["feature"] == "both")].iloc[0]
+    own, upright = (
+        rows_of(runs, "vae", feature="both", kind="maximal", angle=90, train_angle=trained)["value"].mean()
+        for trained in (90, 0)
+    )
+    assert row["alike_90"] == pytest.approx(own) and row["maximal_90"] == pytest.approx(upright)
+
+
 def test_without_uniform_coupling_there_are_curves_but_no_gains(runs):
     without = replace(runs, results=runs.results[runs.results["label"] != "uniform"])
     assert gains(without, probed(without)).empty
