@@ -46,7 +46,7 @@ def probe_table(runs: Runs) -> Analysis | None:
     table = _with_published(ours, runs, views)
     return Analysis(
         title="What a linear classifier reads off features",
-        reading=_reading(ours, [key for key in views if key.startswith("maximal")]),
+        reading=_reading(ours, _compared(views)),
         table=table,
         columns=_columns(views),
         notes=(*_notes(ours, found), *_published_notes(table)),
@@ -55,10 +55,18 @@ def probe_table(runs: Runs) -> Analysis | None:
 
 
 def _main(ours: DataFrame, views: dict[str, str]) -> Main:
-    """The probe of all features of a method, on images turned the furthest."""
-    furthest = [key for key in views if key.startswith("maximal")][-1:] or [*views][:1]
-    title = f"Probe, {views[furthest[0]].lower()}"
-    return Main(furthest[0], title, "%", higher_is_better=True, table=ours[ours["main"]])
+    """The probe of all features of a method, on images turned the furthest, or on what else its suite asks for."""
+    furthest = _compared(views)[-1]
+    return Main(furthest, f"Probe, {views[furthest].lower()}", "%", higher_is_better=True, table=ours[ours["main"]])
+
+
+def _compared(views: dict[str, str]) -> list[str]:
+    """The views that a sentence is about: all largest angles, or upright digits and what else networks saw."""
+    maximal = [key for key in views if key.startswith("maximal")]
+    if len(maximal) > 1:
+        return maximal
+    others = [key for key in views if key.startswith(("alike", "affine"))]
+    return [*maximal, *others[-1:]] or [*views][:1]
 
 
 def _views(found: DataFrame) -> dict[str, str]:
@@ -183,9 +191,6 @@ def _explained(view: str) -> str:
 
 
 def _reading(table: DataFrame, views: list[str]) -> str:
-    if not views:
-        view = next(column for column in table if str(column).startswith(("fixed", "affine")))
-        views = [str(view)]
     first, last = views[0], views[-1]
     main = table[table["main"]].sort_values(last, ascending=False, kind="stable")
     best = _subject(main)
@@ -227,7 +232,8 @@ def _in_words(view: str) -> str:
     kind, _, what = view.partition("_")
     if what == "0":
         return "upright"
-    return {"maximal": f"turned by up to {what}°", "fixed": f"turned by {what}°"}.get(kind, f"in {what}")
+    told = {"maximal": "turned by up to {}°", "alike": "turned by up to {}° as in training", "fixed": "turned by {}°"}
+    return told.get(kind, "in {}").format(what)
 
 
 def _notes(table: DataFrame, found: DataFrame) -> list[str]:

@@ -107,6 +107,20 @@ def test_gains_are_paired_by_seed(runs):
     assert (found.loc["uniform", "gain"] == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("seen", "told"), [("alike", "turned by up to 90° as in training"), ("affine", f"in {CANVAS}")]
+)
+def test_without_turned_test_digits_the_sentence_is_about_what_else_was_seen(runs, seen, told):
+    results = runs.results
+    trained, angle = (results[column].fillna(-1).astype(int) for column in ("train_angle", "angle"))
+    affine = (results["kind"] == "affine").fillna(False)
+    upright = (trained == 0) & (angle <= 0) & ~affine
+    other = {"alike": trained == 90, "affine": affine}[seen]
+    analysis = analyses["probe-table"](replace(runs, results=results[upright | other]))
+    assert told in analysis.reading and "of upright ones" in analysis.reading
+    assert analysis.main.column.startswith(seen)
+
+
 def test_networks_trained_on_turned_digits_have_a_column_of_their_own(runs):
     analysis = analyses["probe-table"](runs)
     assert "Trained ≤ 90°" in analysis.shown()
