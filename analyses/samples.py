@@ -33,7 +33,7 @@ def samples(runs: Runs) -> Analysis | None:
     reading = _reading(table)
     shown = dict(list(found.items())[:MOST_MODELS])
     with look():
-        sheets = {_title(name, arrays): _sheet(arrays) for name, arrays in shown.items()}
+        sheets = {name: _sheet(arrays) for name, arrays in shown.items()}
         heights = [0.36 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()]
         figure, axes = new_figure(sum(heights), rows=len(sheets), height_ratios=heights)
         for one, (name, sheet) in zip(axes, sheets.items(), strict=True):
@@ -70,11 +70,6 @@ def samples(runs: Runs) -> Analysis | None:
         ),
         alternative=f"Grids of samples as ink on paper, one block per model. {reading}",
     )
-
-
-def _title(name: str, arrays: Mapping[str, NDArray[np.uint8]]) -> str:
-    kinds = [told for key, told in KINDS.items() if key in arrays]
-    return f"{name}: from {' | from '.join(kinds)}" if len(kinds) > 1 else name
 
 
 def _sheet(arrays: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:

@@ -66,13 +66,14 @@ def git_state(folder: Path) -> dict[str, Any]:
     """Commit, whether code differs from it, and a hash of the difference; empty outside a repository.
 
     Args:
-        folder: of the package. Its files of code that git does not know count as well; those that git ignores do not.
+        folder: of the package. Its files of code that git does not know count as well; those that git ignores do not,
+            nor do files that are no code, such as results.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     ours = _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # not a repository that an environment lies in
     if commit is None or ours is None:
         return {"commit": "", "dirty": False, "dirty_hash": ""}
-    difference = _git(folder, "diff", "HEAD") or ""
+    difference = _git(folder, "diff", "HEAD", "--", *(f":(top)*{suffix}" for suffix in sorted(CODE))) or ""
     listed = (_git(folder, "ls-files", "--others", "--exclude-standard") or "").splitlines()
     unknown = [name for name in sorted(listed) if Path(name).suffix in CODE]
     told = [difference, *(f"{name} {content_hash(folder / name)}" for name in unknown)]

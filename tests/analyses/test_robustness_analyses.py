@@ -112,8 +112,11 @@ def test_the_table_holds_means_over_seeds_and_the_verdict(runs):
 
 
 def test_the_reading_says_who_and_whether_to_believe_it(runs):
-    reading = analyses["robustness-table"](runs).reading
-    assert reading.startswith("At eps 0.05 uniform keeps most images from all attacks")
+    results = runs.results.copy()  # the few images of an untrained network may end in a tie
+    robust = (results["metric"] == "attacked_accuracy") & (results["label"] == "uniform")
+    results.loc[robust, "value"] = 100.0
+    reading = analyses["robustness-table"](replace(runs, results=results)).reading
+    assert reading.startswith("At eps 0.05 uniform keeps most images from all attacks, 100.0 %")
     assert "which is suspect: gradients are zero" in reading
 
 

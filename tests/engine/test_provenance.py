@@ -58,6 +58,15 @@ def test_code_that_git_does_not_know_counts(repository):
     assert git_state(repository / "package") == states[0]
 
 
+def test_results_that_are_known_to_git_and_removed_are_no_code(repository):
+    (repository / "results.json").write_text("{}")
+    name = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    for command in (("add", "results.json"), (*name, "commit", "-qm", "results")):
+        subprocess.run(["git", *command], cwd=repository, check=True, capture_output=True)
+    (repository / "results.json").unlink()
+    assert not git_state(repository / "package")["dirty"]
+
+
 def test_a_difference_that_is_no_text_is_hashed_all_the_same(repository):
     (repository / "package" / "__init__.py").write_bytes(b"X = '\xe9'\n")
     assert git_state(repository / "package")["dirty"]
