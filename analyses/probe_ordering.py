@@ -32,7 +32,7 @@ VAE_VARIANT = "features: latent mean and standard deviation (mu, sigma)"
 def probe_ordering(runs: Runs) -> Analysis | None:
     """Differences of probes on t0 and A0, on t0 and on a VAE, paired by seed; table 1 of Smith et al."""
     table = _table(runs)
-    if table.empty:
+    if table.empty or not (table["angle"] != 0).any():  # upright digits alone are no question
         return None
     return Analysis(
         title="Does (t0, A0) > t0 > VAE hold under rotation?",
@@ -146,8 +146,14 @@ def _reading(table: DataFrame) -> str:
     links = [" > ".join(pair) for pair in CHAIN]
     turned = table[(table["angle"] > 0) & table["pair"].isin(links)]
     if turned.empty:
-        return "Whether (t0, A0) > t0 > VAE holds under rotation is not known: no turned digits were looked at."
+        moved = table[(table["angle"] != 0) & table["pair"].isin(links)]
+        return f"No turned digits were looked at; {'; '.join(_on_a_canvas(row) for row in moved.to_dict('records'))}."
     return f"{'; '.join(_answer(str(name), rows, links) for name, rows in turned.groupby('name', sort=False))}."
+
+
+def _on_a_canvas(row: Row) -> str:
+    holds = {YES: "holds", REVERSED: "is reversed"}.get(str(row["holds"]), "is not shown")
+    return f"on {row['view']}, {row['pair']} {holds} for {row['name']} ({wording.gain_with_interval(row)} points)"
 
 
 def _answer(name: str, rows: DataFrame, links: list[str]) -> str:

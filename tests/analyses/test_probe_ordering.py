@@ -124,6 +124,10 @@ def test_affnist_has_a_row_of_its_own():
     row = analysis.table.set_index(["view", "pair"]).loc["affnist", "(t0, A0) > t0"]
     assert row["published_ids"] == "SMI-012, SMI-006"
     assert "affnist" not in analysis.reading  # a question of rotation
+    upright = base.results[(base.results["angle"] == 0) & (base.results["train_angle"] == 0)]
+    still = analyses["probe-ordering"](replace(base, results=pd.concat([upright, affine])))
+    assert still.reading.startswith("No turned digits were looked at; on affnist, (t0, A0) > t0 ")
+    assert analyses["probe-ordering"](replace(base, results=upright)) is None
 
 
 def test_one_seed_and_missing_models_are_told():
