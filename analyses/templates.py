@@ -230,8 +230,8 @@ def _notes() -> tuple[str, ...]:
         ),
         (
             "A probe of t0 standardises logits, and so reads differences of any size. A drawn presence has a noise of "
-            "1.8 about its logit: what drawn presences do not tell they do not tell to parts and pixels either, and the "
-            "bound takes next to no notice of it."
+            "1.8 about its logit: what drawn presences do not tell they do not tell to parts and pixels either, and "
+            "the bound takes next to no notice of it."
         ),
         (
             "Figure: the first finished seed of each model; ink is colour times opacity, in the order in which "
