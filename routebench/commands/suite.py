@@ -64,7 +64,7 @@ LEAST_MEMORY = 500_000_000  # bytes
     "--threads",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Threads of torch per cell [default: cores / jobs; 1 on a cluster].",
+    help="Threads of torch per cell [default: cores / jobs, at most OMP_NUM_THREADS; 1 on a cluster].",
 )
 @click.option("--isolate", is_flag=True, help="Give every cell a process of its own, even where one runs at a time.")
 @click.option(

@@ -119,13 +119,15 @@ def _from_network(
 
 def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
     if entry.name in models and not has_capsule_layers(entry.name):
-        own = [
-            known.name for known in (*suite.methods, *suite.controls) if entry.name in sum(known.models.values(), ())
-        ]
-        way = (
-            f"the suite calls it {own[0]!r}" if own else f"suite {suite.name} does not run it, a suite file can name it"
-        )
-        raise UserError(f"{entry.name!r} is a network without routing; {way}")
+        raise UserError(f"{entry.name!r} is a network without routing; {_way_to(entry.name, suite)}")
     if entry.name not in routing:
         raise unknown("method", entry.name, {*routing, *others})
     factory(entry.name, **entry.params)
+
+
+def _way_to(network: str, suite: Suite) -> str:
+    """What to name in place of a network."""
+    for entry in (*suite.methods, *suite.controls):
+        if any(network in several for several in entry.models.values()):
+            return f"the suite calls it {entry.name!r}"
+    return f"suite {suite.name} does not run it, a suite file can name it"

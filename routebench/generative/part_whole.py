@@ -20,9 +20,9 @@ SPEED = 0.3
 moves it more slowly than weights. A prior that follows the parts at once is content with parts that are always there in
 one place, and objects stay without meaning. Of 400 held-out digits a probe of t0 told 24 % after 4 epochs where it was
 moved at 5 times the speed of weights, 80 % after 12 at equal speed (of templates too), and 88 % after 12 with this and
-fast templates, with one seed each. The bound likes it faster: after 20 of 80 epochs that of held-out digits was 320 nats
-with this and 389 at equal speed, where the probe told 88 and 82 %, and 96 and 94 % with poses; after 60 it was 403 and
-452, and the probe told 84 and 85 % (one seed each)."""
+fast templates, with one seed each. The bound likes it faster: after 20 of 80 epochs that of held-out digits was 320
+nats with this and 389 at equal speed, where the probe told 88 and 82 %, and 96 and 94 % with poses; after 60 it was 403
+and 452, and the probe told 84 and 85 % (one seed each)."""
 
 
 @dataclass(frozen=True)

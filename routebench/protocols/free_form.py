@@ -14,7 +14,7 @@ from routebench.generative.free_form import climb, mean_bound
 from routebench.generative.generative_capsules import GenerativeCapsules, Posterior
 from routebench.protocols.base import Context, Metric
 from routebench.protocols.chosen import evenly
-from routebench.protocols.features import UPRIGHT, View, look, shown
+from routebench.protocols.features import UPRIGHT, View, shown
 from routebench.protocols.probe import Probe, fit_probe
 
 BATCH = 100
@@ -47,7 +47,13 @@ class _Said:
 
 
 def free_form_metrics(
-    network: GenerativeCapsules, data: Dataset, angles: Sequence[int], options: Mapping[str, Any], context: Context
+    network: GenerativeCapsules,
+    data: Dataset,
+    angles: Sequence[int],
+    options: Mapping[str, Any],
+    context: Context,
+    *,
+    told: Probe,
 ) -> Iterator[Metric]:
     """For each angle, by the encoder and after climbing, with the same images and samples of the bound.
 
@@ -57,11 +63,9 @@ def free_form_metrics(
         angles: largest angles by which test images are turned.
         options: `images`, `probe_images`, `steps` and `learning_rate`, as for the protocol `generation`.
         context: tells the device, and is told of progress.
+        told: a probe of what the encoder says of t0.
     """
     device = context.device
-    train, held_out = (look(network, part, UPRIGHT, device) for part in (data.train, data.held_out))
-    labels = data.train.labels, data.held_out.labels
-    told = fit_probe(train.features["presences"], labels[0], held_out.features["presences"], labels[1])
     probes = {name: {"free_form_accuracy": told} for name in (ENCODER, FREE)}
     if few := int(options.get("probe_images", 0)):
         for name, refitted in _refitted(network, data.train.at(evenly(len(data.train), few)), options, device).items():
@@ -71,7 +75,6 @@ def free_form_metrics(
         said = _inferred(network, images, View("maximal", angle), options, device)
         for name, found in said.items():
             yield from _metrics(found, probes[name], images.labels, {"inference": name, "angle": angle})
-        told = probes[ENCODER]["free_form_accuracy"]
         gain = _accuracy(told, said[FREE].logits, images.labels) - _accuracy(told, said[ENCODER].logits, images.labels)
         yield Metric("free_form_gain", "test", gain, "%", True, where={"angle": angle})
         context.progress(0.3 + 0.7 * (number + 1) / len(angles))

@@ -18,7 +18,7 @@ from routebench.protocols.chosen import evenly
 from routebench.protocols.features import UPRIGHT, View, look, shown
 from routebench.protocols.fitted import cost_of
 from routebench.protocols.free_form import free_form_metrics, rule_of
-from routebench.protocols.presences import presence_metrics
+from routebench.protocols.presences import LOGITS, presence_metrics, presence_probes
 from routebench.registry import protocols
 
 LOOKED_AT = 500
@@ -79,10 +79,11 @@ class Generation(Protocol):
         turned = _turned(data.test, device)
         arrays |= _examples(network, turned)
         if isinstance(network, GenerativeCapsules):
-            metrics += [*_bounds(network, few, device), *presence_metrics(network, data, device)]
+            probes = presence_probes(network, data, device)
+            metrics += [*_bounds(network, few, device), *presence_metrics(network, data.test, probes, device)]
             arrays["samples_again"] = _again(network, data.train, device)
             if options.get("images", 0):
-                metrics += list(free_form_metrics(network, data, angles, options, context))
+                metrics += list(free_form_metrics(network, data, angles, options, context, told=probes[LOGITS]))
                 arrays |= _freely(network, turned, options)
         return Measurement(metrics, arrays)
 

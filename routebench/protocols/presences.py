@@ -1,6 +1,6 @@
 """What the presences of objects tell of the class: as the encoder says them, and as the model itself sees them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Generator, Tensor
@@ -9,13 +9,13 @@ from routebench.data.dataset import Dataset, Images
 from routebench.generative.generative_capsules import GenerativeCapsules
 from routebench.protocols.base import Metric
 from routebench.protocols.features import UPRIGHT, shown
-from routebench.protocols.probe import fit_probe
+from routebench.protocols.probe import Probe, fit_probe
 
 LOGITS, DRAWN = "logits", "drawn"
 
 
-def presence_metrics(network: GenerativeCapsules, data: Dataset, device: torch.device) -> Iterator[Metric]:
-    """Accuracies of linear probes of t0 on upright test images, and how far its logits differ between images.
+def presence_probes(network: GenerativeCapsules, data: Dataset, device: torch.device) -> dict[str, Probe]:
+    """Linear probes of t0 on upright images: of its `logits`, and of logits `drawn` from its posterior.
 
     A probe standardises what it reads, so that it may tell classes by differences of logits that are far below the
     noise of a presence (a logistic one, with a standard deviation of 1.8 times the temperature), and of which the bound
@@ -26,12 +26,22 @@ def presence_metrics(network: GenerativeCapsules, data: Dataset, device: torch.d
         data: that it was trained on.
         device: of the network.
     """
-    train, held_out, test = (_said(network, part, device) for part in (data.train, data.held_out, data.test))
-    for kind in (LOGITS, DRAWN):
-        probe = fit_probe(train[kind], data.train.labels, held_out[kind], data.held_out.labels)
-        right = (probe.predict(test[kind]) == data.test.labels).double().mean()
+    train, held_out = (_said(network, part, device) for part in (data.train, data.held_out))
+    return {
+        kind: fit_probe(train[kind], data.train.labels, held_out[kind], data.held_out.labels)
+        for kind in (LOGITS, DRAWN)
+    }
+
+
+def presence_metrics(
+    network: GenerativeCapsules, test: Images, probes: Mapping[str, Probe], device: torch.device
+) -> Iterator[Metric]:
+    """Accuracies of the probes of `presence_probes` on test images, and how far logits differ between these."""
+    said = _said(network, test, device)
+    for kind, probe in probes.items():
+        right = (probe.predict(said[kind]) == test.labels).double().mean()
         yield Metric("presence_accuracy", "test", 100 * float(right), "%", True, where={"presences": kind})
-    spread = float(test[LOGITS].std(dim=0, correction=0).mean())
+    spread = float(said[LOGITS].std(dim=0, correction=0).mean())
     yield Metric("presence_spread", "test", spread, "", True)
 
 

@@ -11,32 +11,12 @@ from scipy import integrate, stats
 from routebench.errors import UserError
 from routebench.generative.beliefs import Belief
 from routebench.generative.concrete import concrete_log_density, concrete_sample
-from routebench.generative.encoders import ObjectEncoder, PartEncoder
-from routebench.generative.free_form import _check, climb, mean_bound
-from routebench.generative.generative_capsules import GenerativeCapsules, Scene
+from routebench.generative.generative_capsules import Scene
 from routebench.generative.part_whole import Layer, PartWhole, as_deviation, as_matrix
 from routebench.generative.program import Program
-from routebench.generative.sprites import Sprites
 from routebench.models import build, set_progress
 from routebench.models.network import count_parameters
-
-OBJECTS, PARTS = 3, 4
-
-
-def small(seed=0, *, images=2, full=False, delta_until=0.5, sprites=None, whole=None, objects=None, **model):
-    torch.manual_seed(seed)
-    network = GenerativeCapsules(
-        Sprites(PARTS, 1, size=5, **(sprites or {})),
-        PartWhole(OBJECTS, PARTS, **(whole or {})),
-        PartEncoder(1, PARTS, width=4, full=full),
-        ObjectEncoder(OBJECTS, PARTS, width=8, heads=2, blocks=1, code=4, hidden=6, full=full, **(objects or {})),
-        posterior="full" if full else "delta",
-        delta_until=delta_until,
-        **model,
-    ).double()
-    for parameter in network.part_whole.parameters():  # away from where they start all alike
-        parameter.data += 0.3 * torch.randn_like(parameter)
-    return network, torch.rand(images, 1, 9, 8, dtype=torch.float64)
+from tests.generative.small_capsules import OBJECTS, PARTS, small
 
 
 def drawn(seed, count):
@@ -397,61 +377,6 @@ def test_sampled_parts_follow_their_objects():
     objects = Layer(on, torch.zeros(500, 2, 6))
     parts = whole.sample(objects, torch.Generator().manual_seed(0))
     assert torch.allclose(parts.poses, whole.offsets[0].detach().expand(500, 3, 6), atol=6e-3)
-
-
-def test_climbing_raises_the_bound_image_by_image():
-    network, images = small(images=3)
-    draws = torch.Generator().manual_seed(0)
-    start = network.middle(images)
-    before = mean_bound(network, images, start, samples=30, generator=torch.Generator().manual_seed(1))
-    found = climb(network, images, steps=60, learning_rate=0.05, generator=draws)
-    after = mean_bound(network, images, found.posterior, samples=30, generator=torch.Generator().manual_seed(1))
-    assert (after > before).all()
-    assert found.bounds.shape == (3, 60) and all(value.grad is None for value in network.parameters())
-    alone = climb(network, images[:1], steps=1, generator=torch.Generator().manual_seed(0))
-    assert alone.posterior.parts.poses.shape == (1, PARTS, 6)
-
-
-def test_climbing_no_step_is_the_encoders_answer():
-    network, images = small()
-    found = climb(network, images, steps=0)
-    assert torch.equal(found.posterior.objects.log_odds, network.middle(images).objects.log_odds)
-
-
-@pytest.mark.parametrize("rule", [{"steps": -1}, {"learning_rate": 0.0}, {"learning_rate": -0.1}], ids=str)
-def test_a_climb_that_cannot_be_is_refused(rule):
-    (name,) = rule
-    with pytest.raises(ValueError, match=f"{name} must be"):
-        climb(*small(), **rule)
-
-
-@pytest.mark.parametrize(
-    ("spoilt", "message"),
-    [
-        (lambda images: 255 * images, r"expected values of images in \[0, 1\], got .* to 25"),
-        (lambda images: images - 0.5, "expected values of images in"),
-        (lambda images: images * math.nan, "got nan to nan"),
-        (
-            lambda images: (255 * images).to(torch.uint8),
-            "expected images of torch.float64, as the network is, got torch.ui",
-        ),
-        (lambda images: images.expand(2, 3, 9, 8), r"shape \(batch, 1, height, width\), got \(2, 3, 9, 8\)"),
-        (lambda images: images[0], r"shape \(batch, 1, height, width\), got \(1, 9, 8\)"),
-    ],
-)
-def test_images_that_cannot_be_climbed_for_are_refused(spoilt, message):
-    network, images = small()
-    _check(network, images)
-    with pytest.raises(ValueError, match=message):
-        _check(network, spoilt(images))
-
-
-def test_climbing_checks_its_images_and_its_network():
-    network, images = small()
-    with pytest.raises(ValueError, match="expected values of images in"):
-        climb(network, 255 * images)
-    with pytest.raises(TypeError, match="expected a network of GenerativeCapsules, got PartWhole"):
-        _check(network.part_whole, images)
 
 
 def test_one_image_is_as_among_others():

@@ -7,7 +7,7 @@ from torch.nn.functional import one_hot
 from routebench.data import Dataset, Images
 from routebench.generative.beliefs import Belief
 from routebench.generative.generative_capsules import GenerativeCapsules, Posterior, Scene
-from routebench.protocols.presences import presence_metrics
+from routebench.protocols.presences import presence_metrics, presence_probes
 
 CLASSES = 4
 
@@ -41,7 +41,8 @@ def digits():
 
 
 def measured(loudness, digits):
-    found = presence_metrics(Told(loudness), digits, torch.device("cpu"))
+    network, device = Told(loudness), torch.device("cpu")
+    found = presence_metrics(network, digits.test, presence_probes(network, digits, device), device)
     return {each.where.get("presences", each.metric): each.value for each in found}
 
 
