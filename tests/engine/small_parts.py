@@ -1,5 +1,6 @@
 """A plug-in for tests: 200 real MNIST digits, and a protocol that measures without training, as slowly as asked."""
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,12 +25,16 @@ def digits200() -> Dataset:
 class Brightness(Protocol):
     """How many test images are brighter than the mean of the training image that seed and iterations choose."""
 
-    options: ClassVar = {"seconds": float, "journal": str}
+    options: ClassVar = {"seconds": float, "journal": str, "gate": str}
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         if "journal" in options:  # one line per measurement, whoever makes it
             with Path(options["journal"]).open("a") as journal:
                 journal.write(f"{request.method} {request.iterations} {request.seed}\n")
+        if "gate" in options:  # a folder, where processes sign and wait until it is open
+            (Path(options["gate"]) / str(os.getpid())).touch()
+            while not (Path(options["gate"]) / "open").exists():
+                time.sleep(0.05)
         time.sleep(options.get("seconds", 0.0))
         data = load(request.data)
         chosen = data.train.pixels[10 * request.seed + (request.iterations or 0)].double().mean()
