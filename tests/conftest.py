@@ -33,6 +33,7 @@ LONGEST = (
     "test_cli.py",
     "plugins/test_new_method.py",
     "engine/test_queue.py",
+    "test_training.py",
 )
 """Files that take half a minute or more. Where files run side by side, none of these is to begin when all else ends."""
 

@@ -207,15 +207,7 @@ class Packing:
     def unpack(self, packed: Float[Tensor, "image element"]) -> list[Any]:
         """`Routed` of each layer, which say that they are late."""
         rows = iter(packed.split(self.parts, dim=1))  # type: ignore[no-untyped-call]
-
-        def filled(like: Tensor | None) -> Tensor | None:
-            return None if like is None else next(rows).reshape(-1, *like.shape[1:]).to(like.dtype)
-
-        def state(like: Any) -> Any:
-            known = {name: filled(getattr(like, name)) for name in PARTS}
-            return replace(like, **known, memory=tuple(filled(tensor) for tensor in like.memory))
-
-        return [state(like) for like in self._like]
+        return [_filled(like, rows) for like in self._like]
 
     def residuals(
         self, before: Float[Tensor, "image element"], after: Float[Tensor, "image element"]
@@ -233,6 +225,13 @@ class Packing:
 def _tensors(state: Any) -> list[Tensor]:
     parts = (getattr(state, name) for name in PARTS)
     return [*(tensor for tensor in parts if tensor is not None), *state.memory]
+
+
+def _filled(like: Any, rows: Iterator[Tensor]) -> Any:
+    """A state of the same shapes, from rows of numbers."""
+    parts = [next(rows).reshape(-1, *tensor.shape[1:]).to(tensor.dtype) for tensor in _tensors(like)]
+    names = [name for name in PARTS if getattr(like, name) is not None]
+    return replace(like, **dict(zip(names, parts, strict=False)), memory=tuple(parts[len(names) :]))
 
 
 def _pass(

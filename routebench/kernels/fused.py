@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -230,18 +230,17 @@ class _Work:
 
     def _run(self, function: str, by_part: Any = None, *, to: Sequence[Tensor] = ()) -> None:
         """Calls the kernel for all parts at once, on OpenMP's threads or Python's, whose lock ctypes gives up."""
-        entry, problem = self.kernel[function], ctypes.byref(self.problem)
         targets = [ctypes.c_void_p(_pointer(array)) for array in to]
-
-        def call(first: int, count: int) -> None:
-            own = () if by_part is None else (ctypes.byref(by_part[first]),)
-            edges = (ctypes.c_long * (count + 1))(*self.edges[first : first + count + 1])
-            entry(problem, *own, *targets, edges, ctypes.c_long(count))
-
+        call = partial(self._call, self.kernel[function], by_part, targets)
         if self.parts == 1 or self.kernel.has_openmp():
             call(0, self.parts)
         else:
             list(_pool(os.getpid(), self.parts).map(call, range(self.parts), [1] * self.parts))
+
+    def _call(self, entry: Any, by_part: Any, targets: Sequence[Any], first: int, count: int) -> None:
+        own = () if by_part is None else (ctypes.byref(by_part[first]),)
+        edges = (ctypes.c_long * (count + 1))(*self.edges[first : first + count + 1])
+        entry(ctypes.byref(self.problem), *own, *targets, edges, ctypes.c_long(count))
 
 
 _BY_LANE = ("query", "curvature", "bias", "centre", "weights")

@@ -25,6 +25,7 @@ def module_environment():
     """Its machines import this routebench, wherever it is installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("RAY_worker_niceness", "0")  # beside other tests, workers of niceness 15 would wait for minutes
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray would otherwise warn about
         yield
 
