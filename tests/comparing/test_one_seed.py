@@ -52,7 +52,8 @@ def test_what_all_methods_lose_is_seen_in_all_of_them_together(tmp_path, fixed_r
     assert rows(comparison, REGRESSION, ALL)
 
 
-@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.3), (3, 0.8)])
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("spread", [0.3, 0.8])
 def test_trained_again_passes(tmp_path, seeds, spread):
     """95 of 100 do, so that fewer than 18 of 20 are rare."""
     codes = []

@@ -103,3 +103,7 @@ def test_the_budget_of_a_suite_says_what_it_left(program, suite_file, tmp_path, 
     assert 0 < count < 8
     listed = program(*command, "1h", "--dry-run")
     assert f"{count} cached, 0 failed, {8 - count} to do; about" in listed.stdout
+    resumed = program(*command, "1h")
+    assert resumed.returncode == 0
+    assert "the budget left" not in resumed.stdout
+    assert len(list((tmp_path / "r" / "records").glob("*.json"))) == 8

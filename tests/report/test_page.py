@@ -147,7 +147,8 @@ def test_several_suites_are_named_unless_one_asks_for_accuracy(tmp_path) -> None
     assert "<title>2 suites: first and second.</title>" in several
     assert several.count("a first look, not a finding") == 1
     assert several.count("<p>dynamic T=") == 2  # each part's own sentence
-    assert re.findall("<h1[^>]*>(dynamic T=.*?)</h1>", hero("with accuracy", "first", "accuracy"))
+    for folder, suites in (("one", ("first",)), ("with accuracy", ("first", "accuracy"))):
+        assert re.findall("<h1[^>]*>(dynamic T=.*?)</h1>", hero(folder, *suites))
 
 
 def test_the_same_results_give_the_same_page(tmp_path) -> None:
