@@ -35,7 +35,7 @@ LONGEST = (
     "engine/test_queue.py",
     "test_training.py",
 )
-"""Files that take half a minute or more. Where files run side by side, none of these is to begin when all else ends."""
+"""Files that take long. Where files run side by side, none of these is to begin when all else ends."""
 
 
 def pytest_collection_modifyitems(items):

@@ -231,7 +231,8 @@ def _filled(like: Any, rows: Iterator[Tensor]) -> Any:
     """A state of the same shapes, from rows of numbers."""
     parts = [next(rows).reshape(-1, *tensor.shape[1:]).to(tensor.dtype) for tensor in _tensors(like)]
     names = [name for name in PARTS if getattr(like, name) is not None]
-    return replace(like, **dict(zip(names, parts, strict=False)), memory=tuple(parts[len(names) :]))
+    own, memory = parts[: len(names)], tuple(parts[len(names) :])
+    return replace(like, **dict(zip(names, own, strict=True)), memory=memory)
 
 
 def _pass(

@@ -1,4 +1,4 @@
-"""Stacked capsule autoencoders: every likelihood and loss against plain loops, every option, and where gradients go."""
+"""Stacked capsule autoencoders as a whole: parameters, every option, features, noise, and where gradients go."""
 
 import math
 
@@ -6,23 +6,14 @@ import pytest
 import torch
 
 from routebench.errors import UserError
-from routebench.generative.affine_poses import after, pose_of
 from routebench.generative.per_capsule import PerCapsuleMLP
 from routebench.generative.scae import CODE, PAPER, weights_of
-from routebench.generative.scae_object_decoder import Predictions
-from routebench.generative.scae_part_decoder import PartDecoder
-from routebench.generative.scae_part_encoder import Parts
-from routebench.generative.scae_part_likelihood import explain
-from routebench.generative.scae_sparsity import posterior_sparsity, prior_sparsity
-from routebench.generative.templates import warp
 from routebench.models import build
 from routebench.models.network import count_parameters
-from tests.references import scae as plain
 from tests.references.problem import assert_close
 
 SHAPE = (1, 28, 28)
 TINY = {"parts": 5, "objects": 4, "width": 6, "features": 3, "template": 5, "encoded": 8, "parameters": 7, "hidden": 9}
-NOBODY = {"normalised": True, "clutter": 0.01}
 
 
 def network(seed=0, name="scae-small", **options):
@@ -36,189 +27,6 @@ def generator(seed=0):
 
 def digits(count=3, seed=1):
     return torch.rand(count, *SHAPE, generator=generator(seed))
-
-
-def spread(*shape, seed=0):
-    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
-
-
-def made_up(batch, objects=4, parts=5, seed=0):
-    """Parts and what objects say of them, near enough to each other that none explains all."""
-    poses = spread(batch, parts, 2, 3, seed=seed)
-    seen = Parts(poses, spread(batch, parts, seed=seed + 1), spread(batch, parts, 3, seed=seed + 2))
-    said = Predictions(
-        poses=poses[:, None] + 0.5 * spread(batch, objects, parts, 2, 3, seed=seed + 3),
-        deviations=0.3 + spread(batch, objects, parts, seed=seed + 4).sigmoid(),
-        presences=torch.nn.functional.logsigmoid(spread(batch, objects, parts, seed=seed + 5)),
-        deformation=torch.zeros(batch, dtype=torch.float64),
-    )
-    return seen, said
-
-
-def in_loops(seen, said, image, **options):
-    arguments = seen.poses.flatten(2), seen.presences.sigmoid(), said.poses.flatten(3), said.deviations
-    return plain.explained(*(each[image].tolist() for each in (*arguments, said.presences.exp())), **options)
-
-
-class TestPartLikelihood:
-    @pytest.mark.parametrize("normalised", [True, False])
-    @pytest.mark.parametrize("batch", [1, 3])
-    def test_is_that_of_plain_loops(self, batch, normalised):
-        seen, said = made_up(batch)
-        found = explain(seen, said, normalised=normalised, clutter=0.02)
-        for image in range(batch):
-            likely, posterior = in_loops(seen, said, image, normalised=normalised, clutter=0.02)
-            assert found.log_likelihood[image].item() == pytest.approx(likely, rel=1e-10)
-            assert_close(found.responsibilities[image], torch.tensor(posterior, dtype=torch.float64))
-            assert 0.01 < max(map(max, posterior)) < 1 - 1e-9
-
-    def test_gradients_are_those_of_small_steps_in_plain_loops(self):
-        seen, said = made_up(1, objects=2, parts=2)
-        poses, deviations, presences = (
-            value.clone().requires_grad_() for value in (said.poses, said.deviations, said.presences)
-        )
-        explain(
-            seen, Predictions(poses, deviations, presences, said.deformation), **NOBODY
-        ).log_likelihood.sum().backward()
-
-        def moved(name, place, step):
-            values = {name: getattr(said, name).clone() for name in ("poses", "deviations", "presences")}
-            values[name].view(-1)[place] += step
-            return in_loops(seen, Predictions(**values, deformation=said.deformation), 0, **NOBODY)[0]
-
-        for name, value in (("poses", poses), ("deviations", deviations), ("presences", presences)):
-            for place in range(value.numel()):
-                slope = (moved(name, place, 1e-6) - moved(name, place, -1e-6)) / 2e-6
-                assert value.grad.view(-1)[place].item() == pytest.approx(slope, rel=1e-5, abs=1e-7)
-
-    def test_stays_finite_where_no_object_is_near_and_none_is_there(self):
-        seen, said = made_up(2)
-        far = Predictions(said.poses + 1e3, said.deviations * 0 + 0.01, said.presences - 1e3, said.deformation)
-        found = explain(seen, far, **NOBODY)
-        assert_close(found.log_likelihood, seen.presences.sigmoid().sum(dim=1) * math.log(0.01))
-        assert not found.responsibilities.any()
-
-    def test_posterior_presences_are_expected_shares_of_parts(self):
-        seen, said = made_up(3)
-        found = explain(seen, said, **NOBODY)
-        assert_close(found.posterior() * 5, found.responsibilities.sum(dim=2))
-        assert bool((found.posterior().sum(dim=1) < 1).all())
-
-
-class TestSparsity:
-    @pytest.mark.parametrize(("batch", "images"), [(1, None), (1, 128), (6, None), (6, 128)])
-    def test_prior_losses_are_those_of_plain_loops(self, batch, images):
-        presences = spread(batch, 4).sigmoid()
-        wanted = {"objects_per_image": 1.3, "share": 0.1, "images": images}
-        found = prior_sparsity(presences, **wanted)
-        assert [found.within.item(), found.between.item()] == pytest.approx(
-            plain.prior_losses(presences.tolist(), **wanted), rel=1e-10
-        )
-
-    @pytest.mark.parametrize("batch", [1, 6])
-    def test_posterior_losses_are_those_of_plain_loops(self, batch):
-        presences = spread(batch, 4).sigmoid()
-        found = posterior_sparsity(presences)
-        assert [found.within.item(), found.between.item()] == pytest.approx(
-            plain.posterior_losses(presences.tolist()), rel=1e-7
-        )
-
-    def test_gradients_are_those_of_small_steps(self):
-        presences = spread(3, 4).sigmoid().requires_grad_()
-        wanted = {"objects_per_image": 1.3, "share": 0.1, "images": 128}
-        for losses in (lambda given: prior_sparsity(given, **wanted), posterior_sparsity):
-            assert torch.autograd.gradcheck(lambda given, of=losses: (of(given).within, of(given).between), presences)
-
-    def test_presences_of_exactly_nothing_give_finite_gradients(self):
-        presences = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
-        found = posterior_sparsity(presences)
-        (found.within + found.between).backward()
-        assert found.within.item() == pytest.approx(0, abs=1e-6)
-        assert bool(torch.isfinite(presences.grad).all())
-
-    def test_between_examples_does_not_depend_on_how_often_a_batch_is_repeated(self):
-        presences = spread(3, 4).sigmoid()
-        wanted = {"objects_per_image": 1.3, "share": 0.1}
-        one, twice = (prior_sparsity(given, images=128, **wanted) for given in (presences, presences.repeat(2, 1)))
-        assert_close(one.between, twice.between)
-        raw = prior_sparsity(presences.repeat(2, 1), images=None, **wanted)
-        assert_close(raw.between, 4 * prior_sparsity(presences, images=None, **wanted).between)
-
-
-class TestPoses:
-    def test_are_scales_shears_turns_and_shifts(self):
-        numbers = spread(6)
-        scale_x, scale_y, turns, shear, x, y = numbers.tolist()
-        scale_x, scale_y = (1 / (1 + math.exp(-scale)) + 0.01 for scale in (scale_x, scale_y))
-        angle = 2 * math.pi * turns
-        turned = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-        scaled = torch.tensor([[scale_x, math.tanh(5 * shear) * scale_y], [0, scale_y]])
-        expected = torch.cat([scaled @ turned, torch.tensor([[math.tanh(5 * x)], [math.tanh(5 * y)]])], dim=1)
-        assert_close(pose_of(numbers), expected.double(), rtol=1e-5, atol=1e-6)
-
-    def test_one_after_another_is_a_product_of_matrices(self):
-        outer, inner = spread(3, 1, 2, 3), spread(1, 4, 2, 3, seed=1)
-        below = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-        whole = [torch.cat([each, below.expand(*each.shape[:-2], 1, 3)], dim=-2) for each in (outer, inner)]
-        assert_close(after(outer, inner), (whole[0] @ whole[1])[..., :2, :])
-
-
-class TestPartDecoder:
-    def decoder(self, **options):
-        torch.manual_seed(0)
-        sizes = {"parts": 3, "features": 2, "template": 4, "coloured": True, "weighed": True, "deviation": 1.0}
-        made = PartDecoder((1, 6, 5), **{**sizes, **options}).double()
-        for value in made.parameters():
-            value.data += 0.5 * torch.randn_like(value)
-        return made
-
-    def parts(self, batch=2):
-        poses = pose_of(0.3 * spread(batch, 3, 6) + torch.tensor([1.0, 1, 0, 0, 0, 0]))
-        return Parts(poses, spread(batch, 3, seed=1), spread(batch, 3, 2, seed=2))
-
-    @pytest.mark.parametrize("batch", [1, 2])
-    @pytest.mark.parametrize("deviation", [1.0, 0.2])
-    def test_likelihood_of_pixels_is_that_of_plain_loops(self, batch, deviation):
-        decoder, parts = self.decoder(deviation=deviation), self.parts(batch)
-        images = spread(batch, 1, 6, 5, seed=3).sigmoid()
-        found = decoder.log_likelihood(images, parts)
-        moved = warp(decoder.logits.sigmoid(), parts.poses, (6, 5))
-        alphas = warp(decoder.alphas, parts.poses, (6, 5))
-        for image in range(batch):
-            colours = decoder.colour(parts.features[image]).sigmoid()[:, 0]
-            templates = (moved[:, image, 0] * colours[:, None, None]).flatten(1)
-            weights = (alphas[:, image, 0].exp() * parts.presences[image].sigmoid()[:, None, None]).flatten(1)
-            ground = decoder.ground.sigmoid().item(), (1 + decoder.ground_weight.exp()).item()  # exp(softplus(x))
-            expected = plain.pixels(
-                images[image].flatten().tolist(), templates.tolist(), weights.tolist(), *ground, deviation
-            )
-            assert found[image].item() == pytest.approx(expected, rel=1e-9)
-
-    def test_colours_before_and_after_moving_are_the_same(self):
-        decoder, parts = self.decoder(), self.parts()
-        coloured = decoder.coloured(parts)
-        for image in range(2):
-            one = Parts(*(value[image : image + 1] for value in (parts.poses, parts.presences, parts.features)))
-            assert_close(decoder.draw(one).values[:-1], warp(coloured[image], one.poses, (6, 5)))
-
-    def test_pictures_are_of_the_heaviest_and_of_the_mean(self):
-        decoder, parts = self.decoder(), self.parts()
-        drawing = decoder.draw(parts)
-        shares = drawing.weights.exp() / drawing.weights.exp().sum(dim=0)
-        assert_close(decoder.picture(parts, of="mean"), sum(shares[k] * drawing.values[k] for k in range(4)))
-        mode = decoder.picture(parts)
-        for b, y, x in [(0, 0, 0), (0, 3, 2), (1, 5, 4), (1, 2, 3)]:
-            best = max(range(4), key=lambda k: drawing.weights[k, b, 0, y, x].item())
-            assert mode[b, 0, y, x].item() == drawing.values[best, b, 0, y, x].item()
-
-    def test_templates_start_orthogonal_but_for_their_mean(self):
-        torch.manual_seed(0)
-        decoder = PartDecoder(SHAPE, parts=24, features=2, template=11, coloured=False, weighed=False, deviation=1.0)
-        assert decoder.logits.min().item() == 0 and decoder.logits.max().item() == pytest.approx(1)
-        rows = decoder.logits.detach().flatten(1)
-        scale = 1 / rows.var(dim=1, unbiased=False).sum().sqrt()
-        assert float((rows - rows.mean()).mul(scale).norm()) > 1
-        assert torch.linalg.matrix_rank(rows) == 24
 
 
 def test_every_capsule_has_a_network_of_its_own():
