@@ -23,21 +23,24 @@ if TYPE_CHECKING:
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """No space, no quota, a file larger than the system lets it be."""
+FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
+"""A folder, or the disk that it is on, that can only be read."""
 OLD = 24 * 3600
 """Seconds after which an unfinished file of another machine is a leftover."""
 
 
 class StoreFull(UserError):
-    """The disk took no more. What was written before is whole; nothing half-written stays."""
+    """The disk takes no more, or lets nothing be written. What was written before is whole; nothing is half-written."""
 
     exit_code = 3  # the rest is kept
+    reason = "the disk is full"
 
 
 def write_text(file: Path, text: str) -> None:
     """Writes a file in one step: a reader, or a crash, finds the old one or the new one, whole.
 
     Raises:
-        StoreFull: the disk, or the user's share of it, is full. The old file stays.
+        StoreFull: the disk, or the user's share of it, is full, or can only be read. The old file stays.
     """
     _replace(file, text.encode())
 
@@ -70,13 +73,13 @@ def write_output(file: Path, content: str | bytes, what: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         _replace(file, content.encode() if isinstance(content, str) else content)
     except (OSError, StoreFull) as error:
-        reason = error.strerror if isinstance(error, OSError) else "the disk is full"
+        reason = error.strerror if isinstance(error, OSError) else error.reason
         raise UserError(f"{what} cannot be written to {str(file)!r}: {reason}; choose with -o") from error
 
 
 @contextlib.contextmanager
 def told_when_full(folder: Path) -> Iterator[None]:
-    """Turns the errors of a full disk into `StoreFull`.
+    """Turns the errors of a disk that is full, or can only be read, into `StoreFull`.
 
     Args:
         folder: that is written to, for the message.
@@ -84,12 +87,16 @@ def told_when_full(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in FULL | FORBIDDEN:
             raise
-        raise StoreFull(
+        way = "make room" if error.errno in FULL else "let it be written"
+        full = StoreFull(
             f"results folder: {str(folder)!r} takes no more ({error.strerror}); "
-            "finished cells are kept: make room, then run the same command again"
-        ) from error
+            f"finished cells are kept: {way}, then run the same command again"
+        )
+        if error.errno in FORBIDDEN:
+            full.reason = str(error.strerror)
+        raise full from error
 
 
 def clear_leftovers(folder: Path) -> None:

@@ -2,14 +2,19 @@
 
 import importlib
 import pkgutil
+import signal
 import sys
 from typing import Any, NoReturn
 
 import click
 
 from routebench import commands
-from routebench.commands.options import INTERRUPTED
+from routebench.commands.options import INTERRUPTED, TERMINATED
 from routebench.errors import UserError, nearest
+
+
+class Terminated(KeyboardInterrupt):
+    """The system, or another program, asked this process to end."""
 
 
 class Commands(click.Group):
@@ -44,12 +49,15 @@ def cli() -> None:
     Start with `python -m routebench suite accuracy`.
 
     Exit codes: 0 done; 1 the gate found a regression, or the check a fault; 2 the call was wrong; 3 some cells have
-    no result, the rest are done and kept; 4 nothing was measured; 130 interrupted, go on with the same command.
+    no result, the rest are done and kept; 4 nothing was measured; 130 interrupted, go on with the same command;
+    143 terminated, likewise.
     """
 
 
 def main() -> NoReturn:
     """Runs the command line; every error of the user's is one line and an exit code other than 0."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # as batch systems send it before they kill
+        signal.signal(signal.SIGTERM, _end)
     try:
         cli.main(standalone_mode=False, prog_name="python -m routebench")
     except UserError as error:
@@ -60,10 +68,16 @@ def main() -> NoReturn:
         _fail(error.format_message())
     except click.ClickException as error:
         _fail(error.format_message())
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; finished cells are kept: run the same command again to go on", err=True)
-        sys.exit(INTERRUPTED)
+    except (click.Abort, KeyboardInterrupt) as error:
+        terminated = isinstance(error, Terminated) or isinstance(error.__cause__, Terminated)
+        told = "terminated" if terminated else "interrupted"
+        click.echo(f"{told}; finished cells are kept: run the same command again to go on", err=True)
+        sys.exit(TERMINATED if terminated else INTERRUPTED)
     sys.exit(0)
+
+
+def _end(*_: object) -> NoReturn:
+    raise Terminated
 
 
 def _fail(message: str, exit_code: int = UserError.exit_code) -> NoReturn:

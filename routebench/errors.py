@@ -30,6 +30,14 @@ class Diverged(Exception):
         return Diverged, (self.step,)
 
 
+def message_of(error: BaseException) -> str:
+    """The error's message, also where asking for it raises another error."""
+    try:
+        return str(error)
+    except BaseException as another:  # noqa: BLE001  # whatever it is, the first one is to be told
+        return f"its message cannot be had: __str__ raised {type(another).__name__}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` or, where nothing is near, `; known: a, b, c`."""
     known = sorted(known)

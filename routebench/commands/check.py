@@ -1,5 +1,6 @@
 """`routebench check`: what a routing method must do and what it claims, measured."""
 
+import contextlib
 import json
 import shutil
 import sys
@@ -62,9 +63,12 @@ def _check(  # noqa: PLR0917  # a process gets them by position
 
     from routebench.conformance import check
     from routebench.engine.session import choose_device
-    from routebench.registry import load_plugin
+    from routebench.registry import load_plugin, plugins_of_environment
 
     torch.set_num_threads(1)  # inputs are small: more threads would wait for each other
+    for plugin in plugins_of_environment():
+        with contextlib.suppress(UserError):  # another method may be asked for
+            load_plugin(plugin)
     added = [name for plugin in plugins for name in load_plugin(plugin)["methods"]]
     verdict = check(method or _only(added, plugins), seed=seed, device=choose_device(device))
     if form == "json":

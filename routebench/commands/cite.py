@@ -10,9 +10,13 @@ from routebench.commands import options
 @options.plugins
 def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
     """Print BibTeX of the publications that define routing methods, each once."""
+    click.echo(options.with_plugins(plugins, _cited, methods, plugins), nl=False)
+
+
+def _cited(methods: tuple[str, ...], plugins: tuple[str, ...]) -> str:
     from routebench.export import citations_of
     from routebench.registry import load_plugin
 
     for plugin in plugins:
         load_plugin(plugin)
-    click.echo(citations_of(methods), nl=False)
+    return citations_of(methods)

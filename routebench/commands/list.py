@@ -19,7 +19,7 @@ def command(kind: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
     from routebench.catalogue import catalogue
 
     asked = (kind,) if kind else KINDS
-    known = catalogue(plugins, asked)
+    known = options.with_plugins(plugins, catalogue, plugins, asked)
     if as_json:
         click.echo(json.dumps(known[kind] if kind else known, indent=2))
         return

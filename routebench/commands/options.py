@@ -9,7 +9,7 @@ import click
 from routebench.errors import UserError
 from routebench.quantities import seconds, size
 
-SOME_FAILED, NOTHING_MEASURED, INTERRUPTED = 3, 4, 130
+SOME_FAILED, NOTHING_MEASURED, INTERRUPTED, TERMINATED = 3, 4, 130, 143
 PIPE_WIDTH = 200
 """Characters in a line of a table that is not printed to a terminal."""
 
@@ -61,6 +61,24 @@ plugins = click.option(
     help="Methods, models, data sets, protocols, analyses and suites of your own (repeatable). "
     "ROUTEBENCH_PLUGINS names more, separated as in PATH.",
 )
+
+
+def with_plugins(plugins: tuple[str, ...], function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns; where there are plug-ins, which it loads, it is called in a process that they may end.
+
+    Raises:
+        UserError: the function raised it, or that process ended.
+    """
+    from routebench.engine.alone import Ended, alone
+    from routebench.registry import leave_out_environment
+
+    if not plugins:
+        return function(*arguments)
+    leave_out_environment()  # its plug-ins are among those given
+    try:
+        return alone(function, *arguments)
+    except Ended as end:
+        raise UserError(f"plug-in {' or '.join(plugins)}: expected it to be imported and used, but it {end}") from end
 
 
 def say(console: Any, text: str) -> None:

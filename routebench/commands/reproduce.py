@@ -24,26 +24,30 @@ DIFFERS, FAILED = 1, 3
 def command(record: str, again: bool, results: Path) -> None:
     """Print the command that makes a record again, and what is different now; with --run, make it again.
 
-    RECORD is the path of a record, or its cell's key, or the beginning of that key.
+    RECORD is the path of a record, or its cell's key, or the beginning of that key. Without --run, nothing is imported
+    of the plug-ins that it names.
 
     Exit codes with --run: 0 the numbers agree; 1 they differ; 3 the run failed.
     """
     from routebench.engine import reproduce
+    from routebench.registry import leave_out_environment
 
     file = reproduce.find_record(record, results)
     known = reproduce.read_record(file)
-    reproduce.load_plugins(known)
+    leave_out_environment()
     now = reproduce.prepare(known) if again else reproduce.look(known)
     for line in reproduce.commands(known, now):
         click.echo(line)
-    different = reproduce.differences(known, now)
+    different, plugins = reproduce.with_plugins(known, now) if again else (reproduce.differences(known, now), ())
     for line in different:
-        click.echo(f"# {line}")
+        click.echo(reproduce.comment(line))
     if again:
-        sys.exit(_run(file, known, now, bool(different)))
+        sys.exit(_run(file, known, now, bool(different), plugins))
 
 
-def _run(file: Path, known: dict[str, Any], now: Mapping[str, Any], is_different: bool) -> int:
+def _run(
+    file: Path, known: dict[str, Any], now: Mapping[str, Any], is_different: bool, plugins: tuple[str, ...] = ()
+) -> int:
     """Runs a record's cell in a folder that is removed afterwards; the exit code."""
     import tempfile
 
@@ -53,7 +57,7 @@ def _run(file: Path, known: dict[str, Any], now: Mapping[str, Any], is_different
 
     before = reproduce.arrays_beside(file, known["cell"])
     with tempfile.TemporaryDirectory(prefix="routebench-") as folder:
-        found = reproduce.run_again(known, Path(folder), now)
+        found = reproduce.run_again(known, Path(folder), now, plugins)
         outputs = Store(folder).arrays(found["cell"])
     if found["status"] != "ok" or known["status"] != "ok":
         return _compare_ends(known, found)

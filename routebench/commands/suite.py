@@ -10,7 +10,7 @@ import click
 
 from routebench.commands import options
 from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED, device, say
-from routebench.errors import PluginError, UserError, unknown
+from routebench.errors import UserError
 
 if TYPE_CHECKING:
     from routebench.engine.plan import Plan
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from routebench.engine.setting import Setting
     from routebench.engine.standing import Standing
     from routebench.engine.store import Store
-    from routebench.engine.suite import Suite
 
-ALL = "all"
-"""Instead of a suite's name: every standard suite."""
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
 LEAST_MEMORY = 500_000_000  # bytes
@@ -66,7 +63,11 @@ LEAST_MEMORY = 500_000_000  # bytes
     metavar="N",
     help="Threads of torch per cell [default: cores / jobs, at most OMP_NUM_THREADS; 1 on a cluster].",
 )
-@click.option("--isolate", is_flag=True, help="Give every cell a process of its own, even where one runs at a time.")
+@click.option(
+    "--isolate/--no-isolate",
+    default=None,
+    help="Give every cell a process of its own, or with --jobs 1 none [default: where a plug-in takes part].",
+)
 @click.option(
     "--time-limit", type=options.TIME, help="Stop a cell that takes longer, such as 30m; it becomes a `timeout`."
 )
@@ -109,7 +110,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     results: Path,
     plugins: tuple[str, ...],
     threads: int | None,
-    isolate: bool,
+    isolate: bool | None,
     time_limit: float | None,
     memory_limit: int | None,
     budget: float | None,
@@ -126,7 +127,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     from rich.console import Console
 
     from routebench.engine.choices import Choices
-    from routebench.engine.plan import plan
+    from routebench.engine.planning import ALL, Asked, make_plans
     from routebench.engine.session import choose_setting
     from routebench.engine.standing import standing
     from routebench.engine.store import Store
@@ -135,27 +136,35 @@ def command(  # noqa: PLR0917  # click passes them by name
     _expect_used(executor, address, gpus_per_cell, memory_limit)
     if name == ALL and (data or models or cells):
         raise UserError("--data, --model and --cell belong to one suite; name it instead of `all`")
-    plugins, added, broken = _load(plugins, name)
-    for spec, reason in broken.items():
-        click.echo(f"warning: {reason}; it becomes a failed cell of {spec}, and the others run", err=True)
-    choices = Choices(tuple(parse(text) for text in methods), added, broken, data, seeds, backend, models)
-    plans = [plan(suite, preset, choices) for suite in _suites(name, broken)]
+    choices = Choices(tuple(map(parse, methods)), data=data, seeds=seeds, backend=backend, models=models)
+    planned = make_plans(Asked(name, preset, choices, plugins), time_limit)
+    for warning in planned.warnings:
+        click.echo(f"warning: {warning}", err=True)
     store = Store(results)
     store.check_schema()
-    limits: dict[str, Any] = {"isolate": isolate, "time_limit": time_limit, "memory_limit": memory_limit}
+    limits: dict[str, Any] = {"time_limit": time_limit, "memory_limit": memory_limit}
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     todo = []
-    for made in plans:  # all of them before any runs, so that a wrong option is told at once
+    for made in planned.plans:  # all of them before any runs, so that a wrong option is told at once
         known = standing(made, store, only=cells)
         setting = choose_setting(
             made, len(known.to_do), executor=executor, address=address, gpus=gpus_per_cell, device=device,
             backend=backend, jobs=None if name == ALL and made.is_alone else jobs, threads=threads,
         )  # fmt: skip
-        todo.append((made, known, replace(setting, plugins=plugins, **limits)))
+        alone = _in_processes(isolate, made, known)
+        todo.append((made, known, replace(setting, plugins=planned.plugins, isolate=alone, **limits)))
     outcome = _in_turn(console, todo, store, budget=budget, dry_run=dry_run)
     if not dry_run:
-        _report(console, store)
+        _report(console, store, planned.analyses)
         outcome.exit(console)
+
+
+def _in_processes(wanted: bool | None, made: "Plan", known: "Standing") -> bool:
+    """Whether each cell has a process of its own: by default where code of others takes part.
+
+    What failed before has one whatever is wanted: it may have crashed.
+    """
+    return bool(known.failed) or (made.is_foreign if wanted is None else wanted)
 
 
 def _expect_used(executor: str, address: str, gpus: float | None, memory_limit: int | None) -> None:
@@ -231,48 +240,6 @@ def _title(made: "Plan") -> str:
     return f"{made.suite.name}, preset {made.preset.name}, {made.preset.data}, {', '.join(made.preset.models)}"
 
 
-def _suites(name: str, broken: dict[str, str]) -> "list[Suite]":
-    """The suite of that name, or all standard ones in their order."""
-    from routebench.engine.suite import load_suite
-    from routebench.registry import suite_files
-
-    if name == ALL:
-        found = [load_suite(known) for known in suite_files()]
-        return sorted((suite for suite in found if suite.standard), key=lambda suite: suite.standard)
-    try:
-        _expect_known(name)
-        return [load_suite(name)]
-    except UserError as error:  # the suite may lie in a folder that did not import
-        raise UserError("; ".join([str(error), *broken.values()])) from error
-
-
-def _expect_known(name: str) -> None:
-    """Raises UserError for a name that is neither a suite's nor `all`, with the nearest of these."""
-    from routebench.registry import suite_files
-
-    known = [*suite_files(), ALL]
-    if not name.endswith(".toml") and name not in known:
-        raise unknown("suite", name, known)
-
-
-def _load(plugins: tuple[str, ...], suite: str) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
-    """The plug-ins that import, the methods that they add to a suite, and why the others do not.
-
-    To a suite of its own a folder adds none: the suite says what it compares.
-    """
-    from routebench.registry import load_plugin
-
-    added: list[str] = []
-    broken: dict[str, str] = {}
-    for spec in plugins:
-        try:
-            found = load_plugin(spec)
-            added += [] if suite in found["suites"] else found["methods"]
-        except PluginError as error:
-            broken[spec] = str(error)
-    return tuple(spec for spec in plugins if spec not in broken), tuple(added), broken
-
-
 def _run(
     console: Any, made: "Plan", known: "Standing", queue: "Queue", *, store: "Store", setting: "Setting"
 ) -> list[dict[str, Any]]:
@@ -314,10 +281,11 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
         say(console, made.suite.caveat)
 
 
-def _report(console: Any, store: "Store") -> None:
-    from routebench.report import write_report
+def _report(console: Any, store: "Store", plugins: tuple[str, ...]) -> None:
+    """Writes the page; with analyses of plug-ins in a process of its own."""
+    from routebench.commands.report import write
 
-    written = write_report(store.path)
+    written = write(store.path, None, plugins)
     for warning in dict.fromkeys((*store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
     say(console, f"report: {written.page}")

@@ -1,5 +1,6 @@
 """One cell, run to its end: whatever happens becomes a record."""
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -11,17 +12,33 @@ import torch
 from routebench import kernels
 from routebench.engine.fits import StoreContext
 from routebench.engine.last_words import one_line
+from routebench.engine.patches import expect_no_patches
 from routebench.engine.plan import Cell
 from routebench.engine.store import Store, StoreFull
 from routebench.errors import Diverged, PluginError
 from routebench.protocols.base import Measurement
-from routebench.registry import protocols
+from routebench.registry import load_plugin, protocols
 
 
 def run_cell(
-    cell: Cell, store: Store, device: torch.device, origin: Mapping[str, Any], on_progress: Callable[[float], None]
+    cell: Cell,
+    store: Store,
+    device: torch.device,
+    origin: Mapping[str, Any],
+    on_progress: Callable[[float], None],
+    *,
+    alone: bool = False,
 ) -> dict[str, Any]:
     """Measures a cell and writes its record, whatever the outcome.
+
+    Args:
+        cell: what to measure.
+        store: where its record goes.
+        device: that it runs on.
+        origin: provenance.
+        on_progress: is told which share is done, 0 to 1.
+        alone: whether nothing runs in this process afterwards. If something does, a cell that replaces functions of
+            torch, NumPy or routebench has failed.
 
     Returns:
         the record. Its status is `ok`, `diverged`, `oom` or `failed`; the reason is one line.
@@ -30,7 +47,7 @@ def run_cell(
     found, status, reason = Measurement([]), "ok", ""
     context = StoreContext(store, device, on_progress)
     try:
-        with kernels.noting() as used:
+        with kernels.noting() as used, contextlib.nullcontext() if alone else expect_no_patches():
             found = _measure(cell, context)
     except StoreFull:  # no record could be written either: the suite ends
         raise
@@ -53,6 +70,8 @@ def run_cell(
 def _measure(cell: Cell, context: StoreContext) -> Measurement:
     if cell.broken:
         raise PluginError(cell.broken)
+    for plugin in cell.plugins:
+        load_plugin(plugin)
     found: Measurement = protocols[cell.identity["protocol"]]().measure(
         cell.request(), cell.identity["options"], context
     )

@@ -14,6 +14,7 @@ class Choices:
         methods: run these instead of the suite's; empty for the suite's.
         added: methods to run beside the suite's.
         broken: plug-in files that failed to import, with the reason.
+        faulty: methods that cannot be made, as one would type them, with the reason.
         data: instead of the preset's.
         models: instead of the preset's; empty for the preset's.
         seeds: instead of the preset's.
@@ -23,6 +24,7 @@ class Choices:
     methods: tuple[MethodSpec, ...] = ()
     added: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
+    faulty: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
     seeds: int | None = None
     backend: str = "auto"

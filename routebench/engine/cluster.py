@@ -21,7 +21,6 @@ from routebench.engine.store import Store
 from routebench.engine.work import Note, shares
 from routebench.engine.workers import run_in_processes
 from routebench.errors import UserError
-from routebench.registry.plugins import loaded_plugins
 
 CONNECTING = 5.0  # seconds that a cluster's head may take to answer
 RETRIES = 3  # of a cell whose machine was lost
@@ -94,14 +93,13 @@ class Cluster:
         A cell whose machine, or whose process of Ray, is lost is run again elsewhere, and goes on from its checkpoint.
         """
         submit = self.ray.remote(num_cpus=setting.threads, num_gpus=setting.gpus, max_retries=0)(_run_cell).remote
-        shipped = replace(setting, plugins=tuple(loaded_plugins()))  # with absolute paths
         running: dict[Any, Cell] = {}
         held: list[Cell] = []
         lost: Counter[str] = Counter()
         try:
             while True:
                 while len(running) < setting.jobs and (cell := queue.take()) is not None:
-                    running[submit(cell, str(store.path.resolve()), shipped)] = cell
+                    running[submit(cell, str(store.path.resolve()), setting)] = cell
                     listener.started(cell)
                 if not running:
                     if not held:

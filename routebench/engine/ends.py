@@ -10,6 +10,7 @@ from routebench.engine.setting import Record, Setting
 from routebench.engine.store import Store
 from routebench.protocols.base import Measurement
 
+LETTING_GO = 2.0  # seconds that the system may take until a process that was killed holds no lock
 KEPT_OUTPUT = 2000  # characters of what a cell printed that stand in its record
 
 
@@ -63,7 +64,7 @@ def gigabytes(size: int) -> str:
 
 def record_end(cell: Cell, end: End, store: Store, setting: Setting, seconds: float) -> Record | None:
     """Writes and returns the record of a cell whose process is gone; None if another process runs the cell now."""
-    lock = store.try_lock("cell", cell.key)
+    lock = store.try_lock("cell", cell.key, patience=LETTING_GO)
     if lock is None:
         return None
     try:

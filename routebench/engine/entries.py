@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from routebench.engine.alone import step
 from routebench.engine.choices import Choices
 from routebench.engine.suite import Entry, Preset, Suite
 from routebench.errors import UserError, unknown
@@ -43,7 +44,7 @@ def entries_of(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Ent
         if entry not in methods and ({*preset.models} & {*entry.models} if entry.models else routed)
     ]
     for entry in (*methods, *kept):
-        if entry.routed:
+        if entry.routed and entry.spec not in choices.faulty:
             _check_method(suite, entry, [*own, *controls])
     roles = [*((entry, CONTROL if entry in controls.values() else METHOD) for entry in methods)]
     return [*roles, *((entry, CONTROL) for entry in kept)]
@@ -122,7 +123,8 @@ def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
         raise UserError(f"{entry.name!r} is a network without routing; {_way_to(entry.name, suite)}")
     if entry.name not in routing:
         raise unknown("method", entry.name, {*routing, *others})
-    factory(entry.name, **entry.params)
+    with step("method", entry.spec):
+        factory(entry.name, **entry.params)
 
 
 def _way_to(network: str, suite: Suite) -> str:

@@ -69,7 +69,7 @@ class StoreContext:
             folder.mkdir(parents=True, exist_ok=True)
         checkpoint = folder / "checkpoint.safetensors"
         network, data = self._network(request), load(request.data).for_training()
-        with told_when_full(folder), kernels.noting() as used:
+        with kernels.noting() as used:
             epochs = fit(
                 network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
                 on_progress=self.progress, after_epoch=self._after_epoch(request, network, folder),

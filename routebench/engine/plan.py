@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from routebench.data import Dataset, load
+from routebench.engine.alone import step
 from routebench.engine.choices import Choices
 from routebench.engine.entries import METHOD, entries_of, has_capsule_layers, lost
 from routebench.engine.source import fit_code, source_hash
@@ -16,9 +17,12 @@ from routebench.models import build
 from routebench.models.facts import Facts
 from routebench.protocols.base import FitRequest
 from routebench.recipe import Recipe
-from routebench.registry import models, plugin_files, protocols, routing
+from routebench.registry import SHIPPED, datasets, models, plugin_files, plugins_of, protocols, routing
 from routebench.routing import hyperparameters_of
 from routebench.routing.spec import MethodSpec, compact
+
+MOST_CELLS = 200_000
+"""Of one plan: a folder with so many records is read in half a minute."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,16 @@ class Cell:
 
     Args:
         identity: everything that can change its result.
-        broken: why it cannot run: its plug-in failed to import. It is planned, so that the failure is a record.
+        broken: why it cannot run, such as a plug-in that failed to import. It is planned, so that the failure is a
+            record.
+        defaults: of its method's hyperparameters; None to look them up.
+        plugins: that it needs, for `load_plugin`.
     """
 
     identity: Mapping[str, Any]
     broken: str = field(default="", compare=False)
+    defaults: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    plugins: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def key(self) -> str:
@@ -42,15 +51,26 @@ class Cell:
     def label(self) -> str:
         """How the method is named in tables: with the hyperparameters that differ from its defaults."""
         variant = self.identity.get("variant")
-        spec = str(MethodSpec(self.identity["method"], set_params(self.identity)))
+        spec = str(MethodSpec(self.identity["method"], self.params))
         return f"{spec} ({variant})" if variant else spec
 
     @property
     def settings(self) -> str:
         """What tells it from the plain method: hyperparameters as `key=value`, and its variant."""
         variant = self.identity.get("variant")
-        found = compact(set_params(self.identity))
+        found = compact(self.params)
         return "; ".join([part for part in (found, variant) if part])
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The hyperparameters that differ from the method's defaults; all of them if the method is not at hand."""
+        given, defaults = self.identity["method_params"], self.known_defaults
+        return {key: given[key] for key in sorted(given) if key not in defaults or defaults[key] != given[key]}
+
+    @property
+    def known_defaults(self) -> Mapping[str, Any]:
+        """Of its method's hyperparameters; none if the method is not at hand."""
+        return defaults_of(self.identity) if self.defaults is None else self.defaults
 
     def __str__(self) -> str:
         iterations = self.identity["iterations"]
@@ -68,7 +88,7 @@ class Cell:
             model=known["model"],
             model_params=known["model_params"],
             method=known["method"] if routed else None,
-            method_params=set_params(known) if routed else {},
+            method_params=self.params if routed else {},
             iterations=known["iterations"],
             data=known["data"],
             recipe=Recipe(**recipe),
@@ -78,21 +98,22 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be run."""
+    """What will be run: plain data, for a process that has loaded no plug-in.
+
+    Args:
+        suite, preset: what is asked.
+        cells: in order.
+        is_alone: whether cells measure time, so that nothing may run beside one.
+        preload: modules that the protocol would have imported once for all cells.
+        is_foreign: whether code that is not of routebench takes part.
+    """
 
     suite: Suite
     preset: Preset
     cells: tuple[Cell, ...] = field(repr=False)
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether cells measure time, so that nothing may run beside one."""
-        return bool(getattr(protocols[self.suite.protocol], "alone", False))
-
-    @property
-    def preload(self) -> tuple[str, ...]:
-        """Modules that the protocol would have imported once for all cells."""
-        return tuple(getattr(protocols[self.suite.protocol], "preload", ()))
+    is_alone: bool = False
+    preload: tuple[str, ...] = ()
+    is_foreign: bool = False
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
@@ -121,7 +142,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     _expect_methods(suite, preset, [entry for entry, role in entries if role == METHOD])
     data = _usable(suite, preset.data)
     points = [
-        (*_identity(suite, preset, model, entry, role, data.fingerprint), "")
+        (*_identity(suite, preset, model, entry, role, data.fingerprint), choices.faulty.get(entry.spec, ""))
         for beside in preset.models
         for entry, role in entries
         for model in entry.networks(beside)
@@ -130,13 +151,54 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         _expect_learnable(suite, data, [point for point, _, _ in points])
     _expect_buildable(data, [point for point, _, _ in points])
     points += _broken_points(points[0][0], choices)
+    _expect_few(suite, preset, sum(len(grid) for _, grid, _ in points))
+    protocol = protocols[suite.protocol]
+    return Plan(
+        suite, preset, _cells(points, preset.seeds),
+        is_alone=bool(getattr(protocol, "alone", False)),
+        preload=tuple(getattr(protocol, "preload", ())),
+        is_foreign=any(_foreign_origins(point) for point, _, _ in points),
+    )  # fmt: skip
+
+
+def _cells(points: Sequence[tuple[dict[str, Any], Sequence[int | None], str]], seeds: int) -> tuple[Cell, ...]:
+    """Every point with every number of iterations, seed after seed."""
+    facts = [(defaults_of(point), plugins_for(point)) for point, _, _ in points]
     cells: dict[str, Cell] = {}
-    for seed in range(preset.seeds):
-        for point, grid, broken in points:
+    for seed in range(seeds):
+        for (point, grid, broken), (defaults, plugins) in zip(points, facts, strict=True):
             for iterations in grid:
-                cell = Cell({**point, "iterations": iterations, "seed": seed}, broken)
+                cell = Cell({**point, "iterations": iterations, "seed": seed}, broken, defaults, plugins)
                 cells.setdefault(cell.key, cell)
-    return Plan(suite, preset, tuple(cells.values()))
+    return tuple(cells.values())
+
+
+def _expect_few(suite: Suite, preset: Preset, each: int) -> None:
+    """Raises UserError for more cells than a results folder is made for."""
+    if each * preset.seeds > MOST_CELLS:
+        raise UserError(
+            f"suite {suite.name}, preset {preset.name}: expected at most {MOST_CELLS:,} cells, got {each:,} with each "
+            f"of {preset.seeds:,} seeds; take fewer with --seeds"
+        )
+
+
+def plugins_for(identity: Mapping[str, Any]) -> tuple[str, ...]:
+    """The plug-ins that a cell needs, of those that this process has loaded."""
+    return plugins_of(_foreign_origins(identity))
+
+
+def _foreign_origins(identity: Mapping[str, Any]) -> set[str]:
+    """Where the parts of a cell come from that are not of routebench."""
+    data = identity["data"]
+    kind = f"{data.partition(':')[0]}:PATH"
+    origins = {
+        protocols.origin(identity["protocol"]),
+        models.origin(identity["model"]),
+        datasets.origin(kind if ":" in data and kind in datasets else data),
+    }
+    if identity["routed"]:
+        origins.add(routing.origin(identity["method"]))
+    return origins - {SHIPPED}
 
 
 def digest(content: Mapping[str, Any]) -> str:
@@ -151,13 +213,10 @@ def plain(content: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(content, default=repr)))
 
 
-def set_params(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell's hyperparameters that differ from the method's defaults; all of them if the method is not at hand."""
-    method, params = identity["method"], identity["method_params"]
-    if not identity["routed"] or method not in routing:
-        return dict(params)
-    defaults = plain(hyperparameters_of(method))
-    return {key: params[key] for key in sorted(params) if key not in defaults or defaults[key] != params[key]}
+def defaults_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of a cell's method, as JSON keeps them; none for a network without routing or one not at hand."""
+    method = identity["method"]
+    return plain(hyperparameters_of(method)) if identity["routed"] and method in routing else {}
 
 
 def _chosen(preset: Preset, choices: Choices) -> Preset:
@@ -195,8 +254,10 @@ def _expect_methods(suite: Suite, preset: Preset, methods: Sequence[Entry]) -> N
 
 def _usable(suite: Suite, name: str) -> Dataset:
     """The data set, once the suite's protocol has looked at it."""
-    data = load(name)
-    protocols[suite.protocol]().expect(data)
+    with step("data set", name, timed=False):
+        data = load(name)
+    with step("protocol", suite.protocol):
+        protocols[suite.protocol]().expect(data)
     return data
 
 
@@ -235,7 +296,8 @@ def _expect_buildable(data: Dataset, points: Sequence[Mapping[str, Any]]) -> Non
     """Raises UserError for a network without routing that cannot be built with what is set."""
     for point in points:
         if point["model_params"] and not point["routed"]:
-            build(point["model"], shape=data.train.shape, classes=len(data.classes), **point["model_params"])
+            with step("network", point["model"]):
+                build(point["model"], shape=data.train.shape, classes=len(data.classes), **point["model_params"])
 
 
 def _identity(  # noqa: PLR0917  # each is one coordinate

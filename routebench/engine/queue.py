@@ -8,8 +8,6 @@ from typing import Any
 from routebench.engine.entries import METHOD
 from routebench.engine.plan import Cell
 from routebench.engine.times import Times
-from routebench.registry import routing
-from routebench.routing import hyperparameters_of
 
 
 class Queue:
@@ -103,8 +101,7 @@ def _headline_iterations(cells: Iterable[Cell]) -> dict[tuple[str, str, str], in
     chosen: dict[tuple[str, str, str], int | None] = {}
     for series, own in planned.items():
         grid = [int(cell.identity["iterations"]) for cell in own if cell.identity["iterations"] is not None]
-        name = str(own[0].identity["method"])
-        default = int(hyperparameters_of(name).get("iterations", 1)) if name in routing else 1
+        default = int(own[0].known_defaults.get("iterations", 1))
         chosen[series] = min(grid, key=partial(_distance, default)) if grid else None
     return chosen
 

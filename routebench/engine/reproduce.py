@@ -3,7 +3,7 @@
 import difflib
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,23 @@ from typing import Any
 import torch
 
 from routebench.data import load
-from routebench.engine.cell import run_cell
-from routebench.engine.plan import Cell
+from routebench.engine.alone import Ended, alone, step
+from routebench.engine.execute import execute
+from routebench.engine.plan import Cell, plugins_for
 from routebench.engine.provenance import command_line, plugin_hash, provenance
+from routebench.engine.queue import Queue
 from routebench.engine.reading import SCHEMA, other_schema
 from routebench.engine.records import is_record
 from routebench.engine.session import choose_backend, choose_device
-from routebench.engine.setting import Setting, prepare_torch
+from routebench.engine.setting import Listener, Setting, prepare_torch
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.store import Store
 from routebench.errors import UserError
-from routebench.registry import load_plugin, models, protocols, routing
+from routebench.registry import Registry, datasets, load_plugin, models, protocols, routing
 from routebench.registry.plugins import plugin_files, plugins_of_environment
 
 Record = dict[str, Any]
+PROGRAM = ("python", "-m", "routebench")
 MANY = 10_000
 """Names that a suggestion is looked for among."""
 REPLACED = {"--results": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0}
@@ -89,37 +92,36 @@ def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
     """
     origin = record["provenance"]
     lines = []
-    commit = origin.get("commit", "")
+    commit = str(origin.get("commit", ""))
     if not commit:
         lines.append("# the record names no commit: its code was not in a repository")
     elif commit != now["commit"]:
-        lines.append(f"git checkout {commit}")
+        lines.append(shlex.join(["git", "checkout", commit]))
     if origin.get("dirty"):
         lines.append(
-            f"# the code differed from the commit (hash of the difference: {origin.get('dirty_hash', '')}): "
-            "the commit alone may not give these numbers"
+            comment(
+                f"the code differed from the commit (hash of the difference: {origin.get('dirty_hash', '')}): "
+                "the commit alone may not give these numbers"
+            )
         )
-    return [*lines, shlex.join([*_suite_words(record), *_fixed_words(record)])]
+    words = [*_suite_words(record), *_fixed_words(record)]
+    if not all(map(str.isprintable, [commit, *words])):
+        raise UserError(f"record {record['cell']}: expected a command that can be typed, got control characters in it")
+    return [*lines, shlex.join(words)]
+
+
+def comment(text: str) -> str:
+    """A line for a shell that does nothing, whatever a record holds."""
+    return "# " + "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _suite_words(record: Record) -> list[str]:
     """The recorded command without what is given anew; one made from the identity where it ran no suite."""
-    words = shlex.split(record["provenance"].get("command", ""))
+    known, words = record["identity"], _recorded_words(record)
     if "suite" not in words:
-        known = record["identity"]
-        return [
-            "python",
-            "-m",
-            "routebench",
-            "suite",
-            known["suite"],
-            "--method",
-            record["label"],
-            "--data",
-            known["data"],
-        ]
+        return [*PROGRAM, "suite", known["suite"], "--method", record["label"], "--data", known["data"]]
     kept, skip = [], 0
-    for word in words:
+    for word in words[words.index("suite") :]:
         option, equals, _ = word.partition("=")
         if skip:
             skip -= 1
@@ -127,23 +129,31 @@ def _suite_words(record: Record) -> list[str]:
             skip = 0 if equals else REPLACED[option]
         else:
             kept.append(word)
-    return [record["identity"]["suite"] if word == "all" else word for word in kept]  # `suite all` ran it among others
+    return [*PROGRAM, *(known["suite"] if word == "all" else word for word in kept)]  # it may be one of `all`
+
+
+def _recorded_words(record: Record) -> list[str]:
+    """The command that made a record, as far as it can be read."""
+    try:
+        return shlex.split(str(record["provenance"].get("command", "")))
+    except ValueError:  # a quotation without an end
+        return []
 
 
 def _fixed_words(record: Record) -> list[str]:
     origin = record["provenance"]
-    words = ["--device", origin.get("device") or "cpu"]
-    words += ["--backend", origin["backend"]] if "backend" in origin else []
+    words = ["--device", str(origin.get("device") or "cpu")]
+    words += ["--backend", str(origin["backend"])] if "backend" in origin else []
     return [*words, "--cell", record["cell"], "--results", "reproduced"]
 
 
-def load_plugins(record: Record) -> None:
-    """Loads the plug-ins that the recorded command names.
+def named_plugins(record: Record) -> tuple[str, ...]:
+    """The plug-ins that the environment and the recorded command name; nothing of them is imported.
 
     Raises:
-        UserError: one is not there, or does not load.
+        UserError: one is not there.
     """
-    words = shlex.split(record["provenance"].get("command", ""))
+    words = _recorded_words(record)
     specs = [value for word, value in pairwise(words) if word == "--plugin"]
     specs += [word.partition("=")[2] for word in words if word.startswith("--plugin=")]
     for spec in specs:
@@ -153,7 +163,32 @@ def load_plugins(record: Record) -> None:
             raise UserError(
                 f"the record's plug-in {spec!r} is not here; call from the folder where its command was given"
             ) from None
-        load_plugin(spec)
+    return tuple(dict.fromkeys([*plugins_of_environment(), *specs]))
+
+
+def with_plugins(record: Record, now: Mapping[str, Any]) -> tuple[list[str], tuple[str, ...]]:
+    """What is different now, and which plug-ins the cell needs; another process imports them to know.
+
+    Raises:
+        UserError: one is not there, does not import, or ended that process.
+    """
+    plugins = named_plugins(record)
+    if not plugins:
+        return differences(record, now), ()
+    try:
+        found: tuple[list[str], tuple[str, ...]] = alone(_look_with, record, now, plugins)
+    except Ended as end:
+        raise UserError(f"{' '.join(end.during or ('the record',))}: expected it to import, but it {end}") from end
+    return found
+
+
+def _look_with(
+    record: Record, now: Mapping[str, Any], plugins: Sequence[str]
+) -> tuple[list[str], tuple[str, ...]]:  # fmt: skip
+    for plugin in plugins:
+        with step("plug-in", plugin, timed=False):
+            load_plugin(plugin)
+    return differences(record, now), plugins_for(record["identity"])
 
 
 def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
@@ -169,6 +204,12 @@ def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
 
 def _code_differences(record: Record) -> Iterator[str]:
     known = record["identity"]
+    parts = {"protocol": protocols, "model": models, "data": datasets}
+    parts |= {"method": routing} if known.get("routed", True) else {}
+    absent = [f"{part} {known[part]!r}" for part, names in parts.items() if not _knows(names, known[part])]
+    if absent:
+        yield f"not compared, because no plug-in is imported without --run: {', '.join(absent)}"
+        return
     method = routing[known["method"]] if known.get("routed", True) else None
     source = source_hash(protocols[known["protocol"]], *fit_code(models[known["model"]], method))
     if source != known.get("source"):
@@ -176,6 +217,11 @@ def _code_differences(record: Record) -> Iterator[str]:
     fingerprint = load(known["data"]).fingerprint
     if fingerprint != known.get("data_fingerprint"):
         yield f"data set {known['data']}: fingerprint {known.get('data_fingerprint')} then, {fingerprint} now"
+
+
+def _knows(names: Registry, name: str) -> bool:
+    kind, colon, _ = name.partition(":")
+    return name in names or (bool(colon) and f"{kind}:PATH" in names)
 
 
 def _plugin_differences(then: Mapping[str, Any]) -> Iterator[str]:
@@ -222,17 +268,20 @@ def prepare(record: Record) -> dict[str, Any]:
     return {**provenance(device, command_line()), "backend": backend, "threads": threads, "jobs": 1}
 
 
-def run_again(record: Record, folder: Path, now: Mapping[str, Any]) -> Record:
-    """Trains and measures the record's cell in a results folder of its own.
+def run_again(record: Record, folder: Path, now: Mapping[str, Any], plugins: tuple[str, ...] = ()) -> Record:
+    """Trains and measures the record's cell in a results folder of its own; with plug-ins, in a process of its own.
 
     Args:
         record: as `read_record` gives it.
         folder: empty; nothing is taken from the folder in which the record lies.
         now: of `prepare`.
+        plugins: that the cell needs.
     """
     store = Store(folder)
     store.prepare()
-    return run_cell(Cell(record["identity"]), store, torch.device(now["device"]), now, lambda _: None)
+    setting = Setting(now["device"], 1, now["threads"], origin=now, backend=now["backend"], isolate=bool(plugins))
+    (made,) = execute(Queue([Cell(record["identity"], plugins=plugins)]), store, setting, Listener())
+    return made
 
 
 def arrays_beside(file: Path, cell: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Setting:
         backend: of routing, one of `routebench.kernels.BACKENDS`.
         jobs: cells at a time.
         threads: of torch, per cell.
-        plugins: files that every process imports.
+        plugins: of the user, as they were named; their content stands in every record by its hash.
         origin: provenance that stands in every record.
         isolate: cells run in processes of their own, even where one runs at a time.
         time_limit: seconds that a cell may take; None for no limit. A limit means a process of its own.

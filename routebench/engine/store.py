@@ -166,12 +166,12 @@ class Store:
         """
         return FileLock(self.path / "locks" / f"{kind}-{key}.lock")
 
-    def try_lock(self, kind: str, key: str) -> FileLock | None:
-        """The lock, held; None if another process holds it."""
+    def try_lock(self, kind: str, key: str, patience: float = 0.0) -> FileLock | None:
+        """The lock, held; None if another process holds it, also after some seconds of patience."""
         lock = self.lock(kind, key)
         try:
             with told_when_full(self.path / "locks"):
-                lock.acquire(blocking=False)
+                lock.acquire(timeout=patience)
         except Timeout:
             return None
         return lock

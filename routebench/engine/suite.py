@@ -34,6 +34,7 @@ from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
 from routebench.recipes import NAME, RECIPES, merged
 from routebench.registry import models, protocols, routing, suite_files
+from routebench.routing.spec import MethodSpec
 
 _TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
 _ENTRY = ("name", "variant", "params", "iterations", "training", "models", "model_params")
@@ -64,6 +65,11 @@ class Entry:
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variant: str = ""
     model_params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> str:
+        """The method as one would type it."""
+        return str(MethodSpec(self.name, self.params))
 
     @property
     def routed(self) -> bool:

@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import signal
 import time
 from dataclasses import dataclass, field
 
 import psutil
 
+from routebench.engine.alone import signal_group
 from routebench.engine.ends import End, death, gigabytes
 from routebench.engine.last_words import ask_where, where
 from routebench.engine.plan import Cell
@@ -16,6 +18,7 @@ from routebench.engine.work import Note, tail
 
 MOST_OUTPUT = 1 << 20  # bytes that a cell may have printed before the earlier part is dropped
 READ_OUTPUT = 40_000  # characters of it that are read
+LONGEST_GAP = 5.0  # seconds between two looks, of which there are ten a second; a process that was stopped has longer
 ON_ITS_WAY = 2.0  # seconds that a result may take from a process that has ended
 
 
@@ -32,9 +35,13 @@ class Watch:
     cell: Cell
     store: Store
     setting: Setting
-    began: float | None = None
+    seconds: float = 0.0
+    """That the process has had for the cell; not those for which it, or this process, was stopped."""
+    process: int | None = None
+    """Its number in the system, once it is known."""
     memory: int = 0
     ended: End | None = None
+    _looked: float | None = None
     _gone_since: float | None = None
     _children: dict[int, psutil.Process] = field(default_factory=dict)
 
@@ -43,17 +50,13 @@ class Watch:
         """What the process tells of itself."""
         return Note(self.store, self.cell.key)
 
-    @property
-    def seconds(self) -> float:
-        """Since the process began with the cell."""
-        return 0.0 if self.began is None else time.monotonic() - self.began
-
     def look(self) -> End | None:
         """Why the process has to be stopped now; None if it may go on."""
         told = self.note.read()
-        if told is None:
+        if told is None or not self._is_own(told.process):
             return None
-        self.began = time.monotonic() if self.began is None else self.began
+        self.process = told.process
+        self._count(told.process)
         with contextlib.suppress(OSError):
             if self.note.output.stat().st_size > MOST_OUTPUT:
                 os.truncate(self.note.output, 0)
@@ -79,12 +82,46 @@ class Watch:
         lines = tail(self.note.output, READ_OUTPUT).splitlines(keepends=True)
         return "".join(line for line in lines if not line.startswith("Extension modules:"))
 
+    def end_group(self) -> None:
+        """Ends what a process that is gone has left behind, also what was never seen: it may hold the cell's lock."""
+        self.signal(signal.SIGKILL)
+        self.clear()
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process and to what it has started."""
+        told = self.note.read()
+        if self.process is None and told is not None and self._is_own(told.process):
+            self.process = told.process
+        signal_group(self.process, number)
+
     def clear(self) -> None:
         """Ends what the process has started and left behind, and removes its files."""
         for child in self._children.values():
             with contextlib.suppress(psutil.Error):
                 child.kill()  # psutil knows a process that got the number of another
         self.note.remove()
+
+    def _count(self, number: int) -> None:
+        """Adds the time since the last look, unless somebody has stopped the process or this one meanwhile."""
+        now = time.monotonic()
+        gap = now - (now if self._looked is None else self._looked)
+        self._looked = now
+        if gap < LONGEST_GAP and not self._is_stopped(number):
+            self.seconds += gap
+
+    @staticmethod
+    def _is_stopped(number: int) -> bool:
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(number).status() == psutil.STATUS_STOPPED
+        return False
+
+    def _is_own(self, number: int) -> bool:
+        """Whether it is this process's, and not one that another suite runs the same cell in."""
+        if number == self.process or not psutil.pid_exists(number):
+            return True
+        with contextlib.suppress(psutil.Error):
+            return os.getpid() in {one.pid for one in psutil.Process(number).parents()}
+        return True
 
     def _is_gone(self, number: int) -> bool:
         """Whether the process has ended, and not just now: what it found may still be on its way."""

@@ -33,7 +33,7 @@ def run_unless_held(cell: Cell, store: Store, setting: Setting, tell: Callable[[
         if known is not None and known["status"] == "ok":
             return known
         tell(0.0)
-        return run_cell(cell, store, torch.device(setting.device), setting.origin, tell)
+        return run_cell(cell, store, torch.device(setting.device), setting.origin, tell, alone=setting.in_processes)
     finally:
         lock.release()
 
@@ -70,9 +70,10 @@ class Note:
             return None
 
     def remove(self) -> None:
-        """Takes both files away."""
+        """Takes both files away, if the folder lets it."""
         for file in (self.file, self.output):
-            file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                file.unlink()
 
 
 def shares(store: Store, cells: Sequence[Cell]) -> Mapping[str, float]:

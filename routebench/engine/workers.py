@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent import futures
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +17,8 @@ from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
+from routebench.atomic import told_when_full
+from routebench.engine.alone import begin_group, clean_processes
 from routebench.engine.ends import End, record_end
 from routebench.engine.plan import Cell
 from routebench.engine.queue import Queue
@@ -24,7 +26,7 @@ from routebench.engine.setting import PATIENCE, Listener, Record, Setting, prepa
 from routebench.engine.store import Store
 from routebench.engine.watch import Watch
 from routebench.engine.work import Note, run_unless_held, shares
-from routebench.registry import analyses, load_plugin
+from routebench.registry import VARIABLE
 
 LOST_POOLS = 3  # in a row, without a finished cell between them, before giving up
 
@@ -79,6 +81,7 @@ class Crew:
         self.store, self.setting = store, setting
         self.running: dict[Future[Record | None], Watch] = {}
         self.is_lost = False
+        self._stopped_before: Any = None
         self._pool = self._new_pool()
 
     def start(self, cell: Cell) -> None:
@@ -113,31 +116,45 @@ class Crew:
 
     def dismiss(self) -> None:
         """Ends all processes."""
+        if self._stopped_before is not None:
+            signal.signal(signal.SIGTSTP, self._stopped_before)
         self._pool.stop()  # type: ignore[no-untyped-call]  # of the library
         self._pool.join()
         for watch in self.running.values():
             watch.clear()
         self.running = {}
 
+    def _stop(self, *_: object) -> None:
+        """For Ctrl-Z: the processes of cells are in groups of their own, and stop with this one all the same."""
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for watch in self.running.values():
+                watch.signal(number)
+            if number == signal.SIGSTOP:
+                os.kill(os.getpid(), number)  # goes on from here
+
     def _record(self, future: Future[Record | None], watch: Watch) -> Record | None:
         try:
             return future.result()
         except ProcessExpired as error:
+            watch.process = error.pid
             end = watch.ended or watch.died(error.exitcode)
         except CancelledError:
             end = watch.ended or watch.died(None)
         except KeyboardInterrupt:  # the cell's own: the process does not hear the user's
             end = End("failed", "it raised KeyboardInterrupt", watch.output())
+        watch.end_group()
         return record_end(watch.cell, end, self.store, self.setting, watch.seconds)
 
     def _new_pool(self) -> ProcessPool:
         setting = self.setting
+        if hasattr(signal, "SIGTSTP") and threading.current_thread() is threading.main_thread():
+            self._stopped_before = signal.signal(signal.SIGTSTP, self._stop)
         return ProcessPool(
             max_workers=setting.jobs,
             max_tasks=1,  # every cell finds a clean process: it takes 30 ms where processes are forked from a ready one
             initializer=_start_worker,
             initargs=(setting,),
-            context=_context(setting.preload),
+            context=clean_processes(setting.preload),
         )
 
 
@@ -149,20 +166,9 @@ def work(cell: Cell, path: Path, setting: Setting) -> Record | None:
         return run_unless_held(cell, store, setting, note.tell)
 
 
-def _context(preload: Sequence[str]) -> Any:
-    """How processes are made: forked from a clean one that has imported torch, where the system can do that."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    modules = ["routebench.engine.forkserver", *preload]
-    if analyses.is_loaded:  # before there is anything to draw: for a plug-in's
-        modules.append("routebench.engine.forkserver_analyses")
-    context.set_forkserver_preload(modules)
-    return context
-
-
 def _start_worker(setting: Setting) -> None:
     """Prepares a process. Pebble has it ignore interrupts: the main process decides what one means."""
+    begin_group()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends at once, in the midst of C++ too
     faulthandler.enable(all_threads=False)
     if hasattr(faulthandler, "register"):
@@ -170,9 +176,8 @@ def _start_worker(setting: Setting) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(OSError):  # Linux: if memory runs out, a worker is killed and not the main process
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    os.environ.pop(VARIABLE, None)  # a cell says which plug-ins it needs
     prepare_torch(setting)
-    for plugin in setting.plugins:
-        load_plugin(plugin)
 
 
 def _end_with_parent() -> None:
@@ -189,7 +194,8 @@ def _printing_to(file: Path) -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(number) for number in (1, 2)]
-    output = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o644)
+    with told_when_full(file.parent):
+        output = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o644)
     try:
         for number in (1, 2):
             os.dup2(output, number)

@@ -10,7 +10,15 @@ from routebench.registry.installed import PROBLEMS
 from routebench.registry.known import EVERY, analyses, datasets, models, protocols, routing
 from routebench.registry.names import Registry
 from routebench.registry.origin import SHIPPED, shipped
-from routebench.registry.plugins import VARIABLE, load_plugin, loaded_plugins, plugin_files, plugins_of_environment
+from routebench.registry.plugins import (
+    VARIABLE,
+    leave_out_environment,
+    load_plugin,
+    loaded_plugins,
+    plugin_files,
+    plugins_of,
+    plugins_of_environment,
+)
 from routebench.registry.suites import suite_files, suite_origin
 
 __all__ = [
@@ -22,10 +30,12 @@ __all__ = [
     "analyses",
     "datasets",
     "import_file",
+    "leave_out_environment",
     "load_plugin",
     "loaded_plugins",
     "models",
     "plugin_files",
+    "plugins_of",
     "plugins_of_environment",
     "protocols",
     "routing",

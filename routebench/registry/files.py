@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from routebench.errors import PluginError, UserError
+from routebench.errors import PluginError, UserError, message_of
 
 PREFIX = "routebench_plugin_"
 """How the names of their modules begin."""
@@ -45,7 +45,7 @@ def import_file(path: Path) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        line, text = _line_in(path, error), " ".join(str(error).split())
+        line, text = _line_in(path, error), " ".join(message_of(error).split())
         raise PluginError(f"plug-in {path.name}{line} failed to import: {type(error).__name__}: {text}") from error
     return module
 

@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from routebench.errors import UserError
+from routebench.errors import UserError, message_of
 from routebench.registry.origin import loading
 
 if TYPE_CHECKING:
@@ -76,5 +76,5 @@ def warn(problem: str) -> None:
 
 
 def _told(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    text = " ".join(message_of(error).split())
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"

@@ -6,6 +6,7 @@ A folder has the layout of the repository: `suites/*.toml`, and Python files in 
 
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -96,8 +97,13 @@ def load_plugin(spec: str) -> dict[str, list[str]]:
 
 
 def loaded_plugins() -> list[str]:
-    """The plug-ins that this process has loaded, for another process to load."""
+    """The plug-ins that this process has loaded, for another process to load; with absolute paths."""
     return list(_LOADED)
+
+
+def plugins_of(origins: Collection[str]) -> tuple[str, ...]:
+    """The loaded plug-ins that brought names of these origins, for another process to load."""
+    return tuple(spec for spec, origin in _LOADED.items() if origin in origins)
 
 
 def plugin_files(spec: str) -> list[Path]:
@@ -134,6 +140,11 @@ def load_environment() -> None:
             load_plugin(spec)
         except UserError as error:
             warn(f"{VARIABLE}: {error}")
+
+
+def leave_out_environment() -> None:
+    """From now on this process, and what is forked from it, loads plug-ins of the environment only where it is told."""
+    _TRIED.update(plugins_of_environment())
 
 
 def _plugin(spec: str) -> Plugin:

@@ -6,6 +6,7 @@ import random
 import signal
 import time
 
+import psutil
 import pytest
 import torch
 
@@ -264,17 +265,23 @@ def tree_size(folder):
     )
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_interrupt_stops_soon_and_the_same_command_goes_on(program, suite_file, tmp_path, jobs):
+@pytest.mark.parametrize(
+    ("how", "number", "code"),
+    [
+        (("--jobs", 1, "--no-isolate"), signal.SIGTERM, 143),
+        (("--jobs", 2), signal.SIGINT, 130),
+    ],
+)
+def test_an_interrupt_stops_soon_and_the_same_command_goes_on(program, suite_file, tmp_path, how, number, code):
     file = slow(suite_file, tmp_path, 0.7)
-    command = ("suite", file, "--plugin", pytest.parts, "--jobs", jobs, "--results", tmp_path / "r")
+    command = ("suite", file, "--plugin", pytest.parts, *how, "--results", tmp_path / "r")
     process = program.start(*command)
     while not list((tmp_path / "r" / "records").glob("*.json")):
         time.sleep(0.05)
         assert process.poll() is None, process.communicate()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, error = process.communicate(timeout=20)
-    assert process.returncode == 130, out + error
+    assert process.returncode == code, out + error
     assert "same command" in error
     assert "Traceback" not in error
     done = len(list((tmp_path / "r" / "records").glob("*.json")))
@@ -282,6 +289,26 @@ def test_an_interrupt_stops_soon_and_the_same_command_goes_on(program, suite_fil
     made = plan(load_suite(str(file)), "quick", Choices())
     known = standing(made, Store(tmp_path / "r"))
     assert (len(known.cached), known.failed, len(known.missing)) == (done, [], 8 - done)
+
+
+def test_stopping_it_stops_its_cells(program, suite_file, tmp_path):
+    """As Ctrl-Z does, and `fg` afterwards."""
+    file = suite_file(seeds=1, more=f'gate = "{tmp_path / "gate"}"')
+    (tmp_path / "gate").mkdir()
+    process = program.start("suite", file, "--plugin", pytest.parts, "--results", tmp_path / "r")
+    while not (signed := list((tmp_path / "gate").iterdir())):
+        time.sleep(0.05)
+        assert process.poll() is None, process.communicate()
+    cell = psutil.Process(int(signed[0].name))
+    for number, states in ((signal.SIGTSTP, {"stopped"}), (signal.SIGCONT, {"sleeping", "running"})):
+        process.send_signal(number)
+        until = time.monotonic() + 20
+        while {cell.status(), psutil.Process(process.pid).status()} - states and time.monotonic() < until:
+            time.sleep(0.02)
+        assert {cell.status(), psutil.Process(process.pid).status()} <= states
+    (tmp_path / "gate" / "open").touch()
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 0, out + error
 
 
 def test_workers_die_with_a_killed_parent(program, suite_file, tmp_path):

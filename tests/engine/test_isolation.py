@@ -1,18 +1,31 @@
 """Whatever a cell does to its process becomes a record with a reason, and its neighbours go on."""
 
+import signal
+import subprocess
 import time
 from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
+from routebench.commands.suite import _in_processes
+from routebench.engine.cell import run_cell
 from routebench.engine.plan import Choices, plan
+from routebench.engine.planning import Asked, make_plans
+from routebench.engine.setting import Setting
+from routebench.engine.standing import Standing
 from routebench.engine.suite import load_suite
-from routebench.registry import load_plugin
+from routebench.engine.watch import LONGEST_GAP, Watch
+from routebench.protocols import Protocol
+from routebench.registry import EVERY, load_plugin
 from routebench.routing.spec import parse
 
 WORST = Path(__file__).with_name("worst_parts.py")
-DEEDS = ("crash", "abort", "hang", "freeze", "leak", "chatter", "leave", "resign", "interrupt", "litter", "deface")
+DEEDS = (
+    "crash", "abort", "hang", "freeze", "leak", "chatter", "leave", "resign", "interrupt", "litter", "fork", "patch",
+    "deface",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -43,6 +56,8 @@ def test_the_worst_cells_fail_alone(ended, litter, store):
         "resign": ("failed", "sys.exit(7)", ""),
         "interrupt": ("failed", "KeyboardInterrupt", ""),
         "litter": ("failed", "SIGKILL", "last seen with"),
+        "fork": ("failed", "SIGSEGV", "worst_parts.py:"),
+        "patch": ("ok", "", ""),
         "deface": ("failed", "", ""),
         "uniform": ("ok", "", ""),
         "random": ("ok", "", ""),
@@ -63,3 +78,86 @@ def test_the_worst_cells_fail_alone(ended, litter, store):
     while psutil.pid_exists(left) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not psutil.pid_exists(left)
+
+
+MEDDLES = """
+import torch
+from routebench import routing
+
+before = torch.Tensor.double
+torch.Tensor.double = lambda self: before(self) * torch.rand(1)
+
+@routing.register("meddles")
+class Meddles(routing.RoutingMethod):
+    def route(self, votes, activations):
+        return routing.Routed(votes.sweep().first)
+"""
+
+
+def test_what_a_plugin_replaces_when_imported_changes_no_other_method(parts, suite_file, tmp_path, store, run_all):
+    (tmp_path / "meddles.py").write_text(MEDDLES)
+    plugins = (str(parts), str(tmp_path / "meddles.py"))
+    (made,) = make_plans(Asked(str(suite_file(seeds=1)), "quick", Choices(methods=(parse("meddles"),)), plugins)).plans
+    found = {record["label"]: record for record in run_all(made.cells, isolate=True)}
+    assert {label: record["status"] for label, record in found.items()} == dict.fromkeys(
+        ("meddles", "uniform", "random"), "ok"
+    )
+    store.write_record({**found["uniform"], "status": "failed"}, {})
+    (alone,) = run_all([cell for cell in made.cells if cell.label == "uniform"])
+    assert found["uniform"]["metrics"] == alone["metrics"] != found["meddles"]["metrics"]
+
+
+def test_in_one_process_a_cell_that_replaces_functions_fails_and_they_are_put_back(suite_file, parts, run_all):
+    load_plugin(str(WORST))
+    suite = load_suite(str(suite_file("worst", seeds=1)))
+    step = torch.optim.Adam.step
+    found = {
+        record["label"]: record for record in run_all(plan(suite, "quick", Choices(methods=(parse("patch"),))).cells)
+    }
+    assert found["patch"]["status"] == "failed"
+    assert "it changed torch.optim.adam.Adam.step for all that runs in its process" in found["patch"]["reason"]
+    assert found["uniform"]["status"] == found["random"]["status"] == "ok"
+    assert torch.optim.Adam.step is step
+
+
+def test_an_error_without_words_is_a_failed_cell(made, store, monkeypatch):
+    class Mute(Exception):
+        def __str__(self):
+            raise ValueError("none")
+
+    class Raises(Protocol):
+        def measure(self, request, options, context):
+            raise Mute
+
+    monkeypatch.setitem(EVERY["protocols"]._entries, "brightness", Raises)
+    record = run_cell(made.cells[0], store, torch.device("cpu"), {}, lambda _: None)
+    assert record["status"] == "failed"
+    assert record["reason"].startswith("Mute: its message cannot be had: __str__ raised ValueError (test_isolation.py:")
+
+
+def test_cells_are_isolated_where_others_code_takes_part_or_something_failed(made, parts, suite_file):
+    shipped, crashed = plan(load_suite("cost"), "smoke", Choices()), Standing(failed=[made.cells[0]])
+    assert not _in_processes(None, shipped, Standing())
+    assert _in_processes(None, made, Standing())  # its protocol and its data are of a plug-in
+    assert not _in_processes(False, made, Standing())
+    assert all(_in_processes(wanted, shipped, crashed) for wanted in (None, True, False))
+    assert _in_processes(True, shipped, Standing())
+
+
+def test_time_for_which_somebody_stopped_it_is_not_time_of_a_cell(made, store, monkeypatch):
+    watch = Watch(made.cells[0], store, Setting("cpu", 1, 1))
+    moments = iter([10.0, 10.5, 10.5 + 2 * LONGEST_GAP, 11.0 + 2 * LONGEST_GAP, 11.5 + 2 * LONGEST_GAP])
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+    process = subprocess.Popen(["sleep", "100"])
+    try:
+        for _ in range(4):  # the third finds that this process was stopped
+            watch._count(process.pid)
+        assert watch.seconds == pytest.approx(1.0)
+        process.send_signal(signal.SIGSTOP)
+        while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+            pass
+        watch._count(process.pid)
+        assert watch.seconds == pytest.approx(1.0)
+    finally:
+        process.kill()
+        process.wait()

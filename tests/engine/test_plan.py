@@ -288,3 +288,10 @@ def test_images_of_several_classes_suit_a_suite_whose_losses_take_them(suite_fil
     entry = '[training]\nloss = "margin"\n'
     made = plan(load_suite(str(suite_file("accuracy", more=entry))), "quick", Choices(data=SEVERAL))
     assert {cell.identity["training"]["loss"] for cell in made.cells} == {"margin"}
+
+
+def test_a_million_seeds_are_refused_at_once(parts, suite_file):
+    with pytest.raises(
+        UserError, match=r"expected at most 200,000 cells, got 4 with each of 1,000,000 seeds; take fewer"
+    ):
+        plan(load_suite(str(suite_file())), "quick", Choices(seeds=1_000_000))

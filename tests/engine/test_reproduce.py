@@ -2,12 +2,15 @@
 
 import json
 import math
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from routebench.commands.reproduce import _run, command
+from routebench.data import load
 from routebench.engine import reproduce
 from routebench.engine.agreement import compare
 from routebench.engine.plan import Choices, plan
@@ -152,23 +155,83 @@ def test_what_is_different_now_is_listed(record):
 def test_a_plugin_that_is_not_here_is_said(record, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"plug-in 'parts\.py' is not here"):
-        reproduce.load_plugins(reproduce.read_record(record))
+        reproduce.with_plugins(reproduce.read_record(record), {})
 
 
-def test_a_folder_of_plugins_is_loaded_and_its_changes_are_told(record, tmp_path, monkeypatch):
+FOREIGN = """
+from pathlib import Path
+from routebench import datasets
+from routebench.data import load
+
+Path(__file__).with_name("imported").touch()
+
+@datasets.register("mine-of-a-folder")
+def mine():
+    return load("mnist5k")
+"""
+
+
+@pytest.fixture
+def foreign(record, parts, tmp_path, monkeypatch):
+    """A record whose data are of a plug-in that this process has not imported, and the plug-in's file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "parts").mkdir()
     file = tmp_path / "parts" / "folder_of_mine.py"
-    file.write_text("from routebench import datasets\n\n\n@datasets.register('mine-of-a-folder')\ndef mine(): ...\n")
+    file.write_text(FOREIGN)
     known = reproduce.read_record(record)
-    known["provenance"] |= {"command": "python -m routebench suite small.toml --plugin parts"}
+    fingerprint = load("mnist5k").fingerprint
+    known["identity"] |= {"data": "mine-of-a-folder", "data_fingerprint": fingerprint}
+    known["provenance"] |= {"command": f"python -m routebench suite small.toml --plugin parts --plugin {parts}"}
     known["provenance"]["plugins"] = {"parts": plugin_hash("parts")}
-    reproduce.load_plugins(known)
-    assert "mine-of-a-folder" in datasets
+    return known, file
+
+
+def test_a_folder_of_plugins_is_loaded_elsewhere_and_its_changes_are_told(foreign):
+    known, file = foreign
     now = reproduce.prepare(known)
-    assert reproduce.differences(known, now) == []
-    file.write_text(file.read_text() + "\n\nX = 1\n")
-    assert [line.split(":")[0] for line in reproduce.differences(known, now)] == ["plug-in parts"]
+    told, needed = reproduce.with_plugins(known, now)
+    assert told == []
+    assert [Path(spec).name for spec in needed] == ["parts", "small_parts.py"]
+    assert file.with_name("imported").exists()
+    assert "mine-of-a-folder" not in datasets
+    file.write_text(FOREIGN + "\n\nX = 1\n")
+    assert [line.split(":")[0] for line in reproduce.with_plugins(known, now)[0]] == ["plug-in parts"]
+
+
+def test_nothing_is_imported_before_the_user_asks_to_run(foreign, record, store):
+    known, file = foreign
+    record.write_text(json.dumps(known))
+    code, told = call(record)
+    assert code == 0
+    assert "# not compared, because no plug-in is imported without --run: data 'mine-of-a-folder'" in told
+    assert not file.with_name("imported").exists()
+
+
+HOSTILE = "x; touch pwned #$(touch pwned)`touch pwned`"
+
+
+def test_what_a_record_holds_is_no_code_of_a_shell(record, tmp_path):
+    known = reproduce.read_record(record)
+    known["identity"] |= {"suite": HOSTILE, "data": HOSTILE}
+    known["provenance"] |= {
+        "commit": HOSTILE, "dirty": True, "dirty_hash": f"\n{HOSTILE}\n", "processor": f"\n{HOSTILE}\r",
+        "device": HOSTILE, "backend": HOSTILE, "plugins": {f"\n{HOSTILE}": f"\n{HOSTILE}"},
+    }  # fmt: skip
+    now = reproduce.look({**known, "provenance": {}})
+    for typed in (f"evil; touch pwned; suite all {HOSTILE}", f"evil '{HOSTILE}", HOSTILE, f"x suite '{HOSTILE}'"):
+        known["provenance"]["command"] = typed
+        lines = reproduce.commands({**known, "label": HOSTILE}, now)
+        lines += [
+            reproduce.comment(line)
+            for line in reproduce.differences({**known, "identity": {**known["identity"], "data": "digits200"}}, now)
+        ]
+        script = "\n".join(["git() { :; }", "python() { :; }", *lines])
+        subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=True)
+        assert not (tmp_path / "pwned").exists()
+        assert lines[2].startswith("python -m routebench suite ")
+    known["provenance"]["command"] = "python -m routebench suite 'a\x1b[201~b'"
+    with pytest.raises(UserError, match="control characters"):
+        reproduce.commands(known, now)
 
 
 def call(*arguments):

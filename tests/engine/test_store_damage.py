@@ -228,3 +228,35 @@ def test_a_folder_that_can_only_be_read_is_read(done, store, victim):
     assert counts == "7 8 7 1"
     assert "cannot be written" in refused
     assert victim.read_text() == "{"
+
+
+RUN_READ_ONLY = """
+import sys
+from routebench.engine.plan import Cell
+from routebench.engine.queue import Queue
+from routebench.engine.session import run
+from routebench.engine.setting import Listener, Setting
+from routebench.engine.store import Store, StoreFull
+
+if __name__ == "__main__":
+    cell = Cell(next(Store(sys.argv[1]).records())["identity"] | {"seed": 99})
+    for isolate in (True, False):
+        try:
+            run(Queue([cell]), Store(sys.argv[1]), Setting("cpu", 1, 1, isolate=isolate), Listener())
+        except StoreFull as error:
+            print(error.exit_code, error)
+"""
+
+
+def test_a_folder_that_can_only_be_read_from_now_on_ends_the_run_in_one_line(done, store, tmp_path):
+    """What a folder becomes in the middle of a run, for a cell in this process and in another."""
+    (tmp_path / "code.py").write_text(RUN_READ_ONLY)
+    command = read_only(store.path, [sys.executable, str(tmp_path / "code.py"), str(store.path)])
+    if command is None:
+        pytest.skip("root, and no mount of its own may be made here")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        assert line.startswith("3 results folder: ")
+        assert line.endswith("finished cells are kept: let it be written, then run the same command again")
+    assert len(done.stdout.splitlines()) == 2

@@ -83,6 +83,19 @@ def litter(file: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def fork() -> None:
+    """In C, where nobody hears of it; both processes have the locks. Then dies."""
+    if ctypes.CDLL(None).fork() == 0:
+        while True:
+            time.sleep(1000)
+    ctypes.string_at(0)
+
+
+def patch() -> None:
+    """Replaces what every method trains with."""
+    torch.optim.Adam.step = lambda self: None
+
+
 def deface() -> None:
     """Changes what its process shares with whatever comes after."""
     os.chdir("/")
@@ -92,7 +105,7 @@ def deface() -> None:
 
 DEEDS = {
     deed.__name__: deed
-    for deed in (crash, abort, hang, freeze, leak, chatter, leave, resign, interrupt, litter, deface)
+    for deed in (crash, abort, hang, freeze, leak, chatter, leave, resign, interrupt, litter, fork, patch, deface)
 }
 
 

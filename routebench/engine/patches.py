@@ -1,0 +1,113 @@
+"""What a cell changes of its process that others would feel: functions and classes that it replaces, modes of torch."""
+
+import contextlib
+import inspect
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from routebench.errors import PluginError
+
+Places = dict[str, tuple[Any, dict[str, Any]]]
+"""By its name: an owner (a module or a class), and the functions and classes that it has, by theirs."""
+
+TORCH = str(Path(torch.__file__).parent)
+WATCHED: tuple[ModuleType, ...] = (
+    torch, torch.random, torch.autograd, torch.nn, torch.nn.functional, torch.nn.init, torch.optim,
+    torch.optim.lr_scheduler, torch.utils.data, np, np.random, random,
+)  # fmt: skip
+"""Besides every module of routebench. Of each: its functions and classes, and what its classes define."""
+MODES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "torch's default type": (torch.get_default_dtype, torch.set_default_dtype),
+    "torch's gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch's determinism": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    "torch's precision of matrix products": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    "torch's threads": (torch.get_num_threads, torch.set_num_threads),
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def expect_no_patches() -> Iterator[None]:
+    """Puts everything back that was replaced meanwhile.
+
+    Raises:
+        PluginError: something was; the message names it.
+    """
+    places, modes = _places(), {name: get() for name, (get, _) in MODES.items()}
+    try:
+        yield
+    finally:
+        changed = [*_put_back(places), *_set_back(modes)]
+    if changed:
+        some = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+        raise PluginError(
+            f"it changed {some} for all that runs in its process; it was put back: run it in a process of its own, "
+            "without --no-isolate"
+        )
+
+
+def _places() -> Places:
+    found: Places = {}
+    own = [module for name, module in sys.modules.items() if name.partition(".")[0] == "routebench"]
+    for module in (*WATCHED, torch.Tensor, *own):
+        _add(found, module)
+    return found
+
+
+def _add(found: Places, owner: Any) -> None:
+    """What is there to be replaced in a module and its classes, or in a class."""
+    known = {name: value for name, value in [*vars(owner).items()] if _is_code(value)}
+    found[_name(owner)] = owner, known
+    for value in known.values() if inspect.ismodule(owner) else ():
+        if inspect.isclass(value) and _root(value) in {"torch", "routebench"} and _name(value) not in found:
+            _add(found, value)
+
+
+def _is_code(value: Any) -> bool:
+    return callable(value) or isinstance(value, property | staticmethod | classmethod)
+
+
+def _put_back(places: Places) -> list[str]:
+    """What was replaced, or is new in a class that inherited it before. New names in modules hide nothing."""
+    changed = []
+    for owner_name, (owner, known) in places.items():
+        now = vars(owner)
+        for name, before in known.items():
+            if now.get(name) is before or _is_wrapped_by_torch(now.get(name), before):
+                continue
+            with contextlib.suppress(TypeError, AttributeError):  # a class of C keeps what it has
+                setattr(owner, name, before)
+                changed.append(f"{owner_name}.{name}")
+        new = [name for name in now if name not in known] if inspect.isclass(owner) else []
+        for name in new:
+            if _is_code(now[name]) and hasattr(super(owner, owner), name):
+                delattr(owner, name)
+                changed.append(f"{owner_name}.{name}")
+    return changed
+
+
+def _is_wrapped_by_torch(now: Any, before: Any) -> bool:
+    """Torch itself wraps an optimiser's `step` when the first of its class is made, and seeding when it compiles."""
+    code = getattr(now, "__code__", None)
+    return code is not None and code.co_filename.startswith(TORCH) and getattr(now, "__wrapped__", None) is before
+
+
+def _set_back(modes: dict[str, Any]) -> list[str]:
+    changed = [name for name, (get, _) in MODES.items() if get() != modes[name]]
+    for name in changed:
+        MODES[name][1](modes[name])
+    return changed
+
+
+def _name(owner: Any) -> str:
+    return owner.__name__ if inspect.ismodule(owner) else f"{owner.__module__}.{owner.__qualname__}"
+
+
+def _root(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]

@@ -1,0 +1,166 @@
+"""Plans of a call of `suite`, made where code of others may crash, end or hang its process."""
+
+import contextlib
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from routebench.engine.alone import Ended, Step, alone, step
+from routebench.engine.choices import Choices
+from routebench.engine.plan import Plan, plan
+from routebench.engine.suite import Suite, load_suite
+from routebench.errors import PluginError, UserError, unknown
+from routebench.registry import (
+    EVERY,
+    PROBLEMS,
+    leave_out_environment,
+    load_plugin,
+    plugin_files,
+    protocols,
+    suite_files,
+)
+
+ALL = "all"
+"""Instead of a suite's name: every standard suite."""
+STEP_LIMIT = 300.0  # seconds that a plug-in may take to import, and a method to be made, if the user says nothing
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a call of `suite` asks for.
+
+    Args:
+        suite: its name, its file, or `all`.
+        preset: by name.
+        choices: of the user, but for what comes of plug-ins.
+        plugins: as for `load_plugin`.
+    """
+
+    suite: str
+    preset: str
+    choices: Choices
+    plugins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What came of it: plain data, for a process that has loaded no plug-in.
+
+    Args:
+        plans: one per suite, in the order in which they run.
+        plugins: those that import.
+        analyses: those of them that bring analyses.
+        warnings: what was left out and has not been told, a line each.
+    """
+
+    plans: list[Plan]
+    plugins: tuple[str, ...] = ()
+    analyses: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+
+
+def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
+    """The plans of a call. Where plug-ins or installed packages may take part, another process makes them.
+
+    What a plug-in does to that process becomes a failed cell: the plans are made again without asking it.
+
+    Args:
+        asked: by the user.
+        step_limit: seconds that a plug-in may take to import, and a method to be made; None for `STEP_LIMIT`.
+
+    Raises:
+        UserError: the call cannot be planned, or code without which nothing can be planned ended its process.
+    """
+    leave_out_environment()  # its plug-ins are among those asked for
+    foreign = bool(asked.plugins) or _others_are_installed()
+    found = _plans_alone(asked, step_limit or STEP_LIMIT) if foreign else plans_of(asked, {})
+    return replace(found, warnings=[told for told in found.warnings if told not in PROBLEMS])
+
+
+def _plans_alone(asked: Asked, step_limit: float) -> Planned:
+    faults: dict[Step, str] = {}
+    preload = _preload(asked)
+    while True:
+        try:
+            found: Planned = alone(plans_of, asked, faults, each=step_limit, preload=preload)
+        except Ended as end:
+            if end.during is None or end.during[0] not in {"plug-in", "method"} or end.during in faults:
+                at = " ".join(end.during or ("planning",))
+                raise UserError(f"{at}: expected it to answer while the suite is planned, but it {end}") from end
+            faults[end.during] = str(end)
+        else:
+            return found
+
+
+def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
+    """In whichever process it is asked of.
+
+    Args:
+        asked: by the user.
+        faults: steps that ended a process before, and how; they are not taken again.
+    """
+    added, broken, bring_analyses = _load(asked, faults)
+    faulty = {name: f"it cannot be made: it {told}" for (kind, name), told in faults.items() if kind == "method"}
+    choices = replace(asked.choices, added=added, broken=broken, faulty=faulty)
+    plans = [plan(suite, asked.preset, choices) for suite in _suites(asked.suite, broken)]
+    kept = tuple(spec for spec in asked.plugins if spec not in broken)
+    told = [f"{reason}; it becomes a failed cell of {spec}, and the others run" for spec, reason in broken.items()]
+    return Planned(plans, kept, bring_analyses, [*PROBLEMS, *told])
+
+
+def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
+    """The methods that plug-ins add to a suite, why some do not import, and which bring analyses.
+
+    To a suite of its own a folder adds none: the suite says what it compares.
+    """
+    added: list[str] = []
+    broken: dict[str, str] = {}
+    bring_analyses: list[str] = []
+    for spec in asked.plugins:
+        if told := faults.get(("plug-in", spec)):
+            broken[spec] = f"plug-in {spec} failed to import: it {told}"
+            continue
+        try:
+            with step("plug-in", spec):
+                found = load_plugin(spec)
+        except PluginError as error:
+            broken[spec] = str(error)
+            continue
+        added += [] if asked.suite in found["suites"] else found["methods"]
+        bring_analyses += [spec] if found["analyses"] else []
+    return tuple(added), broken, tuple(bring_analyses)
+
+
+def _suites(name: str, broken: Mapping[str, str]) -> list[Suite]:
+    """The suite of that name, or all standard ones in their order."""
+    if name == ALL:
+        found = [load_suite(known) for known in suite_files()]
+        return sorted((suite for suite in found if suite.standard), key=lambda suite: suite.standard)
+    try:
+        _expect_known(name)
+        return [load_suite(name)]
+    except UserError as error:  # the suite may lie in a folder that did not import
+        raise UserError("; ".join([str(error), *broken.values()])) from error
+
+
+def _expect_known(name: str) -> None:
+    """Raises UserError for a name that is neither a suite's nor `all`, with the nearest of these."""
+    known = [*suite_files(), ALL]
+    if not name.endswith(".toml") and name not in known:
+        raise unknown("suite", name, known)
+
+
+def _others_are_installed() -> bool:
+    return any(importlib.metadata.entry_points(group=registry.package) for registry in EVERY.values())
+
+
+def _preload(asked: Asked) -> Sequence[str]:
+    """What all processes of the call will need, as far as it is known before a plug-in is loaded."""
+    found: list[str] = []
+    with contextlib.suppress(UserError):  # a suite of a plug-in, or one that is not there
+        for suite in _suites(asked.suite, {}):
+            found += getattr(protocols[suite.protocol], "preload", ())
+    with contextlib.suppress(UserError, OSError):
+        if any("analyses" in file.read_text(errors="replace") for spec in asked.plugins for file in plugin_files(spec)):
+            found.append("routebench.engine.forkserver_analyses")
+    return found
