@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from jaxtyping import Float
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from routebench.kernels import Sums, Sweep, products, reference, sweep
 from routebench.ops import Competition
@@ -41,7 +42,7 @@ class Votes:
             raise ValueError(f"expected {cells} cells below and weights for {seen} children, got {found}")
         self.competition = competition
         """Turns logits of one's own into coupling."""
-        self._given = Sweep(children, weight, competition, offset)
+        self._given = Sweep(children, weight, competition, offset, packed=WeakTensorKeyDictionary())
         self._stored: Tensor | None = None  # lane, parent, child, pose
         self.watch: Callable[[Tensor], None] | None = None
         """Called with the coupling (lane, child, parent) of every sweep, for analyses and tests; votes are stored."""
