@@ -88,6 +88,7 @@ class Votes:
         weights: Float[Tensor, "lane child"] | None = None,
         moments: int = 1,
         constant_coupling: bool = False,
+        watched: bool = True,
     ) -> Sums:
         """One iteration's work: logits, coupling, and the weighted moments of the votes.
 
@@ -100,6 +101,7 @@ class Votes:
             weights: w, of the children; None means one.
             moments: 1, or 2 to have the second moment too.
             constant_coupling: stop the gradient at the coupling.
+            watched: whether `watch` is called; not for a sweep whose coupling the next one makes again.
         """
         given = replace(
             self._given,
@@ -111,7 +113,7 @@ class Votes:
             moments=moments,
             constant_coupling=constant_coupling,
         )
-        return sweep(given) if self.watch is None else reference.dense(given, self.watch)
+        return reference.dense(given, self.watch) if self.watch and watched else sweep(given)
 
     def aggregate(
         self,

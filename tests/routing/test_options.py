@@ -22,6 +22,7 @@ OTHER_VALUES = {
         "competition": "types",
         "mass_normalisation": "ratio",
         "variance_floor": 0.1,
+        "mass_floor": 0.3,
         "mean_damping": 0.1,
         "start_beta_a": -50.0,
         "activation": "mixing",
