@@ -1,5 +1,7 @@
 """EM routing of matrix capsules."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,8 +13,8 @@ from routebench.ops import description_length_logit, log_normaliser
 from routebench.registry import routing
 from routebench.routing.base import IterativeRouting, Routed, at_least, competition_axis, one_of, schedule_of_layers
 
-SWEPT_ONCE = 5e-4
-"""Variance floors from here on need no mean beforehand: with poses up to 1000 in size, gradients in single precision
+SWEPT_ONCE = 5e-4 / torch.finfo(torch.float32).eps
+"""Variance floors from here on, in units of rounding, need no mean beforehand: with poses up to 1000 in size, gradients
 are then as exact as those of an EM in two passes."""
 
 
@@ -47,9 +49,10 @@ class EMRouting(IterativeRouting):
         schedule: the order in which several layers iterate; the paper finishes one layer before the next.
         mass_normalisation: `none`, or `ratio`, which multiplies a parent's mass by 100 x parents / children in its cost
             so that one lambda suits layers with few and with many children (the factor of a public TensorFlow code).
-        variance_floor: added to every variance; 5e-4 in the authors' code. With a smaller one, each iteration after the
-            first finds the new mean by a sweep of its own, which needs no gradient; variances and gradients are then as
-            exact as in two passes.
+        variance_floor: added to every variance; 5e-4 in the authors' code. With a smaller one (in double precision, one
+            below 1e-12), each iteration after the first finds the new mean by a sweep of its own, which needs no
+            gradient; variances and gradients are then as exact as in two passes. 0 is the literal procedure, which is
+            not finite once a parent has one child.
         mass_floor: added to the mass that something is divided by.
         mean_damping: d of `mean <- (1 - d) weighted mean + d last mean`, which starts at 0; variances are then about
             that mean. 0.1 in the authors' code, of which the paper says nothing.
@@ -108,7 +111,7 @@ class EMRouting(IterativeRouting):
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
         """One E-step (in the first iteration, equal shares) and one M-step."""
-        logits: dict[str, Tensor] = {}  # none: equal shares
+        logits: dict[str, Any] = {}  # none: equal shares
         if previous is None:
             mass, first, _ = votes.sweep(weights=activations)
             centre = self._per_mass(first, mass)
@@ -117,9 +120,9 @@ class EMRouting(IterativeRouting):
             centre = last = previous.memory[0]
             _, variance, log_activation = previous.memory
             logits = {"curvature": 1 / variance, "bias": log_activation + log_normaliser(variance)}
-            if self.variance_floor < SWEPT_ONCE:
+            if self.variance_floor < SWEPT_ONCE * torch.finfo(variance.dtype).eps:
                 centre, logits = self._about_next_mean(votes, activations, last, **logits)
-        mass, first, second = votes.sweep(**logits, centre=centre, weights=activations, moments=2)
+        mass, first, second = votes.sweep(centre=centre, weights=activations, moments=2, **logits)
         assert second is not None  # two moments were asked for
         shift = self._per_mass(first, mass)  # of the mean, from the centre
         mean = centre + shift
@@ -139,7 +142,7 @@ class EMRouting(IterativeRouting):
 
     def _about_next_mean(
         self, votes: Votes, activations: Activations, last: Poses, *, curvature: Tensor, bias: Tensor
-    ) -> tuple[Poses, dict[str, Tensor]]:
+    ) -> tuple[Poses, dict[str, Any]]:
         """The mean that this iteration will find, as a constant, and the same logits about it.
 
         About the last mean, which a parent may leave far behind, a small variance is a difference of large moments.
