@@ -2,7 +2,18 @@
 
 from routebench.capsules.population import Activations, Capsules, Poses, Sizes
 from routebench.capsules.votes import Votes
-from routebench.kernels import Sums
+from routebench.kernels import Sums, is_transformed
 from routebench.ops import AXES, Competition, Windows
 
-__all__ = ["AXES", "Activations", "Capsules", "Competition", "Poses", "Sizes", "Sums", "Votes", "Windows"]
+__all__ = [
+    "AXES",
+    "Activations",
+    "Capsules",
+    "Competition",
+    "Poses",
+    "Sizes",
+    "Sums",
+    "Votes",
+    "Windows",
+    "is_transformed",
+]

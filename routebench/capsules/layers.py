@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable
-from typing import Protocol, TypeVar, runtime_checkable
+from numbers import Integral
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -111,6 +112,8 @@ class CapsuleLayer(nn.Module):
     """What dense and convolutional layers share: votes are made, routed, and become the capsules of the layer."""
 
     routing: Routing
+    below: tuple[int, int, int] | int
+    """Capsules that are expected below: (height, width, types) of a grid, or their number."""
 
     def votes(self, children: Capsules) -> tuple[Votes, Float[Tensor, "lane child"]]:
         """The votes of the layer below, and its activations as each lane sees them."""
@@ -134,10 +137,32 @@ class CapsuleLayer(nn.Module):
         Returns:
             what `route` returned, and the capsules of this layer.
         """
+        self._check(children)
         with single_precision(children) as given:
             votes, activations = self.votes(given)
             routed = route(votes, activations)
             return routed, self.capsules(routed, children.poses.shape[0])
+
+    def _check(self, children: Any) -> None:
+        """Raises TypeError for what are no capsules, and ValueError for capsules of other sizes than the layer has."""
+        name, method = type(self).__name__, self.routing
+        if not isinstance(children, Capsules):
+            found = type(children).__name__ + (
+                f" of shape {tuple(children.shape)}" if isinstance(children, Tensor) else ""
+            )
+            raise TypeError(f"{name}: expected Capsules(poses, activations), got {found}")
+        *place, pose = children.poses.shape[1:]
+        if pose != method.sizes.pose_below:
+            raise ValueError(f"{name}: expected children with poses of {method.sizes.pose_below} elements, got {pose}")
+        grid = self.below if isinstance(self.below, tuple) else None
+        if grid is not None and children.on_grid and tuple(place) != grid:
+            raise ValueError(f"{name}: expected a grid of {grid} (height, width, types) below, got {tuple(place)}")
+        count = self.below if isinstance(self.below, int) else math.prod(self.below)
+        if math.prod(place) != count:
+            raise ValueError(f"{name}: expected {count} capsules below, got {math.prod(place)}")
+        if method.uses_activations and not children.has_activations:
+            reason = f"{type(method).__name__} weights children by their activations"
+            raise ValueError(f"{name}: expected Capsules(poses, activations), got poses alone, but {reason}")
 
 
 class DenseCapsules(CapsuleLayer):
@@ -171,16 +196,17 @@ class DenseCapsules(CapsuleLayer):
         weight_std: float | None = None,
     ):
         super().__init__()
-        if (share or coordinates is not None) and isinstance(children, int):
+        self.below = _below(children)
+        if (share or coordinates is not None) and isinstance(self.below, int):
             raise ValueError("share and coordinates need children as (height, width, types), got a number")
-        self.grid = (1, 1, children) if isinstance(children, int) else children
+        self.grid = (1, 1, self.below) if isinstance(self.below, int) else self.below
         self.parents, self.pose, self.share = parents, pose, share
         seen = math.prod(self.grid)
         block, fan = _block(pose_in, pose, matrix)
         std = math.sqrt(parents / (fan * seen)) if weight_std is None else weight_std
         owners = self.grid[2] if share else seen
         self.weight = nn.Parameter(std * torch.randn(owners, parents, *block))
-        self.routing = routing(Sizes(seen, parents, pose, pose_in))
+        self.routing = _made(routing, Sizes(seen, parents, pose, pose_in))
         if isinstance(coordinates, float | int):
             coordinates = _from_centre(self.grid, pose, coordinates)
         offset = None if coordinates is None else coordinates.offset(self.grid[2], pose)
@@ -227,6 +253,7 @@ class ConvCapsules(CapsuleLayer):
         weight_std: float | None = None,
     ):
         super().__init__()
+        self.below = grid = _grid(grid)
         if min(grid[:2]) < kernel:
             raise ValueError(f"expected a grid of at least {kernel} x {kernel} children, got {grid[0]} x {grid[1]}")
         self.windows = Windows(grid[0], grid[1], kernel, stride, grid[2])
@@ -235,7 +262,7 @@ class ConvCapsules(CapsuleLayer):
         block, fan = _block(pose_in, pose, matrix)
         std = math.sqrt(types / (fan * seen)) if weight_std is None else weight_std
         self.weight = nn.Parameter(std * torch.randn(seen, types, *block))
-        self.routing = routing(Sizes(seen, types, pose, pose_in))
+        self.routing = _made(routing, Sizes(seen, types, pose, pose_in))
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -257,6 +284,25 @@ class ConvCapsules(CapsuleLayer):
 
 def _present(routed: RoutedCapsules) -> Tensor:
     return routed.poses.new_ones(routed.poses.shape[:-1]) if routed.activations is None else routed.activations
+
+
+def _below(children: Any) -> tuple[int, int, int] | int:
+    """A number or a grid, in Python's own integers."""
+    return int(children) if isinstance(children, Integral) else _grid(children)
+
+
+def _grid(sizes: Any) -> tuple[int, int, int]:
+    height, width, types = map(int, sizes)
+    return height, width, types
+
+
+def _made(routing: Any, sizes: Sizes) -> Routing:
+    """The routing method. Raises TypeError for what makes none, such as a name or a method that is made already."""
+    if isinstance(routing, str | nn.Module) or not callable(routing):
+        found = repr(routing) if isinstance(routing, str) else f"an instance of {type(routing).__name__}"
+        raise TypeError(f"expected routing such as routebench.routing.factory('dynamic'), got {found}")
+    made: Routing = routing(sizes)
+    return made
 
 
 def _block(pose_in: int, pose: int, matrix: bool) -> tuple[tuple[int, int], int]:

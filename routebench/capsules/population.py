@@ -4,7 +4,7 @@ Axes have the same names everywhere. A `lane` is one independent routing problem
 layer, an image and a parent position (position runs fastest).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxtyping import Float
 from torch import Tensor
@@ -42,13 +42,31 @@ class Capsules:
     Args:
         poses: (batch, height, width, type, pose) on a grid, or (batch, capsule, pose) without one. Matrix poses are
             flattened by rows.
-        activations: presence probability of each capsule, the shape of `poses` without the last axis.
+        activations: presence probability of each capsule, the shape of `poses` without the last axis. They can be left
+            out, and are then 1; a layer whose routing method weights children by them refuses such capsules.
         logits: their log odds, where routing computed them first.
     """
 
     poses: Tensor
-    activations: Tensor
+    activations: Tensor = None  # type: ignore[assignment]  # a tensor as soon as capsules are there
     logits: Tensor | None = None
+    has_activations: bool = field(init=False, repr=False)
+    """Whether activations were given."""
+
+    def __post_init__(self) -> None:
+        """Raises TypeError for what is no tensor, and ValueError for shapes that no capsules have."""
+        object.__setattr__(self, "has_activations", self.activations is not None)
+        for name in ("poses", "activations") if self.has_activations else ("poses",):
+            if not isinstance(value := getattr(self, name), Tensor):
+                raise TypeError(f"Capsules: expected {name} as a tensor, got {type(value).__name__}")
+        found = tuple(self.poses.shape)
+        if len(found) not in (3, 5):
+            known = "(batch, capsule, pose) or (batch, height, width, type, pose)"
+            raise ValueError(f"Capsules: expected poses of shape {known}, got {found}")
+        if not self.has_activations:
+            object.__setattr__(self, "activations", self.poses.new_ones(found[:-1]))
+        if (of_activations := tuple(self.activations.shape)) != found[:-1]:
+            raise ValueError(f"Capsules: expected activations of shape {found[:-1]}, got {of_activations}")
 
     @property
     def on_grid(self) -> bool:

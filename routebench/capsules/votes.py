@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from jaxtyping import Float
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from routebench.kernels import Sums, Sweep, products, reference, sweep
 from routebench.ops import Competition
@@ -41,7 +42,7 @@ class Votes:
             raise ValueError(f"expected {cells} cells below and weights for {seen} children, got {found}")
         self.competition = competition
         """Turns logits of one's own into coupling."""
-        self._given = Sweep(children, weight, competition, offset)
+        self._given = Sweep(children, weight, competition, offset, packed=WeakTensorKeyDictionary())
         self._stored: Tensor | None = None  # lane, parent, child, pose
         self.watch: Callable[[Tensor], None] | None = None
         """Called with the coupling (lane, child, parent) of every sweep, for analyses and tests; votes are stored."""
@@ -87,6 +88,7 @@ class Votes:
         weights: Float[Tensor, "lane child"] | None = None,
         moments: int = 1,
         constant_coupling: bool = False,
+        watched: bool = True,
     ) -> Sums:
         """One iteration's work: logits, coupling, and the weighted moments of the votes.
 
@@ -99,6 +101,7 @@ class Votes:
             weights: w, of the children; None means one.
             moments: 1, or 2 to have the second moment too.
             constant_coupling: stop the gradient at the coupling.
+            watched: whether `watch` is called; not for a sweep whose coupling the next one makes again.
         """
         given = replace(
             self._given,
@@ -110,7 +113,7 @@ class Votes:
             moments=moments,
             constant_coupling=constant_coupling,
         )
-        return sweep(given) if self.watch is None else reference.dense(given, self.watch)
+        return reference.dense(given, self.watch) if self.watch and watched else sweep(given)
 
     def aggregate(
         self,

@@ -2,6 +2,7 @@
 
 from routebench.kernels import products, reference
 from routebench.kernels.backend import BACKENDS, KERNELS, noting, sweep, unavailable, use, using, wished
+from routebench.kernels.reference import is_transformed
 from routebench.kernels.sweep import Sums, Sweep
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "KERNELS",
     "Sums",
     "Sweep",
+    "is_transformed",
     "noting",
     "products",
     "reference",

@@ -2,7 +2,7 @@
 
 `auto` takes the fastest that can do the sweep: `triton` on a GPU, `fused` on a processor, `reference` for the rest. A
 back end that is asked for by name is used or refused, never replaced. Equal sums of a dense layer are one matrix
-product, and belong to none.
+product, and belong to none; what torch.func transforms is done with stored votes, whatever the wish.
 """
 
 import threading
@@ -38,6 +38,8 @@ def sweep(given: Sweep) -> Sums:
     """
     if given.is_uniform and given.moments == 1 and given.competition.windows is None:
         return reference.sweep(given)  # one matrix product, which no kernel of ours beats
+    if reference.is_transformed():
+        return reference.dense(given)
     name = choose(given)
     with _State.lock:
         _State.used.add(name)

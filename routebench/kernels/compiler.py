@@ -2,6 +2,7 @@
 
 import ctypes
 import hashlib
+import logging
 import os
 import platform
 import shutil
@@ -28,6 +29,7 @@ FLAGS = (
 )
 THREADS = ("-fopenmp",)
 """What a compiler may lack; without it, parts run on threads of Python's."""
+TOLD = logging.getLogger("routebench")
 PATIENCE = 300
 """Seconds after which a compiler is given up."""
 
@@ -47,7 +49,8 @@ def library(child_pose: int, pose: int, side: int) -> ctypes.CDLL:
     Raises:
         NoCompiler: there is no C++ compiler, or it failed.
     """
-    return _compiled(SOURCE, f"sweep-{child_pose}-{pose}-{side}", CHILD_POSE=child_pose, POSE=pose, SIDE=side)
+    use = f"poses of {child_pose} and {pose} elements"
+    return _compiled(SOURCE, use, f"sweep-{child_pose}-{pose}-{side}", CHILD_POSE=child_pose, POSE=pose, SIDE=side)
 
 
 @cache
@@ -57,11 +60,11 @@ def drawing_library(channels: int) -> ctypes.CDLL:
     Raises:
         NoCompiler: there is no C++ compiler, or it failed.
     """
-    return _compiled(DRAWING, f"drawing-{channels}", CHANNELS=channels)
+    return _compiled(DRAWING, f"templates of {channels} channels", f"drawing-{channels}", CHANNELS=channels)
 
 
-def _compiled(source: Path, name: str, **sizes: int) -> ctypes.CDLL:
-    """A library, compiled if need be. A second process that wants it waits for the first."""
+def _compiled(source: Path, use: str, name: str, **sizes: int) -> ctypes.CDLL:
+    """A library, compiled if need be, which is told. A second process that wants it waits for the first."""
     compiler = find_compiler()
     if compiler is None:
         raise NoCompiler("no C++ compiler (looked for $CXX, g++, clang++)")
@@ -72,6 +75,7 @@ def _compiled(source: Path, name: str, **sizes: int) -> ctypes.CDLL:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f"{file.stem}.lock"):
             if not file.exists():
+                TOLD.warning("compiling a kernel for %s, once on this machine; it takes some seconds", use)
                 _compile(compiler, source, definitions, file)
             try:
                 return ctypes.CDLL(str(file))

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from routebench.kernels import reference
 from routebench.kernels.compiler import NoCompiler, library
 from routebench.kernels.layout import pack, unpack
-from routebench.kernels.sweep import INPUTS, Sums, Sweep
+from routebench.kernels.sweep import INPUTS, Packed, Sums, Sweep
 from routebench.ops import Competition, Windows
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -107,7 +106,7 @@ class _Work:
         self.edges = _edges(types, torch.get_num_threads())
         self.parts = len(self.edges) - 1
         self.arrays: dict[str, Tensor] = {
-            "children": _packed_children(children, self.kernel),
+            "children": _packed_children(children, self.kernel, settings["packed"]),
             "weight": weight.detach().float().contiguous(),
             "cells": _cells(windows, seen),
             **(known or {}),
@@ -274,18 +273,14 @@ class _Gradients(ctypes.Structure):
     )
 
 
-_known_children: MutableMapping[Tensor, tuple[int, Tensor]] = WeakTensorKeyDictionary()  # version, in the layout
-
-
-def _packed_children(children: Tensor, kernel: ctypes.CDLL) -> Tensor:
-    """Children in the kernel's layout, which all iterations share: kept for as long as the tensor itself."""
-    if children.is_inference():  # such a tensor does not count its changes
+def _packed_children(children: Tensor, kernel: ctypes.CDLL, known: Packed | None) -> Tensor:
+    """Children in the kernel's layout, packed once for all sweeps of the same votes."""
+    if known is None or children.is_inference():  # such a tensor does not count its changes
         return pack(children, kernel)
-    known = _known_children.get(children)
-    if known is None or known[0] != children._version:
-        known = children._version, pack(children, kernel)
-        _known_children[children] = known
-    return known[1]
+    found = known.get(children)
+    if found is None or found[0] != children._version:
+        found = known[children] = children._version, pack(children, kernel)
+    return found[1]
 
 
 def _pointer(array: Tensor) -> int:

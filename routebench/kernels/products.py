@@ -111,6 +111,8 @@ def _scaled(given: Sweep, coupling: Float[Tensor, "child parent"]) -> Float[Tens
 
 
 def _tiled(product: Product, given: Sweep, factor: Tensor) -> Tensor:
+    if reference.is_transformed():
+        return product.of(given, factor)
     made: Tensor = _Tiled.apply(product, given.settings, *(getattr(given, name) for name in VOTES), factor)  # type: ignore[no-untyped-call]
     return made
 

@@ -12,6 +12,7 @@ import torch
 from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from routebench.kernels.sweep import INPUTS, Sums, Sweep
 
@@ -44,6 +45,14 @@ def dense(given: Sweep, watch: Watch | None = None) -> Sums:
     weighted = coupling if given.weights is None else coupling * given.weights[..., None]
     second = weigh(weighted, squares) if given.moments == 2 and squares is not None else None
     return Sums(weighted.sum(dim=1), weigh(weighted, apart), second)
+
+
+def is_transformed() -> bool:
+    """Whether torch.func (vmap, jacrev, jvp, ..) or forward-mode differentiation is at work.
+
+    They go through plain operations only: through `dense`, but through no `autograd.Function` of ours.
+    """
+    return bool(torch._C._are_functorch_transforms_active()) or forward_ad._current_level >= 0
 
 
 def votes(given: Sweep) -> Float[Tensor, "lane parent child pose"]:

@@ -1,6 +1,7 @@
 """The work that every kernel does: one iteration of routing, from poses and weights to sums for each parent."""
 
-from dataclasses import dataclass
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from jaxtyping import Float
@@ -10,6 +11,9 @@ from routebench.ops import Competition
 
 INPUTS = ("children", "weight", "offset", "query", "curvature", "bias", "centre", "weights")
 """The tensors of a sweep, in the order in which kernels take them and return their gradients."""
+
+Packed = MutableMapping[Tensor, tuple[int, Tensor]]
+"""Tensors with their version and what a kernel has made of them."""
 
 
 class Sums(NamedTuple):
@@ -42,6 +46,8 @@ class Sweep:
         weights: w, of the children.
         moments: 1 or 2.
         constant_coupling: no gradient goes through the coupling.
+        packed: where a kernel may keep children in its own layout for other sweeps; it must not outlive the routing of
+            these children, because not every change of a tensor can be seen. None to keep nothing.
     """
 
     children: Float[Tensor, "batch cell pose_in"]
@@ -55,6 +61,7 @@ class Sweep:
     weights: Float[Tensor, "lane child"] | None = None
     moments: int = 1
     constant_coupling: bool = False
+    packed: Packed | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Raises ValueError for a tensor whose shape is another; kernels would read beyond its end."""
@@ -103,4 +110,5 @@ class Sweep:
             "competition": self.competition,
             "moments": self.moments,
             "constant_coupling": self.constant_coupling,
+            "packed": self.packed,
         }

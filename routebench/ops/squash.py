@@ -12,7 +12,8 @@ def squash(vectors: Float[Tensor, "*axes pose"]) -> Float[Tensor, "*axes pose"]:
     """Keeps the direction of a vector and maps its length n to n^2 / (1 + n^2), which lies in [0, 1).
 
     Source: Sabour, Frosst and Hinton, NeurIPS 2017, equation 1 (arXiv:1710.09829).
-    Departures: the length is computed as sqrt(n^2 + 1e-8), because the printed form has no gradient at zero.
+    Departures: the length is computed as sqrt(n^2 + 1e-8), because the printed form has no gradient at zero. What comes
+    out is shorter by 5e-9 at most, which is 5e-9 / n^2 of it: 5e-5 at n = 0.01, 5e-7 at n = 0.1.
     """
     squared = vectors.square().sum(dim=-1, keepdim=True)
     return squared / (1 + squared) * torch.rsqrt(squared + EPSILON) * vectors

@@ -4,13 +4,14 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from routebench.capsules import AXES, Activations, Poses, Sizes, Votes
+from routebench.capsules import AXES, Activations, Poses, Sizes, Votes, is_transformed
 from routebench.capsules.equilibrium import NO_EQUATION
 from routebench.capsules.schedules import SCHEDULES
 from routebench.claims import Claim
@@ -114,7 +115,7 @@ class RoutingMethod(nn.Module, ABC):
         for what in ("activations", "logits"):
             if getattr(routed, what) is not None:
                 expect_shape(self.name, what, getattr(routed, what), (lanes, self.sizes.parents))
-        if not self._trusted:
+        if not self._trusted and not is_transformed():
             for what in ("poses", "activations", "logits"):
                 value = getattr(routed, what)
                 if value is not None and not bool(torch.isfinite(value).all()):
@@ -167,13 +168,16 @@ def expect_shape(owner: str, what: str, value: Tensor, shape: tuple[int, ...]) -
 
 
 def at_least(least: float, **given: Any) -> Any:
-    """The one keyword argument's value, checked: `at_least(1, iterations=iterations)`. An int stays whole."""
+    """The one keyword argument's value, checked: `at_least(1, iterations=iterations)`. An int stays whole.
+
+    Numbers of NumPy become Python's own.
+    """
     ((name, value),) = given.items()
     whole = isinstance(least, int)
-    kinds = (int,) if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < math.inf:  # nan fails too
+    kind: Any = Integral if whole else Real
+    if isinstance(value, bool) or not isinstance(value, kind) or not least <= value < math.inf:  # nan fails too
         raise ValueError(f"{name} must be {'an integer' if whole else 'a number'} of at least {least}, got {value!r}")
-    return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def one_of(known: tuple[str, ...], **given: Any) -> Any:

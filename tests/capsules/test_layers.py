@@ -1,15 +1,20 @@
 """Layers make the votes that their definitions say, in the order that they say."""
 
+import re
+
+import numpy as np
 import pytest
 import torch
 
 from routebench.capsules import Capsules, Sizes
-from routebench.capsules.layers import ConvCapsules, DenseCapsules, PrimaryCapsules
+from routebench.capsules.layers import ConvCapsules, DenseCapsules, PrimaryCapsules, _below, _made
 from routebench.ops import length, squash
-from routebench.routing import factory
+from routebench.registry import routing
+from routebench.routing import factory, make
 from tests.references.problem import assert_close
 from tests.references.votes import every_vote, seen_by
 
+SIZES = Sizes(6, 4, 5, 3)
 METHODS = ["uniform", "dynamic", "em", "inverted-attention"]
 
 
@@ -182,6 +187,93 @@ class TestConvCapsules:
         shape = (2, 4, 4, 2)
         found = layer(Capsules(torch.randn(*shape, 4), torch.rand(*shape)))
         assert_close(found.logits.sigmoid(), found.activations, rtol=1e-5, atol=1e-6)
+
+
+def a_layer(**options):
+    return DenseCapsules(6, 4, 3, 5, factory("dynamic"), **options)
+
+
+class TestWhatDoesNotFit:
+    """One line says what was expected and what came."""
+
+    @pytest.mark.parametrize(
+        ("make", "expected", "found"),
+        [
+            (lambda: ConvCapsules((5, 4, 2), 3, 4, 4, factory("dynamic")), (5, 4, 2), (4, 5, 2)),
+            (lambda: ConvCapsules((4, 4, 3), 3, 4, 4, factory("dynamic")), (4, 4, 3), (4, 3, 4)),
+            (lambda: DenseCapsules((2, 3, 4), 5, 4, 4, factory("dynamic"), share=True), (2, 3, 4), (3, 2, 4)),
+            (lambda: DenseCapsules((2, 3, 4), 5, 4, 4, factory("dynamic"), coordinates=1.0), (2, 3, 4), (3, 2, 4)),
+            (lambda: DenseCapsules((2, 3, 4), 5, 4, 4, factory("dynamic")), (2, 3, 4), (2, 4, 3)),
+        ],
+    )
+    def test_a_grid_of_another_shape_with_as_many_capsules(self, make, expected, found):
+        told = f"expected a grid of {expected} (height, width, types) below, got {found}"
+        with pytest.raises(ValueError, match=re.escape(told)):
+            make()(grid_capsules(*found, 4))
+
+    def test_a_layer_that_was_given_a_number_takes_any_grid_of_as_many(self):
+        layer = DenseCapsules(24, 5, 4, 4, factory("dynamic")).double()
+        children = grid_capsules(2, 3, 4, 4)
+        assert_close(layer(children).poses, layer(children.flat()).poses)
+
+    def test_another_number_of_capsules(self):
+        with pytest.raises(ValueError, match="DenseCapsules: expected 6 capsules below, got 7"):
+            a_layer()(Capsules(torch.randn(2, 7, 3)))
+
+    @pytest.mark.parametrize("layer", [a_layer(), DenseCapsules(6, 4, 9, 9, factory("em"), matrix=True)])
+    def test_poses_of_another_size(self, layer):
+        expected = layer.routing.sizes.pose_below
+        with pytest.raises(ValueError, match=f"expected children with poses of {expected} elements, got 4"):
+            layer(Capsules(torch.randn(2, 6, 4), torch.rand(2, 6)))
+
+    def test_a_plain_tensor(self):
+        with pytest.raises(
+            TypeError, match=r"expected Capsules\(poses, activations\), got Tensor of shape \(2, 6, 3\)"
+        ):
+            a_layer()._check(torch.randn(2, 6, 3))
+
+    @pytest.mark.parametrize("routing", ["dynamic", "em[iterations=2]"])
+    def test_a_name_in_place_of_routing(self, routing):
+        with pytest.raises(TypeError, match=r"expected routing such as routebench.routing.factory\('dynamic'\), got '"):
+            _made(routing, Sizes(6, 4, 5))
+
+    def test_a_method_that_is_made_already(self):
+        with pytest.raises(TypeError, match="got an instance of DynamicRouting"):
+            DenseCapsules(6, 4, 3, 5, a_layer().routing)
+
+    def test_sizes_from_numpy(self):
+        assert [type(size) for size in _below((np.int64(2), np.int64(3), 4))] == [int, int, int]
+        assert type(_below(np.int64(6))) is int
+
+
+class TestCapsulesWithoutActivations:
+    @pytest.mark.parametrize("name", [name for name in routing if not make(name, SIZES).uses_activations])
+    def test_methods_that_ignore_them_need_none(self, name):
+        layer = DenseCapsules(6, 4, 3, 5, factory(name)).eval()
+        poses = torch.randn(2, 6, 3)
+        found, expected = layer(Capsules(poses)), layer(Capsules(poses, torch.rand(2, 6)))
+        assert_close(found.poses, expected.poses)
+        assert_close(found.activations, expected.activations)
+
+    @pytest.mark.parametrize("name", [name for name in routing if make(name, SIZES).uses_activations])
+    def test_methods_that_use_them_refuse(self, name):
+        layer = DenseCapsules(6, 4, 3, 5, factory(name))
+        with pytest.raises(ValueError, match=r"got poses alone, but .* weights children by their activations"):
+            layer(Capsules(torch.randn(2, 6, 3)))
+
+    def test_they_are_one(self):
+        assert_close(Capsules(torch.randn(2, 3, 4, 1, 5)).activations, torch.ones(2, 3, 4, 1))
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ((torch.zeros(6, 3),), r"expected poses of shape .* got \(6, 3\)"),
+            ((torch.zeros(2, 6, 3), torch.zeros(2, 5)), r"expected activations of shape \(2, 6\), got \(2, 5\)"),
+        ],
+    )
+    def test_shapes_that_no_capsules_have(self, given, told):
+        with pytest.raises(ValueError, match=told):
+            Capsules(*given)
 
 
 def test_flat_capsules_run_by_row_column_and_type():

@@ -47,6 +47,16 @@ def test_a_library_is_compiled_once(folder, monkeypatch):
 
 
 @needs_a_compiler
+def test_the_first_compilation_for_a_size_is_told_in_one_line(folder, caplog):
+    compiler.library(*SIZES)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("compiling a kernel for poses of 2 and 2 elements, once on this machine")
+    compiler.library.cache_clear()
+    compiler.library(*SIZES)  # from the cache folder
+    assert len(caplog.records) == 1
+
+
+@needs_a_compiler
 def test_processes_that_start_together_share_one_library(folder):
     code = f"from routebench.kernels.compiler import library; print(library{SIZES}.lanes_in_a_block())"
     command = [sys.executable, "-c", code]

@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
+from routebench.capsules import Capsules, Votes
+from routebench.capsules.layers import DenseCapsules
 from routebench.kernels import fused, reference, using
 from routebench.kernels.compiler import library
 from routebench.kernels.layout import pack, unpack
 from routebench.kernels.sweep import INPUTS
 from routebench.kernels.trust import evaluate
 from routebench.ops import Competition
-from routebench.routing import make
+from routebench.routing import factory, make
 from tests.kernels.sweeps import KINDS, POSES, SMALL_GRID, STRIDED_GRID, largest_error, leaves, random_sweep
 from tests.references.problem import dense, dense_matrices, disturb, gradients, on_grid
 
@@ -163,30 +166,70 @@ def test_gradient_of_the_gradient(kind):
         assert float((mine.double() - right).abs().max()) < 1e-4 * float(right.abs().max())
 
 
-def test_children_are_laid_out_once_for_all_iterations(monkeypatch):
-    laid_out = []
+@pytest.fixture
+def laid_out(monkeypatch):
+    """Shapes of what is packed."""
+    shapes = []
     original = fused.pack
-    monkeypatch.setattr(fused, "pack", lambda values, width: laid_out.append(values.shape) or original(values, width))
-    given = leaves(random_sweep())
-    first = fused.sweep(given).first
-    torch.autograd.backward((first + fused.sweep(replace(given, query=first)).first).sum())
-    assert laid_out.count(given.children.shape) == 1
+    monkeypatch.setattr(fused, "pack", lambda values, kernel: shapes.append(values.shape) or original(values, kernel))
+    return shapes
 
 
-def test_children_that_change_are_laid_out_again():
+@pytest.mark.parametrize("name", ["dynamic", "em", "inverted-attention", "variational-bayes", "slot-attention"])
+def test_children_are_laid_out_once_for_all_iterations_of_one_routing(name, laid_out):
+    layer = DenseCapsules(6, 4, 3, 5, factory(name, iterations=5))
+    children = Capsules(torch.randn(2, 6, 3, requires_grad=True), torch.rand(2, 6))
+    with using("fused"):
+        torch.autograd.backward(layer(children).poses.square().sum())
+        assert laid_out.count((2, 6, 3)) == 1
+        layer(children)
+    assert laid_out.count((2, 6, 3)) == 2
+
+
+def fused_adam(poses):
+    poses.grad = torch.ones_like(poses)
+    torch.optim.Adam([poses], lr=1.0, fused=True).step()
+
+
+WAYS_TO_CHANGE = {
+    "data.copy_": lambda poses: poses.data.copy_(torch.randn_like(poses)),
+    "new data": lambda poses: setattr(poses, "data", torch.randn_like(poses)),
+    "numpy": lambda poses: np.copyto(poses.detach().numpy(), 2.0),
+    "vector_to_parameters": lambda poses: torch.nn.utils.vector_to_parameters(torch.randn(poses.numel()), [poses]),
+    "fused Adam": fused_adam,
+    "in place": lambda poses: poses.detach().mul_(2),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_CHANGE)
+def test_a_layer_sees_every_change_of_its_children(way):
+    layer = DenseCapsules(6, 4, 3, 5, factory("em"))
+    poses, activations = torch.nn.Parameter(torch.randn(2, 6, 3)), torch.rand(2, 6)
+    before = layer(Capsules(poses, activations)).poses
+    WAYS_TO_CHANGE[way](poses)
+    with using("fused"):
+        found = layer(Capsules(poses, activations)).poses
+    with using("reference"):
+        torch.testing.assert_close(found, layer(Capsules(poses, activations)).poses, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(found, before)
+
+
+def test_children_that_change_between_sweeps_of_the_same_votes_are_laid_out_again():
     given = random_sweep()
-    before = fused.sweep(given).first
+    votes = Votes(given.children, given.weight, given.competition)
+    before = votes.sweep(given.query).first
     given.children.mul_(2)
-    torch.testing.assert_close(fused.sweep(given).first, reference.dense(given).first, rtol=1e-4, atol=1e-5)
-    assert not torch.allclose(fused.sweep(given).first, before)
+    torch.testing.assert_close(votes.sweep(given.query).first, reference.dense(given).first, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(votes.sweep(given.query).first, before)
 
 
 def test_inference_tensors_are_never_out_of_date():
     with torch.inference_mode():
         given = random_sweep()
-        fused.sweep(given)
+        votes = Votes(given.children, given.weight, given.competition)
+        votes.sweep(given.query)
         given.children.mul_(2)
-        torch.testing.assert_close(fused.sweep(given).first, reference.dense(given).first, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(votes.sweep(given.query).first, reference.dense(given).first, rtol=1e-4, atol=1e-5)
 
 
 PROBLEMS = {"dense": dense, "matrices": dense_matrices, "grid": on_grid}

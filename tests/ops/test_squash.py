@@ -15,6 +15,15 @@ def test_length_n_becomes_n2_over_1_plus_n2(n):
     assert_close(squashed / length(squashed), vector / n)
 
 
+@pytest.mark.parametrize("n", [1e-5, 1e-4, 0.01, 0.1, 1.0])
+def test_the_departure_from_the_printed_form_is_as_small_as_is_said(n):
+    vector = torch.nn.functional.normalize(torch.randn(5, dtype=torch.float64), dim=0) * n
+    missing = n**2 / (1 + n**2) - float(length(squash(vector)))
+    assert 0 <= missing <= 5e-9
+    if n >= 0.01:
+        assert missing / n**2 == pytest.approx(5e-9 / n**2, rel=0.01 + n**2)
+
+
 def test_zero_vector_stays_zero_and_has_a_finite_gradient():
     vector = torch.zeros(5, requires_grad=True)
     (squash(vector).sum() + length(vector)).backward()

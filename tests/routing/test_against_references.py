@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from routebench.kernels import fused, using
+from routebench.kernels.trust import differences
 from routebench.registry import routing
-from routebench.routing import em as em_module
 from routebench.routing import hyperparameters_of, make
 from tests.references import (
     dynamic,
@@ -19,7 +20,7 @@ from tests.references import (
     wang_liu,
 )
 from tests.references.competition import on_a_grid
-from tests.references.problem import assert_close, dense, dense_matrices, disturb, gradients, on_grid
+from tests.references.problem import Problem, assert_close, dense, dense_matrices, disturb, gradients, on_grid
 from tests.references.votes import seen_by
 
 REFERENCES = {
@@ -62,6 +63,8 @@ OPTIONS = {
         {"final_lambda": 1.0, "lambda_schedule": "constant"},
         {"mass_normalisation": "ratio"},
         {"variance_floor": 0.5},
+        {"variance_floor": 1e-14},
+        {"variance_floor": 1e-14, "mean_damping": 0.3},
         {"mean_damping": 0.1},
         {"start_beta_a": -40.0},
         {"mean_damping": 0.7, "final_lambda": 1.0},
@@ -107,9 +110,8 @@ ITERATIVE = [name for name in routing if "iterations" in hyperparameters_of(name
 AXES = ("types", "types+positions", "positions", "children")
 
 
-@pytest.fixture(autouse=True)
-def exact_division_by_mass(monkeypatch):
-    monkeypatch.setattr(em_module, "MASS_FLOOR", 0.0)  # the equations have none
+LITERAL = {"em": {"mass_floor": 0.0}}
+"""Hyperparameters that turn off what the equations do not have."""
 
 
 def transcribed(name, problem, learned, **params):
@@ -120,7 +122,9 @@ def transcribed(name, problem, learned, **params):
 
 def made(name, problem, **params):
     """The method with parameters away from where they start."""
-    return disturb(make(name, problem.sizes, **params).double()).train(name in NORMALISE_BATCHES)
+    return disturb(make(name, problem.sizes, **LITERAL.get(name, {}), **params).double()).train(
+        name in NORMALISE_BATCHES
+    )
 
 
 def assert_same(name, problem, params, **more):
@@ -159,6 +163,49 @@ def test_method_equals_its_transcription_with_each_option(name, params, problem)
     more = {"progress": 0.4} if name == "em" else {}
     params = {**params, "iterations": 3} if name in ITERATIVE else params
     assert_same(name, PROBLEMS[problem](), params, **more)
+
+
+def test_the_floor_of_masses_is_a_departure_and_can_be_left_out():
+    torch.manual_seed(0)
+    problem = dense(images=8)
+    problem.children.data *= 3
+    params = {"iterations": 5, "mass_normalisation": "ratio", "final_lambda": 1.0}
+    usual, literal = (make("em", problem.sizes, mass_floor=floor, **params).double() for floor in (1e-8, 0.0))
+    expected = transcribed("em", problem, dict(literal.named_parameters()), **params)[1].detach()
+    found = [method(*problem.given_to(method)).activations.detach() for method in (usual, literal)]
+    departure, rounding = (float((activations - expected).abs().max()) for activations in found)
+    assert departure > 0.1
+    assert rounding < 1e-9
+
+
+@pytest.mark.parametrize("backend", ["reference", "fused"])
+@pytest.mark.parametrize("floor", [1e-4, 1e-8, 1e-12])
+@pytest.mark.parametrize("scale", [1, 100])
+def test_gradients_of_small_variances_in_single_precision_are_as_exact_as_in_two_passes(scale, floor, backend):
+    if backend == "fused" and fused.missing(3, 5, 0):
+        pytest.skip(fused.missing(3, 5, 0))
+    torch.manual_seed(7)  # a parent leaves its children for one
+    problem = dense(images=4, children=8, pose_in=3, pose=5)
+    problem.children.data *= scale
+    params = {"iterations": 5, "variance_floor": floor}
+    method = made("em", problem, **params)
+
+    def ours(given):
+        routed = method(*given.given_to(method))
+        return routed.poses, routed.activations
+
+    def twice(given):
+        return transcribed("em", given, dict(method.named_parameters()), **params)
+
+    def slopes(way, given):
+        return [found.double() for found in gradients([output.double() for output in way(given)], given.leaves())]
+
+    exact = slopes(twice, problem)
+    method.float()
+    single = Problem(*(leaf.detach().float() for leaf in problem.leaves()))
+    with using(backend):
+        off, allowed = (differences(slopes(way, single), exact) for way in (ours, twice))
+    assert max(off) < 1e-4 + 3 * max(allowed)
 
 
 @pytest.mark.parametrize("iterations", [1, 3])

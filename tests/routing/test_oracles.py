@@ -8,7 +8,6 @@ from torch.nn import functional
 
 from routebench.ops import description_length_logit, squash
 from routebench.routing import Routed, make
-from routebench.routing import em as em_module
 from tests.references.em import inverse_temperature, log_density
 from tests.references.problem import assert_close, dense, dense_matrices, disturb
 from tests.references.votes import every_vote
@@ -167,12 +166,11 @@ class TestEM:
         routed = method(*problem.given_to(method))
         assert_close(routed.logits.sigmoid(), routed.activations)
 
-    def test_the_floor_of_masses_hardly_changes_anything(self, monkeypatch):
+    def test_the_floor_of_masses_hardly_changes_anything(self):
         problem = dense()
-        method = make("em", problem.sizes).double()
-        with_floor = method(*problem.given_to(method)).poses
-        monkeypatch.setattr(em_module, "MASS_FLOOR", 0.0)
-        assert_close(with_floor, method(*problem.given_to(method)).poses, rtol=1e-5, atol=1e-7)
+        with_floor, literal = (make("em", problem.sizes, mass_floor=floor).double() for floor in (1e-8, 0.0))
+        found, expected = (method(*problem.given_to(method)).poses for method in (with_floor, literal))
+        assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_absent_children_leave_finite_parents_and_gradients(self, dtype):
