@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,12 @@ from torch import Tensor
 
 from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
 from routebench.data.pictures import read_pictures
+from routebench.data.shares import shares, some_of
 from routebench.errors import UserError
 from routebench.registry import datasets
 
 TEST_FRACTION = 0.2
+LEAST = 3  # different images of a class that a test part is split off
 SUFFIXES = frozenset([".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"])
 TRAIN, HELD_OUT, TEST = "train", "val", "test"
 PARTS = {TRAIN: ("train", "training"), HELD_OUT: ("val", "valid", "validation"), TEST: ("test", "testing")}
@@ -45,7 +47,28 @@ def folder(path: str) -> Dataset:
             test/ is not in train/, a folder or an image cannot be read, or the size is no number.
     """
     found = _found(path)
-    return _read(found, found.name, f"{found.count:,} image files in {found.place.resolve()}")
+    return _read(found, f"{found.count:,} image files in {found.place.resolve()}")
+
+
+def some_of_folder(path: str, count: int) -> tuple[Dataset | None, int]:
+    """The data set `folder:PATH` of `count` of its files, of each part and class its share; and how many files it has.
+
+    The others are not read. None where it has no more.
+
+    Raises:
+        UserError: as for the whole folder.
+    """
+    found = _found(path)
+    if found.count <= count:
+        return None, found.count
+    counts = shares([len(part) for part in found.parts.values()], count, at_least=1)
+    every_class = (LEAST, *(0 for _ in found.parts))
+    parts = {
+        name: part.some(size, at_least)
+        for (name, part), size, at_least in zip(found.parts.items(), counts, every_class, strict=False)
+    }
+    source = f"{count:,} of {found.count:,} image files in {found.place.resolve()}"
+    return _read(replace(found, parts=parts), source), found.count
 
 
 @dataclass(frozen=True)
@@ -57,6 +80,13 @@ class _Listing:
 
     def __len__(self) -> int:
         return len(self.files)
+
+    def some(self, count: int, at_least: int) -> "_Listing":
+        """So many of the files, see `some_of`."""
+        if count == len(self):
+            return self
+        chosen = some_of(torch.tensor(self.labels), count, at_least).tolist()
+        return _Listing([self.files[index] for index in chosen], [self.labels[index] for index in chosen])
 
 
 @dataclass(frozen=True)
@@ -170,7 +200,7 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _read(found: _Found, name: str, source: str) -> Dataset:
+def _read(found: _Found, source: str) -> Dataset:
     """The data set of the files that were found."""
     parts = [found.parts.get(part, _Listing()) for part in PARTS]
     files = [file for part in parts for file in part.files]
@@ -180,18 +210,18 @@ def _read(found: _Found, name: str, source: str) -> Dataset:
     copies = _Copies(files, labels, _first_copies(images.pixels, owner), found)
     train, held_out, test = (copies.kept_of(owner == number) for number in range(len(PARTS)))
     if TEST not in found.parts:
-        copies.expect_enough(train, owner == 0, at_least=3)
+        copies.expect_enough(train, owner == 0, at_least=LEAST)
         kept, taken = stratified_split(labels[train], TEST_FRACTION, SPLIT_SEED)
         train, test = train[kept], train[taken]
     source += str(copies)
     if HELD_OUT not in found.parts:
         copies.expect_enough(train, owner == 0, at_least=2)
-        return Dataset.of(name, found.classes, images.at(train), images.at(test), source)
+        return Dataset.of(found.name, found.classes, images.at(train), images.at(test), source)
     copies.expect_enough(train, owner == 0, at_least=1)
     if not len(held_out):
         raise UserError(f"folder:{found.place}: expected images in val/ that are not in test/ too, got none; add some")
     three = images.at(train), images.at(held_out), images.at(test)
-    return Dataset(name, found.classes, *three, fingerprint=fingerprint(*three), source=source)
+    return Dataset(found.name, found.classes, *three, fingerprint=fingerprint(*three), source=source)
 
 
 def _first_copies(pixels: Tensor, owner: Tensor) -> Tensor:

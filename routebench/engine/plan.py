@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from routebench.data import Dataset, load
+from routebench.data import Dataset
+from routebench.data.taking import Taken, at_most
 from routebench.engine.choices import Choices
 from routebench.engine.entries import METHOD, entries_of, has_capsule_layers, lost
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.suite import Entry, Preset, Suite
 from routebench.errors import UserError, nearest, unknown
-from routebench.models import build
 from routebench.models.facts import Facts
+from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.protocols.base import FitRequest
 from routebench.recipe import Recipe
 from routebench.registry import models, plugin_files, protocols, routing
+from routebench.registry.origin import SHIPPED
 from routebench.routing import hyperparameters_of
 from routebench.routing.spec import MethodSpec, compact
 
@@ -78,11 +80,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be run."""
+    """What will be run.
+
+    Args:
+        suite, preset: as the user chose them.
+        cells: in order.
+        taken: of which data set how many images are used, in words; empty where it is all of them.
+    """
 
     suite: Suite
     preset: Preset
     cells: tuple[Cell, ...] = field(repr=False)
+    taken: str = ""
 
     @property
     def is_alone(self) -> bool:
@@ -119,7 +128,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         raise UserError(f"{suite.file}: unknown protocol {suite.protocol!r}{nearest(suite.protocol, protocols)}")
     entries = entries_of(suite, preset, choices)
     _expect_methods(suite, preset, [entry for entry, role in entries if role == METHOD])
-    data = _usable(suite, preset.data)
+    preset, data = _usable(suite, preset)
     points = [
         (*_identity(suite, preset, model, entry, role, data.fingerprint), "")
         for beside in preset.models
@@ -128,7 +137,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     ]
     if protocols[suite.protocol].trains:  # type: ignore[attr-defined]
         _expect_learnable(suite, data, [point for point, _, _ in points])
-    _expect_buildable(data, [point for point, _, _ in points])
+    _expect_buildable(preset, data, [point for point, _, _ in points])
     points += _broken_points(points[0][0], choices)
     cells: dict[str, Cell] = {}
     for seed in range(preset.seeds):
@@ -136,7 +145,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
             for iterations in grid:
                 cell = Cell({**point, "iterations": iterations, "seed": seed}, broken)
                 cells.setdefault(cell.key, cell)
-    return Plan(suite, preset, tuple(cells.values()))
+    return Plan(suite, preset, tuple(cells.values()), _taken(data))
 
 
 def digest(content: Mapping[str, Any]) -> str:
@@ -193,11 +202,18 @@ def _expect_methods(suite: Suite, preset: Preset, methods: Sequence[Entry]) -> N
             )
 
 
-def _usable(suite: Suite, name: str) -> Dataset:
-    """The data set, once the suite's protocol has looked at it."""
-    data = load(name)
+def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
+    """The data set, once the suite's protocol has looked at it; the preset with the name that it has."""
+    name, data = at_most(preset.data, preset.take)
     protocols[suite.protocol]().expect(data)
-    return data
+    return replace(preset, data=name), data
+
+
+def _taken(data: Dataset) -> str:
+    if not isinstance(data, Taken):
+        return ""
+    _, number, name = data.name.split(":", 2)
+    return f"{int(number):,} of the {data.whole:,} images of {name}, the same for all methods and seeds"
 
 
 def _expect_learnable(suite: Suite, data: Dataset, points: Sequence[Mapping[str, Any]]) -> None:
@@ -231,11 +247,35 @@ def _reasons(choices: Choices) -> list[str]:
     return [together] * len(choices.methods) if choices.methods else list(choices.broken.values())
 
 
-def _expect_buildable(data: Dataset, points: Sequence[Mapping[str, Any]]) -> None:
-    """Raises UserError for a network without routing that cannot be built with what is set."""
-    for point in points:
-        if point["model_params"] and not point["routed"]:
-            build(point["model"], shape=data.train.shape, classes=len(data.classes), **point["model_params"])
+def _expect_buildable(preset: Preset, data: Dataset, points: Sequence[Mapping[str, Any]]) -> None:
+    """Raises UserError for a network that cannot be built with what is set, or for images of this size.
+
+    A plug-in's network is asked only where a suite sets its arguments.
+    """
+    classes, shape = len(data.classes), data.train.shape
+    networks = [(point["model"], point["model_params"]) for point in points]
+    needed: dict[str, int] = {}
+    for place, (name, params) in enumerate(networks):
+        if (name, params) in networks[:place] or (models.origin(name) != SHIPPED and not params):
+            continue
+        try:
+            expect_buildable(name, shape, classes, params)
+        except UserError:
+            side = smallest_side(name, shape, classes, params)
+            if side is None:
+                raise
+            needed[name] = side
+    if needed:
+        raise _too_small(preset.data, shape, needed)
+
+
+def _too_small(data: str, shape: tuple[int, int, int], needed: Mapping[str, int]) -> UserError:
+    """Says which networks need larger images, and how to have them."""
+    networks = ", ".join(f"{name} (at least {side} x {side})" for name, side in sorted(needed.items()))
+    _, height, width = shape
+    larger = f"--data '{data.partition('?')[0]}?size={max(needed.values())}' or more scales them"
+    way = larger if "folder:" in data else "choose other data with --data, or another network with --model"
+    return UserError(f"images of {data} are {height} x {width} pixels, too small for {networks}; {way}")
 
 
 def _identity(  # noqa: PLR0917  # each is one coordinate
