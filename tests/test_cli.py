@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 
 from routebench import cli
 from routebench.engine.suite import load_suite
@@ -115,6 +117,38 @@ def test_data_that_does_not_suit_is_one_line_before_anything_is_trained(call, tm
     assert (code, out) == (2, "")
     assert "; " in err and err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def small_folder(place, side, count=4):
+    """Two classes of square images."""
+    for label in "ab":
+        (place / label).mkdir(parents=True)
+        for number in range(count):
+            pixels = np.random.default_rng([number, ord(label)]).integers(0, 256, (side, side), np.uint8)
+            Image.fromarray(pixels).save(place / label / f"{number}.png")
+
+
+def test_images_that_are_too_small_are_one_line_with_the_size_that_will_do(call, tmp_path):
+    small_folder(tmp_path / "tiny", 8)
+    command = ("suite", "linear-probe", "--preset", "smoke", "--method", "dynamic", "--data")
+    code, out, error = call(*command, "folder:tiny")
+    assert (code, out) == (2, "")
+    assert error == (
+        "Error: images of folder:tiny are 8 x 8 pixels, too small for capsnet-small (at least 13 x 13), cnn-small (at "
+        "least 13 x 13), scae-small (at least 23 x 23); --data 'folder:tiny?size=23' or more scales them\n"
+    )
+    assert [place.name for place in tmp_path.iterdir()] == ["tiny"]
+    assert call(*command, "folder:tiny?size=23", "--dry-run")[0] == 0
+
+
+def test_a_run_says_how_many_images_are_taken(call, tmp_path):
+    code, out, _ = call("suite", "accuracy", "--preset", "smoke", "--data", "take:500:mnist5k", "--dry-run")
+    taken = (
+        "takes 500 of the 5,000 images of mnist5k, the same for all methods and seeds; --data take:NUMBER:NAME takes"
+    )
+    assert code == 0
+    assert out.splitlines()[0] == "accuracy, preset smoke, take:500:mnist5k, capsnet-small"
+    assert out.splitlines()[1].startswith(taken)
 
 
 def test_listing_is_what_is_registered(call):

@@ -34,7 +34,11 @@ LEAST_MEMORY = 500_000_000  # bytes
     metavar="NAME[k=v,...]",
     help="Run this method instead of the suite's (repeatable). Controls run all the same.",
 )
-@click.option("--data", metavar="NAME", help="Data set, instead of the preset's; folder:PATH for images of your own.")
+@click.option(
+    "--data",
+    metavar="NAME",
+    help="Data set, instead of the preset's; folder:PATH for images of your own, take:N:NAME for N images of a set.",
+)
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, instead of the preset's.")
 @click.option(
@@ -226,6 +230,7 @@ def _one(
     queue = Queue(known.to_do, known.times, budget)
     if dry_run:
         say(console, _title(made))
+        _say_taken(console, made)
         for line in listing(made, known, queue, setting.jobs):
             say(console, line)
         return _Outcome()
@@ -238,6 +243,11 @@ def _one(
 
 def _title(made: "Plan") -> str:
     return f"{made.suite.name}, preset {made.preset.name}, {made.preset.data}, {', '.join(made.preset.models)}"
+
+
+def _say_taken(console: Any, made: "Plan") -> None:
+    if made.taken:
+        say(console, f"takes {made.taken}; --data take:NUMBER:NAME takes another number")
 
 
 def _run(
@@ -254,6 +264,7 @@ def _run(
         console,
         f"{_title(made)}: {len(made.cells)} cells, {len(known.cached)} of them done before ({where})",
     )
+    _say_taken(console, made)
     with Display(console, to_do, known.times, setting.jobs) as listener:
         records = run(queue, store, setting, listener)
     if queue.left:

@@ -1,61 +1,135 @@
 """Any folder of images as a data set."""
 
 import hashlib
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from routebench.data.dataset import SPLIT_SEED, Dataset, Images, stratified_split
+from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
 from routebench.data.pictures import read_pictures
+from routebench.data.shares import shares, some_of
 from routebench.errors import UserError
 from routebench.registry import datasets
 
 TEST_FRACTION = 0.2
+LEAST = 3  # different images of a class that a test part is split off
 SUFFIXES = frozenset([".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"])
+TRAIN, HELD_OUT, TEST = "train", "val", "test"
+PARTS = {TRAIN: ("train", "training"), HELD_OUT: ("val", "valid", "validation"), TEST: ("test", "testing")}
+"""What the folder of each part may be called, in small letters or capitals."""
+HIDDEN = (".", "__")
 
 
 @datasets.register("folder:PATH")
 def folder(path: str) -> Dataset:
-    """Your own images: one sub-folder per class, optionally below train/ and test/; `folder:PATH?size=28` sets a size.
+    """Your own images: a sub-folder per class, optionally below train/, val/, test/; `folder:PATH?size=28` sets a size.
 
     Sizes, formats, grey and colour may be mixed (`read_pictures` says how they become one). Images deeper inside a
-    class folder belong to it; hidden files and files of other kinds are passed over. Without test/, a stratified
-    fifth becomes the test part, the same in every run. An image that occurs more than once is used once, and one that
-    is also in test/ is not trained on, so that no image is measured that was trained on; `source` says how many.
+    class folder belong to it; hidden files and folders and files of other kinds are passed over.
+
+    Names of parts may be written as in `PARTS`. With val/ and test/, selection is by val/; with one of them, that is
+    the test part, and a stratified tenth of train/ is held out. Without either, a stratified fifth becomes the test
+    part first. All of it is the same in every run.
+
+    An image that occurs more than once is used once: in test/ if it is there, else in val/ if it is there, so that no
+    image is measured that was trained on. `source` says how many were left out, and how many had another class.
 
     The set is named `folder:` and the last part of the path: a result on a copy of an official set does not carry
     the official name.
 
     Raises:
-        UserError: the folder is missing or empty, has a single class or too few images of one, a class of test/ is
-            not in train/, an image cannot be read, or the size is no number.
+        UserError: the folder is missing or empty, has a single class or too few images of one, a class of val/ or
+            test/ is not in train/, a folder or an image cannot be read, or the size is no number.
     """
-    place, side = _parsed(path)
-    training, testing = _parts(place)
-    train = _listed(training)
-    test = _listed(testing, train.classes) if testing else _Listing(train.classes, [], [])
-    pixels = torch.from_numpy(read_pictures(train.files + test.files, side))
-    images = Images(pixels, torch.tensor(train.labels + test.labels))
-    unique = _first_copies(images.pixels, first=range(len(train.files), len(images)))
-    copies = len(images) - len(unique)
-    of_train, of_test = unique[unique < len(train.files)], unique[unique >= len(train.files)]
-    if not testing:
-        _expect_enough(images.labels[of_train], train.classes, place, at_least=3)
-        kept, taken = stratified_split(images.labels[of_train], TEST_FRACTION, SPLIT_SEED)
-        of_train, of_test = of_train[kept], of_train[taken]
-    _expect_enough(images.labels[of_train], train.classes, training, at_least=2)
-    name = f"folder:{place.resolve().name}" + (f"?size={side}" if side else "")
-    source = f"{len(images):,} image files in {place.resolve()}" + (f", {copies:,} copies left out" if copies else "")
-    return Dataset.of(name, train.classes, images.at(of_train), images.at(of_test), source)
+    found = _found(path)
+    return _read(found, f"{found.count:,} image files in {found.place.resolve()}")
+
+
+def some_of_folder(path: str, count: int) -> tuple[Dataset | None, int]:
+    """The data set `folder:PATH` of `count` of its files, of each part and class its share; and how many files it has.
+
+    The others are not read. None where it has no more.
+
+    Raises:
+        UserError: as for the whole folder.
+    """
+    found = _found(path)
+    if found.count <= count:
+        return None, found.count
+    counts = shares([len(part) for part in found.parts.values()], count, at_least=1)
+    every_class = (LEAST, *(0 for _ in found.parts))
+    parts = {
+        name: part.some(size, at_least)
+        for (name, part), size, at_least in zip(found.parts.items(), counts, every_class, strict=False)
+    }
+    source = f"{count:,} of {found.count:,} image files in {found.place.resolve()}"
+    return _read(replace(found, parts=parts), source), found.count
 
 
 @dataclass(frozen=True)
 class _Listing:
+    """The image files of one part, with the numbers of their classes."""
+
+    files: Sequence[Path] = ()
+    labels: Sequence[int] = ()
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def some(self, count: int, at_least: int) -> "_Listing":
+        """So many of the files, see `some_of`."""
+        if count == len(self):
+            return self
+        chosen = some_of(torch.tensor(self.labels), count, at_least).tolist()
+        return _Listing([self.files[index] for index in chosen], [self.labels[index] for index in chosen])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a folder holds, before any image is read.
+
+    Args:
+        place: the folder.
+        side: of all images, in pixels; None for the common size.
+        classes: names.
+        parts: `TRAIN`, and of `HELD_OUT` and `TEST` those that are there.
+    """
+
+    place: Path
+    side: int | None
     classes: tuple[str, ...]
-    files: list[Path]
-    labels: list[int]
+    parts: Mapping[str, _Listing] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Of the data set."""
+        return f"folder:{self.place.resolve().name}" + (f"?size={self.side}" if self.side else "")
+
+    @property
+    def count(self) -> int:
+        """Image files in all parts."""
+        return sum(map(len, self.parts.values()))
+
+
+def _found(path: str) -> _Found:
+    try:
+        place, side = _parsed(path)
+        folders = _parts(place)
+        files = {part: _images_of_classes(folder) for part, folder in folders.items()}
+    except OSError as error:
+        told = f"cannot read {error.filename} ({error.strerror}); make it readable, or move it away"
+        raise UserError(f"folder:{path}: {told}") from error
+    classes = tuple(files[TRAIN])
+    if len(classes) == 1:
+        raise UserError(f"folder:{folders[TRAIN]}: expected at least two class sub-folders, got only {classes[0]}/")
+    return _Found(
+        place, side, classes, {part: _listing(folders[part], found, classes) for part, found in files.items()}
+    )
 
 
 def _parsed(path: str) -> tuple[Path, int | None]:
@@ -69,56 +143,136 @@ def _parsed(path: str) -> tuple[Path, int | None]:
     return place, int(side) if asked else None
 
 
-def _parts(place: Path) -> tuple[Path, Path | None]:
-    """The folders of training and test classes; the second is None where the test part is still to be split off."""
-    train, test = place / "train", place / "test"
-    if not _subfolders(train) or _images_in(train, deep=False):
-        return place, None
-    others = [folder.name for folder in _subfolders(place) if folder not in {train, test}]
+def _parts(place: Path) -> dict[str, Path]:
+    """The folder of each part; `place` itself is the training part where classes lie in it."""
+    named = {part: [folder for folder in _subfolders(place) if folder.name.lower() in PARTS[part]] for part in PARTS}
+    if not any(_subfolders(train) and not _images_in(train, deep=False) for train in named[TRAIN]):
+        return {TRAIN: place}
+    for several in named.values():
+        if len(several) > 1:
+            two = " and ".join(f"{folder.name}/" for folder in several[:2])
+            raise UserError(f"folder:{place}: expected one folder for each part, got {two}; rename or move one away")
+    found = {part: folders[0] for part, folders in named.items() if folders}
+    others = [folder.name for folder in _subfolders(place) if folder not in found.values()]
     if others:
-        raise UserError(f"folder:{place}: expected only test/ beside train/, got {others[0]}/; rename or move it away")
-    return train, test if test.is_dir() else None
+        told = f"only val/ and test/ beside {found[TRAIN].name}/, got {others[0]}/; rename or move it away"
+        raise UserError(f"folder:{place}: expected {told}")
+    if HELD_OUT in found and TEST not in found:
+        found[TEST] = found.pop(HELD_OUT)
+    return found
 
 
-def _listed(part: Path, known: tuple[str, ...] = ()) -> _Listing:
-    """The images of every class below `part`, in the order of their names."""
+def _images_of_classes(part: Path) -> dict[str, list[Path]]:
+    """The image files of every class, in the order of their names."""
     found = {folder.name: _images_in(folder, deep=True) for folder in _subfolders(part)}
     if not found:
-        raise UserError(f"folder:{part}: expected one sub-folder of images per class, got no sub-folder")
-    if not known and len(found) == 1:
-        raise UserError(f"folder:{part}: expected at least two class sub-folders, got only {next(iter(found))}/")
-    classes = known or tuple(found)
+        got = "images that are in none" if _images_in(part, deep=False) else "no sub-folder"
+        raise UserError(f"folder:{part}: expected one sub-folder of images per class, got {got}")
     for name, files in found.items():
         if not files:
             raise UserError(f"folder:{part}: expected images in {name}/, got none; add some or remove it")
+    return found
+
+
+def _listing(part: Path, found: Mapping[str, Sequence[Path]], classes: Sequence[str]) -> _Listing:
+    for name in found:
         if name not in classes:
             raise UserError(f"folder:{part}: expected only classes of train/, got {name}/; add it there or remove it")
     labels = [classes.index(name) for name, files in found.items() for _ in files]
-    return _Listing(classes, [file for files in found.values() for file in files], labels)
+    return _Listing([file for files in found.values() for file in files], labels)
 
 
 def _subfolders(place: Path) -> list[Path]:
-    inside = place.iterdir() if place.is_dir() else ()
-    return sorted(entry for entry in inside if entry.is_dir() and not entry.name.startswith((".", "__")))
+    return sorted(entry for entry in place.iterdir() if entry.is_dir() and not entry.name.startswith(HIDDEN))
 
 
 def _images_in(place: Path, *, deep: bool) -> list[Path]:
-    entries = place.rglob("*") if deep else place.iterdir()
-    return sorted(file for file in entries if file.suffix.lower() in SUFFIXES and not file.name.startswith("."))
+    """Image files by their names. What is no file, such as a pipe, is passed over; a link to nothing is read later."""
+    found = []
+    for folder, inner, names in os.walk(place, onerror=_raise):
+        inner[:] = [name for name in inner if deep and not name.startswith(HIDDEN)]
+        files = (Path(folder, name) for name in names if not name.startswith("."))
+        found += [file for file in files if file.suffix.lower() in SUFFIXES and (file.is_file() or not file.exists())]
+    return sorted(found)
 
 
-def _first_copies(pixels: torch.Tensor, first: range) -> torch.Tensor:
-    """Sorted indices of one image each of all that are equal; those in `first` go before the others."""
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _read(found: _Found, source: str) -> Dataset:
+    """The data set of the files that were found."""
+    parts = [found.parts.get(part, _Listing()) for part in PARTS]
+    files = [file for part in parts for file in part.files]
+    labels = torch.tensor([label for part in parts for label in part.labels])
+    images = Images(torch.from_numpy(read_pictures(files, found.side)), labels)
+    owner = torch.arange(len(PARTS)).repeat_interleave(torch.tensor([len(part) for part in parts]))
+    copies = _Copies(files, labels, _first_copies(images.pixels, owner), found)
+    train, held_out, test = (copies.kept_of(owner == number) for number in range(len(PARTS)))
+    if TEST not in found.parts:
+        copies.expect_enough(train, owner == 0, at_least=LEAST)
+        kept, taken = stratified_split(labels[train], TEST_FRACTION, SPLIT_SEED)
+        train, test = train[kept], train[taken]
+    source += str(copies)
+    if HELD_OUT not in found.parts:
+        copies.expect_enough(train, owner == 0, at_least=2)
+        return Dataset.of(found.name, found.classes, images.at(train), images.at(test), source)
+    copies.expect_enough(train, owner == 0, at_least=1)
+    if not len(held_out):
+        raise UserError(f"folder:{found.place}: expected images in val/ that are not in test/ too, got none; add some")
+    three = images.at(train), images.at(held_out), images.at(test)
+    return Dataset(found.name, found.classes, *three, fingerprint=fingerprint(*three), source=source)
+
+
+def _first_copies(pixels: Tensor, owner: Tensor) -> Tensor:
+    """(n,), for each image the one of all that are equal to it which is kept: in the last part, the first there."""
     digests = [hashlib.sha256(image.data).digest() for image in np.ascontiguousarray(pixels.numpy())]
     seen: dict[bytes, int] = {}
-    for index in [*first, *range(first.start)]:
+    for index in owner.argsort(descending=True, stable=True).tolist():
         seen.setdefault(digests[index], index)
-    return torch.tensor(sorted(seen.values()))
+    return torch.tensor([seen[digest] for digest in digests])
 
 
-def _expect_enough(labels: torch.Tensor, classes: tuple[str, ...], place: Path, at_least: int) -> None:
-    for name, count in zip(classes, torch.bincount(labels, minlength=len(classes)).tolist(), strict=True):
-        if count < at_least:
-            raise UserError(
-                f"folder:{place}: expected {at_least} different images of class {name!r} or more, got {count}"
-            )
+@dataclass(frozen=True)
+class _Copies:
+    """Which images are the same as others.
+
+    Args:
+        files, labels: of all images.
+        first: for each, the number of the image that is kept in its place; its own if it is kept.
+        found: where they are from.
+    """
+
+    files: Sequence[Path]
+    labels: Tensor
+    first: Tensor
+    found: _Found
+
+    def __str__(self) -> str:
+        left_out = self.first != torch.arange(len(self.files))
+        contrary = int((self.labels[self.first] != self.labels).sum())
+        copies = f", {int(left_out.sum()):,} copies left out" if left_out.any() else ""
+        return copies + (f" ({contrary:,} of them in another class)" if contrary else "")
+
+    def kept_of(self, part: Tensor) -> Tensor:
+        """The numbers of the images of a part that are kept."""
+        return (part & (self.first == torch.arange(len(self.files)))).nonzero()[:, 0]
+
+    def expect_enough(self, kept: Tensor, part: Tensor, at_least: int) -> None:
+        """Raises UserError for a class with fewer images in `kept`, and says which copies in the part are to blame."""
+        counts = torch.bincount(self.labels[kept], minlength=len(self.found.classes)).tolist()
+        for label, (name, count) in enumerate(zip(self.found.classes, counts, strict=True)):
+            if count < at_least:
+                told = f"expected {at_least} different images of class {name!r} or more, got {count}"
+                raise UserError(f"folder:{self.found.place}: {told}{self._why(part & (self.labels == label))}")
+
+    def _why(self, files: Tensor) -> str:
+        copies = (files & (self.first != torch.arange(len(self.files)))).nonzero()[:, 0].tolist()
+        if not copies:
+            return ""
+        pair = copies[0], int(self.first[copies[0]])
+        one, other = (self.files[index].relative_to(self.found.place) for index in pair)
+        advice = (
+            "" if self.labels[pair[0]] == self.labels[pair[1]] else "; an image has one class, remove one of the two"
+        )
+        return f": {len(copies)} of its {int(files.sum())} files are copies, such as {one} of {other}{advice}"

@@ -10,7 +10,7 @@ import tarfile
 import textwrap
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -23,6 +23,7 @@ from routebench.data.torchvision_import import import_torchvision
 from routebench.errors import UserError
 
 PATIENCE = 30  # seconds without an answer from a server
+LARGEST = 200_000_000  # bytes; the largest official file, unpacked, has 182 million
 DOWNLOAD_FAILURES = (OSError, RuntimeError, ImportError, HTTPException, EOFError, tarfile.TarError, zlib.error)
 
 
@@ -99,11 +100,15 @@ def _verified(published: Published, file: str, root: Path) -> bytes:
         raise UserError(f"{published.name}: {file} vanished from {root / published.folder} while it was being read")
     expected = published.files[file]
     try:
-        content = gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
+        with gzip.open(place) if place.suffix == ".gz" else place.open("rb") as opened:
+            content = opened.read(LARGEST + 1)  # no more: a few packed bytes can hold any number
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{published.name}: {place} is damaged ({error}); delete it to have it downloaded") from error
     except OSError as error:
         raise UserError(f"{published.name}: cannot read {place} ({error.strerror}); make it readable") from error
+    if len(content) > LARGEST:
+        told = f"it holds more than {LARGEST / 1e6:.0f} MB; delete it to have it downloaded"
+        raise UserError(f"{published.name}: {place} is not the official file: {told}")
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         raise UserError(
@@ -114,11 +119,14 @@ def _verified(published: Published, file: str, root: Path) -> bytes:
 
 
 def _download(published: Published, root: Path) -> None:
-    """Puts what is missing in place, file by file, each complete: a kill leaves no half file under a real name."""
+    """Puts what is missing in place, file by file, each complete: a kill leaves no half file under a real name.
+
+    A download that fails leaves nothing behind.
+    """
     folder = root / published.folder
+    lock = root / f".{published.name}.lock"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(root / f".{published.name}.lock"), TemporaryDirectory(dir=root, prefix=".download-") as fresh:
+        with _made(folder), _locked(lock), TemporaryDirectory(dir=root, prefix=".download-") as fresh:
             if not _missing(published, root):  # another process was faster
                 return
             if published.archive and (root / published.archive).is_file():
@@ -137,6 +145,29 @@ def _download(published: Published, root: Path) -> None:
             f"set ROUTEBENCH_DATA to a folder that holds {Path(published.folder) / next(iter(published.files))} "
             f"and the other official files{published.package and f', or {published.package}'}"
         ) from error
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Makes a folder and those above it; what stays empty is removed again."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # not empty
+            for place in made:
+                place.rmdir()
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Holds a lock, and removes its file: two that then download at once put the same files in place."""
+    with FileLock(file):
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
 
 
 @contextmanager

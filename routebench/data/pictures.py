@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,17 +17,38 @@ from routebench.errors import UserError
 LONGEST_SIDE = 64  # of the size that is chosen where the user gives none: what capsule networks are trained on
 UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
 WORTH_A_THREAD = 256 * 256  # pixels; threads slow down the reading of smaller images
+ORIENTATION, ON_ITS_SIDE = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and where it says that width and height change places
+DEPTHS = (8, 10, 12, 14, 16)  # bits that cameras and scanners put into files of 16 bits per channel
 
 Pixels = NDArray[np.uint8]
 Size = tuple[int, int]  # width and height, as Pillow has it
 
 
+@dataclass(frozen=True)
+class _Picture:
+    """One picture.
+
+    Args:
+        pixels: (1 or 3, height, width).
+        was: the size of the file, turned as its EXIF tag says.
+        brightest: the highest value of a file with 16 bits per channel; 0 for others.
+    """
+
+    pixels: Pixels
+    was: Size
+    brightest: int
+
+
 def read_pictures(files: Sequence[Path], side: int | None) -> Pixels:
     """Reads image files at one common size.
 
-    An image of another size is scaled (bilinear, antialiased) until it covers the common size, then cropped at the
-    centre: shapes keep their proportions, and no border is made up. Transparent pixels become black. The result is
-    grey where every image is (equal channels count as grey), else every image has three channels.
+    Photographs are turned upright, as their EXIF tag says. An image of another size is scaled (bilinear, antialiased)
+    until it covers the common size, then cropped at the centre: shapes keep their proportions, and no border is made
+    up. Transparent pixels become black. The result is grey where every image is (equal channels count as grey), else
+    every image has three channels.
+
+    Of files with 16 bits per channel, the upper eight of the bits that are in use are kept: 8, 10, 12, 14 or 16,
+    whatever holds the brightest pixel of all such files.
 
     Args:
         files: images in any format that Pillow reads, 8 or 16 bits per channel; at least one.
@@ -40,27 +62,32 @@ def read_pictures(files: Sequence[Path], side: int | None) -> Pixels:
         UserError: a file cannot be decoded; it is named.
     """
     first = _size(files[0])
-    size = (side, side) if side else _common_size([first])
-    pictures, sizes = _read_all(files, size, first)
-    if side is None and (common := _common_size(sizes)) != size:  # the first image was no typical one
-        size = common
-        pictures, _ = _read_all(files, size, first)
-    channels = max(picture.shape[0] for picture in pictures)
-    pixels = np.empty((len(files), channels, size[1], size[0]), np.uint8)
+    taken = (side, side) if side else _common_size([first]), DEPTHS[-1]
+    pictures = _read_all(files, *taken, typical=first)
+    meant = (side, side) if side else _common_size(picture.was for picture in pictures), _depth(pictures)
+    if meant != taken:  # the first image was no typical one, or not all of 16 bits are in use
+        pictures = _read_all(files, *meant, typical=first)
+    (width, height), _ = meant
+    channels = max(picture.pixels.shape[0] for picture in pictures)
+    pixels = np.empty((len(files), channels, height, width), np.uint8)
     for index, picture in enumerate(pictures):
-        pixels[index] = picture  # a grey picture fills all channels
+        pixels[index] = picture.pixels  # a grey picture fills all channels
     return pixels
 
 
-def _read_all(files: Sequence[Path], size: Size, typical: Size) -> tuple[list[Pixels], list[Size]]:
-    """The pictures at `size`, and the sizes that the files had."""
-    read = partial(_read, size=size)
+def _read_all(files: Sequence[Path], size: Size, depth: int, typical: Size) -> list[_Picture]:
+    """The pictures at `size`; of files with 16 bits per channel, `depth` are in use."""
+    read = partial(_read, size=size, depth=depth)
     if typical[0] * typical[1] < WORTH_A_THREAD:
-        entries = [read(file) for file in files]
-    else:
-        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # Pillow decodes without holding Python's lock
-            entries = list(pool.map(read, files))
-    return [picture for picture, _ in entries], [was for _, was in entries]
+        return [read(file) for file in files]
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # Pillow decodes without holding Python's lock
+        return list(pool.map(read, files))
+
+
+def _depth(pictures: Iterable[_Picture]) -> int:
+    """How many of 16 bits per channel are in use; 16 where no file has so many."""
+    brightest = max(picture.brightest for picture in pictures)
+    return next(depth for depth in DEPTHS if brightest < 1 << depth) if brightest else DEPTHS[-1]
 
 
 def _common_size(sizes: Iterable[Size]) -> Size:
@@ -73,34 +100,55 @@ def _size(file: Path) -> Size:
     """Width and height, from the header."""
     try:
         with Image.open(file) as image:
-            return image.size
+            return _upright(image)
     except UNREADABLE as error:
         raise _unreadable(file, error) from error
 
 
-def _read(file: Path, size: Size) -> tuple[Pixels, Size]:
-    """One picture of `size` as (1 or 3, height, width), and the size that the file had."""
+def _upright(image: Image.Image) -> Size:
+    """The size of a picture that was opened, once it is turned as its EXIF tag says."""
+    width, height = image.size
+    return (height, width) if image.getexif().get(ORIENTATION) in ON_ITS_SIDE else (width, height)
+
+
+def _read(file: Path, size: Size, depth: int) -> _Picture:
+    """One picture at `size`; of 16 bits per channel, `depth` are in use."""
     try:
         with Image.open(file) as image:
-            was = image.size
+            deep = any(";16" in str(tile[3]) for tile in image.tile)  # none is left once it is decoded
+            was = _upright(image)
             image.draft(None, (2 * max(size), 2 * max(size)))  # a large JPEG is decoded at a fraction of its size
             ImageOps.exif_transpose(image, in_place=True)
-            plain = _plain(image)
+            brightest = _brightest(image) if deep else 0
+            plain = _plain(image, depth if deep else DEPTHS[-1])
     except UNREADABLE as error:
         raise _unreadable(file, error) from error
     if plain.size != size:
         plain = ImageOps.fit(plain, size, Image.Resampling.BILINEAR)
     array = np.asarray(plain)
     if array.ndim == 2:
-        return array[None], was
+        return _Picture(array[None], was, brightest)
     grey = (array == array[..., :1]).all()
-    return array[None, ..., 0] if grey else array.transpose(2, 0, 1), was
+    return _Picture(array[None, ..., 0] if grey else array.transpose(2, 0, 1), was, brightest)
 
 
-def _plain(image: Image.Image) -> Image.Image:
-    """The image in mode L or RGB, before a black background."""
-    if image.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+def _brightest(image: Image.Image) -> int:
+    """The highest value of a picture with 16 bits per channel; of colours, Pillow reads the upper eight bits."""
+    values = np.asarray(image)
+    return int(values.max()) if _is_deep_grey(image) else int(values[..., :3].max()) << 8 | 0xFF
+
+
+def _is_deep_grey(image: Image.Image) -> bool:
+    """Whether grey values go from 0 to 65,535; those of PGM files do, in a mode that promises nothing."""
+    return image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM")
+
+
+def _plain(image: Image.Image, depth: int) -> Image.Image:
+    """The image in mode L or RGB, before a black background; of 16 bits, `depth` are in use."""
+    if _is_deep_grey(image):
+        return Image.fromarray((np.asarray(image) >> (depth - 8)).astype(np.uint8))
+    if depth < DEPTHS[-1]:
+        raise ValueError(f"{depth} of 16 bits per channel are in use, which is not read in colour; save it with 8 bits")
     if image.mode in {"I", "F"}:
         raise ValueError(f"mode {image.mode} has no fixed range; save it with 8 or 16 bits per channel")
     if image.has_transparency_data:

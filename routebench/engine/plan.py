@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from routebench.data import Dataset, load
+from routebench.data import Dataset
+from routebench.data.taking import Taken, at_most, whole_name
 from routebench.engine.alone import step
 from routebench.engine.choices import Choices
 from routebench.engine.entries import METHOD, entries_of, has_capsule_layers, lost
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.suite import Entry, Preset, Suite
 from routebench.errors import UserError, nearest, unknown
-from routebench.models import build
 from routebench.models.facts import Facts
+from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.protocols.base import FitRequest
 from routebench.recipe import Recipe
 from routebench.registry import SHIPPED, datasets, models, plugin_files, plugins_of, protocols, routing
@@ -106,6 +107,7 @@ class Plan:
         is_alone: whether cells measure time, so that nothing may run beside one.
         preload: modules that the protocol would have imported once for all cells.
         is_foreign: whether code that is not of routebench takes part.
+        taken: of which data set how many images are used, in words; empty where it is all of them.
     """
 
     suite: Suite
@@ -114,6 +116,7 @@ class Plan:
     is_alone: bool = False
     preload: tuple[str, ...] = ()
     is_foreign: bool = False
+    taken: str = ""
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
@@ -140,7 +143,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         raise UserError(f"{suite.file}: unknown protocol {suite.protocol!r}{nearest(suite.protocol, protocols)}")
     entries = entries_of(suite, preset, choices)
     _expect_methods(suite, preset, [entry for entry, role in entries if role == METHOD])
-    data = _usable(suite, preset.data)
+    preset, data = _usable(suite, preset)
     points = [
         (*_identity(suite, preset, model, entry, role, data.fingerprint), choices.faulty.get(entry.spec, ""))
         for beside in preset.models
@@ -149,7 +152,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     ]
     if protocols[suite.protocol].trains:  # type: ignore[attr-defined]
         _expect_learnable(suite, data, [point for point, _, _ in points])
-    _expect_buildable(data, [point for point, _, _ in points])
+    _expect_buildable(preset, data, [point for point, _, _ in points])
     points += _broken_points(points[0][0], choices)
     _expect_few(suite, preset, sum(len(grid) for _, grid, _ in points))
     protocol = protocols[suite.protocol]
@@ -158,6 +161,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         is_alone=bool(getattr(protocol, "alone", False)),
         preload=tuple(getattr(protocol, "preload", ())),
         is_foreign=any(_foreign_origins(point) for point, _, _ in points),
+        taken=_taken(data),
     )  # fmt: skip
 
 
@@ -189,7 +193,7 @@ def plugins_for(identity: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _foreign_origins(identity: Mapping[str, Any]) -> set[str]:
     """Where the parts of a cell come from that are not of routebench."""
-    data = identity["data"]
+    data = whole_name(identity["data"])
     kind = f"{data.partition(':')[0]}:PATH"
     origins = {
         protocols.origin(identity["protocol"]),
@@ -252,13 +256,20 @@ def _expect_methods(suite: Suite, preset: Preset, methods: Sequence[Entry]) -> N
             )
 
 
-def _usable(suite: Suite, name: str) -> Dataset:
-    """The data set, once the suite's protocol has looked at it."""
-    with step("data set", name, timed=False):
-        data = load(name)
+def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
+    """The data set, once the suite's protocol has looked at it; the preset with the name that it has."""
+    with step("data set", preset.data, timed=False):
+        name, data = at_most(preset.data, preset.take)
     with step("protocol", suite.protocol):
         protocols[suite.protocol]().expect(data)
-    return data
+    return replace(preset, data=name), data
+
+
+def _taken(data: Dataset) -> str:
+    if not isinstance(data, Taken):
+        return ""
+    _, number, name = data.name.split(":", 2)
+    return f"{int(number):,} of the {data.whole:,} images of {name}, the same for all methods and seeds"
 
 
 def _expect_learnable(suite: Suite, data: Dataset, points: Sequence[Mapping[str, Any]]) -> None:
@@ -292,12 +303,36 @@ def _reasons(choices: Choices) -> list[str]:
     return [together] * len(choices.methods) if choices.methods else list(choices.broken.values())
 
 
-def _expect_buildable(data: Dataset, points: Sequence[Mapping[str, Any]]) -> None:
-    """Raises UserError for a network without routing that cannot be built with what is set."""
-    for point in points:
-        if point["model_params"] and not point["routed"]:
-            with step("network", point["model"]):
-                build(point["model"], shape=data.train.shape, classes=len(data.classes), **point["model_params"])
+def _expect_buildable(preset: Preset, data: Dataset, points: Sequence[Mapping[str, Any]]) -> None:
+    """Raises UserError for a network that cannot be built with what is set, or for images of this size.
+
+    A plug-in's network is asked only where a suite sets its arguments.
+    """
+    classes, shape = len(data.classes), data.train.shape
+    networks = [(point["model"], point["model_params"]) for point in points]
+    needed: dict[str, int] = {}
+    for place, (name, params) in enumerate(networks):
+        if (name, params) in networks[:place] or (models.origin(name) != SHIPPED and not params):
+            continue
+        try:
+            with step("network", name):
+                expect_buildable(name, shape, classes, params)
+        except UserError:
+            side = smallest_side(name, shape, classes, params)
+            if side is None:
+                raise
+            needed[name] = side
+    if needed:
+        raise _too_small(preset.data, shape, needed)
+
+
+def _too_small(data: str, shape: tuple[int, int, int], needed: Mapping[str, int]) -> UserError:
+    """Says which networks need larger images, and how to have them."""
+    networks = ", ".join(f"{name} (at least {side} x {side})" for name, side in sorted(needed.items()))
+    _, height, width = shape
+    larger = f"--data '{data.partition('?')[0]}?size={max(needed.values())}' or more scales them"
+    way = larger if "folder:" in data else "choose other data with --data, or another network with --model"
+    return UserError(f"images of {data} are {height} x {width} pixels, too small for {networks}; {way}")
 
 
 def _identity(  # noqa: PLR0917  # each is one coordinate

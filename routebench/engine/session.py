@@ -151,6 +151,7 @@ def write_plan(plan: Plan, store: Store) -> None:
         "question": plan.suite.question,
         "caveat": plan.suite.caveat,
         "preset": plan.preset.name,
+        "taken": plan.taken,
         "networks": plan.networks,
         "settings": json.loads(json.dumps(asdict(plan.preset))),
         "command": command_line(),

@@ -15,6 +15,7 @@ name = "cnn"                    # without capsules: says which network stands be
 models = { capsnet = "cnn" }
 [presets.quick]
 data = "mnist5k"
+take = 5000                     # at most so many images of whatever data is named; all of them without this line
 model = "capsnet-small"         # or several, ["a", "b"]; also: model_params, training, and the protocol's own options
 iterations = [1, 2, 3]          # the grid of every method that iterates
 variant_iterations = [3]        # that of variants, if it is another
@@ -38,7 +39,17 @@ from routebench.routing.spec import MethodSpec
 
 _TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
 _ENTRY = ("name", "variant", "params", "iterations", "training", "models", "model_params")
-_PRESET = ("data", "model", "model_params", "iterations", "variant_iterations", "seeds", "training", "training_of")
+_PRESET = (
+    "data",
+    "take",
+    "model",
+    "model_params",
+    "iterations",
+    "variant_iterations",
+    "seeds",
+    "training",
+    "training_of",
+)
 _RECIPE = {known.name: known.default for known in fields(Recipe)}
 _ITERATIONS = "a list of different integers of at least 1"
 
@@ -83,7 +94,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Preset:
-    """How much of a suite is run, and on what. `options` are the protocol's, `training_of` is by network."""
+    """How much of a suite is run, and on what.
+
+    `take` is the most images that are used of a data set; `options` are the protocol's, `training_of` is by network.
+    """
 
     name: str
     data: str
@@ -95,6 +109,7 @@ class Preset:
     options: Mapping[str, Any]
     training_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     variant_iterations: tuple[int, ...] | None = None
+    take: int | None = None
 
     def grid(self, entry: Entry) -> tuple[int, ...]:
         """The iterations of a method that iterates."""
@@ -239,6 +254,7 @@ def _preset(found: Table, name: str, options: Mapping[str, Any]) -> Preset:
     return Preset(
         name=name,
         data=found.need("data", "the name of a data set", text),
+        take=found.get("take", "an integer of at least 1", count),
         models=_names_in(model),
         iterations=tuple(sorted(found.need("iterations", _ITERATIONS, counts))),
         variant_iterations=None if of_variants is None else tuple(sorted(of_variants)),

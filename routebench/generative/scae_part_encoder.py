@@ -8,6 +8,7 @@ from torch import Generator, Tensor, nn
 
 from routebench.generative.affine_poses import NUMBERS, pose_of
 from routebench.generative.attentive_pooling import AttentivePooling
+from routebench.models.backbones import grid_after
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class PartEncoder(nn.Module):
     ):
         super().__init__()
         self.sizes = (NUMBERS, features, 1)
+        grid_after(shape, (3, 2, 0), (3, 2, 0), (3, 1, 0), (3, 1, 0))
         size = (shape[1], shape[2]) if places else None
         self.pooling = AttentivePooling(shape[0], parts, sum(self.sizes), width=width, size=size)
         self.noise = noise

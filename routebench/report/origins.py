@@ -73,7 +73,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]
     recipe = _facts(dict(identity.get("training", {})) for identity in identities)
     command, besides = _command(runs, plan, records)
     return Origins(
-        made=_made(runs, identities, records, test_samples),
+        made=_made(runs, str(plan.get("taken", "")), identities, records, test_samples),
         recipe=recipe,
         provenance=provenance,
         command=command,
@@ -97,7 +97,7 @@ def lines_of(runs: Runs, plan: Mapping[str, Any], origins: Origins) -> list[str]
 
 
 def _made(
-    runs: Runs, identities: list[dict[str, Any]], records: list[dict[str, Any]], test_samples: int | None
+    runs: Runs, taken: str, identities: list[dict[str, Any]], records: list[dict[str, Any]], test_samples: int | None
 ) -> tuple[Fact, ...]:
     fingerprints = sorted(
         {str(identity["data_fingerprint"]) for identity in identities if "data_fingerprint" in identity}
@@ -109,6 +109,8 @@ def _made(
     facts = [
         Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1)
     ]
+    if taken:
+        facts.append(Fact("images taken", taken))
     if _trains(runs):
         if test_samples:
             facts.append(Fact("test images", f"{test_samples:,}, never trained on and never used to select"))

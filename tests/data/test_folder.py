@@ -1,5 +1,8 @@
 """Image folders: any sizes, grey or colour, with or without a test part."""
 
+import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,8 @@ from PIL import Image
 
 from routebench.data import load
 from routebench.errors import UserError
+
+NOBODY = 65534  # a user without rights
 
 
 def save(place: Path, count: int, shape: tuple[int, ...] = (12, 10), *, first: int = 0, suffix: str = "png") -> None:
@@ -223,7 +228,31 @@ def foreign(place: Path) -> None:
 
 def third_part(place: Path) -> None:
     foreign(place)
-    (place / "val").mkdir()
+    (place / "extra").mkdir()
+
+
+def twins(place: Path) -> None:
+    save(place / "cat", 5)
+    (place / "dog").mkdir()
+    for file in (place / "cat").iterdir():
+        (place / "dog" / file.name).write_bytes(file.read_bytes())
+
+
+def two_of_a_part(place: Path) -> None:
+    foreign(place)
+    (place / "Testing").mkdir()
+
+
+def classes_in_train_alone(place: Path) -> None:
+    foreign(place)
+    (place / "test" / "cow").rename(place / "test" / ".cow")
+    save(place / "test", 2)
+
+
+def held_out_that_is_tested(place: Path) -> None:
+    for part in ("train", "val", "test"):
+        save(place / part / "cat", 5, first=5 * (part == "train"))
+        save(place / part / "dog", 5, first=5 * (part == "train"))
 
 
 def no_test_classes(place: Path) -> None:
@@ -240,7 +269,14 @@ def no_test_classes(place: Path) -> None:
         (few, "expected 3 different images of class 'dog' or more, got 2"),
         (copies, "expected 3 different images of class 'dog' or more, got 2"),
         (foreign, "expected only classes of train/, got cow/"),
-        (third_part, "expected only test/ beside train/, got val/"),
+        (third_part, "expected only val/ and test/ beside train/, got extra/; rename or move it away"),
+        (
+            twins,
+            "got 0: 5 of its 5 files are copies, such as dog/000.png of cat/000.png; an image has one class",
+        ),
+        (two_of_a_part, "expected one folder for each part, got Testing/ and test/"),
+        (classes_in_train_alone, "test: expected one sub-folder of images per class, got images that are in none"),
+        (held_out_that_is_tested, "expected images in val/ that are not in test/ too, got none"),
         (no_test_classes, "expected one sub-folder of images per class, got no sub-folder"),
     ],
 )
@@ -277,3 +313,113 @@ def test_classes_called_train_and_test_are_classes(tmp_path):
     for name in ("train", "test", "bus"):
         save(tmp_path / name, 5)
     assert load(f"folder:{tmp_path}").classes == ("bus", "test", "train")
+
+
+@pytest.mark.parametrize("names", [("Train", "Test"), ("training", "val"), ("TRAIN", "Validation")])
+def test_parts_may_be_called_otherwise(tmp_path, names):
+    train, test = names
+    for label in "ab":
+        save(tmp_path / train / label, 10)
+        save(tmp_path / test / label, 3, first=100)
+    data = load(f"folder:{tmp_path}")
+    assert data.classes == ("a", "b")
+    assert (len(data.train), len(data.held_out), len(data.test)) == (18, 2, 6)
+
+
+def test_with_three_parts_selection_is_by_val(tmp_path):
+    for label in "ab":
+        save(tmp_path / "train" / label, 10)
+        save(tmp_path / "val" / label, 4, first=8)  # two of them are in train/ too, and one in test/
+        save(tmp_path / "test" / label, 3, first=11)
+    data = load(f"folder:{tmp_path}")
+    assert (len(data.train), len(data.held_out), len(data.test)) == (16, 6, 6)
+    assert len(set(rows(data.train, data.held_out, data.test))) == 28
+    assert data.source == f"34 image files in {tmp_path}, 6 copies left out"
+
+
+def test_copies_in_another_class_are_told(animals):
+    (animals / "dog" / "copy.png").write_bytes((animals / "cat" / "000.png").read_bytes())
+    assert load(f"folder:{animals}").source.endswith(
+        f"51 image files in {animals}, 1 copies left out (1 of them in another class)"
+    )
+
+
+def test_photographs_are_turned_before_their_size_is_looked_at(tmp_path):
+    upright = np.zeros((18, 12), np.uint8)
+    upright[:2], upright[-2:] = 100, 200  # its ends
+    orientation = Image.Exif()
+    orientation[0x0112] = 6  # lies on its left side
+    for label in "ab":
+        (tmp_path / label).mkdir()
+        for number in range(4):
+            picture = upright.copy()
+            picture[9, number + 4 * (label == "b")] = 50
+            Image.fromarray(np.rot90(picture)).save(tmp_path / label / f"{number}.png", exif=orientation)
+    data = load(f"folder:{tmp_path}")
+    assert data.train.shape == (1, 18, 12)
+    assert (data.test.pixels[:, 0, 0] == 100).all() and (data.test.pixels[:, 0, -1] == 200).all()
+
+
+@pytest.mark.parametrize("depth", [8, 12, 16])
+def test_the_bits_in_use_of_sixteen_become_eight(tmp_path, depth):
+    for label in "ab":
+        (tmp_path / label).mkdir()
+        for number in range(4):
+            values = (
+                np.arange(64, dtype=np.uint16).reshape(8, 8) * 4 + number // 2 + 2 * (label == "b") + number % 2 * 3
+            )
+            values = np.minimum(values, 255) << (depth - 8)
+            Image.fromarray(values[:: 1 - 2 * (number % 2)].copy()).save(tmp_path / label / f"{number}.tif")
+    data = load(f"folder:{tmp_path}")
+    every = torch.cat([part.pixels for part in (data.train, data.held_out, data.test)])
+    assert (int(every.min()), int(every.max())) == (0, 255)
+    assert len(every.unique()) > 200
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    """Of a PNG file; Pillow writes none with 16 bits per channel in colour."""
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def test_colours_of_which_eight_bits_would_hold_a_few_levels_are_refused(tmp_path):
+    for label in "ab":
+        save(tmp_path / label, 4)
+    (tmp_path / "a" / "deep.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 16, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(b"\0" + np.full(6, 4095, ">u2").tobytes()))
+        + chunk(b"IEND", b"")
+    )
+    with pytest.raises(UserError, match=r"deep.png \(12 of 16 bits per channel are in use, .*save it with 8 bits"):
+        load(f"folder:{tmp_path}")
+
+
+def test_what_is_hidden_or_no_file_is_passed_over(animals):
+    save(animals / "cat" / ".thumbnails", 2, first=50)
+    save(animals / "cat" / "__MACOSX", 2, first=60)
+    save(animals / "cat" / "folder.png", 2, first=70)
+    os.mkfifo(animals / "dog" / "pipe.png")
+    assert load(f"folder:{animals}").source == f"52 image files in {animals}"
+    (animals / "cat" / "nowhere.png").symlink_to(animals / "gone.png")
+    (elsewhere := animals.with_name("again")).symlink_to(animals)
+    with pytest.raises(UserError, match=r"cannot read the image .*nowhere.png \(.*No such file"):
+        load(f"folder:{elsewhere}")
+
+
+@pytest.mark.parametrize("closed", ["dog", "dog/deeper", "."])
+def test_a_folder_without_permission_is_named(animals, monkeypatch, closed):
+    (animals / "dog" / "deeper").mkdir()
+    monkeypatch.chdir(animals)
+    Path(closed).chmod(0)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(NOBODY)  # root may read everything
+    try:
+        with pytest.raises(
+            UserError, match=rf"^folder:.: cannot read {closed} \(Permission denied\); make it readable"
+        ):
+            load("folder:.")
+    finally:
+        if is_root:
+            os.seteuid(0)
+        Path(closed).chmod(0o755)

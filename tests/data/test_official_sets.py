@@ -8,6 +8,7 @@ import pickle
 import shutil
 import socket
 import tarfile
+import tracemalloc
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,7 @@ import pytest
 import torch
 from scipy.io import savemat
 
-from routebench.data import load, torchvision_sets
+from routebench.data import load, official, torchvision_sets
 from routebench.data.official import data_root, official_files
 from routebench.data.torchvision_import import import_torchvision
 from routebench.data.torchvision_sets import (
@@ -191,7 +192,34 @@ def test_a_missing_data_set_says_how_to_get_it(root, published):
     assert "set ROUTEBENCH_DATA to a folder that holds" in message
     assert ("install Debian's package" in message) == (published is FASHION_MNIST)
     assert "\n" not in message
-    assert not list(root.glob(".download-*"))
+    assert not list(root.iterdir())
+
+
+def test_a_download_that_fails_leaves_the_folders_of_others_alone(root, monkeypatch):
+    (root / "MNIST").mkdir()
+    with pytest.raises(UserError, match="downloading failed"):
+        official_files(MNIST)
+    assert [place.name for place in root.rglob("*")] == ["MNIST"]
+    monkeypatch.delenv("ROUTEBENCH_DATA")
+    monkeypatch.setenv("HOME", str(root))
+    with pytest.raises(UserError, match="downloading failed"):
+        official_files(MNIST)
+    assert [place.name for place in root.rglob("*")] == ["MNIST"]  # no .cache
+
+
+def test_a_packed_file_that_holds_too_much_is_not_unpacked(root, monkeypatch):
+    monkeypatch.setattr(official, "LARGEST", 1_000_000)
+    contents = tiny_idx_set()
+    tiny = declare(monkeypatch, MNIST, contents)
+    put(root, tiny, contents)
+    (place := root / tiny.folder / IDX_FILES[0]).unlink()
+    bomb = place.with_name(f"{place.name}.gz")
+    bomb.write_bytes(gzip.compress(bytes(100_000_000), 1))
+    tracemalloc.start()
+    with pytest.raises(UserError, match=f"^mnist: {bomb} is not the official file: it holds more than 1 MB; delete it"):
+        official_files(tiny)
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
 
 
 def test_a_folder_that_cannot_be_written_gives_one_line_too(root):
@@ -236,7 +264,7 @@ def test_missing_files_are_downloaded_and_checked(root, tmp_path, monkeypatch, d
         with pytest.raises(UserError, match=r"downloading failed .*corrupted") if damaged else nullcontext():
             assert official_files(tiny) == contents
         server.shutdown()
-    assert len(list((root / "MNIST" / "raw").iterdir())) == (0 if damaged else 4)
+    assert len([*root.glob("MNIST/raw/*"), *root.glob(".*")]) == (0 if damaged else 4)
 
 
 def test_the_checksums_of_cifar_and_svhn_are_torchvisions():

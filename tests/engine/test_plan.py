@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from routebench.data import load
 from routebench.engine.plan import Cell, Choices, digest, plan
 from routebench.engine.suite import load_suite
 from routebench.errors import UserError
-from routebench.registry import load_plugin
+from routebench.registry import datasets, load_plugin, protocols, suite_files
 from routebench.routing.spec import parse
 
 
@@ -52,6 +53,29 @@ def test_choices_replace_data_and_seeds(parts, suite_file):
     made = plan(load_suite(str(suite_file())), "quick", Choices(data="mnist5k", seeds=3))
     assert Counter(seed for *_, seed in cells_of(made)) == {0: 4, 1: 4, 2: 4}
     assert {cell.identity["data"] for cell in made.cells} == {"mnist5k"}
+
+
+def test_a_preset_takes_as_many_images_of_whatever_data_is_named(parts, suite_file):
+    file = suite_file()
+    file.write_text(file.read_text().replace('data = "digits200"', 'data = "digits200"\ntake = 230'))
+    suite = load_suite(str(file))
+    whole, some = plan(suite, "quick", Choices()), plan(suite, "quick", Choices(data="mnist5k"))
+    assert ({cell.identity["data"] for cell in whole.cells}, whole.taken) == ({"digits200"}, "")
+    assert {cell.identity["data"] for cell in some.cells} == {cell.request().data for cell in some.cells}
+    assert {cell.identity["data"] for cell in some.cells} == {"take:230:mnist5k"}
+    assert {cell.identity["data_fingerprint"] for cell in some.cells} == {load("take:230:mnist5k").fingerprint}
+    assert some.taken == "230 of the 5,000 images of mnist5k, the same for all methods and seeds"
+    more = plan(suite, "quick", Choices(data="take:400:mnist5k"))
+    assert {cell.identity["data"] for cell in more.cells} == {"take:400:mnist5k"}
+
+
+@pytest.mark.parametrize("name", sorted(suite_files()))
+def test_small_presets_say_how_many_images_they_take_and_take_all_of_their_own(name):
+    suite = load_suite(name)
+    for preset in suite.presets.values():
+        if preset.name in {"smoke", "quick"} and protocols[suite.protocol].trains:
+            own = datasets[preset.data].facts
+            assert preset.take == own["train"] + own["held_out"] + own["test"]
 
 
 def test_a_method_named_twice_runs_once(parts, suite_file):

@@ -24,6 +24,12 @@ def test_it_says_how_the_numbers_were_made() -> None:
     assert found.warnings == ()
 
 
+def test_it_says_how_many_images_a_preset_took() -> None:
+    taken = "5,000 of the 70,000 images of fashion-mnist, the same for all methods and seeds"
+    assert value(found_for(made_up_records(), {"taken": taken}).made, "images taken").value == taken
+    assert "images taken" not in {fact.name for fact in found_for(made_up_records(), {"taken": ""}).made}
+
+
 def test_names_of_machines_and_empty_entries_are_left_out() -> None:
     names = {fact.name for fact in found_for(made_up_records()).provenance}
     assert names.isdisjoint({"hostname", "GPU", "finished", "seconds", "command"})

@@ -1,0 +1,99 @@
+"""Some images of a data set, so that a preset takes as long whatever data is named."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator
+
+from routebench.data.dataset import Compose, Dataset, Images, fingerprint
+from routebench.data.folder import some_of_folder
+from routebench.data.load import load
+from routebench.data.shares import shares, some_of
+from routebench.errors import UserError
+from routebench.registry import datasets
+
+TAKE, FOLDER = "take:", "folder:"
+"""How names begin of some images of a set, and of a folder."""
+
+
+@dataclass(frozen=True)
+class Taken(Dataset):
+    """Some images of a data set; `whole` is how many it has."""
+
+    whole: int = 0
+
+
+@datasets.register("take:PATH")
+def take(path: str) -> Dataset:
+    """Some images of another set, the same in every run: `take:5000:cifar10`. A set that has no more is taken whole.
+
+    Each part and each class gives its share, to the nearest image. Of a folder, files are chosen before any is read.
+
+    Raises:
+        UserError: no number, no such set, or too few images to have one of each class.
+    """
+    number, colon, name = path.partition(":")
+    if not colon or not number.isdecimal() or not int(number) or name.startswith(TAKE):
+        raise UserError(f"{TAKE}{path}: expected {TAKE}NUMBER:NAME, such as {TAKE}5000:cifar10")
+    return _some(name, int(number))
+
+
+def at_most(name: str, count: int | None) -> tuple[str, Dataset]:
+    """A data set, or some of its images where it has more than `count`; with the name by which this is loaded.
+
+    A name that says how many to take has the last word.
+    """
+    wanted = name if count is None or name.startswith(TAKE) else f"{TAKE}{count}:{name}"
+    data = load(wanted)
+    return wanted if isinstance(data, Taken) else whole_name(wanted), data
+
+
+def whole_name(name: str) -> str:
+    """The data set that a name takes some images of; the name itself where it takes all."""
+    return name.removeprefix(TAKE).partition(":")[2] if name.startswith(TAKE) else name
+
+
+def _some(name: str, count: int) -> Dataset:
+    if name.startswith(FOLDER):
+        few, whole = some_of_folder(name.removeprefix(FOLDER), count)
+        return load(name) if few is None else _named(few, count, whole)
+    data = load(name)
+    whole = len(data.train) + len(data.held_out) + len(data.test)
+    return data if whole <= count else _named(_some_of_set(data, count), count, whole)
+
+
+def _named(data: Dataset, count: int, whole: int) -> Taken:
+    return Taken(**{**vars(data), "name": f"{TAKE}{count}:{data.name}"}, whole=whole)
+
+
+def _some_of_set(data: Dataset, count: int) -> Dataset:
+    parts = (data.train, data.held_out, data.test)
+    counts = shares([len(part) for part in parts], count, at_least=1)
+    every_class = 0 if data.train.multi_label else 1
+    chosen = [
+        some_of(part.labels, size, at_least) if size < len(part) else torch.arange(len(part))
+        for part, size, at_least in zip(parts, counts, (every_class, 0, 0), strict=True)
+    ]
+    train, held_out, test = (part.at(indices) for part, indices in zip(parts, chosen, strict=True))
+    return Dataset(
+        name=data.name,
+        classes=data.classes,
+        train=train,
+        held_out=held_out,
+        test=test,
+        fingerprint=fingerprint(train, held_out, test),
+        source=f"{count:,} of these images: {data.source}",
+        compose=None if data.compose is None else _Fewer(data.compose, len(train)),
+        conditions={name: values[chosen[2]] for name, values in data.conditions.items()},
+    )
+
+
+@dataclass(frozen=True)
+class _Fewer:
+    """The first `count` of the images that are composed for an epoch."""
+
+    compose: Compose
+    count: int
+
+    def __call__(self, generator: Generator) -> Images:
+        return self.compose(generator).at(torch.arange(self.count, device=generator.device))
