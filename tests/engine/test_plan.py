@@ -69,6 +69,17 @@ def test_a_preset_takes_as_many_images_of_whatever_data_is_named(parts, suite_fi
     assert {cell.identity["data"] for cell in more.cells} == {"take:400:mnist5k"}
 
 
+def test_a_cell_that_takes_some_images_needs_the_plugin_that_brings_the_set(parts, suite_file, tmp_path):
+    (tmp_path / "digits.py").write_text(
+        "from routebench.data import Dataset, load\n\ndef my_digits() -> Dataset:\n    return load('mnist5k')\n"
+    )
+    spec = f"{tmp_path / 'digits.py'}:my_digits"
+    load_plugin(spec)
+    made = plan(load_suite(str(suite_file())), "quick", Choices(data="take:230:my-digits"))
+    assert all(spec in cell.plugins for cell in made.cells)
+    assert made.is_foreign
+
+
 @pytest.mark.parametrize("name", sorted(suite_files()))
 def test_small_presets_say_how_many_images_they_take_and_take_all_of_their_own(name):
     suite = load_suite(name)
