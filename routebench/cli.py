@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import click
 
-from routebench import commands
+from routebench import commands, terminal
 from routebench.commands.options import INTERRUPTED
 from routebench.errors import UserError, nearest
 
@@ -50,6 +50,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Runs the command line; every error of the user's is one line and an exit code other than 0."""
+    terminal.prepare()
     try:
         cli.main(standalone_mode=False, prog_name="python -m routebench")
     except UserError as error:
