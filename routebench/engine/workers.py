@@ -17,6 +17,7 @@ from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
+from routebench import terminal
 from routebench.engine.ends import End, record_end
 from routebench.engine.plan import Cell
 from routebench.engine.queue import Queue
@@ -84,8 +85,9 @@ class Crew:
     def start(self, cell: Cell) -> None:
         """Has a process run a cell."""
         Note(self.store, cell.key).remove()  # what a process has left that was killed
-        future = self._pool.schedule(work, args=(cell, self.store.path.resolve(), self.setting))
-        self.running[future] = Watch(cell, self.store, self.setting)
+        setting = self.setting.on_free_device(watch.setting.device for watch in self.running.values())
+        future = self._pool.schedule(work, args=(cell, self.store.path.resolve(), setting))
+        self.running[future] = Watch(cell, self.store, setting)
 
     def finished(self) -> Iterator[tuple[Cell, Record | None]]:
         """Cells that have ended since, with their records; None for a cell that another process runs."""
@@ -163,6 +165,7 @@ def _context(preload: Sequence[str]) -> Any:
 
 def _start_worker(setting: Setting) -> None:
     """Prepares a process. Pebble has it ignore interrupts: the main process decides what one means."""
+    terminal.prepare()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends at once, in the midst of C++ too
     faulthandler.enable(all_threads=False)
     if hasattr(faulthandler, "register"):
