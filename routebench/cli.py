@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
-from routebench import commands
+from routebench import commands, terminal
 from routebench.commands.options import INTERRUPTED, TERMINATED
 from routebench.errors import UserError, nearest
 
@@ -56,6 +56,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Runs the command line; every error of the user's is one line and an exit code other than 0."""
+    terminal.prepare()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # as batch systems send it before they kill
         signal.signal(signal.SIGTERM, _end)
     try:

@@ -18,6 +18,7 @@ ARROWS = {
     "claims": "",
     "quantities": "",
     "units": "",
+    "terminal": "",
     "recipe": "",
     "recipes": "",
     "atomic": "",
@@ -40,7 +41,7 @@ ARROWS = {
     "recipe routing training",
     "catalogue": "data models recipes routing",  # facts about what is registered
     "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe recipes routing "
-    "training units",
+    "terminal training units",
     "published": "",
     "tables": "",
     "analysis": "catalogue engine masking published statistics",
@@ -51,7 +52,7 @@ ARROWS = {
     "export": "analysis engine report statistics tables",
     "commands": "__init__ analysis atomic catalogue comparing conformance engine export "
     "quantities report routing statistics",
-    "cli": "__init__ commands",
+    "cli": "__init__ commands terminal",
     "__main__": "cli",
 }
 """For each part of routebench, the parts that it may import besides those for everybody."""

@@ -1,5 +1,7 @@
 """What several commands take, and how they print."""
 
+import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,37 +15,60 @@ SOME_FAILED, NOTHING_MEASURED, INTERRUPTED, TERMINATED = 3, 4, 130, 143
 PIPE_WIDTH = 200
 """Characters in a line of a table that is not printed to a terminal."""
 
-folder = click.argument("folder", type=click.Path(path_type=Path), default=Path("results"), metavar="[DIR]")
-
-device = click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
-    help="Where networks run.",
-)
+RESULTS = Path("results")
+_folder = click.Path(path_type=Path)
 
 
-class Quantity(click.ParamType[float]):
-    """A number with a unit.
+def folder(command: Callable[..., None]) -> Callable[..., None]:
+    """The results folder, as an argument or as `suite` takes it: `--results DIR`. The command gets it as `folder`."""
+
+    @click.argument("folder", type=_folder, required=False, metavar="[DIR]")
+    @click.option("--results", type=_folder, metavar="DIR", help="The same as DIR  [default: results]")
+    @functools.wraps(command)
+    def with_folder(*, folder: Path | None, results: Path | None, **others: Any) -> None:
+        if folder is not None and results is not None and folder != results:
+            raise UserError(f"expected one results folder, got {str(folder)!r} and --results {str(results)!r}")
+        command(folder=folder or results or RESULTS, **others)
+
+    return with_folder
+
+
+class Worded(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 knows no `ParamType[float]`
+    """A value that is more than a word, such as a number with a unit.
 
     Args:
         name: what it is, in help.
-        read: from what is typed to the number; raises `UserError`.
+        read: from what is typed to the value; raises `UserError`.
     """
 
-    def __init__(self, name: str, read: Callable[[str], float]):
+    def __init__(self, name: str, read: Callable[[str], Any]):
         self.name, self.read = name, read
 
     def convert(self, value: Any, _option: click.Parameter | None, _context: click.Context | None) -> Any:
-        """The number; an error names the option."""
+        """The value; an error names the option."""
         try:
             return self.read(value) if isinstance(value, str) else value
         except UserError as error:
             self.fail(str(error), _option, _context)
 
 
-TIME, SIZE = Quantity("time", seconds), Quantity("size", size)
+TIME, SIZE = Worded("time", seconds), Worded("size", size)
+
+
+def _device(typed: str) -> str:
+    if re.fullmatch(r"auto|cpu|cuda(:\d+)?", typed):
+        return typed
+    raise UserError(f"expected auto, cpu, cuda or one GPU such as cuda:1, got {typed!r}")
+
+
+device = click.option(
+    "--device",
+    type=Worded("device", _device),
+    default="auto",
+    show_default=True,
+    metavar="auto|cpu|cuda|cuda:N",
+    help="Where networks run; cuda is every GPU that torch sees, cuda:N one of them.",
+)
 
 
 def _with_environment(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands import options
-from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, SOME_FAILED, device, say
+from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, RESULTS, SOME_FAILED, device, say
 from routebench.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ LEAST_MEMORY = 500_000_000  # bytes
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, instead of the preset's.")
 @click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at a time [default: one per core; 1 on a GPU]."
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at a time [default: one per core, or per GPU]."
 )
 @device
 @click.option(
@@ -55,7 +55,7 @@ LEAST_MEMORY = 500_000_000  # bytes
 @click.option(
     "--results",
     type=click.Path(path_type=Path),
-    default=Path("results"),
+    default=RESULTS,
     show_default=True,
     metavar="DIR",
     help="Folder that keeps results; a run goes on where that folder stands.",
@@ -95,7 +95,7 @@ LEAST_MEMORY = 500_000_000  # bytes
     "--gpus-per-cell",
     type=click.FloatRange(min=0),
     metavar="X",
-    help="GPUs of a cell on a cluster, such as 0.25 [default: 1 with --device cuda, else 0].",
+    help="GPUs of a cell on a cluster, such as 0.25 [default: 1 where there are GPUs, unless --device cpu].",
 )
 @click.option("--cell", "cells", multiple=True, metavar="KEY", help="Run this cell of the plan only (repeatable).")
 @click.option(
@@ -132,7 +132,7 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     from routebench.engine.choices import Choices
     from routebench.engine.planning import ALL, Asked, make_plans
-    from routebench.engine.session import choose_setting
+    from routebench.engine.session import choose_setting, slow_back_end
     from routebench.engine.standing import standing
     from routebench.engine.store import Store
     from routebench.routing.spec import parse
@@ -157,6 +157,9 @@ def command(  # noqa: PLR0917  # click passes them by name
         )  # fmt: skip
         alone = _in_processes(isolate, made, known)
         todo.append((made, known, replace(setting, plugins=planned.plugins, isolate=alone, **limits)))
+    warned = () if dry_run else (slow_back_end(setting) for _, known, setting in todo if known.to_do)
+    for warning in dict.fromkeys(filter(None, warned)):
+        click.echo(f"warning: {warning}", err=True)
     outcome = _in_turn(console, todo, store, budget=budget, dry_run=dry_run)
     if not dry_run:
         _report(console, store, planned.analyses)
@@ -259,7 +262,8 @@ def _run(
 
     write_plan(made, store)
     to_do = list(queue.left)
-    where = f"{setting.device}{time_ahead(queue, setting.jobs)}" if to_do else "nothing to run"
+    device = f"{len(setting.devices)} GPUs" if setting.devices else setting.device
+    where = f"{device}{time_ahead(queue, setting.jobs)}" if to_do else "nothing to run"
     say(
         console,
         f"{_title(made)}: {len(made.cells)} cells, {len(known.cached)} of them done before ({where})",

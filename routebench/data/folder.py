@@ -136,7 +136,10 @@ def _parsed(path: str) -> tuple[Path, int | None]:
     text, asked, side = path.partition("?size=")
     if asked and not (side.isdecimal() and 1 <= int(side) <= 1024):
         raise UserError(f"folder:{path}: expected a size in pixels from 1 to 1024 after '?size=', got {side!r}")
-    place = Path(text).expanduser()
+    try:
+        place = Path(text).expanduser()
+    except RuntimeError as error:
+        raise UserError(f"folder:{path}: {text!r} names a home folder that is not there; write out the path") from error
     if not text or not place.is_dir():
         what = "is a file" if place.is_file() else "does not exist"
         raise UserError(f"folder:{path}: expected a folder with one sub-folder per class, but {text!r} {what}")

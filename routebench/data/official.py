@@ -56,12 +56,15 @@ def data_root() -> Path:
     """The folder of published data sets: `ROUTEBENCH_DATA`, else `~/.cache/routebench/data`.
 
     Raises:
-        UserError: `ROUTEBENCH_DATA` names no folder.
+        UserError: `ROUTEBENCH_DATA` names no folder, or is not set for a user without a home folder.
     """
     chosen = os.environ.get("ROUTEBENCH_DATA")
+    try:
+        root = Path(chosen or "~/.cache/routebench/data").expanduser()
+    except RuntimeError as error:
+        raise UserError("you have no home folder for data; set ROUTEBENCH_DATA to an existing folder") from error
     if not chosen:
-        return Path.home() / ".cache" / "routebench" / "data"
-    root = Path(chosen).expanduser()
+        return root
     if not root.is_dir():
         raise UserError(f"ROUTEBENCH_DATA: expected a folder, got {chosen!r}, which is none; create or correct it")
     return root

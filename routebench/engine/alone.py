@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from routebench import terminal
 from routebench.engine.last_words import ask_where, one_line, signal_name, where
 from routebench.errors import UserError
 
@@ -153,6 +154,7 @@ def _answer(sender: Connection, stack: str, function: Callable[..., Any], argume
     _answers.append(sender)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what an interrupt means
     begin_group()
+    terminal.prepare()
     _tell(("step", (None, False)))  # it has begun
     with open(stack, "w", encoding="utf-8") as file:  # noqa: PTH123  # faulthandler keeps its descriptor
         faulthandler.enable(file, all_threads=False)

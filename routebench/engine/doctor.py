@@ -20,8 +20,8 @@ from routebench.ops import Competition
 IMAGES, CHILDREN, PARENTS, CHILD_POSE, POSE = 32, 1152, 10, 8, 16
 REPEATS = 5
 HELP = {
-    "fused": "a C++ compiler makes it (Debian and Ubuntu: apt install g++; others: set CXX); without it, routing of "
-    "this size takes about 10 times as long on two cores, a whole network less (reports/speed)",
+    "fused": "without it, routing of this size takes about 10 times as long on two cores, a whole network less "
+    "(reports/speed)",
     "triton": "it needs a GPU and the package triton, which comes with CUDA builds of torch on Linux",
 }
 FETCH = "the first run with it downloads them, or name a folder that has them by ROUTEBENCH_DATA"
@@ -44,6 +44,8 @@ def examine(device: torch.device) -> list[Finding]:
     known = versions()
     python = known.pop("python")
     machine = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    if (count := torch.cuda.device_count()) > 1 and device.type == "cuda":
+        machine += f", one of {count} GPUs"
     packages = ", ".join(f"{name} {version}" for name, version in known.items())
     return [
         Finding(True, "python", python),

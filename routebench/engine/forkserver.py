@@ -4,9 +4,11 @@ Everything that a worker needs is imported here; nothing is computed, because th
 which no cell draws, take as long to import as torch and come only where a plug-in brings some.
 """
 
+from routebench import terminal
 from routebench.engine import workers
 from routebench.registry import EVERY, leave_out_environment
 
 leave_out_environment()  # no plug-in runs in the process that all others come from
 NEEDED = [kind for kind in EVERY if kind != "analyses"]
+terminal.prepare()
 READY = workers.__name__, [len(EVERY[kind]) for kind in NEEDED]  # looks into the registries, which fills them

@@ -33,7 +33,7 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
     """What stands in every record.
 
     Args:
-        device: `cpu` or `cuda`.
+        device: `cpu`, `cuda` or one of several GPUs. Which of them it was is not recorded, but what it is called.
         command: the command line that was given.
         plugins: of the user, as `load_plugin` takes them; their content is recorded by its hash.
     """
@@ -42,7 +42,7 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
         **git_state(Path(__file__).parents[1]),
         "plugins": plugin_hashes(plugins),
         "versions": versions(),
-        "device": device,
+        "device": device.partition(":")[0],
         "processor": processor(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "os": platform.platform(),
@@ -152,7 +152,7 @@ def _cuda(device: str) -> dict[str, Any]:
     if device == "cpu":
         return {"gpu": "", "cuda": "", "cudnn": "", "driver": "", "tf32": False}
     return {
-        "gpu": torch.cuda.get_device_name(),
+        "gpu": torch.cuda.get_device_name(device),
         "cuda": torch.version.cuda or "",
         "cudnn": str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
         "driver": _driver(),

@@ -38,8 +38,8 @@ def choose_setting(
         cells: that are to be run.
         executor: `local` or `ray`.
         address: of the cluster's head.
-        gpus: of a cell on a cluster; None for one if `device` is `cuda`.
-        device: `auto`, `cpu` or `cuda`.
+        gpus: of a cell on a cluster; None for one where `device` allows it and the cluster has some.
+        device: `auto`, `cpu`, `cuda` for all GPUs, or one, such as `cuda:3`.
         backend: of routing, as in `routebench.kernels.BACKENDS`.
         jobs: cells at a time; None to choose.
         threads: of torch per cell; None to choose.
@@ -50,23 +50,38 @@ def choose_setting(
     if executor == "local":
         chosen = choose_device(device)
         count, share = choose_jobs(jobs, chosen, cells, alone=plan.is_alone)
-        return Setting(chosen, count, threads or share, backend=choose_backend(backend, chosen))
-    gpus = float(device == "cuda") if gpus is None else gpus
-    count = choose_on_cluster(address, jobs, threads or 1, gpus, alone=plan.is_alone)
+        devices = () if plan.is_alone else each_gpu(chosen)
+        return Setting(chosen, count, threads or share, backend=choose_backend(backend, chosen), devices=devices)
+    count, gpus = choose_on_cluster(address, jobs, threads or 1, _gpus_of_a_cell(device, gpus), alone=plan.is_alone)
     chosen = "cuda" if gpus else "cpu"
     return Setting(chosen, count, threads or 1, backend=backend, executor=executor, address=address, gpus=gpus)
 
 
 def choose_device(wanted: str) -> str:
-    """`cuda` where there is a GPU and `auto` or `cuda` was asked for, else `cpu`.
+    """`cuda` where there is a GPU and `auto` or `cuda` was asked for, the GPU that was asked for by number, else `cpu`.
 
     Raises:
-        UserError: `cuda` was asked for and there is none.
+        UserError: a GPU was asked for that is not there.
     """
+    if wanted == "cpu":
+        return "cpu"
     available = torch.cuda.is_available()
-    if wanted == "cuda" and not available:
-        raise UserError("--device cuda: torch finds no GPU here; use --device cpu or install a CUDA build of torch")
-    return "cuda" if available and wanted != "cpu" else "cpu"
+    if wanted != "auto" and not available:
+        raise UserError(
+            f"--device {wanted}: torch finds no GPU here; use --device cpu or install a CUDA build of torch"
+        )
+    if wanted.startswith("cuda:"):
+        if int(wanted.removeprefix("cuda:")) >= (count := torch.cuda.device_count()):
+            raise UserError(f"--device {wanted}: torch sees {count} GPUs here, of which the first is cuda:0")
+        torch.cuda.set_device(wanted)  # kernels start on the current one
+        return wanted
+    return "cuda" if available else "cpu"
+
+
+def each_gpu(device: str) -> tuple[str, ...]:
+    """The GPUs that `cuda` stands for, where torch sees several; else none."""
+    count = torch.cuda.device_count() if device == "cuda" else 0
+    return tuple(f"cuda:{number}" for number in range(count)) if count > 1 else ()
 
 
 def choose_backend(wanted: str, device: str) -> str:
@@ -81,13 +96,13 @@ def choose_backend(wanted: str, device: str) -> str:
 
 
 def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = False) -> tuple[int, int]:
-    """Processes at a time, and torch threads of each: one process on a GPU, else one per core.
+    """Processes at a time, and torch threads of each: one process per GPU, else one per core.
 
     Together the threads are as many as there are cores, or fewer where OMP_NUM_THREADS says so.
 
     Args:
         wanted: by the user; None to choose.
-        device: `cpu` or `cuda`.
+        device: as `choose_device` gives it.
         cells: that are to be run.
         alone: cells measure time, and none may run beside another.
 
@@ -97,7 +112,8 @@ def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = Fa
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if alone and wanted not in (None, 1):
         raise UserError(f"--jobs {wanted}: this suite measures time, so that its cells run one at a time; leave it out")
-    jobs = wanted if wanted is not None else (1 if alone or device == "cuda" else cores)
+    places = cores if device == "cpu" else max(1, len(each_gpu(device)))
+    jobs = wanted if wanted is not None else (1 if alone else places)
     # Threads do not depend on how many cells are left: another number of threads may give other last digits.
     return max(1, min(jobs, cells)), max(1, min(cores // jobs, _most_threads(cores)))
 
@@ -108,8 +124,30 @@ def _most_threads(cores: int) -> int:
     return int(wanted) if wanted.isdecimal() and int(wanted) else cores
 
 
-def choose_on_cluster(address: str, wanted: int | None, threads: int, gpus: float, *, alone: bool) -> int:
-    """Cells at a time on a Ray cluster: as many as it has processors, or GPUs, for.
+def _gpus_of_a_cell(device: str, wanted: float | None) -> float | None:
+    """How much of a GPU a cell takes on a cluster; None for one if the cluster has any."""
+    if device.startswith("cuda:"):
+        raise UserError(f"--device {device}: on a cluster, Ray says which GPU a cell gets; use --device cuda")
+    if wanted is None:
+        return {"cpu": 0.0, "cuda": 1.0}.get(device)
+    if (device == "cpu" and wanted) or (device == "cuda" and not wanted):
+        raise UserError(f"--gpus-per-cell {wanted:g} contradicts --device {device}; leave one of them out")
+    if wanted > 1 and not wanted.is_integer():
+        raise UserError(f"--gpus-per-cell: expected a part of one GPU or a whole number, got {wanted:g}")
+    return wanted
+
+
+def choose_on_cluster(
+    address: str, wanted: int | None, threads: int, gpus: float | None, *, alone: bool
+) -> tuple[int, float]:
+    """Cells at a time on a Ray cluster, as many as it has processors, or GPUs, for; and how many GPUs each takes.
+
+    Args:
+        address: of its head.
+        wanted: cells at a time; None to choose.
+        threads: of a cell.
+        gpus: of a cell; None for one if the cluster has any.
+        alone: cells measure time, and none may run beside another.
 
     Raises:
         UserError: cells have to be alone, no cluster answers, or it is too small for one cell.
@@ -117,13 +155,23 @@ def choose_on_cluster(address: str, wanted: int | None, threads: int, gpus: floa
     if alone:
         raise UserError("--executor ray: this suite measures time, which a shared cluster would falsify; leave it out")
     with Cluster(address) as cluster:
+        gpus = float(cluster.total("GPU") >= 1) if gpus is None else gpus
         room = cluster.total("CPU") // threads
         if gpus:
             room = min(room, cluster.total("GPU") // gpus)
     if room < 1:
         needs = f"{threads} processors" + (f" and {gpus:g} GPUs" if gpus else "")
         raise UserError(f"--executor ray: a cell takes {needs}, and the cluster has no room for one")
-    return int(room) if wanted is None else min(wanted, int(room))
+    return (int(room) if wanted is None else min(wanted, int(room))), gpus
+
+
+def slow_back_end(setting: Setting) -> str:
+    """Why `auto` takes plain torch on this machine, where a faster back end is made for its device; else empty."""
+    if setting.backend != "auto" or setting.executor != "local":
+        return ""
+    device = torch.device(setting.device)
+    reason = kernels.unavailable("triton" if device.type == "cuda" else "fused", device)
+    return f"routing runs on the slow back end, plain torch: {reason}" if reason else ""
 
 
 def write_plan(plan: Plan, store: Store) -> None:

@@ -3,8 +3,9 @@
 import contextlib
 import ctypes
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ class Setting:
     """How cells are run.
 
     Args:
-        device: `cpu` or `cuda`.
+        device: `cpu`, `cuda` or one of several GPUs, such as `cuda:3`.
         backend: of routing, one of `routebench.kernels.BACKENDS`.
         jobs: cells at a time.
         threads: of torch, per cell.
@@ -35,6 +36,7 @@ class Setting:
         address: of the cluster's head.
         gpus: that a cell takes on a cluster; a part of one where cells share it.
         preload: modules that are imported once for all processes.
+        devices: GPUs that cells are spread over; empty for `device` alone.
     """
 
     device: str
@@ -50,11 +52,21 @@ class Setting:
     address: str = "auto"
     gpus: float = 0.0
     preload: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
 
     @property
     def in_processes(self) -> bool:
         """Whether cells run in other processes than this one."""
         return self.isolate or self.jobs > 1 or self.time_limit is not None or self.memory_limit is not None
+
+    def on_free_device(self, busy: Iterable[str]) -> "Setting":
+        """The same for one cell, on the GPU that the fewest of the cells under way are on.
+
+        Args:
+            busy: the device of each cell under way.
+        """
+        cells = Counter(busy)
+        return replace(self, device=min(self.devices or (self.device,), key=cells.__getitem__))
 
 
 @dataclass
@@ -76,7 +88,7 @@ def prepare_torch(setting: Setting) -> None:
     torch.set_num_threads(setting.threads)
     kernels.use(setting.backend)
     keep_freed_memory()
-    if setting.device == "cuda":
+    if setting.device.startswith("cuda"):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS is not deterministic
         torch.use_deterministic_algorithms(True, warn_only=True)
         torch.backends.cudnn.benchmark = False

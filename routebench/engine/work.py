@@ -33,7 +33,11 @@ def run_unless_held(cell: Cell, store: Store, setting: Setting, tell: Callable[[
         if known is not None and known["status"] == "ok":
             return known
         tell(0.0)
-        return run_cell(cell, store, torch.device(setting.device), setting.origin, tell, alone=setting.in_processes)
+        device, origin = torch.device(setting.device), setting.origin
+        if device.type == "cuda" and device.index is not None:
+            torch.cuda.set_device(device)  # kernels start on the current one
+            origin = {**origin, "gpu": torch.cuda.get_device_name(device)}
+        return run_cell(cell, store, device, origin, tell, alone=setting.in_processes)
     finally:
         lock.release()
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
+from routebench import terminal
 from routebench.atomic import told_when_full
 from routebench.engine.alone import begin_group, clean_processes
 from routebench.engine.ends import End, record_end
@@ -87,8 +88,9 @@ class Crew:
     def start(self, cell: Cell) -> None:
         """Has a process run a cell."""
         Note(self.store, cell.key).remove()  # what a process has left that was killed
-        future = self._pool.schedule(work, args=(cell, self.store.path.resolve(), self.setting))
-        self.running[future] = Watch(cell, self.store, self.setting)
+        setting = self.setting.on_free_device(watch.setting.device for watch in self.running.values())
+        future = self._pool.schedule(work, args=(cell, self.store.path.resolve(), setting))
+        self.running[future] = Watch(cell, self.store, setting)
 
     def finished(self) -> Iterator[tuple[Cell, Record | None]]:
         """Cells that have ended since, with their records; None for a cell that another process runs."""
@@ -169,6 +171,7 @@ def work(cell: Cell, path: Path, setting: Setting) -> Record | None:
 def _start_worker(setting: Setting) -> None:
     """Prepares a process. Pebble has it ignore interrupts: the main process decides what one means."""
     begin_group()
+    terminal.prepare()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends at once, in the midst of C++ too
     faulthandler.enable(all_threads=False)
     if hasattr(faulthandler, "register"):

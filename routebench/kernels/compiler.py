@@ -5,6 +5,7 @@ import hashlib
 import logging
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 from functools import cache
@@ -32,6 +33,7 @@ THREADS = ("-fopenmp",)
 TOLD = logging.getLogger("routebench")
 PATIENCE = 300
 """Seconds after which a compiler is given up."""
+CHOOSE_A_FOLDER = "set ROUTEBENCH_CACHE to a folder that you can write to"
 
 
 class NoCompiler(RuntimeError):
@@ -67,7 +69,9 @@ def _compiled(source: Path, use: str, name: str, **sizes: int) -> ctypes.CDLL:
     """A library, compiled if need be, which is told. A second process that wants it waits for the first."""
     compiler = find_compiler()
     if compiler is None:
-        raise NoCompiler("no C++ compiler (looked for $CXX, g++, clang++)")
+        given = os.environ.get("CXX")
+        looked = f"CXX names {given!r}, which is not there" if given else "looked for $CXX, g++, clang++"
+        raise NoCompiler(f"no C++ compiler ({looked}); install one (Debian and Ubuntu: apt install g++) or set CXX")
     definitions = tuple(f"-D{size}={value}" for size, value in sizes.items())
     folder = cache_folder()
     file = folder / f"{name}-{_digest(compiler, source)}.so"
@@ -83,46 +87,71 @@ def _compiled(source: Path, use: str, name: str, **sizes: int) -> ctypes.CDLL:
                 _compile(compiler, source, definitions, file)
                 return ctypes.CDLL(str(file))
     except OSError as error:
-        raise NoCompiler(f"{folder} cannot be used: {error}") from error
+        raise NoCompiler(f"{folder} cannot be used: {error}; {CHOOSE_A_FOLDER}") from error
 
 
-def find_compiler() -> str | None:
-    """The path of a C++ compiler: what CXX names, else g++ or clang++."""
-    names = (os.environ["CXX"],) if os.environ.get("CXX") else ("g++", "clang++")
-    return next((path for name in names if (path := shutil.which(name))), None)
+def find_compiler() -> tuple[str, ...] | None:
+    """The command that compiles C++: what CXX says, such as `ccache g++`, else g++ or clang++."""
+    given = os.environ.get("CXX")
+    for command in (given, shlex.join([given])) if given else ("g++", "clang++"):  # a path may hold a space
+        words = _words(command)
+        if words and (path := shutil.which(words[0])):
+            return path, *words[1:]
+    return None
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # a quotation mark without its pair
+        return []
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels lie: ROUTEBENCH_CACHE, else `routebench` in the user's cache folder."""
+    """Where compiled kernels lie: ROUTEBENCH_CACHE, else `routebench` in the user's cache folder.
+
+    Raises:
+        NoCompiler: the user has no home folder.
+    """
     if given := os.environ.get("ROUTEBENCH_CACHE"):
         return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "routebench"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "routebench"
+    except RuntimeError as error:  # no HOME, and a user whom the system does not know, as in a container
+        raise NoCompiler(f"you have no home folder to keep compiled kernels in; {CHOOSE_A_FOLDER}") from error
 
 
-def _compile(compiler: str, source: Path, definitions: tuple[str, ...], file: Path) -> None:
+def _compile(compiler: tuple[str, ...], source: Path, definitions: tuple[str, ...], file: Path) -> None:
+    named = " ".join(compiler)
     part = file.with_suffix(f".{os.getpid()}.part")
     failed = ""
     for threads in (THREADS, ()):
-        command = (compiler, *FLAGS, *threads, *definitions, str(source), "-o", str(part))
+        command = (*compiler, *FLAGS, *threads, *definitions, str(source), "-o", str(part))
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise NoCompiler(f"{compiler} did not finish: {error}") from error
+            raise NoCompiler(f"{named} did not finish: {error}") from error
         if done.returncode == 0:
             part.replace(file)  # whole or not there
             return
         failed = next((line for line in done.stderr.splitlines() if "error" in line), f"exit code {done.returncode}")
-    raise NoCompiler(f"{compiler} failed: {failed}")
+    raise NoCompiler(f"{named} failed: {failed}")
 
 
-def _digest(compiler: str, source: Path = SOURCE) -> str:
+def _digest(compiler: tuple[str, ...], source: Path = SOURCE) -> str:
     """Of everything that a compiled library depends on; a home folder may serve machines of several kinds."""
-    parts = (source.read_text(encoding="utf-8"), " ".join(FLAGS + THREADS), compiler, _version(compiler), _processor())
+    parts = (
+        source.read_text(encoding="utf-8"),
+        " ".join(FLAGS + THREADS),
+        " ".join(compiler),
+        _version(compiler),
+        _processor(),
+    )
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _version(compiler: str) -> str:
-    return subprocess.run((compiler, "--version"), capture_output=True, text=True, check=False, timeout=60).stdout
+def _version(compiler: tuple[str, ...]) -> str:
+    return subprocess.run((*compiler, "--version"), capture_output=True, text=True, check=False, timeout=60).stdout
 
 
 def _processor() -> str:

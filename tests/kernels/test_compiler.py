@@ -1,6 +1,7 @@
 """Compiling the kernel: where the library goes, and what happens where it cannot be made."""
 
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -69,7 +70,28 @@ def test_processes_that_start_together_share_one_library(folder):
 def test_without_a_compiler_the_reason_is_told(folder, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    assert fused.missing(*SIZES) == "no C++ compiler (looked for $CXX, g++, clang++)"
+    told = fused.missing(*SIZES)
+    assert told.startswith("no C++ compiler (looked for $CXX, g++, clang++); install one")
+
+
+def test_a_compiler_that_is_not_there_is_named(folder, monkeypatch):
+    monkeypatch.setenv("CXX", "absent++ -m64")
+    assert fused.missing(*SIZES).startswith("no C++ compiler (CXX names 'absent++ -m64', which is not there); install")
+
+
+@needs_a_compiler
+def test_a_compiler_may_be_a_command_of_several_words(folder, monkeypatch, tmp_path):
+    real = shlex.join(compiler.find_compiler())
+    wrapper = script(tmp_path / "ccache", f'echo "$@" >> {tmp_path / "log"}; exec "$@"')
+    monkeypatch.setenv("CXX", f"{wrapper} {real}")
+    assert compiler.library(*SIZES).lanes_in_a_block() in {4, 8, 16}
+    assert real in (tmp_path / "log").read_text()
+
+
+def test_the_path_of_a_compiler_may_hold_a_space(monkeypatch, tmp_path):
+    (tmp_path / "my tools").mkdir()
+    monkeypatch.setenv("CXX", path := script(tmp_path / "my tools" / "c++", "exit 0"))
+    assert compiler.find_compiler() == (path,)
 
 
 def test_a_compiler_that_fails_is_quoted(folder, monkeypatch, tmp_path):
@@ -90,7 +112,24 @@ def test_a_compiler_that_hangs_is_given_up(folder, monkeypatch, tmp_path):
 def test_a_folder_that_cannot_be_written_is_a_reason(monkeypatch, folder, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "file"))
-    assert "cannot be used" in fused.missing(*SIZES)
+    told = fused.missing(*SIZES)
+    assert "cannot be used" in told
+    assert "set ROUTEBENCH_CACHE to a folder" in told
+    assert "install" not in told
+
+
+def nobody(monkeypatch):
+    """A user whom the system does not know, as in a container: `~` stands for nothing."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+
+
+@needs_a_compiler
+def test_without_a_home_folder_the_advice_is_to_name_one(monkeypatch, folder):
+    nobody(monkeypatch)
+    monkeypatch.delenv("ROUTEBENCH_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert fused.missing(*SIZES).startswith("you have no home folder to keep compiled kernels in; set ROUTEBENCH_CACHE")
 
 
 @needs_a_compiler
@@ -114,9 +153,9 @@ def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
 
 @needs_a_compiler
 def test_another_source_or_compiler_is_another_library(monkeypatch):
-    before = compiler._digest("g++")
+    before = compiler._digest(("g++",))
     monkeypatch.setattr(compiler, "_version", lambda _: "another")
-    assert compiler._digest("g++") != before
+    assert compiler._digest(("g++",)) != before
 
 
 @needs_a_compiler
@@ -130,7 +169,7 @@ def test_without_openmp_threads_of_python_share_the_work(folder, monkeypatch, ax
 
 @needs_a_compiler
 def test_a_compiler_that_lacks_openmp_still_makes_a_kernel(folder, monkeypatch, tmp_path):
-    real = compiler.find_compiler()
+    real = shlex.join(compiler.find_compiler())
     refuses = f'for a in "$@"; do [ "$a" = -fopenmp ] && echo "error: no OpenMP" >&2 && exit 1; done; exec {real} "$@"'
     monkeypatch.setenv("CXX", script(tmp_path / "cc", refuses))
     assert compiler.library(*SIZES).has_openmp() == 0

@@ -1,0 +1,163 @@
+"""Which device a cell gets, where there are several. All GPUs here are pretended: nothing is computed on them."""
+
+import pytest
+import torch
+
+from routebench.engine import session, work
+from routebench.engine.plan import Cell, Plan
+from routebench.engine.session import choose_device, choose_jobs, choose_setting
+from routebench.engine.setting import Setting
+from routebench.engine.suite import load_suite
+from routebench.errors import UserError
+from routebench.registry import load_plugin
+
+TELLING = """
+from routebench import protocols
+from routebench.protocols import Measurement, Metric, Protocol
+
+@protocols.register("telling")
+class Telling(Protocol):
+    "Tells the number of the device that it is given, and waits until both of two cells have told."
+    options = {"meeting": str}
+    def measure(self, request, options, context):
+        import pathlib, time
+        meeting = pathlib.Path(options["meeting"])
+        (meeting / str(request.iterations)).touch()
+        while len(list(meeting.iterdir())) < 2:
+            time.sleep(0.02)
+        return Measurement([Metric("number", "test", float(context.device.index), "", True, request.iterations)])
+"""
+GRID = {"method": "dynamic", "method_params": {}, "routed": True, "model": "capsnet-small", "model_params": {},
+        "data": "mnist5k", "training": {}, "seed": 0, "protocol": "telling", "suite": "none"}  # fmt: skip
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Has torch say that there are eight GPUs; gives the one that was made current last."""
+    current = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: current.append(str(device)))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: f"pretended {device}")
+    monkeypatch.setattr(session.kernels, "unavailable", lambda *_: "")
+    return current
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A cluster that says how many processors and pretended GPUs it has."""
+    has = {"CPU": 64.0, "GPU": 8.0}
+
+    class Pretended:
+        def __init__(self, address):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def total(self, resource):
+            return has[resource]
+
+    monkeypatch.setattr(session, "Cluster", Pretended)
+    return has
+
+
+def chosen(suite="accuracy", **how):
+    loaded = load_suite(suite)
+    plan = Plan(loaded, loaded.preset("smoke"), ())
+    options = {"executor": "local", "address": "auto", "gpus": None, "device": "auto", "backend": "auto"}
+    return choose_setting(plan, 100, **{**options, "jobs": None, "threads": None, **how})
+
+
+def spread(setting, cells):
+    """The devices that cells get which begin one after the other and go on."""
+    busy = []
+    for _ in range(cells):
+        busy.append(setting.on_free_device(busy).device)
+    return busy
+
+
+@pytest.mark.parametrize("how", [{}, {"device": "cuda"}, {"jobs": 8}])
+def test_of_eight_pretended_gpus_each_gets_one_cell(gpus, how):
+    setting = chosen(**how)
+    assert setting.jobs == 8
+    assert sorted(spread(setting, 8)) == [f"cuda:{number}" for number in range(8)]
+
+
+def test_more_cells_than_pretended_gpus_share_them_evenly(gpus):
+    assert sorted(spread(chosen(jobs=16), 16)) == sorted([f"cuda:{number}" for number in range(8)] * 2)
+
+
+def test_the_next_cell_takes_the_pretended_gpu_that_became_free(gpus):
+    busy = [f"cuda:{number}" for number in range(8) if number != 5]
+    assert chosen().on_free_device(busy).device == "cuda:5"
+
+
+def test_one_of_eight_pretended_gpus_can_be_named(gpus):
+    setting = chosen(device="cuda:3")
+    assert (setting.device, setting.devices, setting.jobs) == ("cuda:3", (), 1)
+    assert gpus == ["cuda:3"]
+    assert spread(chosen(device="cuda:3", jobs=2), 2) == ["cuda:3", "cuda:3"]
+
+
+def test_a_pretended_gpu_that_is_not_there_is_refused(gpus):
+    with pytest.raises(UserError, match="--device cuda:8: torch sees 8 GPUs"):
+        choose_device("cuda:8")
+
+
+def test_what_measures_time_stays_on_one_pretended_gpu(gpus):
+    setting = chosen("cost")
+    assert (setting.jobs, setting.devices) == (1, ())
+
+
+def test_one_pretended_gpu_is_as_ever(gpus, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert choose_jobs(None, "cuda", 9)[0] == 1
+    assert (chosen().device, chosen().devices) == ("cuda", ())
+
+
+def test_a_cell_makes_its_pretended_gpu_the_current_one_and_records_its_name(gpus, monkeypatch, store):
+    monkeypatch.setattr(work, "run_cell", lambda cell, store, device, origin, tell: {"on": str(device), **origin})
+    setting = Setting("cuda:3", 1, 1, origin={"device": "cuda", "gpu": "that of the main process"})
+    told = work.run_unless_held(Cell({"seed": 0}), store, setting, lambda _: None)
+    assert told == {"on": "cuda:3", "device": "cuda", "gpu": "pretended cuda:3"}
+    assert gpus == ["cuda:3"]
+
+
+def test_two_processes_get_two_pretended_devices(tmp_path, run_all):
+    """`cpu:0` and `cpu:1` stand for GPUs: torch takes the numbers, and there is one processor."""
+    plugin = tmp_path / "telling.py"
+    plugin.write_text(TELLING)
+    load_plugin(str(plugin))
+    (tmp_path / "meeting").mkdir()
+    options = {"meeting": str(tmp_path / "meeting")}
+    cells = [Cell({**GRID, "iterations": steps, "options": options}) for steps in (1, 2)]
+    records = run_all(cells, jobs=2, devices=("cpu:0", "cpu:1"), plugins=(str(plugin),), time_limit=60.0)
+    assert sorted(record["metrics"][0]["value"] for record in records) == [0, 1], records
+
+
+@pytest.mark.parametrize(("device", "gpus_per_cell", "has", "expected"), [
+    ("auto", None, 8.0, ("cuda", 8, 1.0)),
+    ("auto", None, 0.0, ("cpu", 64, 0.0)),
+    ("auto", 0.25, 8.0, ("cuda", 32, 0.25)),
+    ("cuda", None, 8.0, ("cuda", 8, 1.0)),
+    ("cpu", None, 8.0, ("cpu", 64, 0.0)),
+])  # fmt: skip
+def test_pretended_gpus_of_a_cluster_are_found_as_elsewhere(cluster, device, gpus_per_cell, has, expected):
+    cluster["GPU"] = has
+    setting = chosen(executor="ray", device=device, gpus=gpus_per_cell)
+    assert (setting.device, setting.jobs, setting.gpus) == expected
+
+
+@pytest.mark.parametrize(("device", "gpus_per_cell", "told"), [
+    ("cuda:3", None, "Ray says which GPU"),
+    ("cpu", 0.5, "contradicts --device cpu"),
+    ("cuda", 0.0, "contradicts --device cuda"),
+    ("auto", 1.5, "a whole number, got 1.5"),
+])  # fmt: skip
+def test_what_a_cluster_cannot_give_is_one_line(cluster, device, gpus_per_cell, told):
+    with pytest.raises(UserError, match=told):
+        chosen(executor="ray", device=device, gpus=gpus_per_cell)
