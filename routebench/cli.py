@@ -9,7 +9,7 @@ import click
 
 from routebench import commands
 from routebench.commands.options import INTERRUPTED
-from routebench.errors import UserError, nearest
+from routebench.errors import UserError, nearest, printable
 
 
 class Commands(click.Group):
@@ -67,5 +67,5 @@ def main() -> NoReturn:
 
 
 def _fail(message: str, exit_code: int = UserError.exit_code) -> NoReturn:
-    click.echo(f"Error: {' '.join(message.split())}", err=True)
+    click.echo(f"Error: {' '.join(printable(message).split())}", err=True)
     sys.exit(exit_code)
