@@ -45,12 +45,14 @@ def write_text(file: Path, text: str) -> None:
     _replace(file, text.encode())
 
 
-def write_tensors(file: Path, tensors: Mapping[str, "torch.Tensor"]) -> None:
-    """Likewise, for tensors, in safetensors."""
+def write_tensors(file: Path, tensors: Mapping[str, "torch.Tensor"]) -> str:
+    """Likewise, for tensors, in safetensors; returns the SHA-256 of what was written."""
     from safetensors.torch import save
 
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    _replace(file, save(plain))
+    content = save(plain)
+    _replace(file, content)
+    return hashlib.sha256(content).hexdigest()
 
 
 def write_bytes(file: Path, content: bytes) -> None:

@@ -143,7 +143,7 @@ def _data(name: str) -> dict[str, Any]:
 def _suite(file: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:  # ValueError: no TOML, or no UTF-8
         content = {"question": f"cannot be read: {error}"}  # `suite` says more
     return {
         "name": file.stem,

@@ -10,7 +10,7 @@ import click
 
 from routebench import commands, terminal
 from routebench.commands.options import INTERRUPTED, TERMINATED
-from routebench.errors import UserError, nearest
+from routebench.errors import UserError, nearest, printable
 
 
 class Terminated(KeyboardInterrupt):
@@ -82,5 +82,5 @@ def _end(*_: object) -> NoReturn:
 
 
 def _fail(message: str, exit_code: int = UserError.exit_code) -> NoReturn:
-    click.echo(f"Error: {' '.join(message.split())}", err=True)
+    click.echo(f"Error: {' '.join(printable(message).split())}", err=True)
     sys.exit(exit_code)

@@ -1,6 +1,7 @@
 """What goes wrong in a user's hands, said in one line."""
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 
 
@@ -9,6 +10,9 @@ class UserError(Exception):
 
     exit_code = 2
     """Of the command line."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class PluginError(UserError):
@@ -36,6 +40,21 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except BaseException as another:  # noqa: BLE001  # whatever it is, the first one is to be told
         return f"its message cannot be had: __str__ raised {type(another).__name__}"
+
+
+def printable(text: str) -> str:
+    r"""The text with `\x1b` and the like in place of what no eye sees: it steers terminals, or cannot be written.
+
+    These are control characters but for tab and new line, lone surrogates, and what turns or hides letters. Letters of
+    all languages stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if _is_seen(one) else one.encode("unicode_escape").decode() for one in text)
+
+
+def _is_seen(one: str) -> bool:
+    return one.isprintable() or one in "\n\t" or unicodedata.category(one) == "Zs"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -11,6 +11,8 @@ belongs to a protocol `across=True` gets a tuple of `Runs` instead: one suite, p
 One with `folder=True` gets every part of a results folder at once, of all suites, the newest plan first.
 """
 
+import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,6 +25,7 @@ from pandas import DataFrame
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
 Row = Mapping[Any, Any]  # of a table: column to value
 LAST = 1000
+LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
 WHOLE_FOLDER = "whole-folder"
 """Stands for a part's name in the files of an analysis that reads all parts."""
 
@@ -64,7 +67,10 @@ class Runs:
     @property
     def name(self) -> str:
         """Names these runs among others, usable in a file name."""
-        return "-".join((self.suite, self.preset, self.data, self.model)).replace(":", "-").replace("/", "-")
+        whole = re.sub(r"[:/\\]", "-", "-".join((self.suite, self.preset, self.data, self.model)))
+        if len(whole) <= LONGEST:
+            return whole
+        return f"{whole[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from routebench.errors import UserError
+from routebench.errors import UserError, printable
 from routebench.quantities import seconds, size
 
 SOME_FAILED, NOTHING_MEASURED, INTERRUPTED, TERMINATED = 3, 4, 130, 143
@@ -107,5 +107,5 @@ def with_plugins(plugins: tuple[str, ...], function: Callable[..., Any], *argume
 
 
 def say(console: Any, text: str) -> None:
-    """Prints text as it is, without wrapping."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Prints text as it is, without wrapping, and shows characters that would steer the terminal."""
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

@@ -10,11 +10,13 @@ from routebench.commands import options
 
 @click.command()
 @options.folder
-def command(folder: Path) -> None:
+@click.option("--verify", is_flag=True, help="Read every file that a record names, and hold it against its checksum.")
+def command(folder: Path, verify: bool) -> None:
     """Say how far every plan in a results folder has come, and what failed."""
     from routebench.engine.store import existing
 
     store = existing(folder)
+    records, files = store.verify() if verify else (0, 0)
     planned = store.planned()
     for names, cells in planned.groupby(["suite", "preset", "data"], sort=False):
         counts = cells["status"].value_counts()
@@ -24,6 +26,10 @@ def command(folder: Path) -> None:
         for row in cells[~cells["status"].isin(["ok", "not run"]) | (cells["reason"] != "")].to_dict("records"):
             steps = f" T={row['iterations']}" if isinstance(row["iterations"], int) else ""
             click.echo(f"  {row['label']}{steps} seed {row['seed']}: {row['status']}: {row['reason']}")
+    if verify:
+        click.echo(
+            f"{records} records are whole; {files} files that they name are as they were when they were measured"
+        )
     for warning in store.warnings:
         click.echo(f"warning: {warning}", err=True)
     if planned.empty:

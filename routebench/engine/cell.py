@@ -1,6 +1,7 @@
 """One cell, run to its end: whatever happens becomes a record."""
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -14,10 +15,14 @@ from routebench.engine.fits import StoreContext
 from routebench.engine.last_words import one_line
 from routebench.engine.patches import expect_no_patches
 from routebench.engine.plan import Cell
+from routebench.engine.reading import parsed
+from routebench.engine.records import is_record
 from routebench.engine.store import Store, StoreFull
-from routebench.errors import Diverged, PluginError
+from routebench.errors import Diverged, PluginError, printable
 from routebench.protocols.base import Measurement
 from routebench.registry import load_plugin, protocols
+
+UNSTORABLE = "its protocol measured what no record can hold: expected names, and numbers of at most 64 bits"
 
 
 def run_cell(
@@ -63,8 +68,19 @@ def run_cell(
         status, reason = "failed", one_line(error)
     ran_on = {"backends": sorted(used | context.backends), "seconds": time.perf_counter() - started}
     record = make_record(cell, status, reason, found, {**origin, **ran_on})
+    if not _is_storable(record):
+        found = Measurement([])
+        record = make_record(cell, "failed", UNSTORABLE, found, {**origin, **ran_on})
+    record |= {"files": dict(context.files)} | ({"warnings": list(store.warnings)} if store.warnings else {})
     store.write_record(record, found.arrays)
     return record
+
+
+def _is_storable(record: Mapping[str, Any]) -> bool:
+    try:
+        return is_record(parsed(json.dumps(record).encode()))
+    except (TypeError, ValueError, RecursionError):  # what JSON does not know
+        return False
 
 
 def _measure(cell: Cell, context: StoreContext) -> Measurement:
@@ -86,7 +102,7 @@ def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin
         "label": cell.label,
         "params": cell.settings,
         "status": status,
-        "reason": reason,
+        "reason": printable(reason),
         "identity": dict(cell.identity),
         "metrics": [asdict(metric) for metric in found.metrics],
         "arrays": f"arrays/{cell.key}.safetensors" if found.arrays else None,

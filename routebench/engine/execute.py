@@ -23,6 +23,7 @@ def execute(queue: Queue, store: Store, setting: Setting, listener: Listener) ->
     records = []
     for cell, record in _runner(setting)(queue, store, setting, listener):
         queue.learn(record)
+        store.warnings += [told for told in record.get("warnings", ()) if told not in store.warnings]
         listener.finished(cell, record)
         records.append(record)
     return records

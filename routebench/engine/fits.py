@@ -16,7 +16,10 @@ from torch import Tensor, nn
 from routebench import kernels
 from routebench.atomic import told_when_full
 from routebench.data import load
+from routebench.engine import checksum
 from routebench.engine.plan import digest
+from routebench.engine.reading import CHANGED, UNREADABLE, parsed
+from routebench.engine.shapes import by_name, is_text
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.store import Store, write_tensors, write_text
 from routebench.models import build
@@ -44,6 +47,8 @@ class StoreContext:
         self.on_progress = on_progress
         self.backends: set[str] = set()
         """What the fits that were lent so far were trained with; empty for one from before this was noted."""
+        self.files: dict[str, str] = {}
+        """The weights that were lent so far, by their place in the store, with their checksums."""
 
     def progress(self, share: float) -> None:
         """Passes on how much of the cell is done."""
@@ -76,8 +81,11 @@ class StoreContext:
             )  # fmt: skip
         write_tensors(folder / "weights.safetensors", network.state_dict())
         notes = {"request": _plain(request), "epochs": [asdict(epoch) for epoch in epochs], "finished": time.time()}
-        notes["backends"] = sorted(used)
-        write_text(folder / "fit.json", json.dumps(notes, indent=1))
+        notes |= {
+            "backends": sorted(used),
+            "files": {file.name: checksum.of_file(file) for file in _results_in(folder)},
+        }
+        write_text(folder / "fit.json", checksum.sealed(notes))
         checkpoint.unlink(missing_ok=True)
 
     def _after_epoch(self, request: FitRequest, network: nn.Module, folder: Path) -> AfterEpoch:
@@ -93,17 +101,15 @@ class StoreContext:
         return watch
 
     def _load(self, request: FitRequest, key: str) -> Fit | None:
-        """The fit on disk; None if there is none. A file that cannot be read is set aside."""
+        """The fit on disk; None if there is none. A file that cannot be read, or was changed, is set aside."""
         notes, weights = (self.store.path / "fits" / key / name for name in ("fit.json", "weights.safetensors"))
         if not notes.exists():
             return None
         network = self._network(request)
-        try:
-            content = json.loads(notes.read_text(encoding="utf-8"))
-            epochs, backends = [Epoch(**epoch) for epoch in content["epochs"]], content.get("backends", [])
-        except (ValueError, KeyError, TypeError):
-            self.store.set_aside(notes)
+        content = self._notes(notes)
+        if content is None or not self._unchanged(notes.parent, content.get("files", {})):
             return None
+        epochs, backends = [Epoch(**epoch) for epoch in content["epochs"]], content.get("backends", [])
         try:
             network.load_state_dict(load_file(weights))
         except (OSError, SafetensorError, RuntimeError):
@@ -116,9 +122,35 @@ class StoreContext:
         if request.tested and sorted(tested) != [epoch.epoch for epoch in epochs]:
             return None
         self.backends |= set(backends)
+        self.files |= {
+            f"fits/{key}/{name}": known for name, known in content.get("files", {}).items() if name == weights.name
+        }
         after = partial(_kept, weights.parent) if request.every_epoch else none_kept
         accuracies = tuple(tested[epoch] for epoch in sorted(tested))
         return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after, accuracies)
+
+    def _notes(self, file: Path) -> dict[str, Any] | None:
+        """How a fit was trained; None, and the file is set aside, where it cannot be read or was changed."""
+        try:
+            text = file.read_bytes()
+            content = parsed(text)
+            why = "" if checksum.unsealed(text, content) else CHANGED
+        except (OSError, ValueError, RecursionError, AttributeError):
+            content, why = {}, UNREADABLE
+        if not why and not _is_fit(content):
+            why = UNREADABLE
+        if why:
+            self.store.set_aside(file, why)
+        return None if why else content
+
+    def _unchanged(self, folder: Path, sums: Mapping[str, str]) -> bool:
+        """Whether the files of a fit are those that were written. One that is not is set aside."""
+        for name, known in sums.items():
+            file = folder / name
+            if file.exists() and checksum.of_file(file) != known:
+                self.store.set_aside(file, CHANGED)
+                return False
+        return True
 
     def _all_epochs(self, folder: Path, epochs: int) -> bool:
         """Whether the weights of every epoch can be read. A file that cannot is set aside."""
@@ -154,13 +186,32 @@ def fit_key(request: FitRequest) -> str:
     return digest({**_plain(request), "fingerprint": load(request.data).fingerprint, "source": source_hash(*code)})
 
 
+def _is_fit(content: Mapping[str, Any]) -> bool:
+    """Whether what a file holds says how a fit was trained."""
+    try:
+        [Epoch(**epoch) for epoch in content["epochs"]]
+    except (KeyError, TypeError):
+        return False
+    names = content.get("files", {})
+    return by_name(is_text)(names) and all(Path(name).name == name for name in names)
+
+
+def _results_in(folder: Path) -> list[Path]:
+    """What training has left for good."""
+    return sorted([*folder.glob("epoch-*.safetensors"), *folder.glob("weights.safetensors"), *folder.glob(TESTED)])
+
+
 def _epoch_file(folder: Path, epoch: int) -> Path:
     return folder / f"epoch-{epoch:04d}.safetensors"
 
 
 def _keeper(folder: Path) -> AfterEpoch:
     """Writes what each epoch left beside the fit."""
-    return lambda epoch, weights: write_tensors(_epoch_file(folder, epoch), weights)
+
+    def keep(epoch: int, weights: Mapping[str, Tensor]) -> None:
+        write_tensors(_epoch_file(folder, epoch), weights)
+
+    return keep
 
 
 def _tester(folder: Path, network: nn.Module, request: FitRequest, device: torch.device) -> AfterEpoch:

@@ -20,7 +20,7 @@ from routebench.atomic import write_bytes
 from routebench.engine.columns import Column
 from routebench.errors import UserError
 
-VERSION = "4"
+VERSION = "5"
 """Raised when what is stored changes its meaning; an index of another version is made anew."""
 ENOUGH = 1000
 """Files, or cells of a plan, from which on an index pays."""

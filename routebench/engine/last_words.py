@@ -9,7 +9,7 @@ import time
 import traceback
 from textwrap import shorten
 
-from routebench.errors import UserError, message_of
+from routebench.errors import UserError, message_of, printable
 
 LONGEST = 400  # characters of a message
 PATIENCE = 0.3  # seconds in which a process that is to be stopped writes where it is
@@ -46,7 +46,7 @@ def signal_name(number: int) -> str:
 
 def one_line(error: BaseException) -> str:
     """The error's type and message, and the last line of code outside libraries that it passed through."""
-    text = shorten(message_of(error), width=LONGEST, placeholder=" ...") or "no message"
+    text = shorten(printable(message_of(error)), width=LONGEST, placeholder=" ...") or "no message"
     if isinstance(error, UserError):
         return text
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(LIBRARIES)]

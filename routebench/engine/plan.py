@@ -11,6 +11,7 @@ from routebench.data.taking import Taken, at_most, whole_name
 from routebench.engine.alone import step
 from routebench.engine.choices import Choices
 from routebench.engine.entries import METHOD, entries_of, has_capsule_layers, lost
+from routebench.engine.shapes import DEPTH, is_plain
 from routebench.engine.source import fit_code, source_hash
 from routebench.engine.suite import Entry, Preset, Suite
 from routebench.errors import UserError, nearest, unknown
@@ -372,4 +373,16 @@ def _identity(  # noqa: PLR0917  # each is one coordinate
     }
     if entry.variant:
         identity["variant"] = entry.variant
-    return plain(identity), grid
+    found = plain(identity)
+    _expect_storable(suite, entry, {**found, "iterations": list(grid)})
+    return found, grid
+
+
+def _expect_storable(suite: Suite, entry: Entry, identity: Mapping[str, Any]) -> None:
+    """Raises UserError for a setting that no record can hold."""
+    for key, value in identity.items():
+        if not is_plain(value):
+            raise UserError(
+                f"{suite.file}: {entry.name}: {key.replace('_', ' ')}: expected integers of at most 64 bits, in tables "
+                f"and lists at most {DEPTH} deep, got {value!r:.80}"
+            )

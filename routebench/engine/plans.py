@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routebench.engine import shapes
 from routebench.engine.columns import Column, join
 from routebench.engine.index import Saved
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PLAN = {"plan", "created", "preset", "cells"}
-"""Keys without which a plan is damaged."""
 COORDINATES = (
     "suite", "protocol", "method", "method_params", "variant", "iterations", "role", "model", "model_params", "data",
     "seed",
@@ -35,20 +34,7 @@ NOT_RUN = "not run"
 
 def is_plan(content: Mapping[str, Any]) -> bool:
     """Whether what a file holds is a plan."""
-    if not content.keys() >= PLAN or not isinstance(content["cells"], list):
-        return False
-    if not isinstance(content.get("sequence", 0), int) or not isinstance(content["created"], str):
-        return False
-    return isinstance(content["plan"], str) and all(map(_is_cell, content["cells"]))
-
-
-def _is_cell(cell: Any) -> bool:
-    return (
-        isinstance(cell, dict)
-        and cell.keys() >= {"cell", "label", "params", "identity"}
-        and isinstance(cell["identity"], dict)
-        and cell["identity"].keys() >= set(KNOWN)
-    )
+    return shapes.PLAN(content) and all(map(shapes.planned_cell(), content["cells"]))
 
 
 def age(head: Mapping[str, Any]) -> tuple[int, str, str]:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from routebench.engine.plan import Cell
 from routebench.engine.setting import Listener
 from routebench.engine.times import Times
+from routebench.errors import printable
 from routebench.quantities import spoken
 
 
@@ -76,7 +77,7 @@ class Display:
         ahead = f", {spoken(remaining)} left" if remaining is not None and self.left else ""
         number = f"[{self.total - len(self.left)}/{self.total}]"
         told = f"{number} {cell}: {_outcome(record)} in {seconds:.0f} s{ahead}"
-        self.console.print(told, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(printable(told), markup=False, highlight=False, soft_wrap=True)
         self._show()
 
     def _show(self) -> None:

@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 import orjson
 
-from routebench.engine import index, plans, records
+from routebench.engine import checksum, index, plans, records, shapes
 from routebench.engine.columns import Column
 from routebench.engine.index import Saved
 from routebench.engine.plans import PlanTable
 from routebench.engine.records import Records, Stamp
-from routebench.errors import UserError
+from routebench.errors import UserError, printable
 
 SCHEMA = 1
 """Raised when records of an earlier version can no longer be read."""
 SUMMARY = ("file", "status", "reason", "has_arrays")
 """Of a record, what a status needs."""
+UNREADABLE = "could not be read"
+CHANGED = "is not what was written (its checksum does not hold)"
 LOST = "its raw outputs are gone or damaged"
 OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # a named pipe must not keep a reader waiting
 
@@ -56,7 +58,7 @@ class Reader:
         Raises:
             UserError: it has another schema version.
         """
-        known = None
+        known, why = None, UNREADABLE
         try:
             descriptor = os.open(file, OPEN)
             try:
@@ -64,7 +66,7 @@ class Reader:
                 text = _all_of(descriptor, known.st_size)
             finally:
                 os.close(descriptor)
-            content = _parsed(text)
+            content = parsed(text)
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError, IsADirectoryError):  # ValueError: no JSON, or no UTF-8
@@ -72,20 +74,23 @@ class Reader:
         except OSError as error:  # it may be whole
             self._warn(f"{Path(file).relative_to(self.path)} cannot be read ({error.strerror}); it is left out")
             return None
-        if isinstance(content, dict) and isinstance(found := content.get("schema"), int):
+        if isinstance(content, dict) and shapes.is_whole(found := content.get("schema", 0)) and found > 0:
             if found != SCHEMA:
                 raise other_schema(self.path, found)
-            if is_whole(content) and known is not None:
+            if not checksum.unsealed(text, content):
+                why = CHANGED
+            elif _is_named_by(content, file) and is_whole(content) and known is not None:
                 return content, index.stamp(known)
-        self.set_aside(Path(file), known)
+        self.set_aside(Path(file), known, why)
         return None
 
-    def set_aside(self, file: Path, known: os.stat_result | None = None) -> None:
+    def set_aside(self, file: Path, known: os.stat_result | None = None, why: str = UNREADABLE) -> None:
         """Moves a file that cannot be read to `damaged/`, and says so in `warnings`.
 
         Args:
             file: in the folder.
             known: of the file that was read; one that another process has put there since then stays.
+            why: in words.
         """
         damaged = self.path / "damaged"
         name = file.relative_to(self.path)
@@ -99,11 +104,12 @@ class Reader:
         except FileNotFoundError:
             return  # another process was quicker
         except OSError:  # a folder that may only be read
-            self._warn(f"{name} could not be read, nor moved to damaged/; it is left out")
+            self._warn(f"{name} {why}; it could not be moved to damaged/, and is left out")
             return
-        self._warn(f"{name} could not be read; it was moved to damaged/")
+        self._warn(f"{name} {why}; it was moved to damaged/")
 
     def _warn(self, sentence: str) -> None:
+        sentence = printable(sentence)
         if sentence not in self.warnings:
             self.warnings.append(sentence)
 
@@ -266,11 +272,24 @@ def _outcomes(found: Records) -> dict[str, tuple[str, str]]:
     return {name.removesuffix(".json"): (status, reason) for name, status, reason in zip(*columns, strict=True)}
 
 
-def _parsed(text: bytes) -> Any:
+def parsed(text: bytes) -> Any:
+    """What JSON says, its strings `printable`.
+
+    Raises:
+        ValueError: it is no JSON, or no UTF-8.
+        RecursionError: it is too deep.
+    """
     try:
-        return orjson.loads(text)  # several times as quick; it knows no NaN
+        content = orjson.loads(text)  # several times as quick; it knows no NaN
     except orjson.JSONDecodeError:
-        return json.loads(text.decode())
+        content = json.loads(text.decode())
+    may_be_unseen = b"\\u" in text or not text.isascii() or b"\x7f" in text
+    return shapes.cleaned(content) if may_be_unseen else content
+
+
+def _is_named_by(content: Mapping[str, Any], file: Path | str) -> bool:
+    """Whether a record has its cell's name. A copy under another name is no second result."""
+    return "cell" not in content or os.path.basename(file) == f"{content['cell']}.json"  # noqa: PTH119  # of a string
 
 
 def _all_of(descriptor: int, size: int) -> bytes:

@@ -1,6 +1,6 @@
 """Records by column: from the files of a results folder to the table of all results."""
 
-import marshal
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routebench.engine import shapes
 from routebench.engine.columns import Column, join
 from routebench.engine.index import Saved
 
@@ -57,18 +58,25 @@ class Growing:
         self.values: list[float | None] = []
         self.own: dict[str, list[Any]] = {name: [] for name in OWN}
         self.shared, self.metrics = _Kinds(), _Kinds()
+        self._identity = shapes.Once(shapes.IDENTITY, seed=shapes.is_whole)
+        self._provenance = shapes.Once(shapes.PROVENANCE, seconds=shapes.is_seconds, finished=shapes.is_text)
 
     def take(self, record: Mapping[str, Any]) -> bool:
         """Takes in what a record says; its values are taken out of it. False, and nothing, if it is damaged."""
         try:
+            if not (shapes.RECORD(record) and self._identity(record["identity"])):
+                return False
+            if not self._provenance(record["provenance"]):
+                return False
             shared, own = _facts(record)
             metrics = record["metrics"] or [{**NOTHING, "value": None}]
             values = [metric.pop("value") for metric in metrics]
             if not (NUMBERS.issuperset(map(type, values)) and isinstance(metrics, list)):
                 return False
+            values = list(map(_number, values))
             kinds = self.metrics.codes_of(metrics, _check_metric)
             self.shared.codes += self.shared.codes_of([shared], hash)
-        except (KeyError, TypeError, AttributeError, ValueError):
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
             return False
         self.metrics.codes += kinds
         self.values += values
@@ -109,7 +117,7 @@ class _Kinds:
     def codes_of(self, items: Sequence[Any], check: Callable[[Any], object]) -> list[int]:
         known, codes = self.known, []
         for item in items:
-            key = _bytes(item)
+            key = shapes.exact_bytes(item)
             code = known.get(key)
             if code is None:
                 check(item)
@@ -134,14 +142,17 @@ def _facts(record: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]
         bool(record["arrays"]),
     )
     own = (record["cell"], known["seed"], origin.get("seconds"))
-    hash(own)  # neither lists nor tables
     return shared, own
 
 
+def _number(value: float | None) -> float | None:
+    """None for one that is not finite, which stands for no number."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
 def _check_metric(metric: Mapping[str, Any]) -> None:
-    if not isinstance(metric["metric"], str | None) or not isinstance(metric.get("where", {}), dict):
+    if metric != NOTHING and not shapes.METRIC(metric):
         raise TypeError
-    hash(tuple(value for key, value in metric.items() if key != "where"))
 
 
 @dataclass(frozen=True)
@@ -174,7 +185,7 @@ class Records:
             {name: join([column, more.facts[name]]) for name, column in self.facts.items()},
             np.concatenate([self.stamps, more.stamps]),
             np.concatenate([self.counts, more.counts]),
-            join([self.metrics, more.metrics], key=_bytes),
+            join([self.metrics, more.metrics], key=shapes.exact_bytes),
             np.concatenate([self.measured, more.measured]),
         )
 
@@ -233,7 +244,3 @@ class Records:
 def _fixed(metric: Mapping[str, Any]) -> dict[str, Any]:
     """What every metric has."""
     return {key: value for key, value in metric.items() if key != "where"}
-
-
-def _bytes(kind: Any) -> bytes:
-    return marshal.dumps(kind, 2)  # the quickest that keeps 1, 1.0 and True apart; version 2 has no references

@@ -1,7 +1,6 @@
 """A record once more: how it was made, what is different now, and its cell run again."""
 
 import difflib
-import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -12,11 +11,12 @@ import torch
 
 from routebench.data import load
 from routebench.engine.alone import Ended, alone, step
+from routebench.engine.checksum import unsealed
 from routebench.engine.execute import execute
 from routebench.engine.plan import Cell, plugins_for
 from routebench.engine.provenance import command_line, plugin_hash, provenance
 from routebench.engine.queue import Queue
-from routebench.engine.reading import SCHEMA, other_schema
+from routebench.engine.reading import CHANGED, SCHEMA, other_schema, parsed
 from routebench.engine.records import is_record
 from routebench.engine.session import choose_backend, choose_device
 from routebench.engine.setting import Listener, Setting, prepare_torch
@@ -70,14 +70,17 @@ def read_record(file: Path) -> Record:
     """A record from its file, which stays where it is also if it is damaged.
 
     Raises:
-        UserError: it holds no record, or one of another schema version.
+        UserError: it holds no record, one of another schema version, or one that is not what was written.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        text = file.read_bytes()
+        content = parsed(text)
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"record {str(file)!r}: expected a record's JSON, got a file that cannot be read") from error
     if isinstance(content, dict) and content.get("schema", SCHEMA) != SCHEMA:
         raise other_schema(file.parent.parent, content["schema"])
+    if isinstance(content, dict) and not unsealed(text, content):
+        raise UserError(f"record {str(file)!r} {CHANGED}; take it from where it was measured")
     if not isinstance(content, dict) or not is_record(content):
         raise UserError(f"record {str(file)!r}: expected a record's JSON, got JSON of another shape")
     return content

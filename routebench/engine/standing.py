@@ -58,7 +58,8 @@ def standing(plan: Plan, store: Store, only: Sequence[str] = ()) -> Standing:
             found.missing.append(cell)
         elif record["status"] == "ok":
             found.cached.append(cell)
-            found.times.add(cell.identity, float(record["provenance"]["seconds"]))
+            if seconds := record["provenance"].get("seconds"):
+                found.times.add(cell.identity, float(seconds))
         else:
             found.failed.append(cell)
             found.reasons[cell.key] = f"{record['status']}: {record['reason']}"

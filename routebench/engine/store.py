@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,11 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from routebench.atomic import StoreFull, clear_leftovers, told_when_full, write_tensors, write_text
-from routebench.engine import plans, records
+from routebench.engine import checksum, plans, records
 from routebench.engine.plans import COORDINATES, PLANNED
-from routebench.engine.reading import LOST, SCHEMA, Reader, other_schema
+from routebench.engine.reading import CHANGED, LOST, SCHEMA, UNREADABLE, Reader, other_schema
 from routebench.engine.records import COLUMNS
+from routebench.engine.shapes import expect_key, is_key
 from routebench.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ __all__ = [
     "write_tensors",
     "write_text",
 ]
+PAUSE = 0.5
+"""Seconds in which another process that measures a cell again writes its record after its arrays."""
 PARTS = ("plans", "records", "arrays", "fits", "locks")
 
 
@@ -74,7 +78,7 @@ class Store:
 
     def _clear_fits(self) -> None:
         """Removes unfinished files of fits that nobody trains."""
-        for folder in {file.parent for file in (self.path / "fits").glob("*/*.tmp")}:
+        for folder in {file.parent for file in (self.path / "fits").glob("*/*.tmp") if is_key(file.parent.name)}:
             lock = self.try_lock("fit", folder.name)
             if lock is not None:
                 with lock:
@@ -100,21 +104,21 @@ class Store:
         file = self.path / "plans" / f"{name}.json"
         with told_when_full(file.parent), self.lock("plans", "sequence"):
             newest = max((head.get("sequence", 0) for head in self.plan_heads()), default=0)
-            write_text(file, json.dumps({**content, "sequence": newest + 1}, indent=1))
+            write_text(file, checksum.sealed({**content, "sequence": newest + 1}))
         return file
 
     def write_record(self, record: Mapping[str, Any], arrays: Mapping[str, "torch.Tensor"]) -> None:
-        """Writes a finished cell: its arrays first, then its record, each in one step.
+        """Writes a finished cell: its arrays first, then its record with their checksums, each in one step.
 
         Raises:
             StoreFull: the disk is full.
         """
-        beside = self.path / "arrays" / f"{record['cell']}.safetensors"
-        file = self.path / "records" / f"{record['cell']}.json"
+        beside, file = self._file("arrays", record["cell"]), self._file("records", record["cell"])
         if arrays:
-            write_tensors(beside, arrays)
+            sums = {f"arrays/{beside.name}": write_tensors(beside, arrays)}
+            record = {**record, "files": {**record.get("files", {}), **sums}}
         try:
-            write_text(file, json.dumps(record, indent=1))
+            write_text(file, checksum.sealed(record))
         except BaseException:
             if arrays and not file.exists():  # no record names them
                 beside.unlink(missing_ok=True)
@@ -122,7 +126,7 @@ class Store:
 
     def record(self, key: str) -> dict[str, Any] | None:
         """A cell's record; None if there is none that counts. A file that cannot be read is set aside."""
-        found = self._reader.read(self.path / "records" / f"{key}.json", records.is_record)
+        found = self._reader.read(self._file("records", key), records.is_record)
         if found is None:
             return None
         if not self._counts(key, found[0]):
@@ -142,7 +146,7 @@ class Store:
         """Whether all that a record names is there: a result without its raw outputs would change what tests say."""
         if record["status"] != "ok" or not record["arrays"]:
             return True
-        return self._reader.arrays_are_whole(self.path / "arrays" / f"{key}.safetensors")
+        return self._reader.arrays_are_whole(self._file("arrays", key))
 
     def results(self) -> "pd.DataFrame":
         """All results, as `load_results` gives them."""
@@ -152,18 +156,60 @@ class Store:
     def arrays(self, key: str) -> dict[str, NDArray[Any]]:
         """A cell's raw outputs by name, such as `correct`, 1 or 0 per test image; empty if it has none.
 
-        A file that cannot be read is set aside, and the cell counts as not run.
+        A file that cannot be read, or is not what was written, is set aside, and the cell counts as not run.
         """
         from safetensors.numpy import load_file
 
-        file = self.path / "arrays" / f"{key}.safetensors"
-        return dict(load_file(file)) if self._reader.arrays_are_whole(file) else {}
+        file = self._file("arrays", key)
+        if not self._reader.arrays_are_whole(file):
+            return {}
+        known = file.stat()
+        for pause in (0.0, PAUSE):
+            time.sleep(pause)
+            if self._sum(key) in ("", checksum.of_file(file)):
+                return dict(load_file(file))
+        self._reader.set_aside(file, known, CHANGED)
+        return {}
+
+    def verify(self) -> tuple[int, int]:
+        """Reads every file that a record names. What is not what was written is set aside, and said in `warnings`.
+
+        Returns:
+            how many records were read, and how many files are as they were when their cell was measured.
+        """
+        count = intact = 0
+        for record in self.records():
+            count += 1
+            for name, known in record.get("files", {}).items():
+                file = self.path / name
+                if name.startswith("arrays/"):
+                    intact += bool(self.arrays(record["cell"]))
+                elif checksum.of_file(file) == known:
+                    intact += 1
+                elif file.exists():
+                    self.warnings.append(f"{name}: trained again, or changed, since {record['cell']} was measured")
+        return count, intact
+
+    def _sum(self, key: str) -> str:
+        """The checksum of a cell's raw outputs, by its record; empty where none is known."""
+        found = self._reader.read(self._file("records", key), records.is_record)
+        return "" if found is None else str(found[0].get("files", {}).get(f"arrays/{key}.safetensors", ""))
+
+    def _file(self, part: str, key: str) -> Path:
+        """The file of a cell in `records` or `arrays`."""
+        return self.path / part / f"{expect_key(key)}{'.json' if part == 'records' else '.safetensors'}"
 
     def lock(self, kind: str, key: str) -> FileLock:
         """A lock that the operating system releases when its holder dies.
 
         Its empty file stays, because removing one that another process is about to lock would give two holders.
+
+        Args:
+            kind: `cell` or `fit`, which have keys; `plans`.
+            key: of it.
         """
+        if kind != "plans":
+            expect_key(key)
         return FileLock(self.path / "locks" / f"{kind}-{key}.lock")
 
     def try_lock(self, kind: str, key: str, patience: float = 0.0) -> FileLock | None:
@@ -198,9 +244,9 @@ class Store:
         self._reader.tell_lacking(*found.loc[found["reason"] == LOST, "cell"])  # not those that no plan needs any more
         return found
 
-    def set_aside(self, file: Path) -> None:
-        """Moves a file that cannot be read to `damaged/`, and says so in `warnings`."""
-        self._reader.set_aside(file)
+    def set_aside(self, file: Path, why: str = UNREADABLE) -> None:
+        """Moves a file that cannot be read, or has another fault, to `damaged/`, and says so in `warnings`."""
+        self._reader.set_aside(file, why=why)
 
 
 def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:

@@ -184,7 +184,7 @@ def load_suite(name: str) -> Suite:
     file = path.name
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:  # ValueError: no TOML, or no UTF-8
         raise UserError(f"{file}: expected a TOML file, got one that cannot be read: {error}") from error
     top = Table(file, "", content, _TOP)
     protocol = top.need("protocol", "the name of a protocol", text)

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -12,8 +13,8 @@ from routebench.registry.origin import SHIPPED, loading, origin_of, same_definit
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
-_NAME = re.compile(r"\w[\w.:+-]*")
-"""What `--method NAME[k=v]`, a file name and a TOML key can all hold."""
+_NAME = re.compile(r"\w[\w.:+-]*", re.ASCII)
+"""What `--method NAME[k=v]`, a file name and a TOML key can all hold, and no two of which look alike."""
 
 
 class Registry:
@@ -57,7 +58,10 @@ class Registry:
             UserError: the name is taken or cannot be typed, or the object is not of this kind.
         """
         if not _NAME.fullmatch(str(name)):  # a class, where the parentheses were forgotten
-            raise UserError(f"{self.kind}: expected a name without spaces as in @register('my-name'), got {name!r:.80}")
+            raise UserError(
+                f"{self.kind}: expected a name without spaces as in @register('my-name'), "
+                f"got {name!r:.80}{beyond_ascii(str(name))}"
+            )
 
         def enter(entry: Registered) -> Registered:
             if fault := self.fault(entry):
@@ -153,3 +157,10 @@ class Registry:
                         importlib.import_module(f"{package}.{module.name}")
         load_installed(self)
         load_environment()
+
+
+def beyond_ascii(name: str) -> str:
+    """Says which letter of a name is not ASCII, and may look like one that is; empty if all are."""
+    found = next((letter for letter in name if not letter.isascii()), "")
+    known = unicodedata.name(found, "without a name") if found else ""
+    return f"; write it in ASCII: its letter {found!a}, {known}, may look like another" if found else ""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from routebench.errors import UserError
 from routebench.registry.installed import installed_suites
+from routebench.registry.names import beyond_ascii
 from routebench.registry.origin import SHIPPED, shipped
 
 _ADDED: dict[str, list[Path]] = {}
@@ -32,9 +33,12 @@ def add_suites(origin: str, files: Iterable[Path]) -> list[str]:
     """Makes the suites of a plug-in known, and gives their names.
 
     Raises:
-        UserError: a name is taken.
+        UserError: a name is taken, or looks as if it were another.
     """
     added = sorted(files)
+    for file in added:
+        if fault := beyond_ascii(file.stem):
+            raise UserError(f"suite {file.stem!r} of {origin}{fault}; rename the file")
     _by_name([*(file for known, file in _everywhere() if known != origin), *added])
     _ADDED[origin] = added
     return [file.stem for file in added]

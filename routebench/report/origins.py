@@ -102,7 +102,8 @@ def _made(
     fingerprints = sorted(
         {str(identity["data_fingerprint"]) for identity in identities if "data_fingerprint" in identity}
     )
-    selections = sorted({str(identity["training"]["selection"]) for identity in identities if "training" in identity})
+    trainings = [identity.get("training", {}) for identity in identities]
+    selections = sorted({str(training["selection"]) for training in trainings if "selection" in training})
     seeds = sorted({int(seed) for seed in runs.planned["seed"]})
     seconds = sum(float(record.get("provenance", {}).get("seconds") or 0) for record in records)
     finished = sorted(str(record["provenance"]["finished"]) for record in records if _finished(record))

@@ -60,10 +60,10 @@ def compact(params: Mapping[str, Any]) -> str:
 def _value(spec: str, key: str, text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # an integer of thousands of digits, too, is a ValueError
         if _BARE_WORD.fullmatch(text):
             return text
-        raise UserError(f"method {spec!r}: expected a TOML value for {key!r}, got {text!r}") from error
+        raise UserError(f"method {spec!r}: expected a TOML value for {key!r}, got {text!r:.80}") from error
 
 
 def _text(value: Any) -> str:

@@ -6,6 +6,7 @@ import pytest
 from routebench.analysis import script
 from routebench.analysis.folder import open_folder
 from routebench.analysis.result import reads, reads_across, reads_folder
+from routebench.engine.checksum import sealed
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report import page, write_report
@@ -62,7 +63,7 @@ def test_a_control_goes_with_the_models_that_the_plan_puts_it_beside(tmp_path) -
     (plan,) = (path / "plans").glob("*.json")
     content = json.loads(plan.read_text())
     (own,) = {record["identity"]["model"] for record in records if record["label"] == "cnn"}
-    plan.write_text(json.dumps({**content, "networks": {"cnn": {"capsnet": "cnn", "capsnet-small": own}}}))
+    plan.write_text(sealed({**content, "networks": {"cnn": {"capsnet": "cnn", "capsnet-small": own}}}))
     labels = {part.model: set(part.planned["label"]) for part in open_folder(path).parts}
     assert labels == {"capsnet": {"em"}, "capsnet-small": {"dynamic", "uniform", "cnn"}}
 
@@ -84,7 +85,7 @@ def test_methods_in_networks_of_their_own_stand_beside_the_model_that_the_plan_w
         "dynamic": {"capsnet-small": ["capsnet-dynamic"]},
     }
     content = {**json.loads(plan.read_text()), "networks": networks, "settings": {"models": ["capsnet-small"]}}
-    plan.write_text(json.dumps(content))
+    plan.write_text(sealed(content))
     (part,) = open_folder(path).parts
     assert part.model == "capsnet-small"
     assert set(part.planned["label"]) == set(methods)

@@ -1,5 +1,6 @@
 """Trained models from the store."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -136,3 +137,29 @@ def test_a_fit_whose_epochs_are_lost_or_damaged_is_trained_again(made, store):
     for damage in (file.unlink, lambda: file.write_bytes(file.read_bytes()[:-9])):
         damage()
         assert same_weights(StoreContext(store, torch.device("cpu")).fit(request).weights_after(1), expected)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "fit.json"])
+def test_weights_that_are_not_what_was_written_are_trained_again(made, store, name):
+    request, told = request_of(made), []
+    first = StoreContext(store, torch.device("cpu")).fit(request).network.state_dict()
+    file = store.path / "fits" / fit_key(request) / name
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 1
+    file.write_bytes(content)
+    context = StoreContext(store, torch.device("cpu"), told.append)
+    assert same_weights(context.fit(request).network.state_dict(), first)
+    assert told
+    (warning,) = store.warnings
+    assert warning.startswith(f"fits/{fit_key(request)}/{name} ")
+    assert [*context.files] == [f"fits/{fit_key(request)}/weights.safetensors"]
+
+
+def test_a_fit_of_before_there_were_checksums_is_used(made, store):
+    request, told = request_of(made), []
+    StoreContext(store, torch.device("cpu")).fit(request)
+    file = store.path / "fits" / fit_key(request) / "fit.json"
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({key: content[key] for key in ("request", "epochs", "finished")}))
+    StoreContext(store, torch.device("cpu"), told.append).fit(request)
+    assert told == []

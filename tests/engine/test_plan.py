@@ -89,6 +89,25 @@ def test_small_presets_say_how_many_images_they_take_and_take_all_of_their_own(n
             assert preset.take == own["train"] + own["held_out"] + own["test"]
 
 
+@pytest.mark.parametrize("where", ["iterations", "epochs", "method"])
+def test_an_integer_that_no_record_can_hold_is_refused(parts, suite_file, where):
+    file = suite_file(seeds=1)
+    old, new = {"iterations": ("[1, 2]", f"[1, {10**26}]"), "epochs": ("epochs = 1", f"epochs = {10**26}")}.get(
+        where, ("", "")
+    )
+    file.write_text(file.read_text().replace(old, new))
+    methods = (parse(f"dynamic[iterations={10**26}]"),) if where == "method" else ()
+    with pytest.raises(UserError, match="expected integers of at most 64 bits"):
+        plan(load_suite(str(file)), "quick", Choices(methods=methods))
+
+
+def test_an_integer_of_thousands_of_digits_is_no_toml(suite_file):
+    file = suite_file()
+    file.write_text(file.read_text().replace("[1, 2]", f"[{5000 * '9'}]"))
+    with pytest.raises(UserError, match="expected a TOML file"):
+        load_suite(str(file))
+
+
 def test_a_method_named_twice_runs_once(parts, suite_file):
     specs = (parse("dynamic"), parse("dynamic[leaky=false]"))
     made = plan(load_suite(str(suite_file())), "quick", Choices(methods=specs, seeds=1))

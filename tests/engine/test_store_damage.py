@@ -6,15 +6,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from click.testing import CliRunner
 
 from routebench import load_arrays, load_results
+from routebench.commands import status
 from routebench.engine import index
+from routebench.engine import store as engine_store
+from routebench.engine.checksum import sealed
 from routebench.engine.reading import Reader
 from routebench.engine.standing import standing
 from routebench.engine.store import Store
 from routebench.errors import UserError
+from routebench.protocols import Measurement, Metric, Protocol
+from routebench.registry import protocols
 
 ROOT = Path(__file__).parents[2]
 READ_ONLY = """
@@ -34,10 +41,10 @@ except UserError as error:
 
 
 def changed(file, change):
-    """The file's JSON with a change."""
+    """The file's JSON with a change, as if it had been written like this."""
     content = json.loads(file.read_text())
     change(content)
-    file.write_text(json.dumps(content))
+    file.write_text(sealed(content))
 
 
 @pytest.fixture
@@ -201,6 +208,125 @@ def test_a_damaged_schema_file_is_written_anew(done, store, damage):
     assert len(load_results(store.path)) == 8
 
 
+READERS = {
+    "load_results": load_results,
+    "status": lambda folder: CliRunner().invoke(status.command, [str(folder)], catch_exceptions=False),
+    "records": lambda folder: list(Store(folder).records()),
+}
+CONTENTS = {
+    "a lone surrogate": (("reason",), r'"no file a\udc80.png"'),
+    "iterations of 10^26": (("identity", "iterations"), "1" + 26 * "0"),
+    "a value of 10^400": (("metrics", 0, "value"), "1" + 400 * "0"),
+    "an integer that Python will not read": (("metrics", 0, "value"), 5000 * "9"),
+    "an infinite value": (("metrics", 0, "value"), "Infinity"),
+    "a seed of 10^30": (("identity", "seed"), "1" + 30 * "0"),
+    "an infinite time": (("provenance", "seconds"), "Infinity"),
+    "provenance that is a list": (("provenance",), '["x"]'),
+    "versions that are a list": (("provenance", "versions"), '["x"]'),
+    "training that is a list": (("identity", "training"), "[]"),
+    "a metric without a name": (("metrics", 0, "metric"), "null"),
+    "no metrics": (("metrics",), "null"),
+    "a schema of 10^400": (("schema",), "1" + 400 * "0"),
+    "tables within tables": (("identity", "options"), 900 * '{"a":' + "1" + 900 * "}"),
+    "a key that leads elsewhere": (("cell",), '"../../victim"'),
+}
+KEPT = {"a lone surrogate", "an infinite value"}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_no_content_of_a_record_stops_a_reader(done, store, victim, name):
+    where, text = CONTENTS[name]
+    content = inner = json.loads(victim.read_text())
+    del content["checksum"]
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] = "HERE"
+    whole = json.dumps(content).replace('"HERE"', text)
+    for reader in READERS.values():
+        victim.write_text(whole)
+        reader(store.path)
+    victim.write_text(whole)
+    fresh = Store(store.path)
+    assert len(fresh.results()) == (8 if name in KEPT else 7)
+    assert [victim.name in warning for warning in fresh.warnings] == ([] if name in KEPT else [True])
+    "".join(fresh.results()["reason"]).encode()
+
+
+@pytest.mark.parametrize("where", [("cells", 0, "cell"), ("cells", 1, "identity"), ("settings",), ("sequence",)])
+def test_no_content_of_a_plan_stops_a_reader(done, store, where):
+    (file,) = (store.path / "plans").glob("*.json")
+    content = inner = json.loads(file.read_text())
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] = ["../../victim"]
+    file.write_text(sealed(content))
+    assert store.planned().empty
+    (warning,) = store.warnings
+    assert file.name in warning
+
+
+def test_what_steers_a_terminal_is_shown(done, store, victim):
+    changed(victim, lambda record: record.update(status="failed", reason="\x1b[2J\x07\x00 \x9b a\u202eb é 中\u3000"))
+    told = READERS["status"](store.path).output
+    assert r"failed: \x1b[2J\x07\x00 \x9b a\u202eb é 中" in told
+
+
+def test_an_edited_number_is_told(done, store, victim):
+    victim.write_text(victim.read_text().replace('"seed": 0', '"seed": 1'))
+    reader = Store(store.path)
+    assert len(reader.results()) == 7
+    (warning,) = reader.warnings
+    assert warning.startswith(
+        f"records/{victim.name} is not what was written (its checksum does not hold); it was moved"
+    )
+
+
+def test_a_record_of_before_there_were_checksums_is_read(done, store, victim):
+    content = {key: value for key, value in json.loads(victim.read_text()).items() if key not in {"checksum", "files"}}
+    victim.write_text(json.dumps(content))
+    assert len(load_results(store.path)) == 8
+    assert len(load_arrays(store.path, victim.stem)) == 1
+
+
+def test_ends_of_lines_do_not_break_a_checksum(done, store, victim):
+    victim.write_bytes(victim.read_bytes().replace(b"\n", b"\r\n"))
+    assert len(load_results(store.path)) == 8
+
+
+def test_a_flipped_bit_in_raw_outputs_is_told(done, store, monkeypatch):
+    monkeypatch.setattr(engine_store, "PAUSE", 0.0)
+    key = done.cells[2].key
+    file = store.path / "arrays" / f"{key}.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    told = CliRunner().invoke(status.command, [str(store.path), "--verify"], catch_exceptions=False)
+    assert f"arrays/{key}.safetensors is not what was written" in told.stderr
+    assert "8 records are whole; 7 files that they name are as they were" in told.stdout
+    with pytest.raises(UserError, match="holds no arrays"):
+        load_arrays(store.path, key)
+
+
+def test_a_copy_of_a_record_is_no_second_result(done, store, victim):
+    shutil.copy(victim, victim.with_name(f"{victim.stem} (1).json"))
+    assert len(load_results(store.path)) == 8
+
+
+@pytest.mark.parametrize("key", ["../../victim", "", "0" * 15, "0" * 16 + "\n", "G" * 16, "/etc/passwd"])
+def test_what_is_no_key_leads_nowhere(done, store, key):
+    outside = store.path.parent / "victim.safetensors"
+    outside.write_text("precious")
+    for look in (
+        store.arrays,
+        store.record,
+        lambda key: store.lock("fit", key),
+        lambda key: load_arrays(store.path, key),
+    ):
+        with pytest.raises(UserError, match="expected a cell's key, 16 hex digits"):
+            look(key)
+    assert outside.read_text() == "precious"
+
+
 def read_only(folder, target):
     """A command that runs another one where a folder can only be read; None if this machine cannot do that."""
     if os.geteuid() != 0 and os.access(folder, os.W_OK):
@@ -260,3 +386,31 @@ def test_a_folder_that_can_only_be_read_from_now_on_ends_the_run_in_one_line(don
         assert line.startswith("3 results folder: ")
         assert line.endswith("finished cells are kept: let it be written, then run the same command again")
     assert len(done.stdout.splitlines()) == 2
+
+
+class Odd(Protocol):
+    """Measures what the test says."""
+
+    found: ClassVar[Any] = None
+
+    def measure(self, request, options, context):
+        if isinstance(self.found, Exception):
+            raise self.found
+        return Measurement([Metric("accuracy", "test", self.found, "%", True)])
+
+
+def test_a_measurement_that_no_record_can_hold_is_a_failure(made, store, run_all, monkeypatch):
+    monkeypatch.setitem(protocols._entries, "brightness", Odd)
+    monkeypatch.setattr(Odd, "found", 10**400)
+    (record,) = run_all(made.cells[:1])
+    assert record["status"] == "failed"
+    assert record["reason"].startswith("its protocol measured what no record can hold")
+    assert store.record(made.cells[0].key)["reason"] == record["reason"]
+
+
+def test_a_message_with_a_name_that_is_no_text_is_kept(made, store, run_all, monkeypatch):
+    monkeypatch.setitem(protocols._entries, "brightness", Odd)
+    monkeypatch.setattr(Odd, "found", OSError(os.fsdecode(b"no file a\x80.png\x1b[2J\x07")))
+    (record,) = run_all(made.cells[:1])
+    assert record["reason"].startswith(r"OSError: no file a\udc80.png\x1b[2J\x07 (")
+    assert store.record(made.cells[0].key)["reason"] == record["reason"]

@@ -36,6 +36,18 @@ def test_analysis_against_shipped(write):
         load_plugin(str(write({"mine.py": analysis("failures")})))
 
 
+@pytest.mark.parametrize("name", ["d\u0443namic", "dynamic\u202e", "dyn\u00adamic", "\uff44ynamic"])
+def test_a_name_that_looks_like_another(write, tmp_path, name):
+    letter = ascii(next(letter for letter in name if not letter.isascii()))
+    with pytest.raises(UserError, match="write it in ASCII: its letter ") as told:
+        load_plugin(str(write({"mine.py": method(name)})))
+    assert letter in str(told.value)
+    assert name not in EVERY["methods"]
+    write({f"two/suites/{name}.toml": suite("uniform")})
+    with pytest.raises(UserError, match="write it in ASCII: its letter "):
+        load_plugin(str(tmp_path / "two"))
+
+
 @pytest.mark.parametrize("name", ["accuracy", "mine"])
 def test_suite_against_suite(write, tmp_path, name):
     if name == "mine":

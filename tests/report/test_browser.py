@@ -21,13 +21,27 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrom
 def opened(written, tmp_path):
     """Opens the page at an address: what it is when all is done. It may not say anything on the console."""
 
-    def open_at(address: str) -> str:
+    def open_at(address: str, page=written[1]) -> str:
         command = [BROWSER, *QUIET, f"--user-data-dir={tmp_path}", f"--virtual-time-budget={TIME}", "--dump-dom"]
-        done = subprocess.run([*command, f"{written[1].as_uri()}{address}"], capture_output=True, text=True, check=True)
+        done = subprocess.run([*command, f"{page.as_uri()}{address}"], capture_output=True, text=True, check=True)
         assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
         return done.stdout
 
     return open_at
+
+
+# Presses everything before the page has opened its numbers, and again when it has; each choice goes to its last.
+PRESS_ALL = """<script>
+HTMLAnchorElement.prototype.click = () => {};
+const press = () => document.querySelectorAll("button, input, select, summary, a[href^='#']").forEach((one, place) => {
+  if (one.tagName === "SELECT") one.selectedIndex = one.options.length - 1;
+  const Kind = one.tagName === "SELECT" ? Event : MouseEvent;
+  one.dispatchEvent(new Kind(one.tagName === "SELECT" ? "change" : "click", { bubbles: true }));
+  document.title = `pressed ${place}`;
+});
+press();
+for (const wait of [500, 1500]) setTimeout(press, wait);
+</script>"""
 
 
 def current(page: str) -> list[str]:
@@ -49,6 +63,14 @@ def test_the_explorer_shows_what_its_address_says(opened) -> None:
     assert re.findall(r'data-kind="([^"]*)"', drawing) == ["dynamic", "inverted-attention", "none", "random", "uniform"]
     assert "9 means over seeds with 95 % intervals" in page  # T = 1, 2, 3 of two methods, and three without T
     assert re.search(r'aria-pressed="false"><i [^>]*></i>em<', page)
+
+
+@pytest.mark.parametrize("address", ["", "#explorer", "#against"])
+def test_all_controls_may_be_pressed_at_once(opened, written, tmp_path, address) -> None:
+    page = tmp_path / "pressed.html"
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", written[1].read_text(encoding="utf-8"))
+    page.write_text(text.replace("</body>", f"{PRESS_ALL}</body>"), encoding="utf-8")
+    assert re.search(r"<title>pressed [1-9]\d\d", opened(address, page))
 
 
 def test_its_paired_differences_are_those_of_our_statistics(opened, written) -> None:

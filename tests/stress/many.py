@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from routebench.engine.checksum import sealed
 from routebench.engine.plan import digest
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +59,7 @@ def _varied(real, seed, metrics):
 
 
 def _write(file, content, then):
-    file.write_text(json.dumps(content, indent=1))
+    file.write_text(sealed(content))
     os.utime(file, (then, then))
 
 

@@ -165,12 +165,14 @@ function intervalPlot({ mean, low, high }) {
 function setUpAgainst() {
   side("controls").addEventListener("submit", (event) => event.preventDefault());
   side("controls").addEventListener("change", async (event) => {
+    if (!against.state) return;
     against.state[event.target.name] = event.target.value;
     if (event.target.name === "suite") Object.assign(against.state, { a: "", b: "" });
     compareRuns(await allValues());
   });
   side("swap").addEventListener("click", async () => {
     const { state } = against;
+    if (!state) return;
     [state.a, state.b] = [state.b, state.a];
     compareRuns(await allValues());
   });

@@ -1,4 +1,4 @@
-// The explorer: what is chosen, where it is written in the address, and what is drawn from it.
+// The explorer: what is chosen, where it is written in the address, and what is drawn from it. Until numbers are shown, controls do nothing.
 const AXES = ["suite", "preset", "y", "x", "colour", "facet", "show"];
 const STRENGTH = ["full", "quick", "smoke"];
 const explorer = { state: null, points: [], chart: null };
@@ -353,7 +353,7 @@ function setUpExplorer() {
   controls.addEventListener("submit", (event) => event.preventDefault());
   controls.addEventListener("change", async (event) => {
     const { name, value, checked, type } = event.target, { state } = explorer;
-    if (!(name in state) || !state.suite) return;
+    if (!explorer.shown || !(name in state)) return;
     state[name] = type === "checkbox" ? checked : value;
     if (["suite", "preset", "y"].includes(name)) {
       state.only = {};
@@ -364,6 +364,7 @@ function setUpExplorer() {
     refresh(await allValues());
   });
   part("reset").addEventListener("click", async () => {
+    if (!explorer.shown) return;
     const { suite, preset, y } = explorer.state;
     explorer.state = { ...stateFrom(new URLSearchParams(), await allValues()), suite, preset, y };
     refresh(await allValues());
@@ -376,7 +377,7 @@ function setUpExplorer() {
   part("chart").addEventListener("pointerleave", hideTip);
   part("chart").addEventListener("keydown", step);
   part("numbers").addEventListener("toggle", () => part("numbers").open && explorer.shown && fillNumbers());
-  part("csv").addEventListener("click", () => save("explorer.csv", "text/csv", csvOf(pointRows())));
+  part("csv").addEventListener("click", () => explorer.shown && save("explorer.csv", "text/csv", csvOf(pointRows())));
   part("svg").addEventListener("click", () => explorer.chart && save("explorer.svg", "image/svg+xml", withLegend()));
   let wide = 0;
   new ResizeObserver(([entry]) => {

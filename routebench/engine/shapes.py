@@ -1,0 +1,222 @@
+"""What may stand in a record and in a plan. A file that holds anything else is damaged."""
+
+import marshal
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from routebench.errors import UserError, printable
+
+Check = Callable[[Any], bool]
+LARGEST = 2**63 - 1
+"""Integers beyond it fit into no table."""
+DEPTH = 16
+"""Levels of tables and lists within each other that are looked through."""
+_KEY = re.compile(r"[0-9a-f]{16}")
+_FILE = re.compile(rf"(arrays/{_KEY.pattern}|fits/{_KEY.pattern}/weights)\.safetensors")
+
+
+def is_key(value: Any) -> bool:
+    """Whether this is the key of a cell or a fit: 16 hex digits, which are no path to anywhere else."""
+    return type(value) is str and _KEY.fullmatch(value) is not None
+
+
+def expect_key(value: Any) -> str:
+    """The key of a cell or a fit.
+
+    Raises:
+        UserError: it is something else, which might be a path to anywhere.
+    """
+    if not is_key(value):
+        raise UserError(f"expected a cell's key, 16 hex digits as in column `cell` of load_results, got {value!r:.80}")
+    return str(value)
+
+
+def is_text(value: Any) -> bool:
+    """Any string."""
+    return type(value) is str
+
+
+def is_whole(value: Any) -> bool:
+    """An integer of at most 64 bits."""
+    return type(value) is int and -LARGEST <= value <= LARGEST
+
+
+def is_flag(value: Any) -> bool:
+    """True or false."""
+    return type(value) is bool
+
+
+def is_list(value: Any) -> bool:
+    """Any list."""
+    return isinstance(value, list)
+
+
+def is_seconds(value: Any) -> bool:
+    """A finite number that is not negative, or none."""
+    return value is None or ((is_whole(value) or type(value) is float) and 0 <= value < math.inf)
+
+
+def is_scalar(value: Any) -> bool:
+    """A string, a number, true, false or none."""
+    return value is None or type(value) in {str, bool, float} or is_whole(value)
+
+
+def is_mark(value: Any) -> bool:
+    """A scalar that tells one number from another: anything but a number that is not finite."""
+    return is_scalar(value) and not (type(value) is float and not math.isfinite(value))
+
+
+def is_plain(value: Any, depth: int = DEPTH) -> bool:
+    """Scalars in tables and lists, within each other up to a depth."""
+    if isinstance(value, list | dict):
+        inner = value.values() if isinstance(value, dict) else value
+        return depth > 0 and all(is_plain(one, depth - 1) for one in inner)
+    return is_scalar(value)
+
+
+def maybe(check: Check) -> Check:
+    """Or none."""
+    return lambda value: value is None or check(value)
+
+
+def each(check: Check) -> Check:
+    """A list of such values."""
+    return lambda value: is_list(value) and all(map(check, value))
+
+
+def by_name(check: Check) -> Check:
+    """A table of such values."""
+    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+
+
+def is_sums(value: Any) -> bool:
+    """A table of checksums by file, each a cell's raw outputs or the weights of a fit."""
+    return by_name(is_text)(value) and all(map(_FILE.fullmatch, value))
+
+
+def table(needed: Mapping[str, Check], known: Mapping[str, Check] | None = None, rest: Check = is_plain) -> Check:
+    """A table with keys that it must have, keys that it may have, and any others."""
+    checks = {**needed, **(known or {})}
+
+    def check(value: Any) -> bool:
+        if not isinstance(value, dict) or not value.keys() >= needed.keys():
+            return False
+        return all(checks.get(key, rest)(one) for key, one in value.items())
+
+    return check
+
+
+class Once:
+    """A check of many tables that looks at each kind of them once, and at some keys every time.
+
+    Args:
+        check: of the whole table.
+        own: keys in which tables of one kind differ, with the checks of their values; a key may be missing.
+    """
+
+    def __init__(self, check: Check, **own: Check):
+        self._check, self._own = check, own
+        self._absent = dict.fromkeys(own)
+        self._seen: set[bytes] = set()
+
+    def __call__(self, value: Any) -> bool:
+        """Whether it is such a table."""
+        try:
+            kind = exact_bytes({**value, **self._absent})
+        except (TypeError, ValueError):  # no table, or one too deep
+            return False
+        if kind in self._seen:
+            return all(check(value[key]) for key, check in self._own.items() if key in value)
+        if self._check(value):
+            self._seen.add(kind)
+            return True
+        return False
+
+
+def exact_bytes(value: Any) -> bytes:
+    """The quickest that keeps 1, 1.0 and True apart."""
+    return marshal.dumps(value, 2)  # version 2 has no references
+
+
+IDENTITY = table(
+    {
+        "suite": is_text, "suite_version": maybe(is_scalar), "protocol": is_text, "method": is_text, "role": is_text,
+        "iterations": maybe(is_whole), "model": is_text, "data": is_text, "seed": is_whole,
+    },
+    {
+        **dict.fromkeys(("options", "method_params", "model_params"), maybe(by_name(is_plain))),
+        "training": by_name(is_plain),
+    },
+)  # fmt: skip
+"""Of a cell: all that can change its result."""
+
+PLANNED_IDENTITY = table(
+    {
+        **dict.fromkeys(("suite", "protocol", "method", "role", "model", "data"), is_text),
+        "iterations": maybe(is_whole), "seed": is_whole, "training": by_name(is_plain),
+    },
+)  # fmt: skip
+
+PROVENANCE = table(
+    {},
+    {
+        "command": is_text, "device": is_text, "commit": is_text, "dirty": maybe(is_scalar), "finished": is_text,
+        "backend": is_text, "seconds": is_seconds, "plugins": by_name(is_text), "versions": by_name(is_text),
+        "environment": by_name(is_text), "backends": each(is_text),
+    },
+)  # fmt: skip
+
+METRIC = table(
+    {
+        **dict.fromkeys(("metric", "split", "unit"), is_text), "higher_is_better": maybe(is_flag),
+        **dict.fromkeys(("test_iterations", "epoch"), maybe(is_whole)),
+    },
+    {"where": by_name(is_mark)},
+    rest=is_mark,
+)  # fmt: skip
+"""Without its value."""
+
+RECORD = table(
+    {
+        "cell": is_key,
+        "label": is_text,
+        "params": is_text,
+        "status": is_text,
+        "reason": is_text,
+        "arrays": maybe(is_text),
+    },
+    {"metrics": is_list, "files": is_sums, "output": is_text, "warnings": each(is_text)},
+    rest=lambda _: True,  # identity, metrics and provenance are looked at apart, each kind of them once
+)
+
+PLAN = table(
+    {"plan": is_text, "created": is_text, "preset": is_text, "cells": is_list},
+    {
+        **dict.fromkeys(("suite", "protocol", "question", "caveat", "command"), is_text),
+        "sequence": is_whole,
+        "settings": table({}, {"models": each(is_text)}),
+        "networks": by_name(by_name(lambda value: is_text(value) or each(is_text)(value))),
+    },
+)
+
+
+def planned_cell() -> Check:
+    """A cell of a plan."""
+    return table(
+        {"cell": is_key, "label": is_text, "params": is_text, "identity": Once(PLANNED_IDENTITY, seed=is_whole)}
+    )
+
+
+def cleaned(content: Any) -> Any:
+    """The same with every string `printable`, so that it can be written wherever it is shown.
+
+    Raises:
+        RecursionError: it is too deep.
+    """
+    if isinstance(content, dict):
+        return {printable(key): cleaned(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [cleaned(one) for one in content]
+    return printable(content) if isinstance(content, str) else content
