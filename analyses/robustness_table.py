@@ -8,13 +8,14 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import script, wording
-from routebench.analysis.attacked import NAMES, WORST, accuracies, budgets, compared, main_eps, verdicts
+from routebench.analysis.attacked import LINF, NAMES, WORST, accuracies, budgets, compared, main_eps, verdicts
 from routebench.analysis.means import means_of, value_with_interval
 from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
 
 ALPHA = 0.05
 BASELINES = ("uniform", "cnn")
+ON_SURVIVORS = ("apgd-ce", "apgd-t", "square")
 ALONE = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer")
 
 
@@ -43,6 +44,9 @@ def _table(runs: Runs, eps: str) -> DataFrame:
     _add(table, "clean", means_of(runs, "clean_accuracy"))
     for attack in ALONE:
         _add(table, attack, accuracies(runs, attack, eps))
+    for attack in ON_SURVIVORS:
+        where = {**LINF, "attack": attack, "eps": eps}
+        _add(table, f"taken_{attack}", means_of(runs, "accuracy_taken", where=where))
     for other in budgets(runs):
         if other != eps:
             _add(table, f"worst_{other}", means_of(runs, "attacked_accuracy", where={**WORST, "eps": other}))
@@ -81,6 +85,12 @@ def _columns(runs: Runs, table: DataFrame, eps: str) -> list[Column]:
         Column(f"{NAMES[attack]}, %", attack, _shown(attack), "accuracy under it alone", extra=True)
         for attack in ALONE
         if table[attack].notna().any()
+    ]
+    told = "points of accuracy that it takes from what the white-box attacks before it left"
+    columns += [
+        Column(f"{NAMES[attack]} takes", f"taken_{attack}", _shown(f"taken_{attack}"), told, extra=True)
+        for attack in ON_SURVIVORS
+        if table[f"taken_{attack}"].notna().any()
     ]
     for other in budgets(runs):
         if other != eps:

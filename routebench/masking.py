@@ -56,7 +56,8 @@ CHECKS: Mapping[str, Check] = {
         "loop? Accuracy that it takes", POINTS, "points", "the gradient through the routing loop misleads",
     ),
     "black-box": Check(
-        "Do images made for another network, or noise, break what no white-box attack breaks? Accuracy they take",
+        "Do images made for another network, noise, or attacks that see scores alone break what no white-box attack "
+        "breaks? Accuracy they take",
         2.0, "points", "black box beats white box",
     ),
     "decision-based": Check(

@@ -1,20 +1,28 @@
 """All attacks within one L-infinity ball, and the worst case over them, image by image."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from routebench.attacks.adaptive import TARGETS, AutoPGD, cross_entropies, ratio_towards
 from routebench.attacks.gradient import GRADIENT, UniformNoise
 from routebench.attacks.losses import AttackLoss
+from routebench.attacks.square import Square
 from routebench.attacks.stored import Outcome, attack_within
 from routebench.attacks.victim import Victim
 
 BEST = "best"
 NO_LOSS = ""
 ITERATIVE = ("bim", "pgd", "momentum")
+ADAPTIVE = ("apgd-ce", "apgd-t")
+"""See gradients, and take only images that white-box attacks before them left unbroken."""
+SCORES = "square"
+"""Sees scores alone, and takes likewise only what white-box attacks left."""
+WHITE = (*GRADIENT, *ADAPTIVE)
+"""Attacks within a ball that see the network itself."""
 
 
 @dataclass(frozen=True)
@@ -22,16 +30,22 @@ class Plan:
     """How hard is attacked.
 
     Args:
-        steps: of iterative attacks.
+        steps: of iterative attacks, APGD apart.
         restarts: random starts of PGD; from the second on, only images that withstood are attacked.
         losses: name to loss.
         seed: of the cell.
+        apgd_steps: of APGD, for each class that it aims at.
+        queries: of the Square attack.
+        classes: of the data set.
     """
 
     steps: int
     restarts: int
     losses: dict[str, AttackLoss]
     seed: int
+    apgd_steps: int = 100
+    queries: int = 5000
+    classes: int = 10
 
 
 class Ball:
@@ -42,10 +56,11 @@ class Ball:
         pixels: uint8, (image, channel, height, width), all classified rightly.
         labels: (image).
         eps: in units of pixels from 0 to 1.
+        smaller: the ball of the next smaller budget, of the same images.
     """
 
-    def __init__(self, victim: Victim, pixels: Tensor, labels: Tensor, eps: float):
-        self.victim, self.pixels, self.labels, self.eps = victim, pixels, labels, eps
+    def __init__(self, victim: Victim, pixels: Tensor, labels: Tensor, eps: float, smaller: "Ball | None" = None):
+        self.victim, self.pixels, self.labels, self.eps, self.smaller = victim, pixels, labels, eps, smaller
         self.broken: dict[tuple[str, str], Tensor] = {}
         """(attack, loss) to whether it broke each image."""
         self.images = pixels.clone()
@@ -79,10 +94,21 @@ class Ball:
                 found |= broken
         return found
 
+    def broken_within(self, attacks: Iterable[str]) -> Tensor:
+        """Whether any of these attacks broke each image with this budget or a smaller one."""
+        wanted = list(attacks)
+        found = self.broken_by(wanted)
+        return found if self.smaller is None else found | self.smaller.broken_within(wanted)
+
     def run(self, name: str, plan: Plan) -> None:
-        """Runs an attack by name with every loss."""
+        """Runs an attack by name with every loss, on all images or, see `ADAPTIVE` and `SCORES`, on what is left."""
         if name == "noise":
             self.add(name, NO_LOSS, self._attack(UniformNoise(), self.pixels, self.labels, (plan.seed, name)))
+            return
+        if name in (*ADAPTIVE, SCORES):
+            for loss, attack in _on_what_is_left(name, plan):
+                places = (~self.broken_within(WHITE)).nonzero()[:, 0]
+                self.strike(name, loss, attack, places, (plan.seed,))
             return
         for loss in plan.losses:
             attack = GRADIENT[name](plan.losses[loss], plan.steps)
@@ -107,6 +133,17 @@ class Ball:
 
     def _attack(self, attack: Callable[..., Any], pixels: Tensor, labels: Tensor, seed: tuple[object, ...]) -> Outcome:
         return attack_within(self.victim, attack, pixels, labels, self.eps, seed=(*seed, self.eps))
+
+
+def _on_what_is_left(name: str, plan: Plan) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """What an attack is run with, one after the other: the loss, and the attack."""
+    if name == "apgd-ce":
+        yield "cross-entropy", AutoPGD(cross_entropies, plan.apgd_steps)
+    elif name == "apgd-t":
+        for rank in range(min(TARGETS, plan.classes - 1)):
+            yield f"ratio-{rank + 1}", AutoPGD(ratio_towards(rank), plan.apgd_steps)
+    else:
+        yield NO_LOSS, Square(plan.queries)
 
 
 def targeted_success(

@@ -42,10 +42,14 @@ def distinct(names: list[str], training: str) -> dict[str, str]:
 
 
 def difference(output: Output, labels: Tensor) -> Tensor:
-    """The highest other logit minus the label's; above zero where the label is not the answer."""
-    own = functional.one_hot(labels, output.logits.shape[1]).bool()
-    others = output.logits.masked_fill(own, -torch.inf).amax(dim=1)
-    return (others - output.logits[own]).sum()
+    """The sum of `margins`."""
+    return margins(output.logits, labels).sum()
+
+
+def margins(logits: Tensor, labels: Tensor) -> Tensor:
+    """The highest other logit minus the label's, (image); above zero where the label is not the answer."""
+    own = functional.one_hot(labels, logits.shape[1]).bool()
+    return logits.masked_fill(own, -torch.inf).amax(dim=1) - logits[own]
 
 
 def cross_entropy(output: Output, labels: Tensor) -> Tensor:

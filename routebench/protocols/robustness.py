@@ -26,7 +26,10 @@ class Robustness(Protocol):
         main_eps: the one that images are kept for, and at which the costly checks are made.
         steps: of BIM, PGD and momentum.
         restarts: of PGD.
-        attacks: names; the noise is the floor under them.
+        apgd_steps: of APGD, for its cross entropy and for each of up to nine classes that it aims at.
+        square_queries: how often the Square attack may ask the network per image.
+        attacks: names, in the order in which they are run; the noise is the floor under them. APGD and Square take only
+            images that the white-box attacks before them left unbroken with this eps or a smaller one.
         losses: that gradient attacks climb, each.
         targeted: gradient attacks that are also run towards classes, by cross entropy.
         targets: how many classes that is, evenly apart; 0 for all.
@@ -38,7 +41,8 @@ class Robustness(Protocol):
         l2_eps: distances that the accuracy under these attacks is stated for.
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, section 6, which names neither the loss attacked, nor step counts, nor
-    the unit of eps, nor clipping; the further attacks and the checks are those that Carlini et al. 2019 ask for.
+    the unit of eps, nor clipping; the further attacks and the checks are those that Carlini et al. 2019 ask for. APGD
+    (Croce and Hein, ICML 2020) and Square (Andriushchenko et al., ECCV 2020) are those of AutoAttack.
     """
 
     options: ClassVar[dict[str, type]] = {
@@ -47,6 +51,8 @@ class Robustness(Protocol):
         "main_eps": float,
         "steps": int,
         "restarts": int,
+        "apgd_steps": int,
+        "square_queries": int,
         "attacks": list[str],
         "losses": list[str],
         "targeted": list[str],

@@ -23,7 +23,14 @@ from tests.attacks.networks import Rounded, honest
 from tests.protocols.test_robustness import QUICK
 
 NAMES = ("robustness-table", "attack-curves", "attack-verdicts", "transfer")
-FEW = {**QUICK, "attacks": ["noise", "fgsm", "pgd"], "steps": 2, "restarts": 1, "images": 20}
+FEW = {
+    **QUICK,
+    "attacks": ["noise", "fgsm", "pgd", "apgd-ce"],
+    "apgd_steps": 1,
+    "steps": 2,
+    "restarts": 1,
+    "images": 20,
+}
 ALL = {"attack": "worst", "norm": "linf", "loss": "best"}
 
 
@@ -109,6 +116,13 @@ def test_the_table_holds_means_over_seeds_and_the_verdict(runs):
     assert np.isnan(table.loc["uniform", "gain_uniform"])
     assert (table["worst"].diff().dropna() <= 0).all()
     assert (table["worst_0.15"] <= table["worst"]).all()
+
+
+def test_the_table_says_what_attacks_on_survivors_take_where_they_were_run(runs):
+    found = analyses["robustness-table"](runs)
+    own = runs.results.query("metric == 'accuracy_taken' and attack == 'apgd-ce' and eps == '0.05' and label == 'cnn'")
+    assert found.table.set_index("name").loc["cnn", "taken_apgd-ce"] == pytest.approx(own["value"].mean())
+    assert [column.title for column in found.columns if "takes" in column.title] == ["APGD-CE takes"]
 
 
 def test_the_reading_says_who_and_whether_to_believe_it(runs):

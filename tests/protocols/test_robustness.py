@@ -26,7 +26,9 @@ QUICK = {
     "main_eps": 0.05,
     "steps": 4,
     "restarts": 2,
-    "attacks": ["noise", "fgsm", "bim", "pgd"],
+    "apgd_steps": 3,
+    "square_queries": 20,
+    "attacks": ["noise", "fgsm", "bim", "pgd", "apgd-ce", "apgd-t", "square"],
     "losses": ["training", "difference"],
     "targeted": ["fgsm"],
     "targets": 2,
@@ -130,6 +132,21 @@ def test_a_gradient_of_the_wrong_sign_is_found_out():
     assert value(found, "attacked_accuracy", attack="bim", loss="best", eps="0.15") == value(found, "clean_accuracy")
 
 
+def test_attacks_on_survivors_have_no_accuracy_of_their_own_but_what_they_take(measured):
+    for attack in ("apgd-ce", "apgd-t", "square"):
+        assert {each.metric for each in measured.metrics if each.where.get("attack") == attack} == {"accuracy_taken"}
+        for eps in ("0.05", "0.15"):
+            assert value(measured, "accuracy_taken", attack=attack, eps=eps) >= 0
+
+
+def test_scores_alone_find_out_a_gradient_of_the_wrong_sign():
+    found = measure(Misled(), attacks=["bim", "apgd-ce", "square"], square_queries=100, transfer_from="", targeted=[])
+    assert value(found, "accuracy_taken", attack="square", eps="0.15") > value(
+        found, "accuracy_taken", attack="apgd-ce", eps="0.15"
+    )
+    assert "black-box" in fired(found)
+
+
 def test_decisions_come_closer_than_a_masked_gradient():
     found = measure(Rounded(), attacks=["pgd", "deepfool", "hop-skip-jump"], minimal_images=8)
     assert "decision-based" in fired(found)
@@ -174,6 +191,8 @@ OTHERS = {
     "main_eps": 0.15,
     "steps": 1,
     "restarts": 4,
+    "apgd_steps": 1,
+    "square_queries": 100,
     "attacks": ["noise", "fgsm", "bim"],
     "losses": ["difference"],
     "targeted": ["bim"],
@@ -193,6 +212,8 @@ def test_every_option_changes_something(name):
         base |= {"attacks": ["deepfool", "hop-skip-jump"], "images": 20, "targeted": [], "minimal_images": 8}
     if name == "restarts":
         base |= {"steps": 1, "images": 80, "eps": [0.08, 0.1, 0.12], "main_eps": 0.1, "targeted": []}
+    if name in ("apgd_steps", "square_queries"):
+        base |= {"attacks": ["apgd-ce" if name == "apgd_steps" else "square"], "eps": [0.05, 0.3], "targeted": []}
     one, other = measure(honest(), **base), measure(honest(), **{**base, name: OTHERS[name]})
     assert [(each.metric, each.where, each.value) for each in one.metrics] != [
         (each.metric, each.where, each.value) for each in other.metrics
@@ -206,6 +227,7 @@ def test_every_option_changes_something(name):
         ({"losses": ["margin"]}, "loss to attack"),
         ({"targeted": ["noise"]}, "targeted attack"),
         ({"steps": 0}, "steps must be at least 1"),
+        ({"apgd_steps": 0}, "apgd_steps must be at least 1"),
         ({"eps": [0.1, 0.05]}, "eps must rise"),
         ({"eps": [0.001]}, "at least 1/255"),
         ({"main_eps": 0.3}, "main_eps must be one of eps"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from routebench.attacks.ball import ITERATIVE, Ball, Plan, targeted_success
+from routebench.attacks.ball import ADAPTIVE, ITERATIVE, SCORES, WHITE, Ball, Plan, targeted_success
 from routebench.attacks.gradient import GRADIENT, fgsm, momentum, pgd
 from routebench.attacks.losses import attack_loss, difference, distinct
 from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS, Shortest, shortest
@@ -53,12 +53,18 @@ class Assault:
         self.iterative = request.iterations is not None
         self.same = distinct(list(settings.losses), request.recipe.loss)
         losses = {name: attack_loss(name, request.recipe.loss) for name in dict.fromkeys(self.same.values())}
-        self.plan = Plan(settings.steps, settings.restarts, losses, request.seed)
+        self.plan = Plan(
+            settings.steps, settings.restarts, losses, request.seed,
+            apgd_steps=settings.apgd_steps, queries=settings.square_queries, classes=classes,
+        )  # fmt: skip
         self.right = victim.predict(images.pixels) == images.labels
         if not bool(self.right.any()):
             raise ValueError("the network has none of the images right, so that there is nothing to attack")
         self.own = images.at(self.right.nonzero()[:, 0])
-        self.balls = [self._ball(eps) for eps in settings.eps]
+        self.balls: list[Ball] = []
+        for eps in settings.eps:
+            smaller = self.balls[-1] if self.balls else None
+            self.balls.append(Ball(victim, self.own.pixels, self.own.labels, eps, smaller))
         self.found: list[Metric] = []
         self.checks: dict[str, float] = {}
         self.shortest: dict[str, Shortest] = {}
@@ -67,7 +73,7 @@ class Assault:
     def run(self, source: nn.Module | None) -> None:
         """Everything, in order; `source` is the network that black-box images are made with."""
         self._probe(source)
-        wanted = [name for name in self.settings.attacks if name in (*GRADIENT, "noise")]
+        wanted = [name for name in self.settings.attacks if name in (*GRADIENT, *ADAPTIVE, SCORES, "noise")]
         for number, ball in enumerate(self.balls):
             for name in wanted:
                 ball.run(name, self.plan)
@@ -92,9 +98,6 @@ class Assault:
             robust[place, self.right] = (~ball.broken_by()).to(torch.uint8)
         kept = {"clean": self.right.to(torch.uint8), "robust": robust, "adversarial": images}
         return kept | {f"distances_{name}": found.distances for name, found in self.shortest.items()}
-
-    def _ball(self, eps: float) -> Ball:
-        return Ball(self.victim, self.own.pixels, self.own.labels, eps)
 
     def _main(self) -> Ball:
         return self.balls[self.settings.eps.index(self.settings.main_eps)]
@@ -151,13 +154,13 @@ class Assault:
     def _pressed(self, name: str, steps: int) -> float:
         """The accuracy that PGD takes from what white-box attacks left."""
         ball = self._main()
-        places = (~ball.broken_by(self.white())).nonzero()[:, 0]
+        places = (~ball.broken_within(self.white())).nonzero()[:, 0]
         ball.strike(name, "difference", pgd(difference, steps), places, (self.plan.seed,))
         return self.share(ball.broken[name, "difference"])
 
     def white(self) -> list[str]:
-        """Attacks within a ball that see the network itself."""
-        return [name for name in self.settings.attacks if name in GRADIENT]
+        """Those of `WHITE` that were asked for."""
+        return [name for name in self.settings.attacks if name in WHITE]
 
     def _reach(self) -> None:
         """What withstands even where every image can be turned to one grey."""

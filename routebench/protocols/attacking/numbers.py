@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from routebench.attacks.ball import BEST, ITERATIVE, NO_LOSS, Ball
+from routebench.attacks.ball import ADAPTIVE, BEST, ITERATIVE, NO_LOSS, SCORES, Ball
 from routebench.attacks.gradient import GRADIENT
 from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS
 from routebench.masking import CHECKS, suspicions
@@ -26,7 +26,10 @@ def numbers(assault: Assault) -> list[Metric]:
 
 
 def _accuracies(assault: Assault) -> Iterator[Metric]:
-    """By attack, loss and eps; `best` is for each image the loss that is worst for it, `worst` is all attacks."""
+    """By attack, loss and eps; `best` is for each image the loss that is worst for it, `worst` is all attacks.
+
+    What was run on survivors only has no accuracy of its own, only what it took from those before it.
+    """
     yield Metric("clean_accuracy", "test", assault.share(torch.ones(len(assault.own))), "%", True)
     yield Metric("attacked_images", "test", len(assault.right), "count")
     yield Metric("main_eps", "", assault.settings.main_eps)
@@ -37,7 +40,17 @@ def _accuracies(assault: Assault) -> Iterator[Metric]:
                     yield from _within(assault, ball, ball.broken_by([attack], assault.same[loss]), attack, loss)
             loss = BEST if attack in GRADIENT else NO_LOSS
             yield from _within(assault, ball, ball.broken_by([attack]), attack, loss)
+        yield from _taken(assault, ball)
         yield from _within(assault, ball, ball.broken_by(), WORST, BEST)
+
+
+def _taken(assault: Assault, ball: Ball) -> Iterator[Metric]:
+    """By attack that was run on survivors: the accuracy that it takes from what white-box attacks before it left."""
+    for attack in assault.settings.attacks:
+        if attack in (*ADAPTIVE, SCORES):
+            where: dict[str, int | str] = {"attack": attack, "norm": "linf", "eps": f"{ball.eps:g}"}
+            taken = assault.share(ball.broken_by([attack]))
+            yield Metric("accuracy_taken", "test", taken, "points", False, where=where)
 
 
 def _within(assault: Assault, ball: Ball, broken: Tensor, attack: str, loss: str) -> Iterator[Metric]:
@@ -98,10 +111,9 @@ def _between_attacks(assault: Assault) -> dict[str, float]:
 
 def _black_alone(assault: Assault) -> Iterator[float]:
     """By eps: accuracy that black boxes take from images which no white-box attack of that eps or less breaks."""
-    white = torch.zeros(len(assault.own), dtype=torch.bool)
     for ball in assault.balls:
-        white = white | ball.broken_by({*assault.white(), LONGER, AROUND})
-        yield assault.share(ball.broken_by(BLACK) & ~white)
+        white = ball.broken_within([*assault.white(), LONGER, AROUND])
+        yield assault.share(ball.broken_by([*BLACK, SCORES]) & ~white)
 
 
 def _held_to_account(assault: Assault) -> dict[str, float]:
@@ -110,7 +122,7 @@ def _held_to_account(assault: Assault) -> dict[str, float]:
     checks = {}
     if claims:
         checks["left-ball"] = max(assault.share(ball.outside) for ball in assault.balls)
-        checks["own-word"] = max(100 * float(claim.double().mean()) for claim in claims)
+        checks["own-word"] = max(100 * int(claim.sum()) / len(assault.own) for claim in claims)
     if assault.shortest:
         checks["failed-attacks"] = float(sum(found.failed for found in assault.shortest.values()))
     return checks

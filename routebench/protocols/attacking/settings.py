@@ -7,13 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from routebench.attacks.ball import ADAPTIVE, SCORES
 from routebench.attacks.gradient import GRADIENT
 from routebench.attacks.losses import ATTACKED
 from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS
 from routebench.attacks.stored import grey_levels
 from routebench.errors import UserError, unknown
 
-ATTACKS = ("noise", *GRADIENT, *WITH_GRADIENTS, *FROM_DECISIONS)
+_COUNTS = (
+    "images", "steps", "restarts", "apgd_steps", "square_queries", "minimal_images", "minimal_steps", "queries",
+)  # fmt: skip
+ATTACKS = ("noise", *GRADIENT, *ADAPTIVE, SCORES, *WITH_GRADIENTS, *FROM_DECISIONS)
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Settings:
     main_eps: float = 0.1
     steps: int = 10
     restarts: int = 2
+    apgd_steps: int = 100
+    square_queries: int = 1000
     attacks: tuple[str, ...] = ATTACKS
     losses: tuple[str, ...] = ATTACKED
     targeted: tuple[str, ...] = ()
@@ -56,7 +62,7 @@ class Settings:
             for name in names:
                 if name not in known:
                     raise unknown(kind, name, known)
-        for key in ("images", "steps", "restarts", "minimal_images", "minimal_steps", "queries"):
+        for key in _COUNTS:
             if getattr(self, key) < 1:
                 raise UserError(f"robustness: {key} must be at least 1, got {getattr(self, key)!r}")
         if any(not 1 <= grey_levels(eps) <= 255 for eps in self.eps) or list(self.eps) != sorted(set(self.eps)):
