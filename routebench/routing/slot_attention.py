@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from routebench.capsules import Activations, Poses, Sizes, Votes
+from routebench.capsules import Activations, Poses, Sizes, Votes, is_transformed
 from routebench.claims import Claim
 from routebench.ops import sinkhorn
 from routebench.registry import routing
@@ -146,6 +146,8 @@ class SlotAttention(IterativeRouting):
         if self.update == "replace":
             normal: Tensor = self.norm(aggregate)
             return normal
+        if is_transformed():  # under vmap, torch's cell fails if the images differ and their slots do not
+            slots = slots + torch.zeros_like(aggregate)
         rows = self.cell(aggregate.flatten(0, 1), slots.flatten(0, 1))  # line 9; all slots are one batch
         gated = rows.unflatten(0, slots.shape[:2])
         renewed: Tensor = gated + self.mlp(self.mlp_norm(gated))  # line 10

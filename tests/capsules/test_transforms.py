@@ -21,7 +21,16 @@ LAYERS = {
     "matrices": (lambda method: DenseCapsules(5, 3, 4, 4, method, matrix=True), (5,)),
     "grid": (lambda method: ConvCapsules((3, 4, 2), 2, 4, 4, method), (3, 4, 2)),
 }
-USE = ["uniform", "dynamic", "em", "inverted-attention", "variational-bayes", "self-attention", "heinsen"]
+USE = [
+    "uniform",
+    "dynamic",
+    "em",
+    "inverted-attention",
+    "variational-bayes",
+    "self-attention",
+    "slot-attention",
+    "heinsen",
+]
 """Methods that go different ways through votes."""
 
 
