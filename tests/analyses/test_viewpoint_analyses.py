@@ -65,7 +65,7 @@ def small_data():
     from routebench.engine import plan as planning
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(planning, "_usable", lambda suite, name: load("mnist5k"))
+    patch.setattr(planning, "_usable", lambda suite, preset: (preset, load("mnist5k")))
     yield
     patch.undo()
 
