@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import faulthandler
+import logging
 import multiprocessing
 import os
 import signal
@@ -19,6 +20,7 @@ from routebench.errors import UserError
 
 Step = tuple[str, str]
 """What a process is at: the kind of a thing, such as `plug-in`, and its name."""
+SILENT = 10.0  # seconds after which a step that has not ended is told
 ON_ITS_WAY = 2.0  # seconds that an answer may take from a process that has ended
 
 _answers: list[Connection] = []
@@ -132,7 +134,7 @@ def _listen(
     during: Step | None = None
     allowed: float | None = None  # the time in which it begins is not its own
     while True:
-        ready = wait([receiver, process.sentinel], allowed)
+        ready = _wait([receiver, process.sentinel], allowed, during)
         if not ready:
             ask_where(process.pid)
             raise Ended(f"ran past {allowed:g} s and was stopped{_where(stack)}", during)
@@ -147,6 +149,16 @@ def _listen(
             return kind, content, during
         during, timed = content
         allowed = each if timed else limit
+
+
+def _wait(ends: Sequence[Any], allowed: float | None, during: Step | None) -> list[Any]:
+    """As `wait`; says what it waits for where a timed step takes long."""
+    if during is None or allowed is None or allowed <= SILENT:
+        return wait(ends, allowed)
+    if not (ready := wait(ends, SILENT)):
+        logging.getLogger("routebench").warning("waiting for %s, for at most %g s", " ".join(during), allowed)
+        ready = wait(ends, allowed - SILENT)
+    return ready
 
 
 def _answer(sender: Connection, stack: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Imported besides `forkserver` where a plug-in brings analyses: every worker loads the plug-in, and them with it."""
+"""Imported besides `forkserver` where a plug-in brings analyses: a cell that needs the plug-in loads them with it."""
 
 from routebench.registry import analyses
 

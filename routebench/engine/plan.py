@@ -24,7 +24,7 @@ from routebench.routing import hyperparameters_of
 from routebench.routing.spec import MethodSpec, compact
 
 MOST_CELLS = 200_000
-"""Of one plan: a folder with so many records is read in half a minute."""
+"""Of one plan; this many are planned within seconds, and twice as many as reading a folder is tried with."""
 
 
 @dataclass(frozen=True)
@@ -160,10 +160,17 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     return Plan(
         suite, preset, _cells(points, preset.seeds),
         is_alone=bool(getattr(protocol, "alone", False)),
-        preload=tuple(getattr(protocol, "preload", ())),
+        preload=preload_of(suite.protocol),
         is_foreign=any(_foreign_origins(point) for point, _, _ in points),
         taken=_taken(data),
     )  # fmt: skip
+
+
+def preload_of(protocol: str) -> tuple[str, ...]:
+    """The modules that are imported once for all cells of a protocol."""
+    known = protocols[protocol]
+    training = ("routebench.engine.forkserver_training",) if getattr(known, "trains", True) else ()
+    return (*getattr(known, "preload", ()), *training)
 
 
 def _cells(points: Sequence[tuple[dict[str, Any], Sequence[int | None], str]], seeds: int) -> tuple[Cell, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from routebench.engine.alone import Ended, Step, alone, step
 from routebench.engine.choices import Choices
-from routebench.engine.plan import Plan, plan
+from routebench.engine.plan import Plan, plan, preload_of
 from routebench.engine.suite import Suite, load_suite
 from routebench.errors import PluginError, UserError, unknown
 from routebench.registry import (
@@ -16,7 +16,6 @@ from routebench.registry import (
     leave_out_environment,
     load_plugin,
     plugin_files,
-    protocols,
     suite_files,
 )
 
@@ -159,7 +158,7 @@ def _preload(asked: Asked) -> Sequence[str]:
     found: list[str] = []
     with contextlib.suppress(UserError):  # a suite of a plug-in, or one that is not there
         for suite in _suites(asked.suite, {}):
-            found += getattr(protocols[suite.protocol], "preload", ())
+            found += preload_of(suite.protocol)
     with contextlib.suppress(UserError, OSError):
         if any("analyses" in file.read_text(errors="replace") for spec in asked.plugins for file in plugin_files(spec)):
             found.append("routebench.engine.forkserver_analyses")

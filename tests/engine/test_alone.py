@@ -1,5 +1,6 @@
 """One function in a process of its own: it answers, or how it ended is said."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -7,7 +8,7 @@ import time
 
 import pytest
 
-from routebench.engine.alone import Ended, alone
+from routebench.engine.alone import Ended, alone, step
 from routebench.errors import UserError
 
 
@@ -29,6 +30,20 @@ def _raise():
 
 def _sleep():
     time.sleep(1000)
+
+
+def _take_steps(deed):
+    with step("plug-in", "fine.py"):
+        pass
+    with step("method", "mine"):
+        deed()
+
+
+def _fork():
+    """In C, so that the other process keeps the pipe open when this one has crashed."""
+    if ctypes.CDLL(None).fork() == 0:
+        time.sleep(1000)
+    _crash()
 
 
 def test_it_answers():
@@ -53,3 +68,18 @@ def test_errors_of_the_user_are_passed_on():
 def test_whatever_ends_or_hangs_is_told(function, told):
     with pytest.raises(Ended, match=told):
         alone(function, limit=1.5 if function is _sleep else 60)
+
+
+@pytest.mark.parametrize(("deed", "told"), [(_leave, "exit code 0"), (_raise, "torn"), (_fork, "SIGSEGV")])
+def test_the_step_is_told_at_which_it_ended(deed, told):
+    with pytest.raises(Ended, match=told) as caught:
+        alone(_take_steps, deed)
+    assert caught.value.during == ("method", "mine")
+
+
+def test_a_step_has_a_limit_of_its_own_and_is_told_when_it_takes_long(monkeypatch, caplog):
+    monkeypatch.setattr("routebench.engine.alone.SILENT", 0.2)
+    with pytest.raises(Ended, match=r"ran past 1 s and was stopped") as caught:
+        alone(_take_steps, _sleep, each=1.0)
+    assert caught.value.during == ("method", "mine")
+    assert [record.getMessage() for record in caplog.records] == ["waiting for method mine, for at most 1 s"]
