@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test check docs microbench catalogue clean
+.PHONY: help setup bench test versions check docs microbench catalogue clean
 
 help: ## Lists the commands.
 	@echo "make COMMAND, with COMMAND one of"
@@ -21,6 +21,9 @@ bench: $(INSTALLED) ## Compares the routing methods on 5,000 MNIST images and wr
 
 test: $(INSTALLED) ## Runs the tests, files side by side, the longest first. ARGS="-k NAME" goes on to pytest.
 	@$(RUN) pytest -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+versions: ## Installs the lowest and the newest versions that are allowed, and runs smoke and the fast tests with each.
+	@for python in 3.11 3.13; do for versions in lowest newest; do bash .ci/versions $$versions $$python || exit; done; done
 
 check: $(INSTALLED) ## Format, lint and types.
 	@echo "check: format" && $(RUN) ruff format --check --quiet || { echo "run: $(RUN) ruff format"; exit 1; }

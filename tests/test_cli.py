@@ -14,7 +14,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 from routebench import cli
+from routebench.commands import suite
 from routebench.engine.suite import load_suite
+from routebench.kernels import compiler, fused
 from routebench.registry import EVERY, shipped
 
 ROOT = Path(__file__).parents[1]
@@ -109,6 +111,35 @@ def test_all_is_suggested_like_a_suite(call, tmp_path):
     code, _, err = call("suite", "nothing-like-it")
     assert code == 2
     assert "known: accuracy, all, cost" in err
+
+
+@pytest.mark.parametrize("command", ["report", "export", "status"])
+def test_the_results_folder_is_an_argument_or_an_option(call, tmp_path, command):
+    as_argument, as_option = call(command, "absent"), call(command, "--results", "absent")
+    assert as_argument == as_option
+    assert "'absent'" in as_option[2]
+    assert call(command, "absent", "--results", "absent") == as_option
+    code, _, error = call(command, "one", "--results", "other")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "'one' and --results 'other'" in error
+
+
+def test_a_suite_says_in_one_line_that_it_falls_back_to_the_slow_back_end(call, tmp_path, monkeypatch, no_data):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(suite, "_in_turn", lambda *_, **__: suite._Outcome(cells=1, cached=1))
+    monkeypatch.setattr(suite, "_report", lambda *_: None)
+    for clear in (compiler.library.cache_clear, fused.missing.cache_clear):
+        clear()
+    try:
+        told = call("suite", "all", "--preset", "smoke", "--device", "cpu")
+        plain = call("suite", "accuracy", "--preset", "smoke", "--device", "cpu", "--backend", "reference")
+    finally:
+        fused.missing.cache_clear()
+    assert told[2].count("\n") == 1
+    assert told[2].startswith("warning: routing runs on the slow back end, plain torch: ")
+    assert "ROUTEBENCH_CACHE" in told[2] or "C++ compiler" in told[2]
+    assert (plain[0], plain[2]) == (0, "")
 
 
 @pytest.mark.parametrize(("suite", "data"), [("overlap", "mnist5k"), ("robustness", "diverse-multimnist5k")])

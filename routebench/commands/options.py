@@ -33,7 +33,7 @@ def folder(command: Callable[..., None]) -> Callable[..., None]:
     return with_folder
 
 
-class Worded(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 knows no `ParamType[float]`
+class Worded(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes no type
     """A value that is more than a word, such as a number with a unit.
 
     Args:

@@ -15,6 +15,7 @@ from routebench.data.torchvision_sets import PUBLISHED
 from routebench.engine.provenance import processor, versions
 from routebench.errors import UserError
 from routebench.kernels import KERNELS, Sums, Sweep, reference, trust
+from routebench.kernels.compiler import cache_folder
 from routebench.ops import Competition
 
 IMAGES, CHILDREN, PARENTS, CHILD_POSE, POSE = 32, 1152, 10, 8, 16
@@ -107,8 +108,9 @@ def _backends(device: torch.device) -> list[Finding]:
             found.append(Finding(False, f"back end {name}", "not used here: it disagrees with the reference"))
         else:
             own = _milliseconds(kernel.sweep, given)
+            kept = f"; kept in {cache_folder()}, or where ROUTEBENCH_CACHE says" if name == "fused" else ""
             found.append(
-                Finding(True, f"back end {name}", f"{own:.1f} ms for the same, {plain / own:.1f} times faster")
+                Finding(True, f"back end {name}", f"{own:.1f} ms for the same, {plain / own:.1f} times faster{kept}")
             )
     return found
 

@@ -18,7 +18,7 @@ COMMAND = "python -m routebench export"
 
 
 def read_csv(content: bytes) -> pd.DataFrame:
-    return pd.read_csv(io.BytesIO(content), comment="#")
+    return pd.read_csv(io.BytesIO(content), comment="#", float_precision="round_trip")  # pandas 3.0 rounds else
 
 
 def as_csv_has_it(results: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
