@@ -61,7 +61,7 @@ def _run(file: Path, known: dict[str, Any], now: Mapping[str, Any], is_different
     for line in agreement.lines():
         click.echo(line)
     if agreement.holds:
-        click.echo("the record is reproduced")
+        click.echo(f"the record is reproduced{'' if agreement.is_exact else ' within rounding'}")
         return 0
     why = "not as it was is what stands above" if is_different else "nothing is known to have changed"
     click.echo(f"the record is not reproduced; {why}")
