@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from routebench.engine.plan import Cell, Choices, digest, plan
+from routebench.engine.session import write_plan
 from routebench.engine.suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import load_plugin
@@ -307,3 +308,11 @@ def test_images_of_several_classes_suit_a_suite_whose_losses_take_them(suite_fil
     entry = '[training]\nloss = "margin"\n'
     made = plan(load_suite(str(suite_file("accuracy", more=entry))), "quick", Choices(data=SEVERAL))
     assert {cell.identity["training"]["loss"] for cell in made.cells} == {"margin"}
+
+
+@pytest.mark.parametrize(("data", "told"), [("mnist5k", True), ("digits200", False)])
+def test_a_caveat_of_one_data_set_is_told_of_that_one_alone(parts, store, data, told):
+    suite = load_suite("accuracy")
+    write_plan(plan(suite, "smoke", Choices(data=data)), store)
+    (head,) = store.plan_heads()
+    assert ("on the same 5,000 images" in head["caveat"]) is told
