@@ -110,9 +110,9 @@ class Preset:
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite file. `name` is the file's, without `.toml`; `caveat` is what a reader of its results has to know, and
-    `caveat_on`, by data set, what has to be known of results on that one alone.
+    """A suite file. `name` is the file's, without `.toml`; `caveat` is what a reader of its results has to know.
 
+    `caveat_on` is, by data set, what has to be known of results on that one alone.
     `standard` is its place among the suites that `suite all` runs; 0 for one that it does not run.
     """
 
