@@ -11,9 +11,10 @@ from routebench.analysis.figures import MARKERS, accuracy_axis, label_ends, look
 from routebench.analysis.palette import MUTED
 from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.registry import analyses
-from routebench.statistics import ONE_VALUE, OVER_SAMPLES, OVER_SEEDS
+from routebench.statistics import ONE_VALUE, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 COLUMNS = ["label", "iterations", "role", "mean", "low", "high", "interval", "n_ok", "n_planned"]
+KINDS = (OVER_SEEDS, OVER_SEEDS_LOGIT, OVER_SAMPLES)
 
 
 @analyses.register("accuracy-by-iterations")
@@ -24,7 +25,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     if found.empty or found["iterations"].notna().sum() == 0:
         return None
     table = found[COLUMNS].sort_values(["label", "iterations"]).reset_index(drop=True)
-    kinds = [kind for kind in (OVER_SEEDS, OVER_SAMPLES) if kind in set(table["interval"])] or [ONE_VALUE]
+    kinds = [kind for kind in KINDS if kind in set(table["interval"])] or [ONE_VALUE]
     reading = _reading(table[table["iterations"].notna()])
     with look():
         figure, (axes,) = new_figure(4.0)

@@ -9,7 +9,7 @@ from routebench.analysis import script, wording
 from routebench.analysis.comparison import Comparison, compare
 from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
-from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS
+from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 P_VALUE = (
     "chance of a gain this large if there were none, corrected for all gains of this table together (Holm): it may be "
@@ -24,7 +24,7 @@ FAMILIES = (
     "The interval of a gain is for that gain alone. p is corrected for all gains of this table together, the group for "
     "all pairs of methods. The more is asked at once, the less is significant, so that the three may disagree."
 )
-SIGNS = {OVER_SEEDS: "±", OVER_SAMPLES: "[ ]"}
+SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
 
 

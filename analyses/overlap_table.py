@@ -11,7 +11,7 @@ from routebench.analysis.comparison import Comparison, compare
 from routebench.analysis.means import means_of
 from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.registry import analyses
-from routebench.statistics import OVER_SAMPLES, OVER_SEEDS
+from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 PARTS = {
     "exact_match_one_digit": ("One digit, %", "exact match on the test images that show one digit"),
@@ -25,7 +25,7 @@ PARTS = {
         "exact match of the highest scores, if the network is told how many digits each image shows",
     ),
 }
-SIGNS = {OVER_SEEDS: "±", OVER_SAMPLES: "[ ]"}
+SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 LIFTED = 5.0
 """Points that a chosen threshold has to bring before the sentence speaks of it."""
 

@@ -5,6 +5,13 @@ COUNTED = ("flop", "count")
 """Units of what is counted: the same code gives the same number."""
 
 
+def whole_of(metric: str, unit: str) -> float | None:
+    """All of it, in its unit, where a metric is a share, which is never less than nothing nor more; else None."""
+    if unit == "%":
+        return None if metric.endswith("_gain") else 100.0
+    return 1.0 if not unit and metric.endswith("_share") else None
+
+
 def is_of_machine(unit: str) -> bool:
     """Whether it is of a time, of memory, of a speed, or of the largest batch that fits."""
     return unit in (*TIMES, "bytes", "images") or unit.endswith("/s")

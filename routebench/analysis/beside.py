@@ -25,6 +25,7 @@ from routebench import published, statistics
 from routebench.analysis import wording
 from routebench.analysis.result import Row, Runs
 from routebench.catalogue import Catalogue, catalogue
+from routebench.units import whole_of
 
 REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN = "reproduced", "partly", "not", "undecided", "not run"
 VERDICTS = (REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN)
@@ -44,6 +45,7 @@ class Answer:
         values: by seed.
         same: whether network, suite and preset are the paper's conditions too.
         cells: by seed.
+        whole: all of it, where the number is a share.
     """
 
     runs: Runs
@@ -51,11 +53,12 @@ class Answer:
     values: Mapping[int, float]
     same: bool
     cells: Mapping[int, str]
+    whole: float | None = None
 
     @property
     def interval(self) -> statistics.Interval:
         """Over seeds."""
-        return statistics.mean_interval([self.values[seed] for seed in sorted(self.values)])
+        return statistics.mean_interval([self.values[seed] for seed in sorted(self.values)], whole=self.whole)
 
     @property
     def where(self) -> str:
@@ -134,6 +137,7 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
             },
             same=same,
             cells={int(seed): str(cell) for seed, cell in zip(done["seed"], done["cell"], strict=True)},
+            whole=_whole(known[0], unit, row),
         )
 
 
@@ -193,6 +197,12 @@ def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
+def _whole(metric: str, unit: str, row: Row) -> float | None:
+    """All of a share as the paper prints it; None for what is no share."""
+    found = whole_of(metric, unit)
+    return None if found is None else abs(_in_unit(found, unit, row) - _in_unit(0.0, unit, row))
+
+
 def _in_unit(value: float, unit: str, row: Row) -> float:
     """A measured value as the paper prints it: an error for an accuracy, a fraction for a percentage."""
     if unit == "%" and row["unit"] == "fraction":
@@ -225,7 +235,7 @@ def _elsewhere(row: Row, rival: Row | None, answer: Answer) -> tuple[str, str]:
 
 def _reproduced(row: Row, answer: Answer) -> tuple[str, str]:
     found = answer.interval
-    if math.isnan(found.low) or found.kind != statistics.OVER_SEEDS:
+    if math.isnan(found.low) or found.kind not in (statistics.OVER_SEEDS, statistics.OVER_SEEDS_LOGIT):
         return UNDECIDED, f"{wording.plural(found.n, 'seed')}: no interval over seeds"
     margin = float(row["rounding"]) + (0.0 if math.isnan(row["uncertainty"]) else float(row["uncertainty"]))
     low, high, value = found.low - margin, found.high + margin, float(row["value"])

@@ -8,6 +8,7 @@ from pandas import DataFrame, concat
 from routebench.analysis import wording
 from routebench.analysis.result import Runs
 from routebench.statistics import mean_interval
+from routebench.units import whole_of
 
 KEYS = ["label", "iterations", "role"]
 
@@ -39,9 +40,11 @@ def means_of(
     # Only the columns that are used: a folder has dozens, and taking rows of all of them is most of the time.
     found = results.loc[chosen, list(dict.fromkeys(["cell", "label", "iterations", *by, "seed", "value"]))]
     found = found.assign(role=found["cell"].map(runs.planned.set_index("cell")["role"])).sort_values("seed")
+    all_of_it = whole_of(metric, str(results.loc[chosen, "unit"].iloc[0]))
+    whole = None if all_of_it is None else scale * all_of_it
     rows = []
     for values, group in found.groupby(keys, dropna=False, sort=True):
-        interval = mean_interval(scale * group["value"].to_numpy(dtype=float))
+        interval = mean_interval(scale * group["value"].to_numpy(dtype=float), whole=whole)
         row = dict(zip(keys, values, strict=True))
         row |= {
             "name": wording.name_of(str(row["label"]), row["iterations"]),
@@ -54,11 +57,13 @@ def means_of(
 
 
 def value_with_interval(mean: float, low: float, high: float, digits: int = 3) -> str:
-    """`0.412 ± 0.020`; the mean alone where there is no interval, a dash where there is no mean."""
+    """`0.412 ± 0.020`, `0.912 [0.402, 0.993]` where it is not symmetric, the mean alone, or a dash without a mean."""
     if math.isnan(mean):
         return wording.NOTHING
     if math.isnan(low) or low == high:
         return f"{mean:.{digits}f}"
+    if not math.isclose(high - mean, mean - low, rel_tol=1e-6):
+        return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
     return f"{mean:.{digits}f} ± {(high - low) / 2:.{digits}f}"
 
 

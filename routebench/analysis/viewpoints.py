@@ -184,7 +184,7 @@ def _means(rows: DataFrame, matching: str) -> dict[str, object]:
     done = rows[rows["novel"].notna()]
     found: dict[str, object] = {"n": len(done)}
     for key in ("novel", "familiar"):
-        found |= _with_limits(key, done[key])
+        found |= _with_limits(key, done[key], whole=100)
     if matching == LAST:
         return found
     found |= {key: float(done[key].mean()) for key in ("epoch", "gap", "their_epoch", "their_novel")}
@@ -209,6 +209,6 @@ def _apart(gaps: "Series[float]") -> str:
     return f" ({sizes[0]} points)" if sizes[0] == sizes[1] else f" ({sizes[0]} to {sizes[1]} points)"
 
 
-def _with_limits(key: str, values: "Series[float]") -> dict[str, float]:
-    interval = statistics.mean_interval(values.to_numpy(dtype=float))
+def _with_limits(key: str, values: "Series[float]", whole: float | None = None) -> dict[str, float]:
+    interval = statistics.mean_interval(values.to_numpy(dtype=float), whole=whole)
     return {key: interval.mean, f"{key}_low": interval.low, f"{key}_high": interval.high}

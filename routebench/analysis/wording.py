@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from routebench.statistics import OVER_SAMPLES, OVER_SEEDS
+from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 NOTHING = "–"
 
@@ -30,7 +30,7 @@ def mean_with_interval(mean: float, low: float, high: float, kind: str) -> str:
         return NOTHING
     if math.isnan(low):
         return percent(mean)
-    if kind == OVER_SAMPLES:
+    if kind in (OVER_SAMPLES, OVER_SEEDS_LOGIT):
         return f"{percent(mean)} [{percent(low)}, {percent(high)}]"
     return f"{percent(mean)} ± {(high - low) / 2:.2f}"
 
@@ -103,6 +103,10 @@ def marked(row: Mapping[Any, Any], key: str = "name") -> str:
 
 
 def interval_in_words(kind: str) -> str:
-    """What the ± beside a mean stands for."""
-    words = {OVER_SEEDS: "95 % t interval over seeds", OVER_SAMPLES: "95 % Wilson interval over test images, one seed"}
+    """What the ± or the brackets beside a mean stand for."""
+    words = {
+        OVER_SEEDS: "95 % t interval over seeds",
+        OVER_SEEDS_LOGIT: "95 % t interval over seeds, on the logit scale where it would reach beyond 0 or 100 %",
+        OVER_SAMPLES: "95 % Wilson interval over test images, one seed",
+    }
     return words.get(kind, kind)

@@ -65,7 +65,7 @@ def _run(
     for line in agreement.lines():
         click.echo(line)
     if agreement.holds:
-        click.echo("the record is reproduced")
+        click.echo(f"the record is reproduced{'' if agreement.is_exact else ' within rounding'}")
         return 0
     why = "not as it was is what stands above" if is_different else "nothing is known to have changed"
     click.echo(f"the record is not reproduced; {why}")

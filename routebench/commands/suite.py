@@ -292,8 +292,8 @@ def _show_results(console: Any, made: "Plan", store: "Store") -> None:
     console.print(table, soft_wrap=False)
     console.print()
     say(console, headline(store.path, made.suite.name, made.preset.name))
-    if made.suite.caveat:
-        say(console, made.suite.caveat)
+    if caveat := made.suite.caveats(made.preset.data):
+        say(console, caveat)
 
 
 def _report(console: Any, store: "Store", plugins: tuple[str, ...]) -> None:

@@ -39,7 +39,7 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
     """
     return {
         "command": command,
-        **git_state(Path(__file__).parents[1]),
+        **code_state(Path(__file__).parents[1]),
         "plugins": plugin_hashes(plugins),
         "versions": versions(),
         "device": device.partition(":")[0],
@@ -60,6 +60,18 @@ def command_line() -> str:
     program = Path(sys.argv[0])
     head = ["python", "-m", "routebench"] if program.name == "__main__.py" else [program.name]
     return shlex.join([*head, *sys.argv[1:]])
+
+
+def code_state(folder: Path) -> dict[str, Any]:
+    """As `git_state`; outside a repository, where nothing is known of commits, a hash of the package's code instead."""
+    found = git_state(folder)
+    return found if found["commit"] else {**found, "dirty": None, "package_hash": _package_hash(folder)}
+
+
+def _package_hash(folder: Path) -> str:
+    files = sorted(file for file in folder.rglob("*") if file.suffix in CODE)
+    told = "\n".join(f"{file.relative_to(folder).as_posix()} {content_hash(file)}" for file in files)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def git_state(folder: Path) -> dict[str, Any]:

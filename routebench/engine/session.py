@@ -197,7 +197,7 @@ def write_plan(plan: Plan, store: Store) -> None:
         "suite_version": plan.suite.version,
         "protocol": plan.suite.protocol,
         "question": plan.suite.question,
-        "caveat": plan.suite.caveat,
+        "caveat": plan.suite.caveats(plan.preset.data),
         "preset": plan.preset.name,
         "taken": plan.taken,
         "networks": plan.networks,

@@ -2,6 +2,7 @@
 
 question = "Does routing beat uniform coupling?"
 version = 1                     # results of different versions are not mixed
+caveat = "Weights are random."  # what a reader has to know; also caveat_on = { mnist5k = "..." }, of one data set alone
 protocol = "accuracy"
 [training]                      # as `routebench.recipe.Recipe`; presets and methods may override
 recipe = "sabour"               # of `routebench.recipes`, where settings start; the last table that names one wins
@@ -30,6 +31,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from routebench.data.taking import whole_name
 from routebench.engine.toml import Table, count, counts, table, text
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
@@ -37,7 +39,18 @@ from routebench.recipes import NAME, RECIPES, merged
 from routebench.registry import models, protocols, routing, suite_files
 from routebench.routing.spec import MethodSpec
 
-_TOP = ("question", "version", "protocol", "caveat", "standard", "training", "methods", "controls", "presets")
+_TOP = (
+    "question",
+    "version",
+    "protocol",
+    "caveat",
+    "caveat_on",
+    "standard",
+    "training",
+    "methods",
+    "controls",
+    "presets",
+)
 _ENTRY = ("name", "variant", "params", "iterations", "training", "models", "model_params")
 _PRESET = (
     "data",
@@ -121,6 +134,7 @@ class Preset:
 class Suite:
     """A suite file. `name` is the file's, without `.toml`; `caveat` is what a reader of its results has to know.
 
+    `caveat_on` is, by data set, what has to be known of results on that one alone.
     `standard` is its place among the suites that `suite all` runs; 0 for one that it does not run.
     """
 
@@ -135,6 +149,11 @@ class Suite:
     presets: Mapping[str, Preset]
     caveat: str = ""
     standard: int = 0
+    caveat_on: Mapping[str, str] = field(default_factory=dict)
+
+    def caveats(self, data: str) -> str:
+        """What a reader of its results on a data set has to know; empty if nothing."""
+        return " ".join(filter(None, (self.caveat, self.caveat_on.get(whole_name(data).partition("?")[0], ""))))
 
     def preset(self, name: str) -> Preset:
         """A preset by name.
@@ -201,6 +220,9 @@ def load_suite(name: str) -> Suite:
         controls=tuple(map(_entry, top.each("controls", _ENTRY))),
         presets={key: _preset(presets.inner(key, [*_PRESET, *options]), key, options) for key in presets.content},
         caveat=top.get("caveat", "a sentence", text, ""),
+        caveat_on=top.get(
+            "caveat_on", "a table of sentences by data set", lambda one: table(one) and all(map(text, one.values())), {}
+        ),
         standard=top.get("standard", "an integer of at least 1", count, 0),
     )
     _check(suite)

@@ -31,7 +31,7 @@ UNUSED = {  # settings by the schedule that does without them
     "exponential": ("milestones",),
     "milestones": ("decay_steps",),
 }
-HIDDEN = {"command", "seconds", "finished", "started", "data_fingerprint", "hostname", "argv"}
+HIDDEN = {"package_hash", "command", "seconds", "finished", "started", "data_fingerprint", "hostname", "argv"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Origins:
 def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]], test_samples: int | None) -> Origins:
     """Collects what the records of a part say about themselves; failed runs count too."""
     identities = [dict(record.get("identity", {})) for record in records]
-    provenance = _facts(_flat(record.get("provenance", {})) for record in records)
+    provenance = _facts(_flat(_with_commit(record.get("provenance", {}))) for record in records)
     recipe = _facts(dict(identity.get("training", {})) for identity in identities)
     command, besides = _command(runs, plan, records)
     return Origins(
@@ -136,6 +136,16 @@ def _trains(runs: Runs) -> bool:
 
 def _finished(record: Mapping[str, Any]) -> bool:
     return bool(record.get("provenance", {}).get("finished"))
+
+
+def _with_commit(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Provenance that says so where the code was in no repository: nobody then knows of uncommitted changes."""
+    if provenance.get("commit") or "commit" not in provenance:
+        return provenance
+    version = provenance.get("versions", {}).get("routebench")
+    package = f"installed package {version}" if version else "no repository"
+    source = f", source {provenance['package_hash']}" if provenance.get("package_hash") else ""
+    return {**provenance, "commit": f"unknown ({package}{source})", "dirty": None}
 
 
 def _flat(provenance: Mapping[str, Any]) -> dict[str, Any]:

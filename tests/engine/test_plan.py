@@ -7,6 +7,7 @@ import pytest
 
 from routebench.data import load
 from routebench.engine.plan import Cell, Choices, digest, plan
+from routebench.engine.session import write_plan
 from routebench.engine.suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import datasets, load_plugin, protocols, suite_files
@@ -349,3 +350,11 @@ def test_a_million_seeds_are_refused_at_once(parts, suite_file):
         UserError, match=r"expected at most 200,000 cells, got 4 with each of 1,000,000 seeds; take fewer"
     ):
         plan(load_suite(str(suite_file())), "quick", Choices(seeds=1_000_000))
+
+
+@pytest.mark.parametrize(("data", "told"), [("mnist5k", True), ("take:400:mnist5k", True), ("digits200", False)])
+def test_a_caveat_of_one_data_set_is_told_of_that_one_alone(parts, store, data, told):
+    suite = load_suite("accuracy")
+    write_plan(plan(suite, "smoke", Choices(data=data)), store)
+    (head,) = store.plan_heads()
+    assert ("on the same 5,000 images" in head["caveat"]) is told

@@ -3,12 +3,13 @@
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 
 import pytest
 import torch
 
-from routebench.engine.provenance import environment, git_state, plugin_hashes, provenance
+from routebench.engine.provenance import code_state, environment, git_state, plugin_hashes, provenance
 
 
 @pytest.fixture
@@ -37,6 +38,17 @@ def test_a_clean_and_a_changed_checkout(repository):
 
 def test_outside_a_repository_there_is_no_commit(tmp_path):
     assert git_state(tmp_path) == {"commit": "", "dirty": False, "dirty_hash": ""}
+
+
+def test_outside_a_repository_the_code_has_a_hash(tmp_path, repository):
+    package = repository / "package"
+    assert "package_hash" not in code_state(package)
+    (repository / ".git").rename(tmp_path / "gone")
+    state = code_state(package)
+    assert (state["commit"], state["dirty"]) == ("", None)
+    assert re.fullmatch("[0-9a-f]{16}", state["package_hash"])
+    (package / "__init__.py").write_text("X = 2\n")
+    assert code_state(package)["package_hash"] != state["package_hash"]
 
 
 def test_an_environment_inside_a_repository_is_not_its_code(repository):

@@ -51,6 +51,43 @@ def test_rounding_is_told():
     assert list(found.lines())[1] == "1 agree within rounding; the largest relative difference is 1.0e-07"
 
 
+HERE, THERE = ({"provenance": {"processor": f"{name}, 2 cores"}} for name in ("one", "another"))
+
+
+def test_another_processor_may_round_otherwise():
+    then = [metric(0.4304, "loss", ""), metric(45.2), metric(3.0, "updates", "count"), metric(0.0, "attack_success")]
+    now = [
+        metric(0.4304 + 2.8e-5, "loss", ""),
+        metric(45.7),
+        metric(3.01, "updates", "count"),
+        metric(0.9, "attack_success"),
+    ]
+    found = compare(HERE | {"metrics": then}, THERE | {"metrics": now}, {}, {})
+    assert found.holds
+    assert not found.is_exact
+    assert list(found.lines())[:2] == [
+        "0 of 4 numbers agree to the last digit",
+        "4 agree within rounding, up to 0.01 on another processor; the largest relative difference is 9.0e-03",
+    ]
+    assert len(compare(HERE | {"metrics": then}, HERE | {"metrics": now}, {}, {}).differing) == 4
+    more = {"provenance": {"processor": "one, 4 cores"}}
+    assert not compare(HERE | {"metrics": then}, more | {"metrics": now}, {}, {}).holds
+
+
+@pytest.mark.parametrize(
+    ("then", "now"), [(metric(80.0), metric(82.0)), (metric(2.0, "loss", ""), metric(2.1, "loss", ""))]
+)
+def test_another_processor_does_not_explain_everything(then, now):
+    assert not compare(HERE | {"metrics": [then]}, THERE | {"metrics": [now]}, {}, {}).holds
+
+
+@pytest.mark.parametrize("split", ["", "test"])
+def test_counts_are_exact(split):
+    then, now = ([{**metric(value, "parameters", "count"), "split": split}] for value in (10**7, 10**7 + 1))
+    assert not compare(HERE | {"metrics": then}, HERE | {"metrics": now}, {}, {}).holds
+    assert compare(HERE | {"metrics": then}, THERE | {"metrics": now}, {}, {}).holds is (split == "test")
+
+
 @pytest.mark.parametrize("now", [94.7, math.nan, math.inf, None])
 def test_another_number_differs(now):
     found = agreement([metric(94.8)], [metric(now)])

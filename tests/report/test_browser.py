@@ -1,5 +1,6 @@
 """The page in a browser: it says nothing on the console, asks for nothing, and computes what routebench computes."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -31,7 +32,7 @@ def opened(written, tmp_path):
 
 
 # Presses everything before the page has opened its numbers, and again when it has; each choice goes to its last.
-PRESS_ALL = """<script>
+PRESS_ALL = """
 HTMLAnchorElement.prototype.click = () => {};
 const press = () => document.querySelectorAll("button, input, select, summary, a[href^='#']").forEach((one, place) => {
   if (one.tagName === "SELECT") one.selectedIndex = one.options.length - 1;
@@ -41,7 +42,7 @@ const press = () => document.querySelectorAll("button, input, select, summary, a
 });
 press();
 for (const wait of [500, 1500]) setTimeout(press, wait);
-</script>"""
+"""
 
 
 def current(page: str) -> list[str]:
@@ -65,12 +66,32 @@ def test_the_explorer_shows_what_its_address_says(opened) -> None:
     assert re.search(r'aria-pressed="false"><i [^>]*></i>em<', page)
 
 
+@pytest.fixture
+def with_script(written, tmp_path):
+    """The page with one more script."""
+
+    def write(script: str):
+        page = tmp_path / "changed.html"
+        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", written[1].read_text(encoding="utf-8"))
+        page.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+        return page
+
+    return write
+
+
 @pytest.mark.parametrize("address", ["", "#explorer", "#against"])
-def test_all_controls_may_be_pressed_at_once(opened, written, tmp_path, address) -> None:
-    page = tmp_path / "pressed.html"
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", written[1].read_text(encoding="utf-8"))
-    page.write_text(text.replace("</body>", f"{PRESS_ALL}</body>"), encoding="utf-8")
-    assert re.search(r"<title>pressed [1-9]\d\d", opened(address, page))
+def test_all_controls_may_be_pressed_at_once(opened, with_script, address) -> None:
+    assert re.search(r"<title>pressed [1-9]\d\d", opened(address, with_script(PRESS_ALL)))
+
+
+def test_its_limits_of_shares_are_those_of_our_statistics(opened, with_script) -> None:
+    samples = [[90.0, 99.9, 99.9], [97.0, 97.2], [0.0, 3.0, 1.0], [-1.0, 3.0]]
+    asked = f"{samples}.map((one) => meanInterval(one, facts.t, wholeOf('accuracy', '%')))"
+    script = f"allValues().then(({{ facts }}) => (document.title = JSON.stringify({asked})));"
+    (told,) = re.findall(r"<title>(\[.*?\])</title>", opened("", with_script(script)))
+    for one, sample in zip(json.loads(told), samples, strict=True):
+        found = statistics.mean_interval(sample, whole=100)
+        assert [one["mean"], one["low"], one["high"]] == pytest.approx([found.mean, found.low, found.high], rel=1e-9)
 
 
 def test_its_paired_differences_are_those_of_our_statistics(opened, written) -> None:

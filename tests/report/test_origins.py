@@ -47,6 +47,20 @@ def test_what_is_mixed_is_said_so() -> None:
     assert any("Versions 1 and 2 of the suite are mixed" in warning for warning in found.warnings)
 
 
+def test_without_a_repository_nobody_knows_of_uncommitted_changes() -> None:
+    records = copy.deepcopy(made_up_records())
+    for record in records:
+        record["provenance"] |= {"commit": "", "dirty": False}
+        record["provenance"]["versions"]["routebench"] = "0.1.0"
+    found = found_for(records)
+    assert value(found.provenance, "commit").value == "unknown (installed package 0.1.0)"
+    assert "uncommitted changes" not in {fact.name for fact in found.provenance}
+    for record in records:
+        record["provenance"] |= {"dirty": None, "package_hash": "0123456789abcdef"}
+    told = value(found_for(records).provenance, "commit").value
+    assert told == "unknown (installed package 0.1.0, source 0123456789abcdef)"
+
+
 def test_the_plans_command_is_the_newest() -> None:
     plan = {"command": ["python", "-m", "routebench", "suite", "accuracy", "--plugin", "my routing.py"]}
     assert found_for(made_up_records(), plan).command.endswith("--plugin 'my routing.py'")

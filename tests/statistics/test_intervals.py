@@ -36,6 +36,31 @@ def test_mean_interval_covers_the_truth_95_times_in_100(rng: np.random.Generator
     assert covered == pytest.approx(0.95, abs=MONTE_CARLO)
 
 
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_limits_of_shares_are_possible_and_cover_no_less_than_those_of_t(rng: np.random.Generator, n: int) -> None:
+    truth = 99.0
+    shares = rng.beta(99, 1, size=(RUNS, n)) * 100
+    plain = [statistics.mean_interval(sample) for sample in shares]
+    found = [statistics.mean_interval(sample, whole=100) for sample in shares]
+    assert all(0 <= one.low < one.mean < one.high <= 100 for one in found)
+    beyond = [one.high > 100 for one in plain]
+    assert [one.kind == statistics.OVER_SEEDS_LOGIT for one in found] == beyond
+    covered, before = (np.mean([one.low <= truth <= one.high for one in kind]) for kind in (found, plain))
+    assert covered >= before
+    assert (covered, before) == pytest.approx({3: (0.944, 0.889), 5: (0.912, 0.882), 10: (0.906, 0.905)}[n], abs=0.03)
+
+
+def test_limits_of_a_share_against_the_formula() -> None:
+    found = statistics.mean_interval([0.9, 1.0], whole=1)
+    odds, margin = math.log(19), math.tan(0.475 * math.pi) * 0.05 / (0.95 * 0.05)
+    assert found.low == pytest.approx(1 / (1 + math.exp(margin - odds)))
+    assert found.high == pytest.approx(1 / (1 + math.exp(-margin - odds)))
+    assert statistics.mean_interval([0.0, 10.0], whole=100).low > 0
+    inside, plain = statistics.mean_interval([97.0, 97.1], whole=100), statistics.mean_interval([97.0, 97.1])
+    assert inside == plain
+    assert statistics.mean_interval([-1.0, 10.0], whole=100).kind == statistics.OVER_SEEDS  # no share
+
+
 def test_too_few_values_say_so() -> None:
     nothing, one = statistics.mean_interval([]), statistics.mean_interval([3.0])
     assert math.isnan(nothing.mean)
@@ -83,7 +108,7 @@ def test_wilson_covers_a_proportion_of_97_percent(rng: np.random.Generator) -> N
 
 
 def test_accuracy_interval_uses_seeds_when_there_are_several_and_samples_when_there_is_one() -> None:
-    several = statistics.accuracy_interval([97.0, 98.0], 1000)
+    several = statistics.accuracy_interval([97.0, 97.4], 1000)
     one = statistics.accuracy_interval([97.0], 1000)
     assert several.kind == statistics.OVER_SEEDS
     assert several.n == 2

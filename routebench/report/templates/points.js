@@ -24,11 +24,11 @@ function pointsOf(values, rows, state) {
 function pointsOfGroup(values, rows, state, beside) {
   const { t } = values.facts;
   const point = { colour: kindAt(values, state.colour, rows[0]), facet: kindAt(values, state.facet, rows[0]), row: rows[0] };
-  const ours = bySeed(values, rows);
+  const ours = bySeed(values, rows), whole = wholeOf(kindAt(values, "metric", rows[0]), kindAt(values, "unit", rows[0]));
   if (beside === null) {
     const x = kindAt(values, state.x, rows[0]);
     if (state.show === "runs") return [...ours].map(([seed, mean]) => ({ ...point, x, mean, low: NaN, high: NaN, n: 1, seed }));
-    return [{ ...point, x, ...meanInterval([...ours.values()], t) }];
+    return [{ ...point, x, ...meanInterval([...ours.values()], t, whole) }];
   }
   const steps = kindAt(values, "iterations", rows[0]);
   if (steps !== null && state.colour !== "iterations") point.text = `T=${steps}`;
@@ -36,8 +36,8 @@ function pointsOfGroup(values, rows, state, beside) {
   const seeds = [...ours.keys()].filter((seed) => theirs.has(seed));
   if (!seeds.length) return [];
   if (state.show === "runs") return seeds.map((seed) => ({ ...point, x: theirs.get(seed), mean: ours.get(seed), low: NaN, high: NaN, n: 1, seed }));
-  const across = meanInterval(seeds.map((seed) => theirs.get(seed)), t);
-  const along = meanInterval(seeds.map((seed) => ours.get(seed)), t);
+  const across = meanInterval(seeds.map((seed) => theirs.get(seed)), t, wholeOf(state.x.split(":")[2], unitOf(values, state.x)));
+  const along = meanInterval(seeds.map((seed) => ours.get(seed)), t, whole);
   return [{ ...point, x: across.mean, xlow: across.low, xhigh: across.high, ...along }];
 }
 

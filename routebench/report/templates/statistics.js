@@ -7,7 +7,7 @@ function settled(values, largest = 0) {
   return values.map((value) => Math.sign(value) * first.get(Math.abs(value)));
 }
 
-function meanInterval(given, t) {
+function meanInterval(given, t, whole = null) {
   const values = settled(given);
   const n = values.length;
   if (!n) return { mean: NaN, low: NaN, high: NaN, n, kind: "none" };
@@ -16,6 +16,12 @@ function meanInterval(given, t) {
   if (values.every((value) => value === values[0])) return { mean: values[0], low: values[0], high: values[0], n, kind: "constant" };
   const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (n - 1);
   const margin = t[Math.min(n - 2, t.length - 1)] * Math.sqrt(variance / n);
+  const beyond = whole !== null && values.every((value) => value >= 0 && value <= whole) && (mean < margin || mean + margin > whole);
+  if (beyond) {
+    const [share, logit] = [mean / whole, (one) => Math.log(one / (1 - one))];
+    const [low, high] = [-1, 1].map((sign) => whole / (1 + Math.exp(-(logit(share) + (sign * margin) / whole / (share * (1 - share))))));
+    return { mean, low, high, n, kind: "seeds" };
+  }
   return { mean, low: mean - margin, high: mean + margin, n, kind: "seeds" };
 }
 
@@ -24,6 +30,12 @@ function pairedDifference(ours, theirs, t) {
   const shared = [...ours.keys()].filter((seed) => theirs.has(seed)).sort((a, b) => a - b);
   const largest = Math.max(0, ...shared.flatMap((seed) => [Math.abs(ours.get(seed)), Math.abs(theirs.get(seed))]));
   return meanInterval(settled(shared.map((seed) => ours.get(seed) - theirs.get(seed)), largest), t);
+}
+
+// As routebench.units has it: all of it, where a metric is a share, or null.
+function wholeOf(metric, unit) {
+  if (unit === "%") return metric.endsWith("_gain") ? null : 100;
+  return !unit && metric.endsWith("_share") ? 1 : null;
 }
 
 // Repeats of one seed count as one value, their mean.
