@@ -29,7 +29,8 @@ class Change:
         threshold: noise floor or tolerance, the larger.
         could_see: the smallest change that would have been found 8 times in 10; NaN if unknown.
         must_see: the smallest change that a gate has to see; infinite where none is stated.
-        needed: seeds or rounds, in all, that would see it; 0 if unknown.
+        stated: whether the user says what must be seen.
+        alpha: the level that `could_see` holds for.
         verdict: one of this module's words.
         why: where there is no verdict.
     """
@@ -46,7 +47,8 @@ class Change:
     threshold: float = 0.0
     could_see: float = math.nan
     must_see: float = math.inf
-    needed: int = 0
+    stated: bool = False
+    alpha: float = math.nan
     verdict: str = UNJUDGED
     why: str = ""
 
@@ -69,3 +71,8 @@ class Change:
     def blind(self) -> bool:
         """Whether a change that has to be seen could have gone unseen."""
         return self.must_see < math.inf and not self.could_see <= self.must_see + 1e-9
+
+    @property
+    def needed(self) -> int:
+        """How many seeds or rounds, in all, would see what has to be seen; 0 if unknown."""
+        return self.evidence.needed(self.alpha, self.must_see)
