@@ -14,8 +14,8 @@ SIDES = "base", "head"
 TAIL = 2_000
 """Characters of what a suite says that fails."""
 
-EPILOG = """BASE and HEAD are folders with the code of routebench, such as two git worktrees. Each runs with the Python of its
-own .venv, where it has one. What follows -- goes to the suite, such as -- --threads 1 --method dynamic.
+EPILOG = """BASE and HEAD are folders with the code of routebench, such as two git worktrees. Each runs with the Python
+of its own .venv, where it has one. What follows -- goes to the suite, such as -- --threads 1 --method dynamic.
 
 The same command with more rounds adds to what is there. With --gate the exit code is that of `compare --gate`."""
 
@@ -58,19 +58,19 @@ def command(  # noqa: PLR0917  # click passes them by name
             raise UserError(
                 f"expected a folder with the code of routebench, got {str(code)!r}, which has no routebench/"
             )
-    known = min(_rounds(results / side, suite, preset) for side in SIDES)
+    known = min(rounds_in(results / side, suite, preset) for side in SIDES)
     for number in range(known, rounds):
         for side, code in zip(SIDES, (base, head), strict=True):
             click.echo(f"round {number + 1} of {rounds}: {side}", err=True)
             call = ["suite", suite, "--preset", preset, "--seeds", str(number + 1), "--results", str(results / side)]
-            _measure(code, [*call, *options])
+            measure(code, [*call, *options])
     found = compare_folders(results / SIDES[0], results / SIDES[1], Wishes())
     click.echo(as_text(found), nl=False)
     if gate:
         sys.exit(found.exit_code)
 
 
-def _rounds(folder: Path, suite: str, preset: str) -> int:
+def rounds_in(folder: Path, suite: str, preset: str) -> int:
     """How many seeds of a suite were run as a whole in a results folder."""
     from routebench.engine.plans import NOT_RUN
     from routebench.engine.store import Store
@@ -85,7 +85,7 @@ def _rounds(folder: Path, suite: str, preset: str) -> int:
     return int(missing.min() if len(missing) else own["seed"].max() + 1)
 
 
-def _measure(code: Path, call: list[str]) -> None:
+def measure(code: Path, call: list[str]) -> None:
     """Runs a command of a checkout to its end; cells that fail are told by the comparison.
 
     Raises:
