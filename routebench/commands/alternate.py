@@ -24,7 +24,7 @@ The same command with more rounds adds to what is there. With --gate the exit co
 @click.argument("base", type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path))
 @click.argument("head", type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path))
 @click.argument("options", nargs=-1, metavar="[-- OPTIONS OF SUITE]")
-@click.option("--suite", default="cost", show_default=True, help="What is measured.")
+@click.option("--suite", default="cost", show_default=True, help="What is measured: a suite's name or FILE.toml.")
 @click.option("--preset", default="smoke", show_default=True, help="Size of a turn.")
 @click.option("--rounds", type=click.IntRange(min=2), default=8, show_default=True, help="Turns of each side, in all.")
 @click.option(
@@ -58,7 +58,9 @@ def command(  # noqa: PLR0917  # click passes them by name
             raise UserError(
                 f"expected a folder with the code of routebench, got {str(code)!r}, which has no routebench/"
             )
-    known = min(rounds_in(results / side, suite, preset) for side in SIDES)
+    if suite.endswith(".toml"):
+        suite = str(Path(suite).resolve())  # each side runs in its own folder
+    known = min(rounds_in(results / side, Path(suite).stem, preset) for side in SIDES)
     for number in range(known, rounds):
         for side, code in zip(SIDES, (base, head), strict=True):
             click.echo(f"round {number + 1} of {rounds}: {side}", err=True)
