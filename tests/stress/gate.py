@@ -26,62 +26,46 @@ SUITE, PRESET = "cost", "smoke"
 METHODS = "dynamic", "em", "inverted-attention", "uniform", "random"
 TIME, MEMORY = 1.3, 1.2
 
-PLANT = '''
+PLANT = """
 
 import time as _time
 
 
-class _Begin(torch.autograd.Function):
-    """On the way back, notes when the layer begins."""
-
-    @staticmethod
-    def forward(ctx, poses, clock):
-        ctx.clock = clock
-        return poses.view_as(poses)
-
-    @staticmethod
-    def backward(ctx, slope):
-        ctx.clock.append(_time.thread_time())
-        return slope, None
-
-
-class _End(torch.autograd.Function):
-    """Holds ballast until the way back ends, and then takes its share of the time again."""
-
-    @staticmethod
-    def forward(ctx, poses, clock, more, ballast):
-        ctx.clock, ctx.more, ctx.ballast = clock, more, ballast
-        return poses.view_as(poses)
-
-    @staticmethod
-    def backward(ctx, slope):
-        _wait(ctx.more * (_time.thread_time() - ctx.clock[-1]))
-        ctx.ballast = None
-        return slope, None, None, None
-
-
-def _wait(seconds):
-    until = _time.thread_time() + seconds
+def _wait(until):
     while _time.thread_time() < until:
         pass
 
 
 def _planted(self, children, _plain=CapsuleLayer.forward):
     method = type(self.routing).__module__.rpartition(".")[2].replace("_", "-")
-    more = {more} if method == {slow!r} else 0.0
+    times = {times} if method == {slow!r} else 1.0
     ballast = {sizes}.get(getattr(self.routing, "iterations", None), 0) if method == {large!r} else 0
-    if not (more or ballast):
+    if times == 1.0 and not ballast:
         return _plain(self, children)
-    clock, started = [], _time.thread_time()
-    held = torch.empty(ballast, dtype=torch.uint8)
-    found = _plain(self, Capsules(_End.apply(children.poses, clock, more, held), children.activations))
-    poses = _Begin.apply(found.poses, clock)
-    _wait(more * (_time.thread_time() - started))
-    return Capsules(poses, found.activations, found.logits)
+    start, held, begun = _time.thread_time(), [torch.empty(ballast, dtype=torch.uint8)], []
+
+    def begin(slope):
+        begun.append(_time.thread_time())
+
+    def end(slope):
+        _wait(begun[0] + times * (_time.thread_time() - begun[0]))
+        held.clear()
+
+    below = children.poses.view_as(children.poses)
+    before = _time.thread_time()
+    found = _plain(self, Capsules(below, children.activations))
+    after = _time.thread_time()
+    if below.requires_grad:
+        below.register_hook(end)
+        for above in (found.poses, found.activations, found.logits):
+            if above is not None and above.requires_grad:
+                above.register_hook(begin)
+    _wait(start + times * (after - before))
+    return found
 
 
 CapsuleLayer.forward = _planted
-'''
+"""
 
 
 def say(line):
@@ -101,7 +85,7 @@ def copied(target):
 def plant(plain, target, slow, large, sizes):
     """A copy of the code in which layers of one method take longer, and those of another one more memory."""
     copied(target)
-    text = PLANT.replace("{more}", repr(TIME - 1)).replace("{sizes}", repr(sizes))
+    text = PLANT.replace("{times}", repr(TIME)).replace("{sizes}", repr(sizes))
     file = Path("routebench") / "capsules" / "layers.py"
     (target / file).write_text(
         (plain / file).read_text() + text.replace("{slow!r}", repr(slow)).replace("{large!r}", repr(large))
