@@ -30,7 +30,7 @@ def cost_memory(runs: Runs) -> Analysis | None:
         ),
         notes=(
             f"Batch {batch:,}; what the process held before, weights and capsules below among it, does not count.",
-            "On a processor this is resident memory, and a few MB of it come and go.",
+            "Tensors are counted. In records of version 1 of the suite it is resident memory, of which a few MB come and go.",
         ),
         alternative=f"Lines of megabytes over T, one panel per part. {reading}",
     )

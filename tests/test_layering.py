@@ -38,7 +38,7 @@ ARROWS = {
     "masking": "",
     "attacks": "capsules losses models",
     "protocols": "attacks capsules data generative kernels losses masking measures models ops predictive_coding "
-    "recipe routing training",
+    "recipe routing training units",
     "catalogue": "data models recipes routing",  # facts about what is registered
     "engine": "atomic capsules checkpoint data kernels models ops protocols quantities recipe recipes routing "
     "terminal training units",

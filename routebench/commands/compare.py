@@ -10,8 +10,11 @@ FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
 EPILOG = """A difference is a regression where it is bad, supported by the data, and above the noise floor.
 
 With --gate the exit code is 1 for a regression, or for a cell or a number that BASE has and HEAD could not measure; 4
-if nothing could be judged, or nothing of one metric, or if one seed leaves a loss undecided; 3 if cells that BASE has
-are not in HEAD, or not comparable there; else 0. Without it, it is 0."""
+if nothing could be judged, or nothing of one metric, or if a change that must be seen could have gone unseen, or if one
+seed leaves a loss undecided; 3 if cells that BASE has are not in HEAD, or not comparable there; else 0. Without it, it
+is 0.
+
+Times are judged where BASE and HEAD were measured in turn: `python -m routebench alternate`."""
 
 
 @click.command(epilog=EPILOG)
@@ -43,6 +46,13 @@ are not in HEAD, or not comparable there; else 0. Without it, it is 0."""
     metavar="METRIC=VALUE[%]",
     help="A change up to here is accepted, such as accuracy=0.5 or training_time=10% (repeatable).",
 )
+@click.option(
+    "--must-see",
+    multiple=True,
+    metavar="METRIC=VALUE[%]",
+    help="A change of this size has to be visible, or the gate is undecided (repeatable) "
+    "[default: 30 % of a time, 20 % of another ratio, 1 point of a share].",
+)
 def command(  # noqa: PLR0917  # click passes them by name
     base: Path,
     head: Path,
@@ -53,6 +63,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     methods: tuple[str, ...],
     alpha: float,
     tolerances: tuple[str, ...],
+    must_see: tuple[str, ...],
 ) -> None:
     """Compare two results folders: what got worse, what got better, and what could not have been seen."""
     from routebench import atomic
@@ -61,7 +72,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     from routebench.comparing.tolerances import read_tolerances
     from routebench.comparing.verdict import verdict
 
-    wishes = Wishes(metrics, methods, read_tolerances(tolerances), alpha)
+    wishes = Wishes(metrics, methods, read_tolerances(tolerances), alpha, read_tolerances(must_see, "--must-see"))
     found = compare_folders(base, head, wishes)
     for side in (found.base, found.head):
         for warning in side.warnings:

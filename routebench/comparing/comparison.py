@@ -8,76 +8,38 @@ from pathlib import Path
 import numpy as np
 
 from routebench import statistics
+from routebench.analysis.wording import listed
 from routebench.comparing.cells import Side, read_side
+from routebench.comparing.change import (
+    ALL,
+    IMPROVEMENT,
+    METHOD,
+    NOISE,
+    REGRESSION,
+    SAME,
+    SETTING,
+    UNCOMPARED,
+    UNDECIDED,
+    UNJUDGED,
+    UNSHOWN,
+    Change,
+)
 from routebench.comparing.evidence import Evidence, weigh
 from routebench.comparing.losses import Loss, losses_of
 from routebench.comparing.noise import Noise
 from routebench.comparing.one_seed import SEEN
 from routebench.comparing.pairs import Pairs, notes_of, pair_up
+from routebench.comparing.sensitivity import Sensitivity, sensitivities
 from routebench.comparing.settings import SPEEDS, Group, Setting, once_timed, settings_of
-from routebench.comparing.tolerances import Tolerance, refuse_unknown
+from routebench.comparing.tolerances import ACCEPTED, Tolerance, least_to_see, refuse_unknown
 from routebench.errors import unknown
-from routebench.units import TIMES
+from routebench.units import TIMED
 
-SETTING, METHOD, ALL = "setting", "method", "all methods"
-REGRESSION, IMPROVEMENT, SAME = "regression", "improvement", "same"
-NOISE, UNSHOWN = "within noise", "no difference shown"
-UNDECIDED = "undecided"
-UNJUDGED, UNCOMPARED = "not judged", "not compared"
 TINY = 1e-9
 """p below which a loss of more than a point is not called noise, however large the noise floor of one seed.
 
 Unchanged methods whose networks vary by 0.8 points over seeds gave down to 6e-8 on 1,000 images in 40 simulated runs.
 """
-
-
-@dataclass(frozen=True)
-class Change:
-    """One row: what one metric did from BASE to HEAD, in one setting or over several.
-
-    Args:
-        group: the metric.
-        level: `SETTING`, `METHOD` (all its settings) or `ALL` (methods).
-        name: of the method and setting.
-        settings: what stands behind it.
-        base, head: means over settings, seeds and repeats, in the metric's unit.
-        evidence: on the scale of differences, or of logarithms of ratios.
-        p_value: after Holm's correction; NaN where untestable.
-        accepted: the tolerance, on the scale of the evidence.
-        threshold: noise floor or tolerance, the larger.
-        could_see: the smallest change that would have been found 8 times in 10; NaN if unknown.
-        verdict: one of this module's words.
-        why: where there is no verdict.
-    """
-
-    group: Group
-    level: str
-    name: str
-    settings: tuple[Setting, ...]
-    base: float
-    head: float
-    evidence: Evidence
-    p_value: float = math.nan
-    accepted: float = 0.0
-    threshold: float = 0.0
-    could_see: float = math.nan
-    verdict: str = UNJUDGED
-    why: str = ""
-
-    @property
-    def method(self) -> str:
-        """Label of the method; `all methods` over all."""
-        return self.name if self.level == ALL else self.settings[0].method
-
-    @property
-    def of_one_seed(self) -> bool:
-        """Whether networks of one seed were compared image by image."""
-        return self.evidence.kind == "samples" and min(len(setting.seeds) for setting in self.settings) == 1
-
-    @property
-    def judged(self) -> bool:
-        """Whether a verdict could be reached."""
-        return self.verdict not in (UNDECIDED, UNJUDGED, UNCOMPARED)
 
 
 @dataclass(frozen=True)
@@ -110,11 +72,17 @@ class Comparison:
         return sorted(found, key=lambda change: order.index(change.level))
 
     @property
+    def blind(self) -> list[Sensitivity]:
+        """Metrics of which a change that the gate has to see could have gone unseen."""
+        return [one for one in sensitivities(self.changes) if one.blind]
+
+    @property
     def exit_code(self) -> int:
-        """Of the gate: 1 worse or newly broken, 4 undecided or not judged, 3 cells that HEAD lacks, else 0."""
+        """Of the gate: 1 worse or newly broken, 4 undecided, blind or not judged, 3 cells that HEAD lacks, else 0."""
         if self.pairs.broken or self.losses or self.with_verdict(REGRESSION):
             return 1
-        if self.with_verdict(UNDECIDED) or not any(change.judged for change in self.changes):
+        blind = any(one.undecided for one in self.blind)
+        if blind or self.with_verdict(UNDECIDED) or not any(change.judged for change in self.changes):
             return 4
         if self.pairs.missing or self.pairs.uncompared:
             return 3
@@ -123,12 +91,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a user asks of a comparison: `metrics` and `methods` empty for all, tolerances by metric."""
+    """What a user asks of a comparison: `metrics` and `methods` empty for all; tolerances, and what must be seen."""
 
     metrics: Sequence[str] = ()
     methods: Sequence[str] = ()
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     alpha: float = 0.05
+    must_see: Mapping[str, Tolerance] = field(default_factory=dict)
 
 
 def compare_folders(base: Path, head: Path, wishes: Wishes) -> Comparison:
@@ -141,16 +110,20 @@ def compare_folders(base: Path, head: Path, wishes: Wishes) -> Comparison:
     pairs = pair_up(ours, theirs)
     settings, notes = settings_of(pairs.measured, ours, theirs)
     lost = losses_of(pairs.measured)
-    noise = Noise(settings)
     chosen = _chosen(settings, wishes, pairs, {loss.metric for loss in lost})
-    changes = [_plain(level, own) for level, own in _rows(chosen)]
-    weighed = [_weighed(change, noise, wishes.tolerances.get(change.group.metric)) for change in changes]
-    judged = _judge(weighed, wishes.alpha)
+    judged = judge(chosen, Noise(settings), wishes)
     pairs = pairs.of_methods(wishes.methods)
     lost = losses_of(pairs.measured, wishes.metrics)
     told = notes_of(ours.of_methods(wishes.methods), theirs.of_methods(wishes.methods))
     unjudged = tuple(_unjudged(judged, wishes.tolerances))
     return Comparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*told, *notes))
+
+
+def judge(settings: Sequence[Setting], noise: Noise, wishes: Wishes) -> list[Change]:
+    """All rows over some settings, with their verdicts."""
+    changes = [_plain(level, own) for level, own in _rows(settings)]
+    judged = _judge([_weighed(change, noise, wishes) for change in changes], wishes.alpha)
+    return [_of_all(change, judged, noise, wishes.alpha) for change in judged]
 
 
 def _unjudged(changes: Iterable[Change], tolerances: Container[str]) -> Iterator[Group]:
@@ -179,7 +152,7 @@ def _chosen(settings: Sequence[Setting], wishes: Wishes, pairs: Pairs, lost: set
     metrics = {setting.group.metric for setting in settings} - set(SPEEDS)
     metrics = (metrics | lost) - {f"{metric}_iqr" for metric in metrics}
     if settings:
-        refuse_unknown(wishes.tolerances, metrics)
+        refuse_unknown([*wishes.tolerances, *wishes.must_see], metrics)
     for metric in wishes.metrics:
         if settings and metric not in metrics:
             raise unknown("metric", metric, metrics)
@@ -223,26 +196,30 @@ def _plain(level: str, settings: Sequence[Setting]) -> Change:
     return Change(first.group, level, name, tuple(settings), base, head, Evidence("", math.nan))
 
 
-def _weighed(change: Change, noise: Noise, tolerance: Tolerance | None) -> Change:
+def _weighed(change: Change, noise: Noise, wishes: Wishes) -> Change:
     """With its evidence, or with the reason why there is none."""
     group, obstacle = change.group, change.settings[0].obstacle
+    wish = wishes.tolerances.get(group.metric)
     if group.higher_is_better is None:
         return replace(change, evidence=_direction_less(change), why="neither direction is better")
     if obstacle:
         return replace(change, verdict=UNCOMPARED, why=obstacle)
     evidence, accepted = weigh(change.settings, noise), 0.0
-    if tolerance is not None:
+    if tolerance := wish or ACCEPTED.get(group.unit):
         accepted = tolerance.as_change(change.base, relative=group.relative, falls=evidence.change < 0)
-        if not evidence.kind:
-            evidence = replace(evidence, kind="accepted", p_value=0.0, why="")
-    elif group.unit in TIMES and evidence.kind != "repeats":
+    if wish and not evidence.kind:
+        evidence = replace(evidence, kind="accepted", p_value=0.0, why="")
+    elif not wish and group.unit in TIMED and once_timed(change.settings):
         why = f"no repeats tell how noisy it is; --tolerance {group.metric}=20% would judge it"
         return replace(change, evidence=replace(evidence, kind="", p_value=math.nan), why=why)
     threshold = max(evidence.floor, accepted)
+    stated = wishes.must_see.get(group.metric)
+    must_see = max(accepted, least_to_see(group, change.base, stated))
     same = not evidence.kind and evidence.change == 0
     verdict = SAME if same else UNJUDGED
     why = "" if same else evidence.why
-    return replace(change, evidence=evidence, accepted=accepted, threshold=threshold, verdict=verdict, why=why)
+    known = replace(change, evidence=evidence, accepted=accepted, threshold=threshold, verdict=verdict, why=why)
+    return replace(known, must_see=must_see, stated=stated is not None)
 
 
 def _direction_less(change: Change) -> Evidence:
@@ -260,13 +237,16 @@ def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
             for place, change in enumerate(changes)
             if (change.level == SETTING) == single and change.verdict != UNCOMPARED and change.evidence.kind
         ]
-        adjusted = np.minimum(2 * statistics.holm([changes[place].evidence.p_value for place in places]), 1.0)
+        tested = [changes[place].evidence.p_value for place in places]
+        tested = [math.nan if changes[place].evidence.sure else p for place, p in zip(places, tested, strict=True)]
+        adjusted = np.minimum(2 * statistics.holm(tested), 1.0)
         made = max(1, int(np.isfinite(adjusted).sum()))
         for place, p_value in zip(places, adjusted.tolist(), strict=True):
             change, own = changes[place], alpha / 2 / made
             could_see = max(change.evidence.detectable(own), change.threshold)
+            p_value = change.evidence.p_value if change.evidence.sure else p_value  # noqa: PLW2901  # not corrected
             verdict, why = _verdict(change, p_value, alpha)
-            judged[place] = replace(change, p_value=p_value, could_see=could_see, verdict=verdict, why=why)
+            judged[place] = replace(change, p_value=p_value, could_see=could_see, alpha=own, verdict=verdict, why=why)
     return judged
 
 
@@ -287,3 +267,24 @@ def _verdict(change: Change, p_value: float, alpha: float) -> tuple[str, str]:
     if change.of_one_seed and not better and abs(size) > max(SEEN, change.accepted) and change.evidence.p_value < TINY:
         return UNDECIDED, "the networks differ, and with one seed it may be the training: run more seeds"
     return NOISE, ""
+
+
+def _of_all(change: Change, judged: Sequence[Change], noise: Noise, alpha: float) -> Change:
+    """What all methods together did is called so only if it holds without those that are named, and any one more."""
+    if change.level != ALL or change.verdict not in (REGRESSION, IMPROVEMENT):
+        return change
+    alike = [row for row in judged if (row.group, row.verdict) == (change.group, change.verdict) and row.level != ALL]
+    named = list(dict.fromkeys(setting.method for row in alike for setting in row.settings))
+    rest = list(dict.fromkeys(setting.method for setting in change.settings if setting.method not in named))
+    left = [[one for one in rest if one != other] for other in rest] if len(rest) > 1 else [rest] if rest else []
+    parts = [[setting for setting in change.settings if setting.method in methods] for methods in left]
+    if all(_holds(change, weigh(part, noise), alpha) for part in parts):
+        return change
+    why = f"not of all methods: see {listed(named)}" if named else "not of all methods"
+    return replace(change, verdict=UNSHOWN, why=why)
+
+
+def _holds(change: Change, evidence: Evidence, alpha: float) -> bool:
+    """Whether what some of a row's settings say is the same change."""
+    same = (evidence.change > 0) == (change.evidence.change > 0)
+    return same and evidence.p_value < alpha and abs(evidence.change) > max(evidence.floor, change.accepted)

@@ -5,7 +5,7 @@ Each way of measuring has a test of its own; `QUESTIONS` says what it answers.
 | what there is | test | noise floor |
 | --- | --- | --- |
 | right or wrong per test image | exact signs over images, all seeds of one together | spread over seeds (`one_seed`) |
-| repeats of one measurement | changes against those between repeats (A/A) and of the machine's speed | 95 % of A/A |
+| times, measured in turn | t over rounds | none: the t interval holds it |
 | several seeds | t over seeds, paired | none: the t interval holds it |
 | one value in each of several settings | t over settings (methods), spread pooled over methods | 95 % of the spread |
 | a count, or a value that no seed varies | none needed | 0 |
@@ -21,13 +21,16 @@ from scipy import special
 
 from routebench import statistics
 from routebench.comparing.noise import Noise
-from routebench.comparing.settings import ROUNDING, Setting
-from routebench.comparing.tails import POWER
-from routebench.units import COUNTED
+from routebench.comparing.rounds import NOT_IN_TURN, changes_by_round
+from routebench.comparing.settings import ROUNDING, FloatArray, Setting, once_timed
+from routebench.units import COUNTED, TIMED
+
+POWER = 0.8
+MANY = 1000  # rounds or seeds, more than anyone runs
 
 QUESTIONS = {
     "samples": "did the networks of these seeds get worse on these test images?",
-    "repeats": "did the same work take longer, beyond what two measurements of one thing differ by?",
+    "rounds": "did the same work take longer, round by round?",
     "seeds": "does the mean change, seed by seed?",
     "settings": "does it change alike in all settings?",
     "counted": "is the count another?",
@@ -37,6 +40,10 @@ QUESTIONS = {
 
 def _unknown(alpha: float) -> float:  # noqa: ARG001  # the signature is the interface
     return math.nan
+
+
+def _no_number(alpha: float, size: float) -> int:  # noqa: ARG001  # likewise
+    return 0
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,8 @@ class Evidence:
         floor: a change up to here is noise; 0 where none is known or needed.
         detectable: from the level of a test to the smallest change that it finds 8 times in 10; NaN where unknown.
         why: what is missing, where there is no kind.
+        needed: from a level and a size to the seeds or rounds that find it 8 times in 10; 0 if unknown.
+        pairs: how many seeds or rounds there are, where they are what is tested.
     """
 
     kind: str
@@ -58,6 +67,13 @@ class Evidence:
     floor: float = 0.0
     detectable: Callable[[float], float] = _unknown
     why: str = ""
+    needed: Callable[[float, float], int] = _no_number
+    pairs: int = 0
+
+    @property
+    def sure(self) -> bool:
+        """Whether no chance is in it, so that it needs no correction and takes part in none."""
+        return self.kind in ("counted", "accepted")
 
 
 def _by_error(error: float, least: float = 0.0) -> Callable[[float], float]:
@@ -80,8 +96,8 @@ def weigh(settings: Sequence[Setting], noise: Noise) -> Evidence:
     if first.group.unit in COUNTED or (first.group.unit != "%" and all(setting.steady for setting in settings)):
         same = all(value == 0 for value in changes)
         return Evidence("counted", change, 1.0 if same else 0.0, detectable=_by_error(0.0))
-    if all(setting.repeats > 1 for setting in settings) and noise.known_from_repeats(first.group):
-        return _over_repeats(settings, noise)
+    if first.group.unit in TIMED and not once_timed(settings):
+        return _over_rounds(settings, change)
     shared = set.intersection(*(set(setting.seeds) for setting in settings))
     if len(shared) > 1:
         return _over_seeds(settings, sorted(shared))
@@ -108,20 +124,12 @@ def _over_samples(settings: Sequence[Setting], noise: Noise) -> Evidence:
     return Evidence("samples", 100 * found.mean, found.p_value, floor, _by_error(error, least))
 
 
-def _over_repeats(settings: Sequence[Setting], noise: Noise) -> Evidence:
-    """Changes per cell, against as many changes drawn from those between repeats of one thing."""
-    group, pooled = settings[0].group, len(settings) > 1
-    by_cell: dict[str, list[float]] = {}
-    for setting in settings:
-        for seed in setting.seeds:
-            by_cell.setdefault(setting.cells[seed].base.key, []).append(setting.change(seed))
-    change = float(np.mean([np.median(values) for values in by_cell.values()]))
-    repeats = min(setting.repeats for setting in settings)
-    unrest = noise.unrest(settings)
-    null = noise.null(group, pooled=pooled, cells=len(by_cell), repeats=repeats)
-    floor = unrest * noise.floor_of_repeats(group, pooled=pooled)
-    p_value = null.p(abs(change) / unrest)
-    return Evidence("repeats", change, p_value, floor, lambda alpha: unrest * null.detectable(alpha))
+def _over_rounds(settings: Sequence[Setting], change: float) -> Evidence:
+    found = [changes_by_round(setting) for setting in settings]
+    rounds = min(map(len, found))
+    if rounds < 2:
+        return Evidence("", change, why="" if change == 0 else NOT_IN_TURN)
+    return _by_t("rounds", np.mean([changes[:rounds] for changes in found], axis=0))
 
 
 def _over_seeds(settings: Sequence[Setting], seeds: Sequence[int]) -> Evidence:
@@ -130,10 +138,27 @@ def _over_seeds(settings: Sequence[Setting], seeds: Sequence[int]) -> Evidence:
     size = max(abs(value) for setting in settings for seed in seeds for value in setting.base[seed])
     if np.ptp(list(changes.values())) <= ROUNDING * max(size, 1.0):
         changes = dict.fromkeys(seeds, changes[seeds[0]])
-    found = statistics.paired_difference(changes, dict.fromkeys(seeds, 0.0))
-    deviation = float(np.std(list(changes.values()), ddof=1))
-    detectable = partial(statistics.smallest_detectable_difference, deviation, len(seeds))
-    return Evidence("seeds", found.mean, found.p_value, detectable=detectable)
+    return _by_t("seeds", np.array(list(changes.values())))
+
+
+def _by_t(kind: str, changes: FloatArray) -> Evidence:
+    found = statistics.paired_difference(dict(enumerate(changes)), dict.fromkeys(range(changes.size), 0.0))
+    deviation = float(np.std(changes, ddof=1))
+    detectable = partial(statistics.smallest_detectable_difference, deviation, changes.size)
+    needed = partial(_needed, deviation)
+    return Evidence(kind, found.mean, found.p_value, detectable=detectable, needed=needed, pairs=changes.size)
+
+
+def _needed(deviation: float, alpha: float, size: float) -> int:
+    """How many pairs a t-test of that level needs to find that size 8 times in 10; 0 where it is more than `MANY`."""
+    if statistics.smallest_detectable_difference(deviation, MANY, alpha) > size:
+        return 0
+    few, enough = 1, MANY
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        seen = statistics.smallest_detectable_difference(deviation, middle, alpha) <= size
+        few, enough = (few, middle) if seen else (middle, enough)
+    return enough
 
 
 def _over_settings(change: float, count: int, deviation: float, degrees: int, floor: float) -> Evidence:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from routebench.comparing import wording
-from routebench.comparing.comparison import (
+from routebench.comparing.change import (
     IMPROVEMENT,
     NOISE,
     REGRESSION,
@@ -17,8 +17,8 @@ from routebench.comparing.comparison import (
     UNJUDGED,
     UNSHOWN,
     Change,
-    Comparison,
 )
+from routebench.comparing.comparison import Comparison
 from routebench.comparing.sensitivity import sensitivities
 from routebench.comparing.verdict import verdict
 
@@ -36,7 +36,11 @@ def as_text(comparison: Comparison) -> str:
         lines += ["", f"{words}:", *(f"  {wording.told(row)}, p {wording.p(row)}" for row in rows)] if rows else []
     for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
         lines += ["", *_paragraph(title, cells)] if cells else []
-    lines += ["", f"Judged ({_counts(comparison)}):", *(f"  {one.in_words()}" for one in sensitivities(comparison))]
+    lines += [
+        "",
+        f"Judged ({_counts(comparison)}):",
+        *(f"  {one.in_words()}" for one in sensitivities(comparison.changes)),
+    ]
     blind = _blindness(comparison)
     lines += ["", *blind] if blind else []
     notes = [*comparison.notes, *_unjudged(comparison)]
@@ -52,7 +56,7 @@ def as_markdown(comparison: Comparison, longest: int = LONGEST_COMMENT) -> str:
         parts.append(_table(COLUMNS, (_cells_of(row) for row in rows)))
     for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
         parts += [f"{title}\n\n" + "\n".join(f"- {_safe(line)}" for line in cells)] if cells else []
-    if seen := sensitivities(comparison):
+    if seen := sensitivities(comparison.changes):
         parts.append(f"Judged ({_counts(comparison)}):\n\n" + "\n".join(f"- {_safe(one.in_words())}" for one in seen))
     if notes := [*comparison.notes, *_unjudged(comparison)]:
         parts.append("\n".join(f"- {_safe(note)}" for note in notes))
@@ -110,6 +114,7 @@ def _as_plain(change: Change) -> dict[str, Any]:
         "noise_floor": scale(change.evidence.floor),
         "threshold": scale(change.threshold),
         "could_see": scale(change.could_see),
+        "must_see": scale(change.must_see),
     }
     return {
         **vars(group),
@@ -146,7 +151,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _blindness(comparison: Comparison) -> list[str]:
-    return [one.blindness() for one in sensitivities(comparison) if one.blind]
+    return [one.blindness() for one in comparison.blind]
 
 
 def _broken(comparison: Comparison) -> list[str]:

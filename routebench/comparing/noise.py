@@ -2,21 +2,17 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from routebench.comparing import one_seed
 from routebench.comparing.one_seed import COVERED
-from routebench.comparing.settings import SPEEDS, FloatArray, Group, Setting
-from routebench.comparing.tails import Tail
+from routebench.comparing.settings import FloatArray, Group, Setting
 
-DRAWS = 50_000
 FEWEST = 5  # degrees of freedom of a spread over settings
 FEWEST_METHODS = 3  # of which a spread over methods is taken
-FEWEST_PAIRS = 8  # of repeats, below which nothing is said about times
-MEDIAN = 1.2533  # times the error of a mean is that of a median, of a normal distribution
 
 
 @dataclass
@@ -28,77 +24,6 @@ class Noise:
     """
 
     settings: Sequence[Setting]
-    _pools: dict[tuple[Group, bool], FloatArray] = field(default_factory=dict)
-    _floors: dict[tuple[Group, bool], float] = field(default_factory=dict)
-    _nulls: dict[tuple[Group, bool, int, int], Tail] = field(default_factory=dict)
-
-    def known_from_repeats(self, group: Group) -> bool:
-        """Whether enough cells measured something of this group more than once."""
-        return self.pairs(group, pooled=False).size >= FEWEST_PAIRS
-
-    def pairs(self, group: Group, *, pooled: bool) -> FloatArray:
-        """Differences (logarithms of ratios if relative) between repeats, in BASE and in HEAD: A/A.
-
-        Args:
-            group: whose settings count.
-            pooled: one median for each cell, instead of one value for each setting.
-        """
-        if (group, pooled) not in self._pools:
-            kept = _differences(self._of(group))
-            found = [float(np.median(values)) for values in kept] if pooled else [one for all_ in kept for one in all_]
-            self._pools[group, pooled] = np.array(found)
-        return self._pools[group, pooled]
-
-    def drift(self, group: Group) -> FloatArray:
-        """log(HEAD / BASE) of the time of a large matrix product, per cell; empty where it was not measured.
-
-        Cells that are left out because the machine was disturbed count: beside the others it may have been, unseen.
-        """
-        own = [setting for setting in self.settings if setting.group.metric == SPEEDS[0] and not setting.obstacle]
-        speeds = [setting for setting in own if setting.group.suite == group.suite]
-        return np.array([-setting.change(seed) for setting in speeds for seed in setting.seeds])
-
-    def null(self, group: Group, *, pooled: bool, cells: int, repeats: int) -> Tail:
-        """Sizes of the change that noise alone makes, `DRAWS` of them.
-
-        Each is a mean over cells of means over repeats, with random signs, because which repeat came first does not
-        matter. The machine's drift is drawn once for all cells, because it shifts all of them.
-        """
-        key = (group, pooled, cells, repeats)
-        if key not in self._nulls:
-            rng = np.random.default_rng(0)
-            pool = self.pairs(group, pooled=pooled)
-            total = np.zeros(DRAWS)
-            for _ in range(cells * repeats):
-                total += rng.choice(pool, DRAWS) * rng.choice((-1.0, 1.0), DRAWS)
-            total /= cells * repeats
-            if (drift := self.drift(group)).size:
-                total += rng.choice(drift, DRAWS) * rng.choice((-1.0, 1.0), DRAWS)
-            self._nulls[key] = Tail(np.sort(np.abs(total)))
-        return self._nulls[key]
-
-    def unrest(self, settings: Sequence[Setting]) -> float:
-        """How many times as far apart the repeats of these settings lie as those of the whole group; at least 1.
-
-        Of several settings it is that of their cells' medians, or of what single settings leave a median to vary by.
-        """
-        pooled = len(settings) > 1
-        cells = _differences(settings)
-        single = np.concatenate([np.array(values) for values in cells])
-        own = _size(single)
-        if pooled:
-            medians = np.array([np.median(values) for values in cells])
-            own = max(_size(medians), MEDIAN * own / math.sqrt(single.size / medians.size))
-        usual = _size(self.pairs(settings[0].group, pooled=pooled))
-        return max(1.0, own / usual) if usual > 0 else 1.0
-
-    def floor_of_repeats(self, group: Group, *, pooled: bool) -> float:
-        """What 95 % of pairs of repeats differ by at most, or the machine's drift where that is larger."""
-        if (group, pooled) not in self._floors:
-            floor = float(np.quantile(np.abs(self.pairs(group, pooled=pooled)), COVERED))
-            drift = self.drift(group)
-            self._floors[group, pooled] = max(floor, abs(float(np.median(drift)))) if drift.size else floor
-        return self._floors[group, pooled]
 
     def over_seeds(self, settings: Sequence[Setting]) -> float:
         """The change that trainings of unchanged code make in 95 of 100 comparisons, from its spread over seeds.
@@ -186,25 +111,3 @@ def _by_method(settings: Iterable[Setting]) -> list[list[Setting]]:
     for setting in settings:
         found.setdefault(setting.method, []).append(setting)
     return list(found.values())
-
-
-def _differences(settings: Iterable[Setting]) -> list[list[float]]:
-    """Differences between repeats, a list for each cell of BASE or HEAD that has any."""
-    cells: dict[tuple[str, str], list[float]] = {}
-    for setting in settings:
-        for seed, pair in setting.cells.items():
-            cells.setdefault(("base", pair.base.key), []).extend(_between_repeats(setting, setting.base[seed]))
-            cells.setdefault(("head", pair.head.key), []).extend(_between_repeats(setting, setting.head[seed]))
-    return [values for values in cells.values() if values]
-
-
-def _size(values: FloatArray) -> float:
-    """Root mean square."""
-    return math.sqrt(float((values**2).mean()))
-
-
-def _between_repeats(setting: Setting, values: FloatArray) -> list[float]:
-    """Differences of repeats two by two: the first and the second, the third and the fourth."""
-    scale = np.log(values) if setting.group.relative else values
-    even = scale.size - scale.size % 2
-    return [float(one - other) for one, other in zip(scale[0:even:2], scale[1:even:2], strict=True)]

@@ -1,6 +1,5 @@
 """A measurement that both folders have: one metric of one method in one setting, over its seeds."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,20 +14,20 @@ from routebench.units import TIMES, is_of_machine
 FloatArray = NDArray[np.float64]
 REPEATS = ("repeat", "round")
 """Coordinates that number measurements of one and the same thing."""
+PART = "part"
+"""The coordinate that says what of a network was measured; what is slower in one part need not be in another."""
 OTHER_ITERATIONS = "at other iterations"
 ABSOLUTE = ("%", "")
 """Units in which a difference is a difference; in any other it is a ratio."""
 SPEEDS = ("peak_flops", "bandwidth")
-"""Metrics of the machine itself, measured beside each cell: never judged, but they tell whether it was as fast."""
+"""Metrics of the machine itself, measured beside each cell: never judged."""
 ROUNDING = 1e-12
 """Of the size of two numbers: what their difference is off by, so that equal differences may not look equal."""
-SAME_SPEED = math.log(1.25)
-"""Times of two cells are not compared if the machine's own speed differed by more than this, as a log ratio."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """What is pooled and judged together: one metric of one suite, preset, data set and split."""
+    """What is pooled and judged together: one metric of one suite, preset, data set, split and part of the network."""
 
     suite: str
     preset: str
@@ -41,7 +40,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        """`accuracy`, or `accuracy at other iterations`."""
+        """`accuracy`, `accuracy at other iterations` or `training_time in layers`."""
         split = f" ({self.split})" if self.split not in ("", "test") else ""
         return f"{self.metric}{split}{' ' if self.note else ''}{self.note}"
 
@@ -94,14 +93,6 @@ class Setting:
         """How many measurements of one thing each cell has at least; 1 if it has no repeats."""
         return min(values.size for values in (*self.base.values(), *self.head.values()))
 
-    def leave_out(self, seed: int, why: str) -> None:
-        """Takes out a seed; without any left the setting is not compared."""
-        if len(self.base) == 1:
-            self.obstacle = why
-            return
-        for values in (self.base, self.head, self.cells, self.right):
-            values.pop(seed, None)
-
     def change(self, seed: int) -> float:
         """HEAD - BASE, means over repeats; the natural logarithm of HEAD / BASE where the group is relative.
 
@@ -142,7 +133,6 @@ def settings_of(pairs: Iterable[Pair], base: Side, head: Side) -> tuple[list[Set
     for setting in found.values():
         _finish(setting, base, head)
     _tell_networks_apart(found.values())
-    _refuse_disturbed(found.values())
     notes = [f"Metrics only in {who}: {', '.join(sorted(names))}." for who, names in alone.items() if names]
     return list(found.values()), notes
 
@@ -176,9 +166,12 @@ def _add(
     address, (metric, split, tested, own) = pair.address, spot
     trained = address.iterations
     note = OTHER_ITERATIONS if tested not in (None, trained) else ""
+    parts = [f"in {value}" for key, value in own if key == PART]
     unit, higher = base[0]["unit"], base[0]["higher_is_better"]
-    group = Group(address.suite, address.preset, address.data, metric, split, unit, higher, note)
-    where = [f"{key} {value}" for key, value in own] + ([f"tested with T={tested}"] if note else [])
+    group = Group(
+        address.suite, address.preset, address.data, metric, split, unit, higher, " ".join([note, *parts]).strip()
+    )
+    where = [f"{key} {value}" for key, value in own if key != PART] + ([f"tested with T={tested}"] if note else [])
     method = pair.base.label
     setting = found.setdefault(_key(address, spot), Setting(group, method, trained, ", ".join(where)))
     other = (head[0]["unit"], head[0]["higher_is_better"])
@@ -246,22 +239,3 @@ def _tell_networks_apart(settings: Iterable[Setting]) -> None:
 def _network(setting: Setting) -> str:
     address = next(iter(setting.cells.values())).address
     return address.model if address.model_params == "{}" else f"{address.model} {address.model_params}"
-
-
-def _refuse_disturbed(settings: Iterable[Setting]) -> None:
-    """Takes out the times of cells beside which the machine itself was much faster or slower than on the other side."""
-    settings = list(settings)
-    speed = {
-        pair.base.key: setting.change(seed)
-        for setting in settings
-        if setting.group.metric == SPEEDS[0] and not setting.obstacle
-        for seed, pair in setting.cells.items()
-    }
-    for setting in settings:
-        if setting.group.unit in TIMES and not setting.obstacle:
-            for seed in setting.seeds:
-                change = speed.get(setting.cells[seed].base.key, 0.0)
-                if abs(change) > SAME_SPEED:
-                    setting.leave_out(
-                        seed, f"the machine itself ran at {100 * math.exp(change):.0f} % of its speed in BASE"
-                    )

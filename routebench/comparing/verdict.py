@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from routebench.analysis.wording import listed, plural
-from routebench.comparing.comparison import IMPROVEMENT, REGRESSION, UNDECIDED, Comparison
-from routebench.comparing.sensitivity import sensitivities
+from routebench.comparing.change import IMPROVEMENT, REGRESSION, UNDECIDED
+from routebench.comparing.comparison import Comparison
 from routebench.comparing.wording import told
 
 
@@ -21,8 +21,10 @@ def verdict(comparison: Comparison) -> str:
         return f"Nothing could be compared: no row could be judged.{gaps}"
     better = comparison.with_verdict(IMPROVEMENT)
     gained = f", {plural(len(better), 'improvement')}" if better else ""
-    blind = list(dict.fromkeys(one.group.name for one in sensitivities(comparison) if one.blind))
-    unseen = f", but blind for {listed(blind)}" if blind else ""
+    names = listed(list(dict.fromkeys(one.group.name for one in comparison.blind))) if comparison.blind else ""
+    if undecided := [one for one in comparison.blind if one.undecided]:
+        return f"Undecided: no regression was seen{gained}, but blind for {names}: {undecided[0].wanting()}.{gaps}"
+    unseen = f", but blind for {names}" if names else ""
     return f"No regression{' in what was compared' if gaps else ''}{gained}{unseen}.{gaps}"
 
 

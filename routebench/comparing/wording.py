@@ -1,10 +1,14 @@
 """One change in words and numbers, the same in text, Markdown and JSON."""
 
 import math
+from typing import TYPE_CHECKING
 
 from routebench.analysis.wording import NOTHING, plural, probability, signed
-from routebench.comparing.comparison import Change, Comparison
+from routebench.comparing.change import Change
 from routebench.comparing.settings import Group
+
+if TYPE_CHECKING:
+    from routebench.comparing.comparison import Comparison
 
 MEGABYTE = 1 << 20
 
@@ -51,7 +55,7 @@ def p(change: Change) -> str:
     return probability(change.p_value)
 
 
-def provenance(comparison: Comparison) -> list[str]:
+def provenance(comparison: "Comparison") -> list[str]:
     """One line for each folder: commit, machine, device."""
     lines = []
     for name, side in (("BASE", comparison.base), ("HEAD", comparison.head)):

@@ -14,7 +14,9 @@ from routebench.models import CapsuleNetwork
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.cost_probe import ProbeError, peak_memory
 from routebench.protocols.cost_work import DENSE, LAYERS, NETWORK, Subject, network_of, prepare
+from routebench.protocols.cost_yardstick import in_yardsticks
 from routebench.registry import loaded_plugins, protocols
+from routebench.units import YARDSTICKS
 
 REPEATS = 2  # of every time, far apart: two measurements of one thing tell how far noise goes
 SEARCHED = 16  # times the largest batch of the suite is as far as the largest that fits is looked for
@@ -29,9 +31,10 @@ class Cost(Protocol):
     """Time and memory of routing with random weights; nothing is trained.
 
     Each time is the median of a `torch.utils.benchmark.Timer`, and is measured twice, the second time after everything
-    else of the cell. Memory is what one training pass takes at its peak above what was held before: on a processor in
-    a process of its own, on a GPU by torch's allocator. What the machine can do at most, by a large matrix product and
-    a large copy, is measured beside it.
+    else of the cell. On a processor CPU time is measured, too, in units of a yardstick, which other work on the machine
+    hardly moves. Memory is what one training pass takes at its peak above what was held before, as torch's allocator
+    counts it: on a processor in a process of its own. What the machine can do at most, by a large matrix product and a
+    large copy, is measured beside it.
 
     A back end that cannot do a method's sweeps, or is not there, is a metric `absent` with the reason in `why`.
 
@@ -112,7 +115,7 @@ class _Point:
         return Metric("absent", "", 1, "", None, where={**self._where(**where), "why": why})
 
     def times(self, batch: int, repeat: int, seconds: float) -> Iterator[Metric]:
-        """Inference and training: median, interquartile range, and how often it ran."""
+        """Inference and training: median, interquartile range, how often it ran, and CPU time on a processor."""
         where = self._where(batch=batch, repeat=repeat)
         try:
             with kernels.using(self.backend):
@@ -124,6 +127,9 @@ class _Point:
                     yield Metric(
                         f"{name}_runs", "", found.number_per_run * len(found.times), "count", None, where=where
                     )
+                    if self.device.type == "cpu":
+                        cpu_time = in_yardsticks(run, seconds)
+                        yield Metric(f"{name}_cpu_time", "", cpu_time, YARDSTICKS, False, where=where)
         except OUT_OF_MEMORY:
             yield self.absent("out of memory", batch=batch, repeat=repeat)
 

@@ -1,11 +1,10 @@
-"""Peak memory of a piece of work on a processor, measured in a process of its own.
+"""Peak memory of a piece of work on a processor: the bytes that torch's allocator gives out, counted.
 
-A process that has run for a while keeps freed memory, and its peak says nothing about the next call. So one helper
-process imports torch and does nothing else; each measurement is made by a fork of it, which ends afterwards. The helper
-ends with the process that started it. Linux tells the peak of a process and lets it be reset; elsewhere the probe says
-that it cannot measure.
+Counted bytes are the same in every run of the same code. Resident memory of a process is not: it moves by megabytes
+with what the process keeps of freed memory. What is taken without torch, such as a kernel's scratch, is not counted.
 
-(`ru_maxrss` would not do: it starts with the peak of the process that the helper was started from.)
+Work may take more than there is. So it runs in a process of its own: one helper process imports torch and does nothing
+else; each measurement is made by a fork of it, which ends afterwards. The helper ends with the process that started it.
 """
 
 import atexit
@@ -20,17 +19,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 import torch
+from torch.autograd import profiler
 
 from routebench.errors import UserError
 from routebench.registry import load_plugin, models, routing
 
 MODULE = "routebench.protocols.cost_probe"
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-RESET_PEAK = "5"  # what proc(5) asks to be written
+SILENT = {"KINETO_LOG_LEVEL": "99"}  # or torch's profiler says on the error stream that it starts and stops
 LONGEST = 300  # characters of a message
 
 Prepare = Callable[[int], Callable[[], object]]
@@ -44,9 +44,9 @@ class ProbeError(UserError):
 def peak_memory(
     maker: str, arguments: Mapping[str, Any], batch: int, *, threads: int, plugins: Sequence[str] = ()
 ) -> int:
-    """Bytes of resident memory that work takes at its peak, above what the process held before.
+    """Bytes of tensors that work holds at its peak, above what was held before.
 
-    Before, the same work is done with a batch of 1, so that libraries are loaded and lasting state is there.
+    Before, the same work is done with a batch of 1, so that lasting state is there.
 
     Args:
         maker: `module:function` that makes a `Prepare` from the arguments.
@@ -56,7 +56,7 @@ def peak_memory(
         plugins: files to import first.
 
     Raises:
-        ProbeError: the work failed, its process was killed, or this system cannot tell the peak.
+        ProbeError: the work failed, its process was killed, or this system has no forks.
     """
     call = {"maker": maker, "arguments": arguments, "batch": batch, "threads": threads, "plugins": list(plugins)}
     answer = _helper().ask(call)
@@ -74,7 +74,7 @@ class _Helper:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, **SILENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         atexit.register(self.close)
 
@@ -105,8 +105,8 @@ class _Helper:
 
 @cache
 def _helper() -> _Helper:
-    if not (STATUS.exists() and os.access(CLEAR, os.W_OK)):
-        raise ProbeError(f"peak memory can only be measured on Linux, where {CLEAR} can be written")
+    if not hasattr(os, "fork"):
+        raise ProbeError(f"memory is measured in a fork of a process, and there are none on {sys.platform}")
     return _Helper()
 
 
@@ -139,28 +139,29 @@ def _measure(call: Mapping[str, Any]) -> dict[str, Any]:
             load_plugin(plugin)
         module, _, name = call["maker"].partition(":")
         prepare: Prepare = getattr(importlib.import_module(module), name)(**call["arguments"])
-        prepare(1)()
-        work = prepare(call["batch"])
+        with _allocations():  # or what is freed of it later would not be counted
+            prepare(1)()
+            work = prepare(call["batch"])
         gc.collect()
-        _give_back_freed_memory()
-        CLEAR.write_text(RESET_PEAK)
-        before = _resident("VmRSS")
-        work()
-        return {"bytes": max(0, _resident("VmHWM") - before)}
+        with _allocations() as found:
+            work()
+        return {"bytes": _peak(found)}
     except Exception as error:  # noqa: BLE001  # the other process has to be told
         told = f"{type(error).__name__}: {' '.join(str(error).split())}"
         return {"error": told[:LONGEST]}
 
 
-def _resident(what: str) -> int:
-    """VmRSS, resident memory now, or VmHWM, its peak, in bytes."""
-    lines = dict(line.split(":", 1) for line in STATUS.read_text(encoding="ascii").splitlines())
-    return 1024 * int(lines[what].removesuffix("kB"))
+def _allocations() -> profiler.profile:
+    """Notes what torch's allocator gives out and takes back."""
+    return profiler.profile(profile_memory=True)
 
 
-def _give_back_freed_memory() -> None:
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
+def _peak(found: profiler.profile) -> int:
+    """The most bytes held at a time, above what was held at the beginning."""
+    results: Any = found.kineto_results
+    notes = [(event.start_ns(), event.nbytes()) for event in results.events() if event.name() == "[memory]"]
+    changes = [int(size) for _, size in sorted(notes, key=itemgetter(0))]
+    return max(accumulate(changes, initial=0))
 
 
 def _die_with_parent() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -134,23 +135,44 @@ def retrained(rng: np.random.Generator, spread: float, worse: Mapping[str, float
     return edit
 
 
-def measured_again(rng: np.random.Generator, factor: float = 1.0, method: str = "") -> Edit:
-    """Every time again, as far from the mean of its two repeats as another one of the same cell was from its own.
+def in_turn(folder: Path, rounds: int, rng: np.random.Generator, **how: Any) -> tuple[Path, Path]:
+    """BASE and HEAD with the published times, measured in turn: in each round a process of each.
 
-    A method is `factor` times as slow.
+    Args:
+        folder: for both.
+        rounds: of each side.
+        rng: draws the noise.
+        how: `metrics` that are kept; `keep` says which cells; `spread` is the noise of a process, and of each value
+            alone; `worse` is, by method, what HEAD's values are multiplied by.
     """
+    metrics, keep = how.get("metrics", ("training_time",)), how.get("keep", lambda record: True)
+    spread, worse = how.get("spread", 0.02), how.get("worse", {})
+    plan, records, _ = _published(COST)
+    known = {key: record for key, record in json.loads(records).items() if keep(record)}
+    for turn, side in enumerate(("base", "head")):
+        store, cells = Store(folder / side), []
+        store.prepare()
+        for number in range(rounds):
+            luck = rng.normal(0, spread)
+            for record in copy.deepcopy(list(known.values())):
+                record["cell"] = f"{record['cell'][:-2]}{number:02x}"
+                record["identity"]["seed"] = number
+                record["provenance"]["finished"] = f"2026-01-01T00:{number:02d}:{30 * turn:02d}+00:00"
+                factor = worse.get(record["identity"]["method"], 1.0) if side == "head" else 1.0
+                record["metrics"] = _steadied(record["metrics"], metrics)
+                for metric in record["metrics"]:
+                    metric["value"] *= factor * math.exp(luck + rng.normal(0, spread))
+                store.write_record({**record, "arrays": None}, {})
+                cells.append({key: record[key] for key in ("cell", "label", "params", "identity")})
+        store.write_plan(plan["plan"], {**plan, "cells": cells})
+    return folder / "base", folder / "head"
 
-    def edit(record: Record, arrays: Arrays) -> None:
-        times: dict[str, list[dict[str, Any]]] = {}
-        for metric in record["metrics"]:
-            if metric["metric"] in ("training_time", "inference_time"):
-                where = {key: value for key, value in metric["where"].items() if key != "repeat"}
-                times.setdefault(json.dumps([metric["metric"], where], sort_keys=True), []).append(metric)
-        pairs = [np.log([metric["value"] for metric in pair]) for pair in times.values()]
-        apart = np.array([one - other for one, other in pairs]) / np.sqrt(2)  # of one value from the truth
-        slower = factor if record["identity"]["method"] == method else 1.0
-        for pair, logs in zip(times.values(), pairs, strict=True):
-            for metric in pair:
-                metric["value"] = slower * float(np.exp(logs.mean() + rng.choice(apart) * rng.choice([-1, 1])))
 
-    return edit
+def _steadied(metrics: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Some metrics, each of their repeats with the value of the first."""
+    first: dict[str, float] = {}
+    kept = [metric for metric in metrics if metric["metric"] in names]
+    for metric in kept:
+        where = {key: value for key, value in metric["where"].items() if key != "repeat"}
+        metric["value"] = first.setdefault(json.dumps([metric["metric"], where], sort_keys=True), metric["value"])
+    return kept

@@ -1,18 +1,19 @@
 """Which test each kind of number gets, and what it says of noise and of what could have been seen."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from routebench.comparing.comparison import ALL, METHOD, SETTING, UNJUDGED, Wishes, compare_folders
-from routebench.comparing.sensitivity import sensitivities
-from routebench.comparing.settings import settings_of
-from routebench.comparing.tails import Tail
+from routebench.comparing.comparison import ALL, METHOD, SETTING, Wishes, compare_folders
+from routebench.comparing.evidence import _by_t
+from routebench.comparing.tolerances import Tolerance
 from routebench.comparing.verdict import verdict
 from routebench.engine.store import Store
-from tests.comparing.planted import COST, headline, write
+from routebench.statistics import smallest_detectable_difference
+from tests.comparing.planted import COST, headline, in_turn, write
 
 
 def rows(comparison, level):
@@ -50,64 +51,51 @@ def test_without_samples_seeds_are_paired_by_students_t(tmp_path):
     assert row.evidence.change == pytest.approx(np.mean(list(shifts.values())))
 
 
-def test_memory_without_repeats_is_tested_over_the_settings_of_a_method(tmp_path):
-    rng = np.random.default_rng(0)
+def test_memory_is_counted_and_needs_no_test(tmp_path):
+    """1.2 times as much of one method is a regression of that method and of no other; 1 % is accepted."""
 
-    def noisy(record, one):
-        return math.exp(rng.normal(0, 0.02)) * (1.3 if record["identity"]["method"] == "em" else 1.0)
+    def larger(method, factor):
+        return rescale("training_memory", lambda record, one: factor if record["identity"]["method"] == method else 1.0)
 
     base = costs(tmp_path / "base", lambda record, arrays: None, "training_memory")
-    head = costs(tmp_path / "head", rescale("training_memory", noisy), "training_memory")
+    head = costs(tmp_path / "head", larger("em", 1.2), "training_memory")
     comparison = compare_folders(base, head, Wishes())
-    methods = rows(comparison, METHOD)
-    assert {row.evidence.kind for row in methods.values()} == {"settings"}
-    assert {name: row.verdict for name, row in methods.items()} == {
-        "em": "regression",
-        **dict.fromkeys(("dynamic", "inverted-attention", "uniform", "random"), "no difference shown"),
-    }
-    assert {row.verdict for row in comparison.changes if row.level == SETTING} == {UNJUDGED}
+    assert {row.evidence.kind for row in comparison.changes} == {"counted"}
+    assert {row.method for row in comparison.with_verdict("regression")} == {"em"}
+    assert verdict(comparison).startswith("Regression: training_memory in ")
+    little = costs(tmp_path / "little", larger("em", 1.009), "training_memory")
+    assert compare_folders(base, little, Wishes()).exit_code == 0
 
 
-def test_the_noise_floor_of_times_is_what_repeats_differ_by(tmp_path):
-    folders = [costs(tmp_path / name, lambda record, arrays: None, "training_time") for name in ("base", "head")]
+def test_a_gate_that_is_blind_is_undecided_and_says_what_it_needs(tmp_path):
+    folders = in_turn(tmp_path, 6, np.random.default_rng(0), spread=0.3, keep=headline)
     comparison = compare_folders(*folders, Wishes())
-    settings, _ = settings_of(comparison.pairs.measured, comparison.base, comparison.head)
-    apart = [
-        abs(math.log(values[0] / values[1])) for one in settings for values in (*one.base.values(), *one.head.values())
-    ]
-    row = next(row for row in comparison.changes if row.level == SETTING and row.method == "dynamic")
-    assert row.threshold >= np.quantile(apart, 0.95) - 1e-12
-    assert min(row.threshold for row in comparison.changes if row.level == SETTING) == pytest.approx(
-        np.quantile(apart, 0.95)
-    )
+    assert comparison.exit_code == 4
+    (one, *_) = comparison.blind
+    assert one.could_see[SETTING] > one.could_see[METHOD] > math.log(1.3)
+    assert re.search(r"30 % needs about \d+ rounds, and there are 6\.$", verdict(comparison))
+    metric = one.group.metric
+    assert not compare_folders(*folders, Wishes(must_see={metric: Tolerance(500, percent=True)})).blind
+    assert not compare_folders(*folders, Wishes(tolerances={metric: Tolerance(500, percent=True)})).blind
 
 
-def test_noisy_repeats_make_the_gate_blind_and_it_says_so(tmp_path):
-    rng = np.random.default_rng(0)
-
-    def noisy(record, one):
-        return math.exp(rng.normal(0, 0.8))
-
-    folders = [costs(tmp_path / name, rescale("training_time", noisy), "training_time") for name in ("base", "head")]
-    comparison = compare_folders(*folders, Wishes())
-    assert comparison.exit_code == 0
-    assert verdict(comparison) == "No regression, but blind for training_time."
-    (one,) = sensitivities(comparison)
-    assert one.blind
-    assert one.could_see[SETTING] > one.could_see[METHOD] > math.log(1.2)
+def test_as_many_rounds_as_it_asks_for_are_enough():
+    changes = np.array([0.3, -0.2, 0.1, -0.25, 0.05, 0.0])
+    evidence = _by_t("rounds", changes)
+    needed = evidence.needed(0.001, math.log(1.3))
+    enough = [smallest_detectable_difference(changes.std(ddof=1), many, 0.001) for many in (needed - 1, needed)]
+    assert enough[1] <= math.log(1.3) < enough[0]
 
 
 def test_a_method_noisier_than_others_has_a_floor_of_its_own(tmp_path):
-    rng = np.random.default_rng(0)
-
-    def noisy(record, one):
-        return math.exp(rng.normal(0, 0.5 if record["identity"]["method"] == "random" else 0.01))
-
-    def settled(record, arrays):
-        for one in record["metrics"]:
-            one["value"] = 5.0 * noisy(record, one)
-
-    folders = [costs(tmp_path / name, settled, "training_time") for name in ("base", "head")]
+    folders = in_turn(tmp_path, 6, np.random.default_rng(0), spread=0.01, keep=headline)
+    rng = np.random.default_rng(1)
+    store = Store(folders[1])
+    for record in list(store.records()):
+        if record["identity"]["method"] == "random":
+            for metric in record["metrics"]:
+                metric["value"] *= math.exp(rng.normal(0, 0.5))
+            store.write_record(record, {})
     methods = rows(compare_folders(*folders, Wishes()), METHOD)
     assert methods["random"].could_see > 3 * methods["em"].could_see
     assert not {row.verdict for row in methods.values()} & {"regression", "improvement"}
@@ -160,30 +148,6 @@ def of_three_seeds(target, factor):
         parts += plan["cells"]
     store.write_plan(plan["plan"], {**plan, "cells": parts})
     return target
-
-
-def test_one_time_among_thousands_can_be_a_regression(tmp_path):
-    """Three times as slow is seen whatever the number of rows: p has no floor of one in so many draws."""
-    base = costs(tmp_path / "base", lambda record, arrays: None, "training_time")
-
-    def slow(record, one):
-        return 3.0 if record["identity"]["method"] == "em" and one["where"]["batch"] == 32 else 1.0
-
-    head = costs(tmp_path / "head", rescale("training_time", slow), "training_time")
-    slower = [row for row in compare_folders(base, head, Wishes()).changes if row.name.startswith("em")]
-    found = [row for row in slower if row.level == SETTING and row.evidence.change > 1]
-    assert found
-    assert min(2 * 10_000 * row.evidence.p_value for row in found) < 0.05
-
-
-def test_the_tail_is_no_lighter_than_that_of_the_draws():
-    sizes = np.sort(np.abs(np.random.default_rng(0).normal(size=50_000)))
-    tail = Tail(sizes)
-    for size in (2.0, 2.8, 3.5):
-        assert tail.p(size) == pytest.approx(2 * stats.norm.sf(size), rel=0.25)
-    assert 2 * stats.norm.sf(6.0) < tail.p(6.0) < 1e-6
-    assert Tail(np.zeros(1000)).p(1.0) == pytest.approx(1 / 1001)
-    assert tail.p(tail.detectable(1e-7)) < 1e-7
 
 
 def test_changes_that_differ_by_rounding_are_one_change(tmp_path):

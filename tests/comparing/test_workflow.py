@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
+from routebench.commands.alternate import command as alternate_command
 from routebench.commands.suite import command as suite_command
 from routebench.comparing.formats import LONGEST_COMMENT
 from routebench.engine.suite import load_suite
@@ -94,12 +95,21 @@ def test_the_workflow_measures_both_sides_alike():
     base, head = (steps("regression")[f"Measure the {who}"]["run"] for who in ("base", "pull request"))
     assert base.replace("base", "head") == head
     (call,) = re.findall(r"-m routebench suite (.*?) \|\|", base)
-    (suites,) = re.findall(r"for suite in (.*?);", base)
-    for suite in suites.split():
-        arguments = shlex.split(call.replace('"$suite"', suite))
-        given = suite_command.make_context("suite", arguments).params
-        assert given["preset"] in load_suite(given["name"]).presets
-        assert given["seeds"] > 1
+    given = suite_command.make_context("suite", shlex.split(call)).params
+    assert given["preset"] in load_suite(given["name"]).presets
+    assert given["seeds"] > 1
+
+
+def test_the_workflow_measures_times_in_turn_into_the_folders_that_it_compares(tmp_path):
+    run = steps("regression")["Measure the costs of both in turn"]["run"]
+    (call,) = re.findall(r"-m routebench alternate (.*)", run)
+    for side in ("base-code", "head-code"):
+        (tmp_path / side).mkdir()
+    arguments = shlex.split(call.replace("$RUNNER_TEMP", str(tmp_path)))
+    given = alternate_command.make_context("alternate", arguments).params
+    assert [given["base"], given["head"]] == [tmp_path / "base-code", tmp_path / "head-code"]
+    assert given["results"] == tmp_path  # where `compare` finds `base` and `head`
+    assert given["preset"] in load_suite(given["suite"]).presets
 
 
 def comment(folder, found=""):

@@ -21,7 +21,7 @@ from routebench.engine.store import Store, load_results
 from routebench.engine.suite import load_suite
 from routebench.errors import UserError
 from routebench.kernels import fused
-from routebench.protocols import FitRequest, Measurement
+from routebench.protocols import FitRequest, Measurement, cost_yardstick
 from routebench.protocols.cost import Cost, _floors, _that_fits
 from routebench.protocols.cost_probe import ProbeError, peak_memory
 from routebench.protocols.cost_work import Subject, prepare
@@ -136,6 +136,21 @@ def test_a_known_allocation_is_found() -> None:
     assert found == pytest.approx(200 * MEGABYTE, rel=0.2)
     again = peak_memory(f"{KNOWN}:allocate", {"megabytes": 1}, 4, threads=1)
     assert again < 20 * MEGABYTE  # nothing is left of the call before
+
+
+def test_memory_is_counted_to_the_byte() -> None:
+    """Twice the same, and as many bytes more as are asked for: no noise, so that the gate needs no test."""
+    first, again, more = (peak_memory(f"{KNOWN}:allocate", {"megabytes": size}, 4, threads=1) for size in (1, 1, 2))
+    assert first == again
+    assert more - first == 4 * MEGABYTE
+
+
+def test_cpu_time_is_the_least_of_several_blocks_in_units_of_the_yardsticks_least(monkeypatch) -> None:
+    """A disturbed block of either counts for nothing."""
+    work, clock = object, {"work": iter([9.0, 6.0, 8.0] + [7.0] * 99), "stick": iter([5.0, 4.0, 2.0] + [3.0] * 99)}
+    monkeypatch.setattr(cost_yardstick, "_times", lambda run: 1)
+    monkeypatch.setattr(cost_yardstick, "_cpu_time", lambda run, _: next(clock["work" if run is work else "stick"]))
+    assert cost_yardstick.in_yardsticks(work, 20.0) == 6.0 / 2.0
 
 
 def test_what_is_held_before_does_not_count() -> None:

@@ -1,0 +1,112 @@
+"""`routebench alternate`: two checkouts measured in turn, round by round, and compared."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from routebench.commands.options import SOME_FAILED
+from routebench.errors import UserError
+
+SIDES = "base", "head"
+TAIL = 2_000
+"""Characters of what a suite says that fails."""
+
+EPILOG = """BASE and HEAD are folders with the code of routebench, such as two git worktrees. Each runs with the Python
+of its own .venv, where it has one. What follows -- goes to the suite, such as -- --threads 1 --method dynamic.
+
+The same command with more rounds adds to what is there. With --gate the exit code is that of `compare --gate`."""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("base", type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path))
+@click.argument("head", type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path))
+@click.argument("options", nargs=-1, metavar="[-- OPTIONS OF SUITE]")
+@click.option("--suite", default="cost", show_default=True, help="What is measured: a suite's name or FILE.toml.")
+@click.option("--preset", default="smoke", show_default=True, help="Size of a turn.")
+@click.option("--rounds", type=click.IntRange(min=2), default=8, show_default=True, help="Turns of each side, in all.")
+@click.option(
+    "--results",
+    type=click.Path(resolve_path=True, path_type=Path),
+    default=Path("rounds"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for DIR/base and DIR/head.",
+)
+@click.option("--gate", is_flag=True, help="Say by the exit code whether HEAD is worse.")
+def command(  # noqa: PLR0917  # click passes them by name
+    base: Path,
+    head: Path,
+    options: tuple[str, ...],
+    suite: str,
+    preset: str,
+    rounds: int,
+    results: Path,
+    gate: bool,
+) -> None:
+    """Measure two checkouts in turn, so that a drift of the machine is no change of the code, and compare them.
+
+    Each round is a process of BASE and one of HEAD, which measure the suite with one more seed.
+    """
+    from routebench.comparing.comparison import Wishes, compare_folders
+    from routebench.comparing.formats import as_text
+
+    for code in (base, head):
+        if not (code / "routebench" / "__main__.py").is_file():
+            raise UserError(
+                f"expected a folder with the code of routebench, got {str(code)!r}, which has no routebench/"
+            )
+    if suite.endswith(".toml"):
+        suite = str(Path(suite).resolve())  # each side runs in its own folder
+    known = min(rounds_in(results / side, Path(suite).stem, preset) for side in SIDES)
+    for number in range(known, rounds):
+        for side, code in zip(SIDES, (base, head), strict=True):
+            click.echo(f"round {number + 1} of {rounds}: {side}", err=True)
+            call = ["suite", suite, "--preset", preset, "--seeds", str(number + 1), "--results", str(results / side)]
+            measure(code, [*call, *options])
+    found = compare_folders(results / SIDES[0], results / SIDES[1], Wishes())
+    click.echo(as_text(found), nl=False)
+    if gate:
+        sys.exit(found.exit_code)
+
+
+def rounds_in(folder: Path, suite: str, preset: str) -> int:
+    """How many seeds of a suite were run as a whole in a results folder."""
+    from routebench.engine.plans import NOT_RUN
+    from routebench.engine.store import Store
+
+    if not folder.is_dir():
+        return 0
+    table = Store(folder).planned()
+    own = table[(table["suite"] == suite) & (table["preset"] == preset)]
+    if own.empty:
+        return 0
+    missing = own.loc[own["status"] == NOT_RUN, "seed"]
+    return int(missing.min() if len(missing) else own["seed"].max() + 1)
+
+
+def measure(code: Path, call: list[str]) -> None:
+    """Runs a command of a checkout to its end; cells that fail are told by the comparison.
+
+    Raises:
+        UserError: it could not be run.
+    """
+    own = code / ".venv" / "bin" / "python"
+    python = str(own) if own.exists() else sys.executable
+    paths = os.pathsep.join(filter(None, [str(code), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [python, "-m", "routebench", *call],
+        cwd=code,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode not in (0, SOME_FAILED):
+        raise UserError(
+            f"{str(code)!r}: `python -m routebench {' '.join(call)}` ended with exit code {done.returncode}: "
+            f"{(done.stderr or done.stdout)[-TAIL:]}"
+        )
