@@ -19,8 +19,9 @@ from torch import Tensor, nn
 import routebench
 from routebench.attacks.stored import grey_levels, to_bytes
 from routebench.data import load
+from routebench.engine.choices import Choices
 from routebench.engine.fits import StoreContext
-from routebench.engine.plan import Cell, Choices, plan
+from routebench.engine.plan import Cell, plan
 from routebench.engine.store import Store
 from routebench.engine.suite import load_suite
 
@@ -102,7 +103,7 @@ def strike(network: nn.Module, pixels: Tensor, labels: Tensor, eps: float, class
 
 
 def _made(part: str, network: nn.Module, eps: float, classes: int) -> Callable[[Tensor, Tensor], Tensor]:
-    import torchattacks  # only here: `summary` needs none
+    import torchattacks  # type: ignore[import-not-found]  # only here: `summary` needs none
 
     made: Callable[[Tensor, Tensor], Tensor] = {
         "apgd-ce": lambda: torchattacks.APGD(network, eps=eps, steps=STEPS, loss="ce"),
