@@ -43,7 +43,7 @@ ARROWS = {
     "training units",
     "published": "",
     "tables": "",
-    "analysis": "catalogue engine masking published statistics",
+    "analysis": "catalogue engine masking published statistics units",
     "analyses": "analysis generative masking predictive_coding published statistics",
     "report": "analysis atomic statistics tables",
     "comparing": "analysis engine statistics units",
