@@ -44,7 +44,7 @@ ARROWS = {
     "terminal training units",
     "published": "",
     "tables": "",
-    "analysis": "catalogue engine masking published statistics terminal",
+    "analysis": "catalogue engine masking published statistics terminal units",
     "analyses": "analysis generative masking predictive_coding published statistics",
     "report": "analysis atomic statistics tables",
     "comparing": "analysis engine statistics units",
