@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test versions check docs microbench catalogue clean
+.PHONY: help setup bench test versions check docs microbench house catalogue clean
 
 help: ## Lists the commands.
 	@echo "make COMMAND, with COMMAND one of"
@@ -36,6 +36,9 @@ docs: $(INSTALLED) ## Builds the documentation into build/site; a broken link is
 
 microbench: $(INSTALLED) ## Times single operations with pytest-benchmark.
 	@$(RUN) pytest tests/benchmarks --benchmark-enable --benchmark-only --benchmark-group-by=func $(ARGS)
+
+house: $(INSTALLED) ## Measures the structure of the source tree: sizes, public names, imports, circles.
+	@$(RUN) tests.tools.house
 
 catalogue: $(INSTALLED) ## Writes routebench/catalogue.json anew, from what is registered.
 	@$(RUN) routebench.catalogue
