@@ -30,7 +30,7 @@ def cost_memory(runs: Runs) -> Analysis | None:
         ),
         notes=(
             f"Batch {batch:,}; what the process held before, weights and capsules below among it, does not count.",
-            "Tensors are counted. In records of version 1 of the suite it is resident memory, of which a few MB come and go.",
+            "Tensors are counted. Records of version 1 of the suite have resident memory, which varies by a few MB.",
         ),
         alternative=f"Lines of megabytes over T, one panel per part. {reading}",
     )
