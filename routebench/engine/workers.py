@@ -144,7 +144,8 @@ class Crew:
             end = watch.ended or watch.died(None)
         except KeyboardInterrupt:  # the cell's own: the process does not hear the user's
             end = End("failed", "it raised KeyboardInterrupt", watch.output())
-        watch.end_group()
+            return record_end(watch.cell, end, self.store, self.setting, watch.seconds)
+        watch.end_group()  # the process itself has ended: one that lives may hold the pool's lock
         return record_end(watch.cell, end, self.store, self.setting, watch.seconds)
 
     def _new_pool(self) -> ProcessPool:
