@@ -44,6 +44,19 @@ def ended(parts, litter, suite_file, run_all):
     return {record["identity"]["method"]: record for record in run_all(made.cells, **how)}
 
 
+def test_a_process_that_lives_is_not_killed_for_an_interrupt_of_its_cell(parts, suite_file, run_all, monkeypatch):
+    """Killed while it holds the pool's lock, it would keep all others waiting for ever."""
+    killed = []
+    monkeypatch.setattr("routebench.engine.watch.Watch.end_group", lambda watch: killed.append(watch.cell.label))
+    load_plugin(str(WORST))
+    suite = load_suite(str(suite_file("worst", seeds=1, more='litter = ""')))
+    made = plan(suite, "quick", Choices(methods=(parse("interrupt"),)))
+    cells = [cell for cell in made.cells if cell.identity["method"] == "interrupt"]
+    (record,) = run_all(cells, jobs=1, isolate=True, plugins=(str(parts), str(WORST)))
+    assert record["reason"] == "it raised KeyboardInterrupt"
+    assert killed == []
+
+
 def test_the_worst_cells_fail_alone(ended, litter, store):
     told = {
         "crash": ("failed", "SIGSEGV", "worst_parts.py:"),
