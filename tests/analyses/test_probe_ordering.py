@@ -39,7 +39,7 @@ def runs_of(seeds=5, at=AT, alike=ALIKE, data="mnist", labels=None):
             rows.append({
                 "cell": f"{label}-{seed}", "label": label, "iterations": pd.NA, "seed": seed, "split": "test",
                 "metric": "probe_accuracy", "value": value + noise, "feature": feature, "train_angle": train,
-                "angle": angle, "kind": "maximal", "tested_on": pd.NA,
+                "angle": angle, "kind": "maximal", "tested_on": pd.NA, "unit": "%",
             })  # fmt: skip
 
     for (name, feature), values in at.items():

@@ -139,7 +139,7 @@ def of_three_seeds(target, factor):
         (plan,) = part.plans()
         for cell in plan["cells"]:
             record = part.record(cell["cell"])
-            record["cell"] = cell["cell"] = cell["identity"]["source"] = f"{cell['cell'][:-1]}{seed}x"
+            record["cell"] = cell["cell"] = cell["identity"]["source"] = f"{cell['cell'][:-1]}{seed}"
             record["identity"]["seed"] = cell["identity"]["seed"] = seed
             for metric in record["metrics"]:
                 metric["value"] *= factor
