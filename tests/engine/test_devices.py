@@ -9,7 +9,7 @@ from routebench.engine.session import choose_device, choose_jobs, choose_setting
 from routebench.engine.setting import Setting
 from routebench.engine.suite import load_suite
 from routebench.errors import UserError
-from routebench.registry import load_plugin
+from routebench.registry import load_plugin, protocols
 
 TELLING = """
 from routebench import protocols
@@ -28,7 +28,8 @@ class Telling(Protocol):
         return Measurement([Metric("number", "test", float(context.device.index), "", True, request.iterations)])
 """
 GRID = {"method": "dynamic", "method_params": {}, "routed": True, "model": "capsnet-small", "model_params": {},
-        "data": "mnist5k", "training": {}, "seed": 0, "protocol": "telling", "suite": "none"}  # fmt: skip
+        "data": "mnist5k", "training": {}, "seed": 0, "protocol": "telling", "suite": "none",
+        "suite_version": 1, "role": "method"}  # fmt: skip
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def cluster(monkeypatch):
 
 def chosen(suite="accuracy", **how):
     loaded = load_suite(suite)
-    plan = Plan(loaded, loaded.preset("smoke"), ())
+    plan = Plan(loaded, loaded.preset("smoke"), (), is_alone=getattr(protocols[loaded.protocol], "alone", False))
     options = {"executor": "local", "address": "auto", "gpus": None, "device": "auto", "backend": "auto"}
     return choose_setting(plan, 100, **{**options, "jobs": None, "threads": None, **how})
 
@@ -120,7 +121,9 @@ def test_one_pretended_gpu_is_as_ever(gpus, monkeypatch):
 
 
 def test_a_cell_makes_its_pretended_gpu_the_current_one_and_records_its_name(gpus, monkeypatch, store):
-    monkeypatch.setattr(work, "run_cell", lambda cell, store, device, origin, tell: {"on": str(device), **origin})
+    monkeypatch.setattr(
+        work, "run_cell", lambda cell, store, device, origin, tell, *, alone: {"on": str(device), **origin}
+    )
     setting = Setting("cuda:3", 1, 1, origin={"device": "cuda", "gpu": "that of the main process"})
     told = work.run_unless_held(Cell({"seed": 0}), store, setting, lambda _: None)
     assert told == {"on": "cuda:3", "device": "cuda", "gpu": "pretended cuda:3"}
@@ -134,8 +137,9 @@ def test_two_processes_get_two_pretended_devices(tmp_path, run_all):
     load_plugin(str(plugin))
     (tmp_path / "meeting").mkdir()
     options = {"meeting": str(tmp_path / "meeting")}
-    cells = [Cell({**GRID, "iterations": steps, "options": options}) for steps in (1, 2)]
+    cells = [Cell({**GRID, "iterations": steps, "options": options}, plugins=(str(plugin),)) for steps in (1, 2)]
     records = run_all(cells, jobs=2, devices=("cpu:0", "cpu:1"), plugins=(str(plugin),), time_limit=60.0)
+    assert [record["reason"] for record in records] == ["", ""]
     assert sorted(record["metrics"][0]["value"] for record in records) == [0, 1], records
 
 

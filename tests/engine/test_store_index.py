@@ -11,6 +11,7 @@ import pytest
 
 from routebench import load_results
 from routebench.engine import index
+from routebench.engine.checksum import sealed
 from routebench.engine.store import Store
 from tests.stress.many import make_folder
 
@@ -56,7 +57,7 @@ def replaced(file, change):
     content, known = json.loads(file.read_text()), file.stat()
     change(content)
     fresh = file.with_suffix(".new")
-    fresh.write_text(json.dumps(content, indent=1))
+    fresh.write_text(sealed(content))
     os.utime(fresh, ns=(known.st_atime_ns, known.st_mtime_ns))
     fresh.replace(file)
 
@@ -119,10 +120,11 @@ def test_a_changed_record_is_seen(folder, opened, change):
 def test_a_value_that_was_changed_in_place_with_the_clock_set_back_is_seen(folder):
     load_results(folder)
     victim = one_record(folder)
-    text, known = victim.read_text(), victim.stat()
-    value = json.loads(text)["metrics"][0]["value"]
+    content, known = json.loads(victim.read_text()), victim.stat()
+    metric = content["metrics"][0]
+    metric["value"] = float(str(metric["value"])[:-1] + "1")
     victim.unlink()
-    victim.write_text(text.replace(str(value), str(value)[:-1] + "1", 1))
+    victim.write_text(sealed(content))
     os.utime(victim, ns=(known.st_atime_ns, known.st_mtime_ns - 10**15))
     results, _ = expect_same(folder)
     own = results[results["cell"] == victim.stem]
