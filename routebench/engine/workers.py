@@ -2,6 +2,7 @@
 
 import contextlib
 import faulthandler
+import logging
 import multiprocessing
 import os
 import signal
@@ -27,6 +28,7 @@ from routebench.engine.setting import PATIENCE, Listener, Record, Setting, prepa
 from routebench.engine.store import Store
 from routebench.engine.watch import Watch
 from routebench.engine.work import Note, run_unless_held, shares
+from routebench.kernels import compiler
 from routebench.registry import VARIABLE
 
 LOST_POOLS = 3  # in a row, without a finished cell between them, before giving up
@@ -194,10 +196,12 @@ def _end_with_parent() -> None:
 
 @contextlib.contextmanager
 def _printing_to(file: Path) -> Iterator[None]:
-    """Whatever is printed meanwhile, by C++ too, goes to a file."""
+    """Whatever is printed meanwhile, by C++ too, goes to a file; that a kernel is being compiled, to the user."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(number) for number in (1, 2)]
+    user = logging.StreamHandler(os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace"))
+    compiler.TOLD.addHandler(user)
     with told_when_full(file.parent):
         output = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o644)
     try:
@@ -211,3 +215,5 @@ def _printing_to(file: Path) -> Iterator[None]:
             os.dup2(before, number)
             os.close(before)
         os.close(output)
+        compiler.TOLD.removeHandler(user)
+        user.stream.close()

@@ -30,7 +30,7 @@ FLAGS = (
 )
 THREADS = ("-fopenmp",)
 """What a compiler may lack; without it, parts run on threads of Python's."""
-TOLD = logging.getLogger("routebench")
+TOLD = logging.getLogger("routebench.kernels")
 PATIENCE = 300
 """Seconds after which a compiler is given up."""
 CHOOSE_A_FOLDER = "set ROUTEBENCH_CACHE to a folder that you can write to"

@@ -1,5 +1,6 @@
 """Whatever a cell does to its process becomes a record with a reason, and its neighbours go on."""
 
+import os
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from routebench.commands.suite import _in_processes
+from routebench.engine import workers
 from routebench.engine.cell import run_cell
 from routebench.engine.plan import Choices, plan
 from routebench.engine.planning import Asked, make_plans
@@ -17,6 +19,7 @@ from routebench.engine.setting import Setting
 from routebench.engine.standing import Standing
 from routebench.engine.suite import load_suite
 from routebench.engine.watch import LONGEST_GAP, Watch
+from routebench.kernels import compiler
 from routebench.protocols import Protocol
 from routebench.registry import EVERY, load_plugin
 from routebench.routing.spec import parse
@@ -42,6 +45,14 @@ def ended(parts, litter, suite_file, run_all):
     made = plan(suite, "quick", Choices(methods=tuple(map(parse, DEEDS))))
     how = {"jobs": 2, "time_limit": 8.0, "memory_limit": 10**9, "plugins": (str(parts), str(WORST))}
     return {record["identity"]["method"]: record for record in run_all(made.cells, **how)}
+
+
+def test_what_a_cell_prints_goes_to_its_file_and_that_a_kernel_is_compiled_to_the_user(tmp_path, capfd):
+    with workers._printing_to(tmp_path / "output"):
+        os.write(2, b"its own\n")
+        compiler.TOLD.warning("compiling a kernel")
+    assert (tmp_path / "output").read_text() == "its own\n"
+    assert capfd.readouterr().err == "compiling a kernel\n"
 
 
 def test_a_process_that_lives_is_not_killed_for_an_interrupt_of_its_cell(parts, suite_file, run_all, monkeypatch):
