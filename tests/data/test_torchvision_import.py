@@ -46,7 +46,7 @@ def test_another_failure_is_not_hidden(tmp_path, error):
     (tmp_path / "torchvision" / "__init__.py").write_text(f"raise {error}")
     told = outcome(REPORT, tmp_path)
     assert error.partition("(")[0] in told.splitlines()[-1]
-    assert "kept" not in told
+    assert not any(line.startswith("kept") for line in told.splitlines())  # a traceback may show the code
 
 
 def test_a_torchvision_without_its_compiled_part_is_helped(tmp_path):
