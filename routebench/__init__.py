@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from routebench import models, protocols, routing
     from routebench.capsules import Sizes, Votes
-    from routebench.engine.store import load_arrays, load_results
+    from routebench.engine.results import load_arrays, load_results
     from routebench.registry import analyses, datasets
     from routebench.routing import Routed, RoutingMethod
 
@@ -23,8 +23,8 @@ _MODULE_OF = {
     "Votes": "routebench.capsules",
     "analyses": "routebench.registry",
     "datasets": "routebench.registry",
-    "load_arrays": "routebench.engine.store",
-    "load_results": "routebench.engine.store",
+    "load_arrays": "routebench.engine.results._store",
+    "load_results": "routebench.engine.results._store",
 }
 _PACKAGES = ("models", "protocols", "routing")
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from routebench import cli
 from routebench.commands import suite
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._suite import load_suite
 from routebench.kernels import compiler, fused
 from routebench.registry import EVERY, shipped
 

@@ -7,7 +7,7 @@ import torch
 from click.testing import CliRunner
 
 from routebench.cli import cli
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.recipe import Recipe
 from routebench.recipes import RECIPES, merged

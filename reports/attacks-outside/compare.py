@@ -19,11 +19,9 @@ from torch import Tensor, nn
 import routebench
 from routebench.attacks.stored import grey_levels, to_bytes
 from routebench.data import load
-from routebench.engine.choices import Choices
-from routebench.engine.fits import StoreContext
-from routebench.engine.plan import Cell, plan
-from routebench.engine.store import Store
-from routebench.engine.suite import load_suite
+from routebench.engine.results import Store
+from routebench.engine.running import StoreContext
+from routebench.engine.suites import Cell, Choices, load_suite, plan
 
 PARTS = ("apgd-ce", "apgd-t", "fab-t", "square")
 STEPS = 100

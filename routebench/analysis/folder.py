@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from routebench.analysis.palette import colours_of
 from routebench.analysis.result import Runs
-from routebench.engine.store import Store, existing
+from routebench.engine.results import Store, existing
 from routebench.errors import UserError
 
 

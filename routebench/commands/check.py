@@ -38,7 +38,7 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     METHOD is NAME or NAME[key=value,...]. The exit code is 1 if something is wrong.
     """
-    from routebench.engine.alone import Ended, alone
+    from routebench.engine.isolation import Ended, alone
 
     name = method or ", ".join(plugins)
     is_terminal = sys.stdout.isatty()
@@ -62,7 +62,7 @@ def _check(  # noqa: PLR0917  # a process gets them by position
     from rich.console import Console
 
     from routebench.conformance import check
-    from routebench.engine.session import choose_device
+    from routebench.engine.running import choose_device
     from routebench.registry import load_plugin, plugins_of_environment
 
     torch.set_num_threads(1)  # inputs are small: more threads would wait for each other

@@ -12,7 +12,7 @@ def command(device: str) -> None:
     import torch
 
     from routebench.engine.doctor import examine
-    from routebench.engine.session import choose_device
+    from routebench.engine.running import choose_device
 
     for finding in examine(torch.device(choose_device(device))):
         click.echo(str(finding))

@@ -36,7 +36,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     """
     from routebench import atomic, export
     from routebench.analysis.folder import open_folder
-    from routebench.engine.provenance import command_line
+    from routebench.engine.origin import command_line
 
     opened = open_folder(folder)
     chosen = export.format_named(format_, output)

@@ -94,7 +94,7 @@ def with_plugins(plugins: tuple[str, ...], function: Callable[..., Any], *argume
     Raises:
         UserError: the function raised it, or that process ended.
     """
-    from routebench.engine.alone import Ended, alone
+    from routebench.engine.isolation import Ended, alone
     from routebench.registry import leave_out_environment
 
     if not plugins:

@@ -53,7 +53,7 @@ def _run(
 
     from routebench.engine import reproduce
     from routebench.engine.agreement import compare
-    from routebench.engine.store import Store
+    from routebench.engine.results import Store
 
     before = reproduce.arrays_beside(file, known["cell"])
     with tempfile.TemporaryDirectory(prefix="routebench-") as folder:

@@ -13,11 +13,9 @@ from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, RESULTS, S
 from routebench.errors import UserError
 
 if TYPE_CHECKING:
-    from routebench.engine.plan import Plan
-    from routebench.engine.queue import Queue
-    from routebench.engine.setting import Setting
-    from routebench.engine.standing import Standing
-    from routebench.engine.store import Store
+    from routebench.engine.results import Store
+    from routebench.engine.running import Queue, Setting, Standing
+    from routebench.engine.suites import Plan
 
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
@@ -130,11 +128,9 @@ def command(  # noqa: PLR0917  # click passes them by name
     """
     from rich.console import Console
 
-    from routebench.engine.choices import Choices
-    from routebench.engine.planning import ALL, Asked, make_plans
-    from routebench.engine.session import choose_setting, slow_back_end
-    from routebench.engine.standing import standing
-    from routebench.engine.store import Store
+    from routebench.engine.results import Store
+    from routebench.engine.running import choose_setting, slow_back_end, standing
+    from routebench.engine.suites import ALL, Asked, Choices, make_plans
     from routebench.routing.spec import parse
 
     _expect_used(executor, address, gpus_per_cell, memory_limit)
@@ -227,8 +223,7 @@ def _one(
     budget: float | None, dry_run: bool,
 ) -> _Outcome:  # fmt: skip
     """Runs one suite and shows its table, or lists what it would run."""
-    from routebench.engine.queue import Queue
-    from routebench.engine.standing import listing
+    from routebench.engine.running import Queue, listing
 
     queue = Queue(known.to_do, known.times, budget)
     if dry_run:
@@ -256,9 +251,7 @@ def _say_taken(console: Any, made: "Plan") -> None:
 def _run(
     console: Any, made: "Plan", known: "Standing", queue: "Queue", *, store: "Store", setting: "Setting"
 ) -> list[dict[str, Any]]:
-    from routebench.engine.progress import Display
-    from routebench.engine.session import run, write_plan
-    from routebench.engine.standing import time_ahead
+    from routebench.engine.running import Display, run, time_ahead, write_plan
 
     write_plan(made, store)
     to_do = list(queue.left)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.engine.store import Store
+from routebench.engine.results import Store
 from routebench.errors import UserError
 
 

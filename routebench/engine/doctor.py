@@ -12,7 +12,7 @@ import torch
 
 from routebench.data.official import absent, data_root
 from routebench.data.torchvision_sets import PUBLISHED
-from routebench.engine.provenance import processor, versions
+from routebench.engine.origin import processor, versions
 from routebench.errors import UserError
 from routebench.kernels import KERNELS, Sums, Sweep, reference, trust
 from routebench.kernels.compiler import cache_folder

@@ -10,18 +10,11 @@ from typing import Any
 import torch
 
 from routebench.data import load
-from routebench.engine.alone import Ended, alone, step
-from routebench.engine.checksum import unsealed
-from routebench.engine.execute import execute
-from routebench.engine.plan import Cell, plugins_for
-from routebench.engine.provenance import command_line, plugin_hash, provenance
-from routebench.engine.queue import Queue
-from routebench.engine.reading import CHANGED, SCHEMA, other_schema, parsed
-from routebench.engine.records import is_record
-from routebench.engine.session import choose_backend, choose_device
-from routebench.engine.setting import Listener, Setting, prepare_torch
-from routebench.engine.source import fit_code, source_hash
-from routebench.engine.store import Store
+from routebench.engine.isolation import Ended, alone, step
+from routebench.engine.origin import command_line, fit_code, plugin_hash, provenance, source_hash
+from routebench.engine.results import CHANGED, SCHEMA, Store, is_record, other_schema, parsed, unsealed
+from routebench.engine.running import Listener, Queue, Setting, choose_backend, choose_device, execute, prepare_torch
+from routebench.engine.suites import Cell, plugins_for
 from routebench.errors import UserError
 from routebench.registry import Registry, datasets, load_plugin, models, protocols, routing
 from routebench.registry.plugins import plugin_files, plugins_of_environment

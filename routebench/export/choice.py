@@ -7,7 +7,7 @@ from pandas import DataFrame
 
 from routebench.analysis.folder import Folder
 from routebench.analysis.result import Runs
-from routebench.engine.store import Store
+from routebench.engine.results import Store
 from routebench.errors import UserError, nearest, unknown
 
 FORMATS = {"csv": ".csv", "parquet": ".parquet", "markdown": ".md", "latex": ".tex"}

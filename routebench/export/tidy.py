@@ -6,7 +6,7 @@ import json
 
 from pandas import DataFrame
 
-from routebench.engine.store import Store
+from routebench.engine.results import Store
 from routebench.export.choice import Choice
 from routebench.export.origin import METADATA, Provenance, provenance_of
 

@@ -63,7 +63,11 @@ class Suite:
 def rows_of(folder: Path) -> Rows:
     """The rows of a results folder, and one without a value for each cell that was planned and not run."""
     from routebench import load_results  # not above: a commit without it still has the benchmarks' names
-    from routebench.engine.store import Store
+
+    try:
+        from routebench.engine.results import Store
+    except ImportError:  # an earlier commit
+        from routebench.engine.store import Store  # type: ignore[assignment]
 
     table, planned = load_results(folder), Store(folder).planned()
     rows = table.to_dict("records") + planned[planned["status"] == "not run"].to_dict("records")

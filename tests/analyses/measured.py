@@ -5,10 +5,10 @@ from pathlib import Path
 
 from routebench.analysis.folder import open_folder
 from routebench.analysis.result import Runs
-from routebench.engine.cell import make_record
-from routebench.engine.plan import Cell, Plan
-from routebench.engine.session import write_plan
-from routebench.engine.store import Store
+from routebench.engine.results._store import Store
+from routebench.engine.running._cell import make_record
+from routebench.engine.running._session import write_plan
+from routebench.engine.suites._plan import Cell, Plan
 from routebench.protocols.base import Measurement
 
 

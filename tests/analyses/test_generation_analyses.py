@@ -14,8 +14,8 @@ from routebench.analysis.figures import to_svg
 from routebench.analysis.means import by_seed, means_beside, means_of
 from routebench.analysis.pictures import first_arrays, on_paper, tiled
 from routebench.data import load
-from routebench.engine.plan import Choices, plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.models import build
 from routebench.protocols import free_form as free_form_module
 from routebench.protocols import generation as module

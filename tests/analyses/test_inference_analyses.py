@@ -8,8 +8,8 @@ import pytest
 from routebench import statistics
 from routebench.analysis.figures import to_svg
 from routebench.analysis.paper_claims import l1_inference_is_sparser
-from routebench.engine.plan import Choices, plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.protocols.predictive_coding import PredictiveCoding
 from routebench.registry import analyses
 from tests.analyses.measured import parts_of

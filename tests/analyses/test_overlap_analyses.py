@@ -8,8 +8,8 @@ import torch
 
 from routebench.analysis.comparison import compare
 from routebench.analysis.figures import to_svg
-from routebench.engine.plan import Choices, plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.protocols.base import Measurement, Metric
 from routebench.protocols.overlap import Answers, best_threshold, highest
 from routebench.registry import analyses

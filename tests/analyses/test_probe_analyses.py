@@ -10,8 +10,8 @@ import pytest
 from routebench import published
 from routebench.analysis.figures import to_svg
 from routebench.analysis.probe import OWN_ANSWER, gains, probed, turned_up_to
-from routebench.engine.plan import Choices, plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.protocols import linear_probe as module
 from routebench.protocols.linear_probe import LinearProbe
 from routebench.protocols.probe import fit_probe

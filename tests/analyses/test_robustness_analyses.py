@@ -11,8 +11,8 @@ from routebench import statistics
 from routebench.analysis.attacked import budgets, compared, fired_checks, main_eps, verdicts
 from routebench.analysis.figures import to_svg
 from routebench.data import load
-from routebench.engine.plan import Choices, plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.masking import CHECKS
 from routebench.protocols.base import Fit
 from routebench.protocols.robustness import Robustness

@@ -8,8 +8,8 @@ import torch
 
 from routebench.analysis.figures import to_svg
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.engine.plan import Choices, plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.protocols.sparsity import Sparsity
 from routebench.registry import analyses
 from routebench.routing.spec import parse

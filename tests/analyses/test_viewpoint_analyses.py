@@ -7,8 +7,8 @@ import pytest
 
 from routebench.analysis.figures import to_svg
 from routebench.analysis.viewpoints import ABOVE, BELOW, BETWEEN, match, matched_to_reference, summary
-from routebench.engine.plan import Choices, plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.protocols.base import Measurement, Metric
 from routebench.registry import analyses
 from routebench.routing.spec import parse
@@ -62,7 +62,7 @@ def folder(path, seeds=SEEDS, without=(), data="rendered-shapes-small-azimuth"):
 def small_data():
     """Planning asks for the fingerprint of the data, which would have to be rendered."""
     from routebench.data import load
-    from routebench.engine import plan as planning
+    from routebench.engine.suites import _plan as planning
 
     patch = pytest.MonkeyPatch()
     patch.setattr(planning, "_usable", lambda suite, preset: (preset, load("mnist5k")))

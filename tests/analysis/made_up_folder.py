@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from routebench.engine.store import Store
+from routebench.engine.results._store import Store
 
 
 def write_folder(

@@ -6,7 +6,7 @@ import pytest
 from routebench.analysis import script
 from routebench.analysis.folder import open_folder
 from routebench.analysis.result import reads, reads_across, reads_folder
-from routebench.engine.checksum import sealed
+from routebench.engine.results._checksum import sealed
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report import page, write_report

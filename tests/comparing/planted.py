@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from routebench.engine.store import Store
+from routebench.engine.results._store import Store
 
 ROOT = Path(__file__).parents[2]
 ACCURACY, COST = ROOT / "reports" / "accuracy-quick", ROOT / "reports" / "cost-quick"

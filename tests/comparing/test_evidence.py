@@ -11,7 +11,7 @@ from routebench.comparing.comparison import ALL, METHOD, SETTING, Wishes, compar
 from routebench.comparing.evidence import _by_t
 from routebench.comparing.tolerances import Tolerance
 from routebench.comparing.verdict import verdict
-from routebench.engine.store import Store
+from routebench.engine.results._store import Store
 from routebench.statistics import smallest_detectable_difference
 from tests.comparing.planted import COST, headline, in_turn, write
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.plan import Choices, plan
-from routebench.engine.queue import Queue
-from routebench.engine.session import run, write_plan
-from routebench.engine.setting import Listener, Setting
-from routebench.engine.store import Store
-from routebench.engine.suite import load_suite
+from routebench.engine.results._store import Store
+from routebench.engine.running._config import Listener, Setting
+from routebench.engine.running._queue import Queue
+from routebench.engine.running._session import run, write_plan
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.registry import EVERY, load_plugin
 
 PARTS = Path(__file__).with_name("small_parts.py")

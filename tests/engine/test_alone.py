@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from routebench.engine.alone import Ended, alone, step
+from routebench.engine.isolation._alone import Ended, alone, step
 from routebench.errors import UserError
 
 
@@ -78,7 +78,7 @@ def test_the_step_is_told_at_which_it_ended(deed, told):
 
 
 def test_a_step_has_a_limit_of_its_own_and_is_told_when_it_takes_long(monkeypatch, caplog):
-    monkeypatch.setattr("routebench.engine.alone.SILENT", 0.2)
+    monkeypatch.setattr("routebench.engine.isolation._alone.SILENT", 0.2)
     with pytest.raises(Ended, match=r"ran past 1 s and was stopped") as caught:
         alone(_take_steps, _sleep, each=1.0)
     assert caught.value.during == ("method", "mine")

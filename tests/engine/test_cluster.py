@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from routebench.engine.plan import Choices, plan
-from routebench.engine.session import choose_on_cluster
-from routebench.engine.store import Store
-from routebench.engine.suite import load_suite
+from routebench.engine.results._store import Store
+from routebench.engine.running._session import choose_on_cluster
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 
 pytest.importorskip("ray")

@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from routebench.engine import session, work
-from routebench.engine.plan import Cell, Plan
-from routebench.engine.session import choose_device, choose_jobs, choose_setting
-from routebench.engine.setting import Setting
-from routebench.engine.suite import load_suite
+from routebench.engine.running import _session as session
+from routebench.engine.running import _work as work
+from routebench.engine.running._config import Setting
+from routebench.engine.running._session import choose_device, choose_jobs, choose_setting
+from routebench.engine.suites._plan import Cell, Plan
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import load_plugin, protocols
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from routebench.engine.choices import Choices
-from routebench.engine.plan import plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._plan import plan
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import load_plugin
 from routebench.routing.spec import parse

@@ -12,14 +12,14 @@ import torch
 
 from routebench import kernels, load_results
 from routebench.capsules import Competition, Votes
-from routebench.engine.cell import run_cell
-from routebench.engine.fits import StoreContext, fit_key
-from routebench.engine.plan import Choices, plan
-from routebench.engine.session import choose_jobs
-from routebench.engine.setting import Listener
-from routebench.engine.standing import standing
-from routebench.engine.store import Store
-from routebench.engine.suite import load_suite
+from routebench.engine.results._store import Store
+from routebench.engine.running._cell import run_cell
+from routebench.engine.running._config import Listener
+from routebench.engine.running._fits import StoreContext, fit_key
+from routebench.engine.running._session import choose_jobs
+from routebench.engine.running._status import standing
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import Diverged, UserError
 from routebench.protocols import Measurement, Metric, Protocol
 from routebench.registry import EVERY, load_plugin
@@ -213,7 +213,7 @@ def trained(suite_file):
 
 def test_a_fit_is_trained_once_and_is_the_same_afterwards(store, trained, monkeypatch):
     first = StoreContext(store, torch.device("cpu")).fit(trained)
-    monkeypatch.setattr("routebench.engine.fits.fit", None)  # a second training would call it
+    monkeypatch.setattr("routebench.engine.running._fits.fit", None)  # a second training would call it
     second = StoreContext(store, torch.device("cpu")).fit(trained)
     assert first.epochs == second.epochs
     assert not list(store.path.glob("fits/*/checkpoint*"))

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from routebench.data import load
-from routebench.engine import fits
-from routebench.engine.fits import StoreContext, fit_key
+from routebench.engine.running import _fits as fits
+from routebench.engine.running._fits import StoreContext, fit_key
 from routebench.kernels import using
 from routebench.models.network import routing_methods
 from routebench.training import evaluate

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from routebench.commands.suite import _in_processes
-from routebench.engine import workers
-from routebench.engine.cell import run_cell
-from routebench.engine.plan import Choices, plan
-from routebench.engine.planning import Asked, make_plans
-from routebench.engine.setting import Setting
-from routebench.engine.standing import Standing
-from routebench.engine.suite import load_suite
-from routebench.engine.watch import LONGEST_GAP, Watch
+from routebench.engine.running import _processes as workers
+from routebench.engine.running._cell import run_cell
+from routebench.engine.running._config import Setting
+from routebench.engine.running._status import Standing
+from routebench.engine.running._watch import LONGEST_GAP, Watch
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._planning import Asked, make_plans
+from routebench.engine.suites._suite import load_suite
 from routebench.kernels import compiler
 from routebench.protocols import Protocol
 from routebench.registry import EVERY, load_plugin
@@ -58,7 +58,9 @@ def test_what_a_cell_prints_goes_to_its_file_and_that_a_kernel_is_compiled_to_th
 def test_a_process_that_lives_is_not_killed_for_an_interrupt_of_its_cell(parts, suite_file, run_all, monkeypatch):
     """Killed while it holds the pool's lock, it would keep all others waiting for ever."""
     killed = []
-    monkeypatch.setattr("routebench.engine.watch.Watch.end_group", lambda watch: killed.append(watch.cell.label))
+    monkeypatch.setattr(
+        "routebench.engine.running._watch.Watch.end_group", lambda watch: killed.append(watch.cell.label)
+    )
     load_plugin(str(WORST))
     suite = load_suite(str(suite_file("worst", seeds=1, more='litter = ""')))
     made = plan(suite, "quick", Choices(methods=(parse("interrupt"),)))

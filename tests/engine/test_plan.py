@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from routebench.data import load
-from routebench.engine.plan import Cell, Choices, digest, plan
-from routebench.engine.session import write_plan
-from routebench.engine.suite import load_suite
+from routebench.engine.running._session import write_plan
+from routebench.engine.suites._plan import Cell, Choices, digest, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import datasets, load_plugin, protocols, suite_files
 from routebench.routing.spec import parse

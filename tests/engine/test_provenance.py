@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import torch
 
-from routebench.engine.provenance import code_state, environment, git_state, plugin_hashes, provenance
+from routebench.engine.origin._provenance import code_state, environment, git_state, plugin_hashes, provenance
 
 
 @pytest.fixture

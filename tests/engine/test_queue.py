@@ -1,9 +1,9 @@
 """Which cell is next, how long it will take, and when no more is begun."""
 
-from routebench.engine.plan import Choices, plan
-from routebench.engine.queue import Queue, most_informative_first
-from routebench.engine.suite import load_suite
-from routebench.engine.times import Times
+from routebench.engine.running._queue import Queue, most_informative_first
+from routebench.engine.running._times import Times
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 
 
 class Clock:

@@ -13,10 +13,10 @@ from routebench.commands.reproduce import _run, command
 from routebench.data import load
 from routebench.engine import reproduce
 from routebench.engine.agreement import compare
-from routebench.engine.plan import Choices, plan
-from routebench.engine.provenance import plugin_hash
-from routebench.engine.session import write_plan
-from routebench.engine.suite import load_suite
+from routebench.engine.origin._provenance import plugin_hash
+from routebench.engine.running._session import write_plan
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import datasets
 

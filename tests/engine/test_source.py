@@ -9,7 +9,7 @@ import pytest
 PACKAGE = {
     "routebench/__init__.py": "",
     "routebench/registry.py": "",
-    "routebench/engine/__init__.py": "",
+    "routebench/engine/origin/__init__.py": "",
     "routebench/ops.py": "SCALE = 1\n",
     "routebench/base.py": '"""Base."""\nfrom routebench.ops import SCALE\n',
     "routebench/one.py": '"""One."""\nfrom routebench import base\ndef f():\n    """Does."""\n    return base.SCALE\n',
@@ -20,18 +20,18 @@ PACKAGE = {
 @pytest.fixture
 def hash_of(tmp_path):
     """The source hash of a module in a small package of the same name, in a fresh process."""
-    from routebench.engine import source
+    from routebench.engine.origin import _source as source
 
     for name, text in PACKAGE.items():
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    shutil.copy(source.__file__, tmp_path / "routebench" / "engine")
+    shutil.copy(source.__file__, tmp_path / "routebench" / "engine" / "origin")
 
     def hashed(module="routebench.one", **files):
         for name, text in files.items():
             (tmp_path / "routebench" / f"{name}.py").write_text(text)
-        code = f"from routebench.engine.source import source_hash; print(source_hash({module!r}))"
+        code = f"from routebench.engine.origin._source import source_hash; print(source_hash({module!r}))"
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
@@ -56,14 +56,14 @@ def test_code_counts_through_imports(hash_of, edit):
 
 
 def test_methods_have_hashes_of_their_own():
-    from routebench.engine.source import source_hash
+    from routebench.engine.origin._source import source_hash
     from routebench.registry import routing
 
     assert source_hash(routing["dynamic"]) != source_hash(routing["uniform"])
 
 
 def test_what_a_plugin_imports_from_beside_it_counts(tmp_path, monkeypatch):
-    from routebench.engine import source
+    from routebench.engine.origin import _source as source
     from routebench.registry import import_file
 
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -79,7 +79,7 @@ def test_what_a_plugin_imports_from_beside_it_counts(tmp_path, monkeypatch):
 
 
 def test_a_fit_depends_on_all_code_that_makes_weights():
-    from routebench.engine.source import PACKAGE, _file_of, _reachable, fit_code
+    from routebench.engine.origin._source import PACKAGE, _file_of, _reachable, fit_code
     from routebench.registry import models, routing
 
     code = fit_code(models["capsnet"], routing["em"])

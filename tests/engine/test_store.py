@@ -10,11 +10,11 @@ import torch
 from safetensors.numpy import load_file
 
 from routebench import load_arrays, load_results
-from routebench.engine.plan import Choices, plan
-from routebench.engine.session import write_plan
-from routebench.engine.standing import standing
-from routebench.engine.store import COLUMNS, PLANNED, Store, StoreFull, write_tensors, write_text
-from routebench.engine.suite import load_suite
+from routebench.engine.results._store import COLUMNS, PLANNED, Store, StoreFull, write_tensors, write_text
+from routebench.engine.running._session import write_plan
+from routebench.engine.running._status import standing
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 
 

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from routebench.atomic import OLD, clear_leftovers, write_text
-from routebench.engine import session
-from routebench.engine.plan import Choices, plan
-from routebench.engine.session import write_plan
-from routebench.engine.store import Store
-from routebench.engine.suite import load_suite
+from routebench.engine.results._store import Store
+from routebench.engine.running import _session as session
+from routebench.engine.running._session import write_plan
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 
 ROOT = Path(__file__).parents[2]
 WRITES = """
 import json, sys, torch
 from pathlib import Path
-from routebench.engine.store import Store, StoreFull
+from routebench.engine.results._store import Store, StoreFull
 store = Store(sys.argv[1])
 store.prepare()
 record = json.loads(Path(sys.argv[2]).read_text())
@@ -169,7 +169,7 @@ def test_plans_of_before_there_were_numbers_are_the_oldest(store, planned):
 def test_plans_written_at_once_have_different_numbers(store, planned):
     code = """
     import sys
-    from routebench.engine.store import Store
+    from routebench.engine.results._store import Store
     store = Store(sys.argv[1])
     (plan,) = [plan for plan in store.plans() if plan["sequence"] == 1]
     for number in range(10):

@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 from routebench import load_arrays, load_results
 from routebench.commands import status
-from routebench.engine import index
-from routebench.engine import store as engine_store
-from routebench.engine.checksum import sealed
-from routebench.engine.reading import Reader
-from routebench.engine.standing import standing
-from routebench.engine.store import Store
+from routebench.engine.results import _index as index
+from routebench.engine.results import _store as engine_store
+from routebench.engine.results._checksum import sealed
+from routebench.engine.results._folder import Reader
+from routebench.engine.results._store import Store
+from routebench.engine.running._status import standing
 from routebench.errors import UserError
 from routebench.protocols import Measurement, Metric, Protocol
 from routebench.registry import protocols
@@ -28,7 +28,7 @@ READ_ONLY = """
 import sys
 from pathlib import Path
 from routebench import load_results
-from routebench.engine.store import Store
+from routebench.engine.results._store import Store
 from routebench.errors import UserError
 folder = Path(sys.argv[1])
 store = Store(folder)
@@ -358,11 +358,11 @@ def test_a_folder_that_can_only_be_read_is_read(done, store, victim):
 
 RUN_READ_ONLY = """
 import sys
-from routebench.engine.plan import Cell
-from routebench.engine.queue import Queue
-from routebench.engine.session import run
-from routebench.engine.setting import Listener, Setting
-from routebench.engine.store import Store, StoreFull
+from routebench.engine.suites._plan import Cell
+from routebench.engine.running._queue import Queue
+from routebench.engine.running._session import run
+from routebench.engine.running._config import Listener, Setting
+from routebench.engine.results._store import Store, StoreFull
 
 if __name__ == "__main__":
     cell = Cell(next(Store(sys.argv[1]).records())["identity"] | {"seed": 99})

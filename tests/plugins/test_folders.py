@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import PluginError, UserError
 from routebench.registry import EVERY, load_plugin, plugin_files, plugins_of_environment
 from tests.plugins.texts import analysis, method, suite

@@ -2,8 +2,8 @@
 
 import pytest
 
-from routebench.engine.choices import Choices
-from routebench.engine.planning import Asked, make_plans
+from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._planning import Asked, make_plans
 from routebench.errors import UserError
 from routebench.registry import routing
 from routebench.routing.spec import parse

@@ -2,7 +2,7 @@
 
 import pytest
 
-from routebench.engine import source
+from routebench.engine.origin import _source as source
 from routebench.registry import EVERY, load_plugin
 from tests.plugins.texts import method
 

@@ -9,8 +9,8 @@ from torch import nn
 
 from routebench.comparing.comparison import REGRESSION, UNJUDGED, Wishes, compare_folders
 from routebench.data import Dataset, Images
-from routebench.engine.plan import Choices, plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.models.network import Output
 from routebench.protocols import overlap
@@ -167,8 +167,8 @@ def test_a_cell_runs_through_the_engine(tmp_path, monkeypatch):
     """One epoch on 64 digits: record, arrays, and the fit that another cell would find."""
     import routebench
     from routebench.data import diverse_multimnist, load
-    from routebench.engine.cell import run_cell
-    from routebench.engine.store import Store
+    from routebench.engine.results._store import Store
+    from routebench.engine.running._cell import run_cell
 
     whole = load("mnist5k")
     few = replace(whole, train=whole.train.at(torch.arange(0, 3600, 57)), test=whole.test.at(torch.arange(0, 1000, 16)))

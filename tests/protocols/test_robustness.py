@@ -9,8 +9,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save
 
 from routebench.data import load
-from routebench.engine.plan import Choices, plan
-from routebench.engine.suite import load_suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.masking import CHECKS
 from routebench.models import build

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from routebench.analysis.folder import open_folder
-from routebench.engine.store import load_results
+from routebench.engine.results._store import load_results
 
 REPORTS = Path(__file__).parents[2] / "reports"
 FOLDERS = sorted(file.parent for file in REPORTS.glob("*/report.html"))

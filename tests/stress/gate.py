@@ -17,7 +17,7 @@ from routebench.commands.alternate import measure, rounds_in
 from routebench.comparing.change import IMPROVEMENT, REGRESSION
 from routebench.comparing.comparison import Wishes, compare_folders
 from routebench.comparing.verdict import verdict
-from routebench.engine.store import Store
+from routebench.engine.results._store import Store
 from routebench.units import TIMED
 
 ROOT = Path(__file__).parents[2]

@@ -12,14 +12,14 @@ import sys
 import time
 from pathlib import Path
 
-from routebench.engine.checksum import sealed
-from routebench.engine.plan import digest
+from routebench.engine.results._checksum import sealed
+from routebench.engine.suites._plan import digest
 
 ROOT = Path(__file__).parents[2]
 REAL = ROOT / "reports" / "accuracy-quick"
 CALLS = {
     "load_results": "from routebench import load_results as call",
-    "planned": "from routebench.engine.store import Store; call = lambda path: Store(path).planned()",
+    "planned": "from routebench.engine.results import Store; call = lambda path: Store(path).planned()",
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from routebench import load_results
-from routebench.engine.store import Store
+from routebench.engine.results._store import Store
 
 ROOT = Path(__file__).parents[2]
 PARTS = ROOT / "tests" / "engine" / "small_parts.py"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from routebench.engine.plan import Cell, Plan
-from routebench.engine.queue import Queue, most_informative_first
-from routebench.engine.store import Store
-from routebench.engine.times import Times
+from routebench.engine.results import Store
+from routebench.engine.running._queue import Queue, most_informative_first
+from routebench.engine.running._times import Times
+from routebench.engine.suites import Cell, Plan
 from routebench.errors import UserError
 from routebench.quantities import spoken
 

@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from routebench.engine.ends import End, record_end
-from routebench.engine.plan import Cell
-from routebench.engine.provenance import provenance
-from routebench.engine.queue import Queue
-from routebench.engine.setting import PATIENCE, Listener, Record, Setting, prepare_torch
-from routebench.engine.store import Store
-from routebench.engine.work import Note, shares
-from routebench.engine.workers import run_in_processes
+from routebench.engine.origin import provenance
+from routebench.engine.results import Store
+from routebench.engine.running._config import PATIENCE, Listener, Record, Setting, prepare_torch
+from routebench.engine.running._ends import End, record_end
+from routebench.engine.running._processes import run_in_processes
+from routebench.engine.running._queue import Queue
+from routebench.engine.running._work import Note, shares
+from routebench.engine.suites import Cell
 from routebench.errors import UserError
 
 CONNECTING = 5.0  # seconds that a cluster's head may take to answer
@@ -163,7 +163,7 @@ def _nobody(address: str, told: str) -> UserError:
 
 def code_hash() -> str:
     """Of every file of routebench on this machine."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     digest = hashlib.sha256()
     for file in sorted(file for suffix in ("py", "cpp") for file in package.rglob(f"*.{suffix}")):
         digest.update(f"{file.relative_to(package)}\n".encode() + file.read_bytes())

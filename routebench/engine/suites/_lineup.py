@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from routebench.engine.alone import step
-from routebench.engine.choices import Choices
-from routebench.engine.suite import Entry, Preset, Suite
+from routebench.engine.isolation import step
+from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.errors import UserError, unknown
 from routebench.registry import models, protocols, routing
 from routebench.routing.make import factory

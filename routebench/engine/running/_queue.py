@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from routebench.engine.entries import METHOD
-from routebench.engine.plan import Cell
-from routebench.engine.times import Times
+from routebench.engine.running._times import Times
+from routebench.engine.suites import METHOD, Cell
 
 
 class Queue:

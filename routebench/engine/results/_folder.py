@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 import orjson
 
-from routebench.engine import checksum, index, plans, records, shapes
-from routebench.engine.columns import Column
-from routebench.engine.index import Saved
-from routebench.engine.plans import PlanTable
-from routebench.engine.records import Records, Stamp
+from routebench.engine.results import _checksum as checksum
+from routebench.engine.results import _index as index
+from routebench.engine.results import _plan_table as plans
+from routebench.engine.results import _record_table as records
+from routebench.engine.results import _shapes as shapes
+from routebench.engine.results._columns import Column
+from routebench.engine.results._index import Saved
+from routebench.engine.results._plan_table import PlanTable
+from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
 
 SCHEMA = 1

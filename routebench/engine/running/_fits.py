@@ -16,12 +16,10 @@ from torch import Tensor, nn
 from routebench import kernels
 from routebench.atomic import told_when_full
 from routebench.data import load
-from routebench.engine import checksum
-from routebench.engine.plan import digest
-from routebench.engine.reading import CHANGED, UNREADABLE, parsed
-from routebench.engine.shapes import by_name, is_text
-from routebench.engine.source import fit_code, source_hash
-from routebench.engine.store import Store, write_tensors, write_text
+from routebench.engine.origin import fit_code, source_hash
+from routebench.engine.results import CHANGED, UNREADABLE, Store, by_name, is_text, parsed, write_tensors, write_text
+from routebench.engine.results import _checksum as checksum
+from routebench.engine.suites import digest
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.registry import models, routing

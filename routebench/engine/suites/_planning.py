@@ -5,10 +5,10 @@ import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from routebench.engine.alone import Ended, Step, alone, step
-from routebench.engine.choices import Choices
-from routebench.engine.plan import Plan, plan, preload_of
-from routebench.engine.suite import Suite, load_suite
+from routebench.engine.isolation import Ended, Step, alone, step
+from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._plan import Plan, plan, preload_of
+from routebench.engine.suites._suite import Suite, load_suite
 from routebench.errors import PluginError, UserError, unknown
 from routebench.registry import (
     EVERY,
@@ -161,5 +161,5 @@ def _preload(asked: Asked) -> Sequence[str]:
             found += preload_of(suite.protocol)
     with contextlib.suppress(UserError, OSError):
         if any("analyses" in file.read_text(errors="replace") for spec in asked.plugins for file in plugin_files(spec)):
-            found.append("routebench.engine.forkserver_analyses")
+            found.append("routebench.engine.running._forkserver_analyses")
     return found

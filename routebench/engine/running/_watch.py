@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from routebench.engine.alone import signal_group
-from routebench.engine.ends import End, death, gigabytes
-from routebench.engine.last_words import ask_where, where
-from routebench.engine.plan import Cell
-from routebench.engine.setting import Setting
-from routebench.engine.store import Store
-from routebench.engine.work import Note, tail
+from routebench.engine.isolation import ask_where, signal_group, where
+from routebench.engine.results import Store
+from routebench.engine.running._config import Setting
+from routebench.engine.running._ends import End, death, gigabytes
+from routebench.engine.running._work import Note, tail
+from routebench.engine.suites import Cell
 
 MOST_OUTPUT = 1 << 20  # bytes that a cell may have printed before the earlier part is dropped
 READ_OUTPUT = 40_000  # characters of it that are read

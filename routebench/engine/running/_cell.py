@@ -11,13 +11,11 @@ from typing import Any
 import torch
 
 from routebench import kernels
-from routebench.engine.fits import StoreContext
-from routebench.engine.last_words import one_line
-from routebench.engine.patches import expect_no_patches
-from routebench.engine.plan import Cell
-from routebench.engine.reading import parsed
-from routebench.engine.records import is_record
-from routebench.engine.store import Store, StoreFull
+from routebench.engine.isolation import one_line
+from routebench.engine.results import Store, StoreFull, is_record, parsed
+from routebench.engine.running._fits import StoreContext
+from routebench.engine.running._patches import expect_no_patches
+from routebench.engine.suites import Cell
 from routebench.errors import Diverged, PluginError, printable
 from routebench.protocols.base import Measurement
 from routebench.registry import load_plugin, protocols

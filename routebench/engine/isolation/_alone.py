@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from routebench import terminal
-from routebench.engine.last_words import ask_where, one_line, signal_name, where
+from routebench.engine.isolation._last_words import ask_where, one_line, signal_name, where
 from routebench.errors import UserError
 
 Step = tuple[str, str]
@@ -107,7 +107,7 @@ def clean_processes(preload: Sequence[str] = ()) -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["routebench.engine.forkserver", *preload])
+    context.set_forkserver_preload(["routebench.engine.running._forkserver", *preload])
     return context
 
 

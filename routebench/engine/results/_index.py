@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routebench.atomic import write_bytes
-from routebench.engine.columns import Column
+from routebench.engine.results._columns import Column
 from routebench.errors import UserError
 
 VERSION = "5"

@@ -11,11 +11,13 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from routebench.atomic import StoreFull, clear_leftovers, told_when_full, write_tensors, write_text
-from routebench.engine import checksum, plans, records
-from routebench.engine.plans import COORDINATES, PLANNED
-from routebench.engine.reading import CHANGED, LOST, SCHEMA, UNREADABLE, Reader, other_schema
-from routebench.engine.records import COLUMNS
-from routebench.engine.shapes import expect_key, is_key
+from routebench.engine.results import _checksum as checksum
+from routebench.engine.results import _plan_table as plans
+from routebench.engine.results import _record_table as records
+from routebench.engine.results._folder import CHANGED, LOST, SCHEMA, UNREADABLE, Reader, other_schema
+from routebench.engine.results._plan_table import COORDINATES, PLANNED
+from routebench.engine.results._record_table import COLUMNS
+from routebench.engine.results._shapes import expect_key, is_key
 from routebench.errors import UserError
 
 if TYPE_CHECKING:

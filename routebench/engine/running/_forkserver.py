@@ -5,7 +5,7 @@ which no cell draws, take as long to import as torch and come only where a plug-
 """
 
 from routebench import terminal
-from routebench.engine import workers
+from routebench.engine.running import _processes as workers
 from routebench.registry import EVERY, leave_out_environment
 
 leave_out_environment()  # no plug-in runs in the process that all others come from

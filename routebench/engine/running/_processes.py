@@ -20,14 +20,14 @@ from pebble import ProcessExpired, ProcessPool
 
 from routebench import terminal
 from routebench.atomic import told_when_full
-from routebench.engine.alone import begin_group, clean_processes
-from routebench.engine.ends import End, record_end
-from routebench.engine.plan import Cell
-from routebench.engine.queue import Queue
-from routebench.engine.setting import PATIENCE, Listener, Record, Setting, prepare_torch
-from routebench.engine.store import Store
-from routebench.engine.watch import Watch
-from routebench.engine.work import Note, run_unless_held, shares
+from routebench.engine.isolation import begin_group, clean_processes
+from routebench.engine.results import Store
+from routebench.engine.running._config import PATIENCE, Listener, Record, Setting, prepare_torch
+from routebench.engine.running._ends import End, record_end
+from routebench.engine.running._queue import Queue
+from routebench.engine.running._watch import Watch
+from routebench.engine.running._work import Note, run_unless_held, shares
+from routebench.engine.suites import Cell
 from routebench.kernels import compiler
 from routebench.registry import VARIABLE
 

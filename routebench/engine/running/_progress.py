@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from routebench.engine.plan import Cell
-from routebench.engine.setting import Listener
-from routebench.engine.times import Times
+from routebench.engine.running._config import Listener
+from routebench.engine.running._times import Times
+from routebench.engine.suites import Cell
 from routebench.errors import printable
 from routebench.quantities import spoken
 

@@ -3,11 +3,11 @@
 import signal
 from dataclasses import dataclass
 
-from routebench.engine.cell import make_record
-from routebench.engine.last_words import STACK, signal_name, where
-from routebench.engine.plan import Cell
-from routebench.engine.setting import Record, Setting
-from routebench.engine.store import Store
+from routebench.engine.isolation import STACK, signal_name, where
+from routebench.engine.results import Store
+from routebench.engine.running._cell import make_record
+from routebench.engine.running._config import Record, Setting
+from routebench.engine.suites import Cell
 from routebench.protocols.base import Measurement
 
 LETTING_GO = 2.0  # seconds that the system may take until a process that was killed holds no lock

@@ -39,7 +39,7 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
     """
     return {
         "command": command,
-        **code_state(Path(__file__).parents[1]),
+        **code_state(Path(__file__).parents[2]),
         "plugins": plugin_hashes(plugins),
         "versions": versions(),
         "device": device.partition(":")[0],

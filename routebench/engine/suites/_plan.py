@@ -8,12 +8,12 @@ from typing import Any
 
 from routebench.data import Dataset
 from routebench.data.taking import Taken, at_most, whole_name
-from routebench.engine.alone import step
-from routebench.engine.choices import Choices
-from routebench.engine.entries import METHOD, entries_of, has_capsule_layers, lost
-from routebench.engine.shapes import DEPTH, is_plain
-from routebench.engine.source import fit_code, source_hash
-from routebench.engine.suite import Entry, Preset, Suite
+from routebench.engine.isolation import step
+from routebench.engine.origin import fit_code, source_hash
+from routebench.engine.results import DEPTH, is_plain
+from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._lineup import METHOD, entries_of, has_capsule_layers, lost
+from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.errors import UserError, nearest, unknown
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
@@ -169,7 +169,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
 def preload_of(protocol: str) -> tuple[str, ...]:
     """The modules that are imported once for all cells of a protocol."""
     known = protocols[protocol]
-    training = ("routebench.engine.forkserver_training",) if getattr(known, "trains", True) else ()
+    training = ("routebench.engine.running._forkserver_training",) if getattr(known, "trains", True) else ()
     return (*getattr(known, "preload", ()), *training)
 
 

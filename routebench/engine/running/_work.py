@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from routebench.engine.cell import run_cell
-from routebench.engine.plan import Cell
-from routebench.engine.setting import Record, Setting
-from routebench.engine.store import Store, StoreFull, write_text
+from routebench.engine.results import Store, StoreFull, write_text
+from routebench.engine.running._cell import run_cell
+from routebench.engine.running._config import Record, Setting
+from routebench.engine.suites import Cell
 
 
 def run_unless_held(cell: Cell, store: Store, setting: Setting, tell: Callable[[float], None]) -> Record | None:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 UNCOUNTED = {
     *(PACKAGE / name for name in ("__init__.py", "atomic.py", "errors.py", "claims.py")),
     *PACKAGE.glob("registry/*.py"),
@@ -135,7 +135,7 @@ def _on_path(top: str) -> Path | None:
     origin = Path(spec.origin).resolve() if spec and spec.origin else None
     if spec is None or origin is None or not origin.is_file() or _library_of(origin):
         return None
-    return origin.parents[1] if spec.submodule_search_locations else origin.parent
+    return origin.parents[2] if spec.submodule_search_locations else origin.parent
 
 
 @cache
@@ -143,7 +143,7 @@ def _library_of(file: Path) -> Path | None:
     """The folder of installed packages, or of Python itself, that a file lies in: known by its name, or by torch."""
     torch = importlib.util.find_spec("torch")
     known = {Path(sysconfig.get_path("stdlib")).resolve()}
-    known |= {Path(torch.origin).resolve().parents[1]} if torch and torch.origin else set()
+    known |= {Path(torch.origin).resolve().parents[2]} if torch and torch.origin else set()
     return next(
         (folder for folder in file.parents if folder.name in {"site-packages", "dist-packages"} or folder in known),
         None,

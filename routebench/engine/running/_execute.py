@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Iterator
 
-from routebench.engine.cluster import Cluster
-from routebench.engine.plan import Cell
-from routebench.engine.queue import Queue
-from routebench.engine.setting import PATIENCE, Listener, Record, Setting, prepare_torch
-from routebench.engine.store import Store
-from routebench.engine.work import run_unless_held
-from routebench.engine.workers import run_in_processes
+from routebench.engine.results import Store
+from routebench.engine.running._config import PATIENCE, Listener, Record, Setting, prepare_torch
+from routebench.engine.running._processes import run_in_processes
+from routebench.engine.running._queue import Queue
+from routebench.engine.running._ray import Cluster
+from routebench.engine.running._work import run_unless_held
+from routebench.engine.suites import Cell
 
 Run = Callable[[Queue, Store, Setting, Listener], Iterator[tuple[Cell, Record]]]
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from routebench.data.taking import whole_name
-from routebench.engine.toml import Table, count, counts, table, text
+from routebench.engine.suites._toml import Table, count, counts, table, text
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
 from routebench.recipes import NAME, RECIPES, merged

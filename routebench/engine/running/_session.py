@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from routebench import kernels
-from routebench.engine.cluster import Cluster
-from routebench.engine.execute import execute
-from routebench.engine.plan import Plan, digest
-from routebench.engine.provenance import command_line, plugin_hashes, provenance
-from routebench.engine.queue import Queue
-from routebench.engine.setting import Listener, Record, Setting, prepare_torch
-from routebench.engine.store import Store
+from routebench.engine.origin import command_line, plugin_hashes, provenance
+from routebench.engine.results import Store
+from routebench.engine.running._config import Listener, Record, Setting, prepare_torch
+from routebench.engine.running._execute import execute
+from routebench.engine.running._queue import Queue
+from routebench.engine.running._ray import Cluster
+from routebench.engine.suites import Plan, digest
 from routebench.errors import UserError
 
 

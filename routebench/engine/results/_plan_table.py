@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.engine import shapes
-from routebench.engine.columns import Column, join
-from routebench.engine.index import Saved
+from routebench.engine.results import _shapes as shapes
+from routebench.engine.results._columns import Column, join
+from routebench.engine.results._index import Saved
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from routebench import kernels
-from routebench.engine.plan import Cell
+from routebench.engine.suites import Cell
 
 Record = dict[str, Any]
 PATIENCE = 0.1

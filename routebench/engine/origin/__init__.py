@@ -1,0 +1,22 @@
+"""Where a result comes from: the code that it ran through, the machine, versions."""
+
+from routebench.engine.origin._provenance import (
+    command_line,
+    plugin_hash,
+    plugin_hashes,
+    processor,
+    provenance,
+    versions,
+)
+from routebench.engine.origin._source import fit_code, source_hash
+
+__all__ = [
+    "command_line",
+    "fit_code",
+    "plugin_hash",
+    "plugin_hashes",
+    "processor",
+    "provenance",
+    "source_hash",
+    "versions",
+]
