@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from routebench.comparing import wording
-from routebench.comparing.change import (
+from routebench.comparing import _words as words
+from routebench.comparing._comparison import Comparison
+from routebench.comparing._verdicts import (
     IMPROVEMENT,
     NOISE,
     REGRESSION,
@@ -18,9 +19,6 @@ from routebench.comparing.change import (
     UNSHOWN,
     Change,
 )
-from routebench.comparing.comparison import Comparison
-from routebench.comparing.sensitivity import sensitivities
-from routebench.comparing.verdict import verdict
 
 LONGEST_COMMENT = 65_000
 """Characters: GitHub takes 65,536 in one comment, of which some are for a mark by which the comment is found again."""
@@ -30,48 +28,41 @@ COLUMNS = ("Metric", "Of", "BASE", "HEAD", "Change", "p (Holm)", "Noise floor", 
 
 def as_text(comparison: Comparison) -> str:
     """The verdict, what changed, what could have been seen, and where it comes from."""
-    lines = [verdict(comparison)]
-    for words, kind in (("Regressions", REGRESSION), ("Undecided", UNDECIDED), ("Improvements", IMPROVEMENT)):
+    lines = [words.verdict(comparison)]
+    for title, kind in (("Regressions", REGRESSION), ("Undecided", UNDECIDED), ("Improvements", IMPROVEMENT)):
         rows = comparison.with_verdict(kind)
-        lines += ["", f"{words}:", *(f"  {wording.told(row)}, p {wording.p(row)}" for row in rows)] if rows else []
+        lines += ["", f"{title}:", *(f"  {words.told(row)}, p {words.p(row)}" for row in rows)] if rows else []
     for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
         lines += ["", *_paragraph(title, cells)] if cells else []
     lines += [
         "",
         f"Judged ({_counts(comparison)}):",
-        *(f"  {one.in_words()}" for one in sensitivities(comparison.changes)),
+        *(f"  {words.sensitivity(one)}" for one in comparison.sensitivities),
     ]
     blind = _blindness(comparison)
     lines += ["", *blind] if blind else []
     notes = [*comparison.notes, *_unjudged(comparison)]
     lines += ["", *notes] if notes else []
-    return "\n".join([*lines, "", *wording.provenance(comparison), ""])
+    return "\n".join([*lines, "", *words.provenance(comparison), ""])
 
 
 def as_markdown(comparison: Comparison, longest: int = LONGEST_COMMENT) -> str:
     """For a comment: the verdict first, what changed in a table, the rest folded; at most `longest` characters."""
     marked = "❌" if comparison.exit_code else "✅"
-    parts = [f"**{marked} {_safe(verdict(comparison))}**", *map(_safe, _blindness(comparison))]
+    parts = [f"**{marked} {_safe(words.verdict(comparison))}**", *map(_safe, _blindness(comparison))]
     if rows := comparison.with_verdict(REGRESSION, UNDECIDED, IMPROVEMENT):
         parts.append(_table(COLUMNS, (_cells_of(row) for row in rows)))
     for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
         parts += [f"{title}\n\n" + "\n".join(f"- {_safe(line)}" for line in cells)] if cells else []
-    if seen := sensitivities(comparison.changes):
-        parts.append(f"Judged ({_counts(comparison)}):\n\n" + "\n".join(f"- {_safe(one.in_words())}" for one in seen))
+    if seen := comparison.sensitivities:
+        parts.append(
+            f"Judged ({_counts(comparison)}):\n\n" + "\n".join(f"- {_safe(words.sensitivity(one))}" for one in seen)
+        )
     if notes := [*comparison.notes, *_unjudged(comparison)]:
         parts.append("\n".join(f"- {_safe(note)}" for note in notes))
-    parts.append("\n".join(f"- {_safe(line)}" for line in wording.provenance(comparison)))
-    words = (
-        REGRESSION,
-        UNDECIDED,
-        IMPROVEMENT,
-        NOISE,
-        UNSHOWN,
-        UNCOMPARED,
-        UNJUDGED,
-        SAME,
-    )  # what may be cut comes last
-    shown = [change for word in words for change in comparison.with_verdict(word)]
+    parts.append("\n".join(f"- {_safe(line)}" for line in words.provenance(comparison)))
+    order = (REGRESSION, UNDECIDED, IMPROVEMENT, NOISE, UNSHOWN, UNCOMPARED, UNJUDGED, SAME)  # what may be cut is last
+    shown = [change for word in order for change in comparison.with_verdict(word)]
     opened, closed = "<details><summary>All rows</summary>\n\n", "\n\n</details>\n"
     table = _table(COLUMNS, (_cells_of(row) for row in shown))
     body = "\n\n".join(parts)
@@ -86,7 +77,7 @@ def as_markdown(comparison: Comparison, longest: int = LONGEST_COMMENT) -> str:
 def as_json(comparison: Comparison) -> str:
     """Everything, for a program; a number that is not known is null."""
     content = {
-        "verdict": verdict(comparison),
+        "verdict": words.verdict(comparison),
         "exit_code": comparison.exit_code,
         "alpha": comparison.alpha,
         "blind": _blindness(comparison),
@@ -97,7 +88,7 @@ def as_json(comparison: Comparison) -> str:
         "missing": [pair.base.name for pair in comparison.pairs.missing],
         "not_compared": [{"cell": pair.base.name, "why": pair.obstacle} for pair in comparison.pairs.uncompared],
         "notes": list(comparison.notes),
-        "provenance": wording.provenance(comparison),
+        "provenance": words.provenance(comparison),
         "changes": [_as_plain(change) for change in comparison.changes],
     }
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -122,7 +113,7 @@ def _as_plain(change: Change) -> dict[str, Any]:
         "level": change.level,
         "name": change.name,
         "method": change.method,
-        "iterations": change.settings[0].iterations if len(change.settings) == 1 else None,
+        "iterations": change.series[0].iterations if len(change.series) == 1 else None,
         **{name: number if math.isfinite(number) else None for name, number in numbers.items()},
         "evidence": change.evidence.kind,
         "verdict": change.verdict,
@@ -135,12 +126,12 @@ def _cells_of(change: Change) -> tuple[str, ...]:
     return (
         group.name,
         change.name,
-        wording.value(change.base, group.unit),
-        wording.value(change.head, group.unit),
-        wording.size(change.evidence.change, group),
-        wording.p(change),
-        wording.extent(change.threshold, group),
-        wording.extent(change.could_see, group),
+        words.value(change.base, group.unit),
+        words.value(change.head, group.unit),
+        words.size(change.evidence.change, group),
+        words.p(change),
+        words.extent(change.threshold, group),
+        words.extent(change.could_see, group),
         f"{change.verdict}: {change.why}" if change.why else change.verdict,
     )
 
@@ -151,7 +142,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _blindness(comparison: Comparison) -> list[str]:
-    return [one.blindness() for one in comparison.blind]
+    return [words.blindness(one) for one in comparison.blind]
 
 
 def _broken(comparison: Comparison) -> list[str]:

@@ -15,19 +15,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from scipy import special
 
 from routebench import statistics
-from routebench.comparing.noise import Noise
-from routebench.comparing.rounds import NOT_IN_TURN, changes_by_round
-from routebench.comparing.settings import ROUNDING, FloatArray, Setting, once_timed
+from routebench.comparing._noise import Noise
+from routebench.comparing._series import ROUNDING, FloatArray, PairedSeries, once_timed
 from routebench.units import COUNTED, TIMED
 
 POWER = 0.8
 MANY = 1000  # rounds or seeds, more than anyone runs
-
 QUESTIONS = {
     "samples": "did the networks of these seeds get worse on these test images?",
     "rounds": "did the same work take longer, round by round?",
@@ -36,6 +36,10 @@ QUESTIONS = {
     "counted": "is the count another?",
     "accepted": "is the change larger than the tolerance?",
 }
+NOT_IN_TURN = (
+    "BASE and HEAD were not measured in turn, so that nothing tells noise from change; "
+    "`python -m routebench alternate` measures them so"
+)
 
 
 def _unknown(alpha: float) -> float:  # noqa: ARG001  # the signature is the interface
@@ -86,56 +90,75 @@ def _by_error(error: float, least: float = 0.0) -> Callable[[float], float]:
     return detectable
 
 
-def weigh(settings: Sequence[Setting], noise: Noise) -> Evidence:
-    """The evidence for one change, over one setting or several of one group."""
-    first = settings[0]
-    changes = [float(np.mean([setting.change(seed) for seed in setting.seeds])) for setting in settings]
+def weigh(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
+    """The evidence for one change, over one series or several of one group."""
+    first = series[0]
+    changes = [float(np.mean([one.change(seed) for seed in one.seeds])) for one in series]
     change = float(np.median(changes)) if first.group.relative else float(np.mean(changes))
-    if all(setting.right for setting in settings) and len({_images(setting) for setting in settings}) == 1:
-        return _over_samples(settings, noise)
-    if first.group.unit in COUNTED or (first.group.unit != "%" and all(setting.steady for setting in settings)):
+    if all(one.right for one in series) and len({_images(one) for one in series}) == 1:
+        return _over_samples(series, noise)
+    if first.group.unit in COUNTED or (first.group.unit != "%" and all(one.steady for one in series)):
         same = all(value == 0 for value in changes)
         return Evidence("counted", change, 1.0 if same else 0.0, detectable=_by_error(0.0))
-    if first.group.unit in TIMED and not once_timed(settings):
-        return _over_rounds(settings, change)
-    shared = set.intersection(*(set(setting.seeds) for setting in settings))
+    if first.group.unit in TIMED and not once_timed(series):
+        return _over_rounds(series, change)
+    shared = set.intersection(*(set(one.seeds) for one in series))
     if len(shared) > 1:
-        return _over_seeds(settings, sorted(shared))
-    spread = noise.over_settings(settings) if len(settings) > 1 else None
+        return _over_seeds(series, sorted(shared))
+    spread = noise.over_settings(series) if len(series) > 1 else None
     if spread is not None:
         return _over_settings(change, *spread)
     same = change == 0 and not any(changes)
     return Evidence("", change, why="" if same else "one value on each side, and nothing that tells its noise")
 
 
-def _images(setting: Setting) -> int:
-    return int(next(iter(setting.right.values())).shape[1])
+def _images(series: PairedSeries) -> int:
+    return int(next(iter(series.right.values())).shape[1])
 
 
-def _over_samples(settings: Sequence[Setting], noise: Noise) -> Evidence:
-    right = np.stack([both for setting in settings for both in setting.right.values()])  # (networks, 2, n_test)
+def _over_samples(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
+    right = np.stack([both for one in series for both in one.right.values()])  # (networks, 2, n_test)
     base, head = right[:, 0], right[:, 1]
     found = statistics.paired_samples_of_seeds(head, base)
     per_image = head.mean(axis=0) - base.mean(axis=0)
     networks, images = base.shape
     error = 100 * float(np.sqrt((per_image**2).sum())) / images
-    floor = noise.over_seeds(settings)
+    floor = noise.over_seeds(series)
     least = 100 / (networks * images)
     return Evidence("samples", 100 * found.mean, found.p_value, floor, _by_error(error, least))
 
 
-def _over_rounds(settings: Sequence[Setting], change: float) -> Evidence:
-    found = [changes_by_round(setting) for setting in settings]
+def _over_rounds(series: Sequence[PairedSeries], change: float) -> Evidence:
+    found = [changes_by_round(one) for one in series]
     rounds = min(map(len, found))
     if rounds < 2:
         return Evidence("", change, why="" if change == 0 else NOT_IN_TURN)
     return _by_t("rounds", np.mean([changes[:rounds] for changes in found], axis=0))
 
 
-def _over_seeds(settings: Sequence[Setting], seeds: Sequence[int]) -> Evidence:
+def changes_by_round(series: PairedSeries) -> FloatArray:
+    """log(HEAD / BASE) in each round, in the order of time.
+
+    A turn is all that one side measured before the other side measured again, and a round is a turn of BASE and one of
+    HEAD. What a process measures has its luck in common (where its memory lies, how fast the machine is just then): a
+    turn is one value, however many repeats and seeds it has.
+    """
+    told = sorted(
+        (str(getattr(pair, side).provenance.get("finished")), side, float(np.log(values[seed]).mean()))
+        for side, values in (("base", series.base), ("head", series.head))
+        for seed, pair in series.cells.items()
+    )
+    turns: dict[str, list[float]] = {"base": [], "head": []}
+    for side, own in groupby(told, key=itemgetter(1)):
+        turns[side].append(float(np.mean([value for *_, value in own])))
+    rounds = min(map(len, turns.values()))
+    return np.subtract(turns["head"][:rounds], turns["base"][:rounds], dtype=np.float64)
+
+
+def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int]) -> Evidence:
     """By t. Changes that are the same but for rounding have no spread, and then there is no test."""
-    changes = {seed: float(np.mean([setting.change(seed) for setting in settings])) for seed in seeds}
-    size = max(abs(value) for setting in settings for seed in seeds for value in setting.base[seed])
+    changes = {seed: float(np.mean([one.change(seed) for one in series])) for seed in seeds}
+    size = max(abs(value) for one in series for seed in seeds for value in one.base[seed])
     if np.ptp(list(changes.values())) <= ROUNDING * max(size, 1.0):
         changes = dict.fromkeys(seeds, changes[seeds[0]])
     return _by_t("seeds", np.array(list(changes.values())))

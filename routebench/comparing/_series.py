@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.comparing.cells import Address, Cell, Side
-from routebench.comparing.pairs import Pair
+from routebench.comparing._folders import Address, CellPair, MeasuredCell, Side
 from routebench.units import TIMES, is_of_machine
 
 FloatArray = NDArray[np.float64]
@@ -51,7 +50,7 @@ class Group:
 
 
 @dataclass
-class Setting:
+class PairedSeries:
     """One metric of one method with one number of iterations, at one point of a protocol's own coordinates.
 
     Args:
@@ -72,7 +71,7 @@ class Setting:
     where: str
     base: dict[int, FloatArray] = field(default_factory=dict)
     head: dict[int, FloatArray] = field(default_factory=dict)
-    cells: dict[int, Pair] = field(default_factory=dict)
+    cells: dict[int, CellPair] = field(default_factory=dict)
     obstacle: str = ""
     right: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     base_means: dict[int, float] = field(default_factory=dict)
@@ -111,17 +110,17 @@ class Setting:
         return len(self.base) > 1 and all(np.ptp(side) <= ROUNDING * np.abs(side).max() for side in sides)
 
 
-def once_timed(settings: Sequence[Setting]) -> bool:
+def once_timed(series: Sequence[PairedSeries]) -> bool:
     """Whether these are times that nothing measured twice, so that they are judged only against a tolerance."""
-    return settings[0].group.unit in TIMES and all(setting.repeats == 1 for setting in settings)
+    return series[0].group.unit in TIMES and all(one.repeats == 1 for one in series)
 
 
-def settings_of(pairs: Iterable[Pair], base: Side, head: Side) -> tuple[list[Setting], list[str]]:
+def series_of(pairs: Iterable[CellPair], base: Side, head: Side) -> tuple[list[PairedSeries], list[str]]:
     """Every measurement that both have, and sentences on what only one of them has.
 
     Points of training curves are left out: the last epoch's weights are what a metric on the test images tells about.
     """
-    found: dict[tuple[object, ...], Setting] = {}
+    found: dict[tuple[object, ...], PairedSeries] = {}
     alone: dict[str, set[str]] = {"BASE": set(), "HEAD": set()}
     for pair in pairs:
         ours, theirs = values_of(pair.base), values_of(pair.head)
@@ -130,8 +129,8 @@ def settings_of(pairs: Iterable[Pair], base: Side, head: Side) -> tuple[list[Set
         for spot in (spot for spot in ours if spot in theirs):
             _add(found, pair, spot, ours[spot], theirs[spot])
     _add_other_seeds(found, base)
-    for setting in found.values():
-        _finish(setting, base, head)
+    for series in found.values():
+        _finish(series, base, head)
     _tell_networks_apart(found.values())
     notes = [f"Metrics only in {who}: {', '.join(sorted(names))}." for who, names in alone.items() if names]
     return list(found.values()), notes
@@ -141,7 +140,7 @@ Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
 """Metric, split, test iterations, the protocol's own coordinates."""
 
 
-def values_of(cell: Cell) -> dict[Spot, list[Mapping[str, Any]]]:
+def values_of(cell: MeasuredCell) -> dict[Spot, list[Mapping[str, Any]]]:
     """The metrics of a cell by what they measure; several of one are repeats."""
     found: dict[Spot, list[Mapping[str, Any]]] = {}
     for metric in cell.metrics:
@@ -157,8 +156,8 @@ def spot_of(metric: Mapping[str, Any]) -> Spot:
 
 
 def _add(
-    found: dict[tuple[object, ...], Setting],
-    pair: Pair,
+    found: dict[tuple[object, ...], PairedSeries],
+    pair: CellPair,
     spot: Spot,
     base: list[Mapping[str, Any]],
     head: list[Mapping[str, Any]],
@@ -173,15 +172,15 @@ def _add(
     )
     where = [f"{key} {value}" for key, value in own if key != PART] + ([f"tested with T={tested}"] if note else [])
     method = pair.base.label
-    setting = found.setdefault(_key(address, spot), Setting(group, method, trained, ", ".join(where)))
+    series = found.setdefault(_key(address, spot), PairedSeries(group, method, trained, ", ".join(where)))
     other = (head[0]["unit"], head[0]["higher_is_better"])
     if other != (unit, higher):
-        setting.obstacle = f"unit or direction differs: {unit!r}, {higher} in BASE, {other[0]!r}, {other[1]} in HEAD"
+        series.obstacle = f"unit or direction differs: {unit!r}, {higher} in BASE, {other[0]!r}, {other[1]} in HEAD"
     of_machine = pair.machines and is_of_machine(unit)
-    setting.obstacle = setting.obstacle or pair.obstacle or (f"other machine: {pair.machines}" if of_machine else "")
-    setting.base[address.seed] = np.array([row["value"] for row in base], dtype=np.float64)
-    setting.head[address.seed] = np.array([row["value"] for row in head], dtype=np.float64)
-    setting.cells[address.seed] = pair
+    series.obstacle = series.obstacle or pair.obstacle or (f"other machine: {pair.machines}" if of_machine else "")
+    series.base[address.seed] = np.array([row["value"] for row in base], dtype=np.float64)
+    series.head[address.seed] = np.array([row["value"] for row in head], dtype=np.float64)
+    series.cells[address.seed] = pair
 
 
 def _key(address: Address, spot: Spot) -> tuple[object, ...]:
@@ -189,53 +188,53 @@ def _key(address: Address, spot: Spot) -> tuple[object, ...]:
     return (*(value for name, value in vars(address).items() if name != "seed"), spot)
 
 
-def _add_other_seeds(found: Mapping[tuple[object, ...], Setting], base: Side) -> None:
+def _add_other_seeds(found: Mapping[tuple[object, ...], PairedSeries], base: Side) -> None:
     """How far BASE's seeds lie apart is known from all of them."""
     for address, cell in base.cells.items():
         for spot, rows in values_of(cell).items():
-            setting = found.get(_key(address, spot))
-            if setting is not None and cell.status == "ok":
-                setting.base_means[address.seed] = float(np.mean([row["value"] for row in rows]))
+            series = found.get(_key(address, spot))
+            if series is not None and cell.status == "ok":
+                series.base_means[address.seed] = float(np.mean([row["value"] for row in rows]))
 
 
-def _finish(setting: Setting, base: Side, head: Side) -> None:
+def _finish(series: PairedSeries, base: Side, head: Side) -> None:
     """Refuses values that no difference can be made of, and fetches the outcome per test image."""
-    values = np.concatenate([*setting.base.values(), *setting.head.values()])
+    values = np.concatenate([*series.base.values(), *series.head.values()])
     if not np.isfinite(values).all():
-        setting.obstacle = setting.obstacle or "a value is not finite"
-    elif setting.group.relative and (values <= 0).any():
-        setting.obstacle = setting.obstacle or "a value is not positive, so that there is no ratio"
-    if setting.group.unit == "%" and not setting.group.note and not setting.obstacle:
-        found = {seed: _right(setting, seed, base, head) for seed in setting.seeds}
+        series.obstacle = series.obstacle or "a value is not finite"
+    elif series.group.relative and (values <= 0).any():
+        series.obstacle = series.obstacle or "a value is not positive, so that there is no ratio"
+    if series.group.unit == "%" and not series.group.note and not series.obstacle:
+        found = {seed: _right(series, seed, base, head) for seed in series.seeds}
         kept = {seed: right for seed, right in found.items() if right is not None}
         if len(kept) == len(found) and len({right.shape for right in kept.values()}) == 1:
-            setting.right = kept
+            series.right = kept
 
 
-def _right(setting: Setting, seed: int, base: Side, head: Side) -> NDArray[np.bool_] | None:
+def _right(series: PairedSeries, seed: int, base: Side, head: Side) -> NDArray[np.bool_] | None:
     """Right or wrong per test image on both sides, if that is what the metric is the share of."""
-    pair = setting.cells[seed]
+    pair = series.cells[seed]
     ours, theirs = base.correct(pair.base), head.correct(pair.head)
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return None
-    told = ((ours, setting.base[seed]), (theirs, setting.head[seed]))
+    told = ((ours, series.base[seed]), (theirs, series.head[seed]))
     if any(abs(100 * right.mean() - values.mean()) > 1e-3 for right, values in told):
         return None
     return np.stack([ours, theirs]).astype(bool)
 
 
-def _tell_networks_apart(settings: Iterable[Setting]) -> None:
+def _tell_networks_apart(series: Iterable[PairedSeries]) -> None:
     """Where one label stands for several networks of a group, the network goes into the name."""
-    settings = list(settings)
+    series = list(series)
     networks: dict[tuple[Group, str], set[str]] = {}
-    names = [(setting.group, setting.method) for setting in settings]
-    for setting, name in zip(settings, names, strict=True):
-        networks.setdefault(name, set()).add(_network(setting))
-    for setting, name in zip(settings, names, strict=True):
+    names = [(one.group, one.method) for one in series]
+    for one, name in zip(series, names, strict=True):
+        networks.setdefault(name, set()).add(_network(one))
+    for one, name in zip(series, names, strict=True):
         if len(networks[name]) > 1:
-            setting.method = f"{setting.method} ({_network(setting)})"
+            one.method = f"{one.method} ({_network(one)})"
 
 
-def _network(setting: Setting) -> str:
-    address = next(iter(setting.cells.values())).address
+def _network(series: PairedSeries) -> str:
+    address = next(iter(series.cells.values())).address
     return address.model if address.model_params == "{}" else f"{address.model} {address.model_params}"
