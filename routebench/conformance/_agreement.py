@@ -6,13 +6,18 @@ from dataclasses import replace
 import torch
 
 from routebench import kernels
-from routebench.conformance.case import Case, difference, where_apart
-from routebench.conformance.claimed import NO_INPUT, NOT_REPEATED, finding_of, worst_of
-from routebench.conformance.deviation import Deviation
-from routebench.conformance.findings import Finding, Kind, Outcome
-from routebench.conformance.inputs import DTYPES, Inputs
-from routebench.conformance.problem import GRID, Shape, draw
-from routebench.conformance.trial import Trial, call, in_one_line
+from routebench.conformance._calls import DTYPES, Case, CheckInputs, Trial, call, difference, in_one_line, where_apart
+from routebench.conformance._findings import (
+    NO_INPUT,
+    NOT_REPEATED,
+    Answer,
+    Deviation,
+    Finding,
+    Kind,
+    finding_of,
+    worst_of,
+)
+from routebench.conformance._problems import GRID, Shape, draw
 
 CAPSNET = Shape("dense, as in CapsNet", images=2, children=32, parents=10, pose_in=8, pose=16)
 MATRIX_WINDOWS = Shape(
@@ -22,11 +27,11 @@ USUAL = (CAPSNET, MATRIX_WINDOWS)
 """Pose sizes that networks have, for which kernels are compiled once on a machine."""
 
 
-def back_ends(inputs: Inputs) -> Finding:
+def back_ends(inputs: CheckInputs) -> Finding:
     """What `auto` uses here, and plain torch, in single precision."""
     name = "back ends agree"
     if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NOT_REPEATED)
+        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NOT_REPEATED)
     cases = [Case(inputs.subject, draw(shape, inputs.seed, dtype=torch.float32)) for shape in USUAL]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -35,18 +40,18 @@ def back_ends(inputs: Inputs) -> Finding:
     fast = sorted(used - {"reference"})
     worst = worst_of(map(_from_reference, cases, trials))
     if distrusted := [str(warning.message) for warning in told if "back end" in str(warning.message)]:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, distrusted[0])
+        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, distrusted[0])
     if worst is None:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NO_INPUT)
+        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NO_INPUT)
     advice = "votes.watch is set, or tensors are changed in place between two sweeps; else the kernel: report it"
     found = finding_of(name, Kind.REQUIRED, worst, advice)
     if not fast and not found.wrong:
         seen = "nothing but plain torch is used here: no sweep of the method, or no kernel for it"
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, seen)
+        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, seen)
     return replace(found, seen=f"{', '.join(fast)} and plain torch: {found.seen}")
 
 
-def devices(inputs: Inputs, device: torch.device | None) -> Finding:
+def devices(inputs: CheckInputs, device: torch.device | None) -> Finding:
     """A GPU and the processor, in both precisions.
 
     Args:
@@ -55,13 +60,13 @@ def devices(inputs: Inputs, device: torch.device | None) -> Finding:
     """
     name = "CPU and GPU agree"
     if device is None:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, "no GPU here, or none asked for")
+        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, "no GPU here, or none asked for")
     if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NOT_REPEATED)
+        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NOT_REPEATED)
     cases = [Case(inputs.subject, draw(shape, inputs.seed, dtype=dtype)) for shape in USUAL for dtype in DTYPES]
     worst = worst_of(_from_reference(case, on_device(case, device)) for case in cases)
     if worst is None:
-        return Finding(name, Kind.REQUIRED, Outcome.NOT_CHECKED, NO_INPUT)
+        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NO_INPUT)
     advice = "tensors made without `device=` or `_like`, numbers drawn on the device, and buffers not registered"
     return finding_of(name, Kind.REQUIRED, worst, advice)
 

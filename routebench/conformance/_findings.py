@@ -1,9 +1,13 @@
-"""What a conformance check leaves: one finding per question, and the verdict over all of them."""
+"""What a check finds: one finding per question, and the verdict over all of them."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
+
+NOT_REPEATED = "two equal calls differ, so that there is nothing to compare"
+NO_INPUT = "no input at which the method is finite and not so steep that rounding hides everything"
 
 
 class Kind(Enum):
@@ -14,7 +18,7 @@ class Kind(Enum):
     MEASURED = "measured, but not claimed"
 
 
-class Outcome(Enum):
+class Answer(Enum):
     """The answer. Only `WRONG` makes a method fail."""
 
     OK = "ok"
@@ -40,7 +44,7 @@ class Finding:
 
     name: str
     kind: Kind
-    outcome: Outcome
+    outcome: Answer
     seen: str
     at: str = ""
     advice: str = ""
@@ -49,7 +53,7 @@ class Finding:
     @property
     def wrong(self) -> bool:
         """Whether this makes the method fail."""
-        return self.outcome is Outcome.WRONG
+        return self.outcome is Answer.WRONG
 
 
 @dataclass(frozen=True)
@@ -94,13 +98,13 @@ class Verdict:
             count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
             return f"{self.method}: {count}: {', '.join(finding.name for finding in self.faults)}"
         counts = [self._count(kind, word) for kind, word in ((Kind.REQUIRED, "required"), (Kind.CLAIMED, "claims"))]
-        unchecked = sum(finding.outcome is Outcome.NOT_CHECKED for finding in self.findings)
+        unchecked = sum(finding.outcome is Answer.NOT_CHECKED for finding in self.findings)
         rest = f" ({unchecked} not checked)" if unchecked else ""
         return f"{self.method}: conforms: {', '.join(counts)} hold{rest}"
 
     def _count(self, kind: Kind, word: str) -> str:
-        asked = [f for f in self.findings if f.kind is kind and f.outcome is not Outcome.NOT_CHECKED]
-        return f"{sum(finding.outcome is Outcome.OK for finding in asked)} of {len(asked)} {word}"
+        asked = [f for f in self.findings if f.kind is kind and f.outcome is not Answer.NOT_CHECKED]
+        return f"{sum(finding.outcome is Answer.OK for finding in asked)} of {len(asked)} {word}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for `json.dumps`. A deviation that is not finite is null."""
@@ -119,3 +123,43 @@ class Verdict:
             "verdict": str(self),
             "findings": findings,
         }
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A difference, what of it is allowed, and where it was seen.
+
+    Args:
+        size: as a share of the largest value.
+        allowed: of it.
+        words: what was seen, with the number.
+        at: the input.
+    """
+
+    size: float
+    allowed: float
+    words: str
+    at: str
+
+    @property
+    def excess(self) -> float:
+        """Size in units of what is allowed."""
+        return self.size / self.allowed
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it is more than allowed."""
+        return not self.size <= self.allowed
+
+
+def worst_of(deviations: Iterable[Deviation | None]) -> Deviation | None:
+    """The one that most exceeds what is allowed."""
+    found = [deviation for deviation in deviations if deviation is not None]
+    return max(found, key=lambda deviation: deviation.excess, default=None)
+
+
+def finding_of(name: str, kind: Kind, worst: Deviation, advice: str) -> Finding:
+    """Wrong if the worst deviation is more than allowed."""
+    if worst.wrong:
+        return Finding(name, kind, Answer.WRONG, worst.words, worst.at, advice, worst.size)
+    return Finding(name, kind, Answer.OK, worst.words, worst.at, deviation=worst.size)

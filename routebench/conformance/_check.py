@@ -3,17 +3,22 @@
 import torch
 
 from routebench import kernels
-from routebench.conformance.agreement import back_ends, devices
-from routebench.conformance.claimed import claims
-from routebench.conformance.draws import seeded
-from routebench.conformance.findings import Finding, Kind, Verdict
-from routebench.conformance.finite import finite
-from routebench.conformance.inputs import Inputs
-from routebench.conformance.options import options
-from routebench.conformance.reach import reach
-from routebench.conformance.repetition import deterministic, forgetful, images_apart, noiseless
-from routebench.conformance.shapes import precision, runs
-from routebench.conformance.subject import Subject, subject_of
+from routebench.conformance._agreement import back_ends, devices
+from routebench.conformance._calls import CheckInputs
+from routebench.conformance._claims import claims
+from routebench.conformance._findings import Finding, Kind, Verdict
+from routebench.conformance._method import CheckedMethod, seeded, subject_of
+from routebench.conformance._options import options
+from routebench.conformance._requirements import (
+    deterministic,
+    finite,
+    forgetful,
+    images_apart,
+    noiseless,
+    precision,
+    reach,
+    runs,
+)
 from routebench.routing import RoutingMethod
 from routebench.routing.spec import MethodSpec
 
@@ -45,12 +50,12 @@ def check(method: str | MethodSpec | type[RoutingMethod], *, seed: int = 0, devi
     return Verdict(str(subject), seed, device, tuple(sorted(found, key=lambda finding: order.index(finding.kind))))
 
 
-def _findings(subject: Subject, seed: int, device: torch.device | None) -> list[Finding]:
+def _findings(subject: CheckedMethod, seed: int, device: torch.device | None) -> list[Finding]:
     found, shapes = runs(subject, seed)
     if not shapes:
         return found
-    repeated = deterministic(Inputs(subject, seed, shapes))
-    inputs = Inputs(subject, seed, shapes, repeats=not repeated.wrong)
+    repeated = deterministic(CheckInputs(subject, seed, shapes))
+    inputs = CheckInputs(subject, seed, shapes, repeats=not repeated.wrong)
     return [
         *found,
         precision(inputs),
