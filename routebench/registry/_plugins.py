@@ -46,6 +46,8 @@ from routebench.registry._registry import (
 )
 from routebench.registry._suites import Suites
 
+WITH_PYRO = "routebench.generative.program"
+"""Registers nothing, and needs an extra."""
 VARIABLE = "ROUTEBENCH_PLUGINS"
 FOLDERS = ("", "data", "routing", "models", "protocols", "analyses")
 
@@ -313,8 +315,10 @@ def _nothing_in(plugin: Plugin, modules: list[ModuleType]) -> UserError:
 
 
 def _import_modules(package: str) -> None:
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
+    names = (f"{package}.{module.name}" for module in pkgutil.iter_modules(importlib.import_module(package).__path__))
+    for name in names:
+        if name != WITH_PYRO:
+            importlib.import_module(name)
 
 
 def _contents(part: object) -> dict[str, object]:
