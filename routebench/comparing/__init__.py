@@ -1,12 +1,12 @@
 """BASE and HEAD, two results folders, compared: what got worse or better, and what could not have been seen."""
 
-from routebench.comparing._comparison import Comparison, compare_folders
+from routebench.comparing._comparison import FolderComparison, compare_folders
 from routebench.comparing._formats import as_json, as_markdown, as_text
 from routebench.comparing._verdicts import Tolerance, Wishes, read_tolerances
 from routebench.comparing._words import verdict
 
 __all__ = [
-    "Comparison",
+    "FolderComparison",
     "Tolerance",
     "Wishes",
     "as_json",

@@ -85,7 +85,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FolderComparison:
     """Two folders compared.
 
     Args:
@@ -140,7 +140,7 @@ class Comparison:
         return 4 if self.unjudged else 0
 
 
-def compare_folders(base: Path, head: Path, wishes: Wishes) -> Comparison:
+def compare_folders(base: Path, head: Path, wishes: Wishes) -> FolderComparison:
     """Compares two results folders.
 
     Raises:
@@ -156,7 +156,7 @@ def compare_folders(base: Path, head: Path, wishes: Wishes) -> Comparison:
     lost = losses_of(pairs.measured, wishes.metrics)
     told = notes_of(ours.of_methods(wishes.methods), theirs.of_methods(wishes.methods))
     unjudged = tuple(_unjudged(judged, wishes.tolerances))
-    return Comparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*told, *notes))
+    return FolderComparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*told, *notes))
 
 
 def _unjudged(changes: Iterable[Change], tolerances: Container[str]) -> Iterator[Group]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from routebench.comparing import _words as words
-from routebench.comparing._comparison import Comparison
+from routebench.comparing._comparison import FolderComparison
 from routebench.comparing._verdicts import (
     IMPROVEMENT,
     NOISE,
@@ -26,7 +26,7 @@ CUT = "\n\n*Cut here: the rest is too long for a comment; `--format json` has al
 COLUMNS = ("Metric", "Of", "BASE", "HEAD", "Change", "p (Holm)", "Noise floor", "Could see", "Verdict")
 
 
-def as_text(comparison: Comparison) -> str:
+def as_text(comparison: FolderComparison) -> str:
     """The verdict, what changed, what could have been seen, and where it comes from."""
     lines = [words.verdict(comparison)]
     for title, kind in (("Regressions", REGRESSION), ("Undecided", UNDECIDED), ("Improvements", IMPROVEMENT)):
@@ -46,7 +46,7 @@ def as_text(comparison: Comparison) -> str:
     return "\n".join([*lines, "", *words.provenance(comparison), ""])
 
 
-def as_markdown(comparison: Comparison, longest: int = LONGEST_COMMENT) -> str:
+def as_markdown(comparison: FolderComparison, longest: int = LONGEST_COMMENT) -> str:
     """For a comment: the verdict first, what changed in a table, the rest folded; at most `longest` characters."""
     marked = "❌" if comparison.exit_code else "✅"
     parts = [f"**{marked} {_safe(words.verdict(comparison))}**", *map(_safe, _blindness(comparison))]
@@ -74,7 +74,7 @@ def as_markdown(comparison: Comparison, longest: int = LONGEST_COMMENT) -> str:
     return f"{body}\n\n{opened}{table if len(table) <= room else _cut(table, room)}{closed}"
 
 
-def as_json(comparison: Comparison) -> str:
+def as_json(comparison: FolderComparison) -> str:
     """Everything, for a program; a number that is not known is null."""
     content = {
         "verdict": words.verdict(comparison),
@@ -141,16 +141,16 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _blindness(comparison: Comparison) -> list[str]:
+def _blindness(comparison: FolderComparison) -> list[str]:
     return [words.blindness(one) for one in comparison.blind]
 
 
-def _broken(comparison: Comparison) -> list[str]:
+def _broken(comparison: FolderComparison) -> list[str]:
     cells = [f"{pair.base.name}: {pair.head.status}: {pair.head.reason}" for pair in comparison.pairs.broken]
     return cells + [loss.in_words() for loss in comparison.losses]
 
 
-def _missing(comparison: Comparison) -> list[str]:
+def _missing(comparison: FolderComparison) -> list[str]:
     return [f"{pair.base.name}: {pair.head.status}" for pair in comparison.pairs.missing]
 
 
@@ -158,13 +158,13 @@ def _paragraph(title: str, lines: list[str]) -> list[str]:
     return [title, *(f"  {line}" for line in lines)]
 
 
-def _counts(comparison: Comparison) -> str:
+def _counts(comparison: FolderComparison) -> str:
     names = (REGRESSION, UNDECIDED, IMPROVEMENT, NOISE, UNSHOWN, SAME, UNJUDGED, UNCOMPARED)
     found = {name: len(comparison.with_verdict(name)) for name in names}
     return ", ".join(f"{count} {name}" for name, count in found.items() if count)
 
 
-def _unjudged(comparison: Comparison) -> list[str]:
+def _unjudged(comparison: FolderComparison) -> list[str]:
     """One sentence for each reason why rows have no verdict."""
     metrics: dict[tuple[str, str], dict[str, None]] = {}
     for change in comparison.with_verdict(UNJUDGED, UNCOMPARED):

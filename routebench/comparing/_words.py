@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterator
 
 from routebench.analysis.wording import NOTHING, listed, plural, probability, signed
-from routebench.comparing._comparison import Comparison, Sensitivity
+from routebench.comparing._comparison import FolderComparison, Sensitivity
 from routebench.comparing._evidence import QUESTIONS
 from routebench.comparing._series import Group
 from routebench.comparing._verdicts import IMPROVEMENT, REGRESSION, UNDECIDED, Change
 from routebench.quantities import BYTES
 
 
-def verdict(comparison: Comparison) -> str:
+def verdict(comparison: FolderComparison) -> str:
     """One line: the worst first."""
     gaps = "".join(f" {gap}." for gap in _gaps(comparison))
     if comparison.exit_code == 1:
@@ -104,7 +104,7 @@ def wanting(seen: Sensitivity) -> str:
     return f"{size} needs about {plural(needed, unit)}, and there are {worst.evidence.pairs}"
 
 
-def provenance(comparison: Comparison) -> list[str]:
+def provenance(comparison: FolderComparison) -> list[str]:
     """One line for each folder: commit, machine, device."""
     lines = []
     for name, side in (("BASE", comparison.base), ("HEAD", comparison.head)):
@@ -117,7 +117,7 @@ def provenance(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _worse(comparison: Comparison) -> str:
+def _worse(comparison: FolderComparison) -> str:
     broken, lost, worse = comparison.pairs.broken, comparison.losses, comparison.with_verdict(REGRESSION)
     found = [told(worse[0])] if worse else []
     found += [f"{plural(len(broken), 'cell')} ok in BASE and without result in HEAD"] if broken else []
@@ -127,7 +127,7 @@ def _worse(comparison: Comparison) -> str:
     return "; ".join(found) + (f"; and {plural(len(worse) - 1, 'more row')}" if len(worse) > 1 else "")
 
 
-def _gaps(comparison: Comparison) -> Iterator[str]:
+def _gaps(comparison: FolderComparison) -> Iterator[str]:
     """What was not compared, and why."""
     pairs = comparison.pairs
     if pairs.uncompared:

@@ -6,6 +6,6 @@
 """
 
 from routebench.conformance._check import check
-from routebench.conformance._findings import Answer, Finding, Kind, Verdict
+from routebench.conformance._findings import Finding, Kind, Status, Verdict
 
-__all__ = ["Answer", "Finding", "Kind", "Verdict", "check"]
+__all__ = ["Finding", "Kind", "Status", "Verdict", "check"]

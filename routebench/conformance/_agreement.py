@@ -10,10 +10,10 @@ from routebench.conformance._calls import DTYPES, Case, CheckInputs, Trial, call
 from routebench.conformance._findings import (
     NO_INPUT,
     NOT_REPEATED,
-    Answer,
     Deviation,
     Finding,
     Kind,
+    Status,
     finding_of,
     worst_of,
 )
@@ -31,7 +31,7 @@ def back_ends(inputs: CheckInputs) -> Finding:
     """What `auto` uses here, and plain torch, in single precision."""
     name = "back ends agree"
     if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NOT_REPEATED)
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
     cases = [Case(inputs.subject, draw(shape, inputs.seed, dtype=torch.float32)) for shape in USUAL]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -40,14 +40,14 @@ def back_ends(inputs: CheckInputs) -> Finding:
     fast = sorted(used - {"reference"})
     worst = worst_of(map(_from_reference, cases, trials))
     if distrusted := [str(warning.message) for warning in told if "back end" in str(warning.message)]:
-        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, distrusted[0])
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, distrusted[0])
     if worst is None:
-        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NO_INPUT)
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NO_INPUT)
     advice = "votes.watch is set, or tensors are changed in place between two sweeps; else the kernel: report it"
     found = finding_of(name, Kind.REQUIRED, worst, advice)
     if not fast and not found.wrong:
         seen = "nothing but plain torch is used here: no sweep of the method, or no kernel for it"
-        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, seen)
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, seen)
     return replace(found, seen=f"{', '.join(fast)} and plain torch: {found.seen}")
 
 
@@ -60,13 +60,13 @@ def devices(inputs: CheckInputs, device: torch.device | None) -> Finding:
     """
     name = "CPU and GPU agree"
     if device is None:
-        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, "no GPU here, or none asked for")
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, "no GPU here, or none asked for")
     if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NOT_REPEATED)
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
     cases = [Case(inputs.subject, draw(shape, inputs.seed, dtype=dtype)) for shape in USUAL for dtype in DTYPES]
     worst = worst_of(_from_reference(case, on_device(case, device)) for case in cases)
     if worst is None:
-        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NO_INPUT)
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NO_INPUT)
     advice = "tensors made without `device=` or `_like`, numbers drawn on the device, and buffers not registered"
     return finding_of(name, Kind.REQUIRED, worst, advice)
 

@@ -13,10 +13,10 @@ from routebench.conformance._calls import FLOOR, Case, CheckInputs, Trial, diffe
 from routebench.conformance._findings import (
     NO_INPUT,
     NOT_REPEATED,
-    Answer,
     Deviation,
     Finding,
     Kind,
+    Status,
     finding_of,
     worst_of,
 )
@@ -55,16 +55,16 @@ def measured(claim: Claim, inputs: CheckInputs) -> Finding:
     name = claim.name.lower().replace("_", " ") + (" in training" if _is_about_training(claim) else "")
     kind = Kind.CLAIMED if claimed else Kind.MEASURED
     if not inputs.repeats:
-        return Finding(name, kind, Answer.NOT_CHECKED, NOT_REPEATED)
+        return Finding(name, kind, Status.NOT_CHECKED, NOT_REPEATED)
     worst = worst_seen(claim, inputs)
     if worst is None:
-        return Finding(name, kind, Answer.NOT_CHECKED, NO_INPUT)
+        return Finding(name, kind, Status.NOT_CHECKED, NO_INPUT)
     if claimed:
         return finding_of(name, kind, worst, advice)
     if claim is Claim.MASS_CONSERVATION and worst.wrong and any(other_axes(case) for case in inputs.compared):
         return finding_of(name, Kind.REQUIRED, worst, advice)  # what is said of the axis is wrong, claim or none
     words = f"does not hold: {worst.words}" if worst.wrong else f"holds too, and could be claimed: {worst.words}"
-    return Finding(name, kind, Answer.NOT_CLAIMED, words, worst.at, deviation=worst.size)
+    return Finding(name, kind, Status.NOT_CLAIMED, words, worst.at, deviation=worst.size)
 
 
 def worst_seen(claim: Claim, inputs: CheckInputs) -> Deviation | None:

@@ -18,8 +18,8 @@ class Kind(Enum):
     MEASURED = "measured, but not claimed"
 
 
-class Answer(Enum):
-    """The answer. Only `WRONG` makes a method fail."""
+class Status(Enum):
+    """How a question is answered. Only `WRONG` makes a method fail."""
 
     OK = "ok"
     WRONG = "WRONG"
@@ -44,7 +44,7 @@ class Finding:
 
     name: str
     kind: Kind
-    outcome: Answer
+    outcome: Status
     seen: str
     at: str = ""
     advice: str = ""
@@ -53,7 +53,7 @@ class Finding:
     @property
     def wrong(self) -> bool:
         """Whether this makes the method fail."""
-        return self.outcome is Answer.WRONG
+        return self.outcome is Status.WRONG
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class Verdict:
             count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
             return f"{self.method}: {count}: {', '.join(finding.name for finding in self.faults)}"
         counts = [self._count(kind, word) for kind, word in ((Kind.REQUIRED, "required"), (Kind.CLAIMED, "claims"))]
-        unchecked = sum(finding.outcome is Answer.NOT_CHECKED for finding in self.findings)
+        unchecked = sum(finding.outcome is Status.NOT_CHECKED for finding in self.findings)
         rest = f" ({unchecked} not checked)" if unchecked else ""
         return f"{self.method}: conforms: {', '.join(counts)} hold{rest}"
 
     def _count(self, kind: Kind, word: str) -> str:
-        asked = [f for f in self.findings if f.kind is kind and f.outcome is not Answer.NOT_CHECKED]
-        return f"{sum(finding.outcome is Answer.OK for finding in asked)} of {len(asked)} {word}"
+        asked = [f for f in self.findings if f.kind is kind and f.outcome is not Status.NOT_CHECKED]
+        return f"{sum(finding.outcome is Status.OK for finding in asked)} of {len(asked)} {word}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for `json.dumps`. A deviation that is not finite is null."""
@@ -161,5 +161,5 @@ def worst_of(deviations: Iterable[Deviation | None]) -> Deviation | None:
 def finding_of(name: str, kind: Kind, worst: Deviation, advice: str) -> Finding:
     """Wrong if the worst deviation is more than allowed."""
     if worst.wrong:
-        return Finding(name, kind, Answer.WRONG, worst.words, worst.at, advice, worst.size)
-    return Finding(name, kind, Answer.OK, worst.words, worst.at, deviation=worst.size)
+        return Finding(name, kind, Status.WRONG, worst.words, worst.at, advice, worst.size)
+    return Finding(name, kind, Status.OK, worst.words, worst.at, deviation=worst.size)

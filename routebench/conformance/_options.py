@@ -20,7 +20,7 @@ from routebench.capsules import Capsules, Sizes
 from routebench.capsules.layers import DenseCapsules, Routing
 from routebench.capsules.schedules import SCHEDULES
 from routebench.conformance._calls import CheckInputs, Trial, call, difference, in_one_line
-from routebench.conformance._findings import NOT_REPEATED, Answer, Finding, Kind
+from routebench.conformance._findings import NOT_REPEATED, Finding, Kind, Status
 from routebench.conformance._method import CheckedMethod, seeded
 from routebench.conformance._problems import DENSE, MATRICES, WINDOWS, Shape, draw
 
@@ -60,22 +60,22 @@ def schedule(inputs: CheckInputs) -> Finding:
     """Whether every other schedule gives other parents in the second of two layers."""
     title, now = "option schedule", inputs.subject.settings["schedule"]
     if not inputs.repeats:
-        return Finding(title, Kind.REQUIRED, Answer.NOT_CHECKED, NOT_REPEATED)
+        return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
     try:
         values = other_values(inputs.subject, "schedule")
         before = parents(inputs.subject, {})
         idle = [value for value in values if torch.equal(before, parents(inputs.subject, {"schedule": value}))]
     except NotKnown as reason:
-        return Finding(title, Kind.REQUIRED, Answer.NOT_CHECKED, str(reason))
+        return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, str(reason))
     except Exception as error:  # noqa: BLE001  # whatever a method raises is a finding
         seen, advice = f"two layers raise: {in_one_line(error)}", "what iterate() needs besides `previous`"
-        return Finding(title, Kind.REQUIRED, Answer.WRONG, seen, WHERE, advice)
+        return Finding(title, Kind.REQUIRED, Status.WRONG, seen, WHERE, advice)
     if idle:
         seen = f"{' or '.join(map(repr, idle))} instead of {now!r} changes nothing in two layers"
         advice = "whether __init__ sets self.schedule, which the network reads"
-        return Finding(title, Kind.REQUIRED, Answer.WRONG, seen, WHERE, advice)
+        return Finding(title, Kind.REQUIRED, Status.WRONG, seen, WHERE, advice)
     seen = f"{', '.join(map(repr, values))} instead of {now!r} changes the parents in the second of two layers"
-    return Finding(title, Kind.REQUIRED, Answer.OK, seen)
+    return Finding(title, Kind.REQUIRED, Status.OK, seen)
 
 
 def parents(subject: CheckedMethod, changes: Mapping[str, Any]) -> Tensor:
@@ -164,26 +164,26 @@ class Traces:
 def _option(traces: Traces, name: str) -> Finding:
     title, subject = f"option {name}", traces.inputs.subject
     if not traces.inputs.repeats:
-        return Finding(title, Kind.REQUIRED, Answer.NOT_CHECKED, NOT_REPEATED)
+        return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
     try:
         values = other_values(subject, name)
     except NotKnown as reason:
-        return Finding(title, Kind.REQUIRED, Answer.NOT_CHECKED, str(reason))
+        return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, str(reason))
     now = subject.settings[name]
     enough = all if isinstance(now, str) else any  # each word must do something; of numbers, one
     idle = [value for value in values if not traces.differ({}, {name: value})]
     if not idle or (enough is any and len(idle) < len(values)):
-        return Finding(title, Kind.REQUIRED, Answer.OK, f"{_listed(values)} instead of {now!r} {CHANGES}")
+        return Finding(title, Kind.REQUIRED, Status.OK, f"{_listed(values)} instead of {now!r} {CHANGES}")
     far = [value for value in far_values(subject, name) if value not in values]
     if acting := [value for value in far if traces.differ({}, {name: value})]:
         seen = f"{_listed(acting)} instead of {now!r} {CHANGES}, {_listed(idle, 'or')} does not"
-        return Finding(title, Kind.REQUIRED, Answer.OK, seen)
+        return Finding(title, Kind.REQUIRED, Status.OK, seen)
     idle += far
     for others in _other_settings(subject, name):
         if enough(traces.differ(others, {**others, name: value}) for value in idle):
             ((key, value),) = others.items()
             seen = f"{idle[0]!r} instead of {now!r} changes something, but only with {key} = {value!r}"
-            return Finding(title, Kind.REQUIRED, Answer.OK, seen)
+            return Finding(title, Kind.REQUIRED, Status.OK, seen)
     return _idle(traces, name, now, idle)
 
 
@@ -192,7 +192,7 @@ def _idle(traces: Traces, name: str, now: Any, same: list[Any]) -> Finding:
     advice = f"where {name} is used: perhaps it is stored and then not read"
     if errors := traces.errors({name: same[0]}):
         seen, advice = f"{same[0]!r} instead of {now!r} makes it raise: {errors[0]}", "what the message says"
-    return Finding(f"option {name}", Kind.REQUIRED, Answer.WRONG, seen, TRIED, advice)
+    return Finding(f"option {name}", Kind.REQUIRED, Status.WRONG, seen, TRIED, advice)
 
 
 def _listed(values: list[Any], last: str = "") -> str:
@@ -205,14 +205,14 @@ def _iterations(traces: Traces) -> Finding:
     """Each number of iterations from 1 to 4 gives other parents than the next."""
     title = "iterations"
     if not traces.inputs.repeats:
-        return Finding(title, Kind.REQUIRED, Answer.NOT_CHECKED, NOT_REPEATED)
+        return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
     same = [
         (fewer, more)
         for fewer, more in pairwise(COUNTS)
         if not traces.differ({"iterations": fewer}, {"iterations": more})
     ]
     if not same:
-        return Finding(title, Kind.REQUIRED, Answer.OK, "1, 2, 3 and 4 of them all give other parents")
+        return Finding(title, Kind.REQUIRED, Status.OK, "1, 2, 3 and 4 of them all give other parents")
     if len(same) == len(COUNTS) - 1:
         seen = "their number changes nothing: 1, 2, 3 and 4 give the same parents to the last bit"
     else:
@@ -221,7 +221,7 @@ def _iterations(traces: Traces) -> Finding:
     if errors := [error for count in COUNTS for error in traces.errors({"iterations": count})]:
         seen = f"it raises for some of 1, 2, 3, 4: {errors[0]}"
     advice = "the loop: it must run over range(self.iterations), and each pass must use the last one's result"
-    return Finding(title, Kind.REQUIRED, Answer.WRONG, seen, TRIED, advice)
+    return Finding(title, Kind.REQUIRED, Status.WRONG, seen, TRIED, advice)
 
 
 def _other_settings(subject: CheckedMethod, name: str) -> Iterator[dict[str, Any]]:

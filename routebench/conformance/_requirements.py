@@ -13,10 +13,10 @@ from routebench.conformance._claims import TESTS
 from routebench.conformance._findings import (
     NO_INPUT,
     NOT_REPEATED,
-    Answer,
     Deviation,
     Finding,
     Kind,
+    Status,
     finding_of,
     worst_of,
 )
@@ -45,9 +45,9 @@ def runs(subject: CheckedMethod, seed: int) -> tuple[list[Finding], tuple[Shape,
         failed = [shape for shape in shapes if errors[shape]]
         if failed:
             seen = f"it raises, with {_names(failed)}: {errors[failed[0]]}"
-            found.append(Finding(name, Kind.REQUIRED, Answer.WRONG, seen, str(cases[failed[0]]), advice))
+            found.append(Finding(name, Kind.REQUIRED, Status.WRONG, seen, str(cases[failed[0]]), advice))
         else:
-            found.append(Finding(name, Kind.REQUIRED, Answer.OK, f"it runs, with {_names(shapes)}"))
+            found.append(Finding(name, Kind.REQUIRED, Status.OK, f"it runs, with {_names(shapes)}"))
     return found, tuple(shape for shape, error in errors.items() if not error)
 
 
@@ -61,7 +61,7 @@ def precision(inputs: CheckInputs) -> Finding:
             for output, value in case.base.outputs.items():
                 if value.dtype != dtype:
                     return _imprecise(f"{output} are {_word(value.dtype)} for votes of {_word(dtype)}", case)
-    return Finding("precision", Kind.REQUIRED, Answer.OK, "parents have that of the votes: float64, float32")
+    return Finding("precision", Kind.REQUIRED, Status.OK, "parents have that of the votes: float64, float32")
 
 
 def finite(inputs: CheckInputs) -> list[Finding]:
@@ -89,7 +89,7 @@ def deterministic(inputs: CheckInputs) -> Finding:
     ]
     worst = worst_of(deviations)
     if worst is None:
-        return Finding("deterministic", Kind.REQUIRED, Answer.NOT_CHECKED, NO_INPUT)
+        return Finding("deterministic", Kind.REQUIRED, Status.NOT_CHECKED, NO_INPUT)
     found = finding_of("deterministic", Kind.REQUIRED, worst, advice)
     return found if found.wrong else replace(found, seen="with one seed, the same bits, in evaluation and in training")
 
@@ -128,7 +128,7 @@ def reach(inputs: CheckInputs) -> list[Finding]:
 
 def _imprecise(seen: str, case: Case) -> Finding:
     advice = "tensors made without `dtype=` or `_like`, and casts"
-    return Finding("precision", Kind.REQUIRED, Answer.WRONG, seen, str(case), advice)
+    return Finding("precision", Kind.REQUIRED, Status.WRONG, seen, str(case), advice)
 
 
 def _word(dtype: object) -> str:
@@ -174,11 +174,11 @@ def _finding(name: str, bad: list[tuple[Case, str]], tried: list[Case], advice: 
     if not bad:
         counts = "1 to 10 iterations, " if tried and tried[0].subject.iterative else ""
         seen = f"finite at {len(tried)} inputs: {counts}all shapes, poses of 0, 1e-6, 1 and 1e6, no child present"
-        return Finding(name, Kind.REQUIRED, Answer.OK, seen)
+        return Finding(name, Kind.REQUIRED, Status.OK, seen)
     case, words = bad[0]
     always = _always([case for case, _ in bad], tried)
     seen = f"{words} at {len(bad)} of {len(tried)} inputs" + (f", always with {', '.join(always)}" if always else "")
-    return Finding(name, Kind.REQUIRED, Answer.WRONG, seen, str(case), advice)
+    return Finding(name, Kind.REQUIRED, Status.WRONG, seen, str(case), advice)
 
 
 def _always(bad: list[Case], tried: list[Case]) -> list[str]:
@@ -198,10 +198,10 @@ def _if_repeated(
 ) -> Finding:
     """The worst deviation, where the method gives the same bits twice at all; `otherwise` is said if none is wrong."""
     if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NOT_REPEATED)
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
     worst = worst_of(seen)
     if worst is None:
-        return Finding(name, Kind.REQUIRED, Answer.NOT_CHECKED, NO_INPUT)
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NO_INPUT)
     found = finding_of(name, Kind.REQUIRED, worst, advice)
     return found if found.wrong or otherwise is None else replace(found, seen=otherwise)
 
@@ -246,12 +246,12 @@ def _reaches_votes(name: str, output: str, cases: list[Case]) -> Finding:
         if share == 0:
             how = "is zero" if gradients.get("weight") is not None else "stops before them"
             seen = f"no gradient of the parents' {output} reaches the votes: it {how}"
-            return Finding(name, Kind.REQUIRED, Answer.WRONG, seen, str(case), advice)
+            return Finding(name, Kind.REQUIRED, Status.WRONG, seen, str(case), advice)
         least = min(least, share)
     seen = f"it reaches {least:.0%} of the children's poses" + (
         " and weights" if from_votes else ", and needs no votes"
     )
-    return Finding(name, Kind.REQUIRED, Answer.OK if cases else Answer.NOT_CHECKED, seen if cases else "no input")
+    return Finding(name, Kind.REQUIRED, Status.OK if cases else Status.NOT_CHECKED, seen if cases else "no input")
 
 
 def _activations_count(inputs: CheckInputs) -> Finding:
@@ -265,13 +265,13 @@ def _activations_count(inputs: CheckInputs) -> Finding:
             parents = max(float(value.abs().max()) for value in trial.outputs.values())
             sizes.append(float(gradient.abs().max()) / max(parents, 1e-30))
     if not sizes:
-        return Finding(name, Kind.MEASURED, Answer.NOT_CLAIMED, "they are not used: no parent depends on them")
+        return Finding(name, Kind.MEASURED, Status.NOT_CLAIMED, "they are not used: no parent depends on them")
     if max(sizes) < CANCELLED:
         seen = f"they enter the computation, but cancel: the gradient for them is {max(sizes):.1g} of the parents' size"
         advice = "a normalisation after the product of coupling and activations, which divides them out again"
-        return Finding(name, Kind.REQUIRED, Answer.WRONG, seen, str(inputs.case(shapes[0])), advice)
+        return Finding(name, Kind.REQUIRED, Status.WRONG, seen, str(inputs.case(shapes[0])), advice)
     seen = f"they count: the gradient for them is {min(sizes):.1g} of the parents' size or more"
-    return Finding(name, Kind.REQUIRED, Answer.OK, seen)
+    return Finding(name, Kind.REQUIRED, Status.OK, seen)
 
 
 def _parameters_learn(inputs: CheckInputs) -> Finding:
@@ -282,7 +282,7 @@ def _parameters_learn(inputs: CheckInputs) -> Finding:
         method = case.subject.make(shape.sizes, training=True)
         names = [key for key, value in method.named_parameters() if value.requires_grad]
         if not names:
-            return Finding(name, Kind.MEASURED, Answer.NOT_CLAIMED, "the method has no parameters of its own")
+            return Finding(name, Kind.MEASURED, Status.NOT_CLAIMED, "the method has no parameters of its own")
         votes, activations = case.problem.given_to(method)
         routed = method(votes, activations)
         outputs = [value for value in (routed.poses, routed.activations) if value is not None and value.requires_grad]
@@ -293,8 +293,8 @@ def _parameters_learn(inputs: CheckInputs) -> Finding:
         idle = here if idle is None else idle & here
     if idle:
         seen = f"no gradient reaches {', '.join(sorted(idle))}: counted, but they never change"
-        return Finding(name, Kind.MEASURED, Answer.NOT_CLAIMED, seen)
-    return Finding(name, Kind.MEASURED, Answer.NOT_CLAIMED, "a gradient reaches every parameter")
+        return Finding(name, Kind.MEASURED, Status.NOT_CLAIMED, seen)
+    return Finding(name, Kind.MEASURED, Status.NOT_CLAIMED, "a gradient reaches every parameter")
 
 
 def _share(gradient: Tensor | None) -> float:

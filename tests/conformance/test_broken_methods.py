@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from routebench.claims import Claim
-from routebench.conformance import Answer, Kind, check
+from routebench.conformance import Kind, Status, check
 from routebench.conformance._calls import CheckInputs
 from routebench.conformance._claims import measured
 from routebench.conformance._method import subject_of
@@ -93,7 +93,7 @@ def test_what_a_method_raises_is_told_and_nothing_more_is_asked(broken):
 def test_what_cannot_be_compared_is_not_called_wrong(broken):
     inputs = replace(first_problem(broken["random"]), repeats=False)
     for found in (images_apart(inputs), measured(Claim.CHILD_ORDER, inputs), *options(inputs)):
-        assert found.outcome is Answer.NOT_CHECKED
+        assert found.outcome is Status.NOT_CHECKED
 
 
 def test_every_broken_method_is_tested(broken):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from routebench.claims import Claim
-from routebench.conformance import Answer, Kind, check
+from routebench.conformance import Kind, Status, check
 from routebench.conformance._agreement import USUAL, devices, on_device
 from routebench.conformance._calls import Case, CheckInputs, difference
 from routebench.conformance._claims import measured
@@ -33,7 +33,7 @@ def test_methods_that_come_with_routebench_conform(name):
     assert verdict.conforms, verdict.faults
     claimed = [finding for finding in verdict.findings if finding.kind is Kind.CLAIMED]
     assert len(claimed) == len(routing[name].claims)
-    assert all(finding.outcome is Answer.OK for finding in claimed)
+    assert all(finding.outcome is Status.OK for finding in claimed)
 
 
 def test_one_seed_is_one_verdict_and_torchs_generator_is_left_alone():
@@ -102,9 +102,9 @@ def test_choices_are_read_from_a_literal_and_from_the_error_of_a_wrong_word():
 def test_an_option_is_wrong_ok_or_not_known():
     outcomes = {finding.name: finding.outcome for finding in options(inputs_for(Mean))}
     assert outcomes == {
-        "option how": Answer.WRONG,
-        "option word": Answer.NOT_CHECKED,
-        "option power": Answer.OK,
+        "option how": Status.WRONG,
+        "option word": Status.NOT_CHECKED,
+        "option power": Status.OK,
     }
 
 
@@ -123,7 +123,7 @@ class Guarded(RoutingMethod):
 
 def test_a_guard_far_from_ordinary_numbers_is_no_fault():
     found = options(inputs_for(Guarded))
-    assert [finding.outcome for finding in found] == [Answer.OK] * 4
+    assert [finding.outcome for finding in found] == [Status.OK] * 4
     assert found[0].seen == ("0.01 instead of 10000.0 changes parents or gradients, 20000.0 or 5000.0 does not")
 
 
@@ -183,7 +183,7 @@ def test_parameters_of_which_it_cannot_be_told_whose_they_are_make_no_fault():
 
 
 def test_without_a_gpu_it_is_not_checked_and_not_ok():
-    assert devices(inputs_for("none"), None).outcome is Answer.NOT_CHECKED
+    assert devices(inputs_for("none"), None).outcome is Status.NOT_CHECKED
 
 
 def test_a_device_is_compared_by_outputs_and_gradients():

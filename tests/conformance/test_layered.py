@@ -1,7 +1,7 @@
 """A schedule is checked where it counts: in two layers."""
 
 from routebench.capsules import Sizes
-from routebench.conformance import Answer
+from routebench.conformance import Status
 from routebench.conformance._calls import CheckInputs
 from routebench.conformance._method import subject_of
 from routebench.conformance._options import schedule
@@ -38,17 +38,17 @@ def found(method):
 
 def test_a_schedule_that_is_obeyed_is_ok():
     finding = found("dynamic")
-    assert finding.outcome is Answer.OK
+    assert finding.outcome is Status.OK
     assert "'concurrent'" in finding.seen and "instead of 'sequential' changes the parents" in finding.seen
 
 
 def test_a_schedule_that_is_not_read_is_wrong():
     finding = found(Deaf)
-    assert finding.outcome is Answer.WRONG
+    assert finding.outcome is Status.WRONG
     assert "changes nothing in two layers" in finding.seen
 
 
 def test_what_two_layers_raise_is_told():
     finding = found(Stubborn)
-    assert finding.outcome is Answer.WRONG
+    assert finding.outcome is Status.WRONG
     assert "two layers raise: ValueError: where does this come from?" in finding.seen

@@ -4,15 +4,15 @@ from routebench.analysis import wording
 from routebench.analysis.folder import Folder
 from routebench.analysis.result import Analysis, Runs, plain_columns
 from routebench.errors import UserError
-from routebench.export.origin import origins_of_part, part_lines
+from routebench.export._provenance import origins_of_part, part_lines
 from routebench.report.asking import Broken, ask
 from routebench.report.headline import first_analysis
 from routebench.report.text_table import best_of, cells_of
 from routebench.statistics import NO_VALUE
-from routebench.tables.table import Table
+from routebench.tables import TextTable
 
 
-def tables_of(folder: Folder, parts: list[Runs], command: str) -> list[Table]:
+def tables_of(folder: Folder, parts: list[Runs], command: str) -> list[TextTable]:
     """One table per part of which anything was measured: what the first analysis of its report shows.
 
     Args:
@@ -34,11 +34,11 @@ def tables_of(folder: Folder, parts: list[Runs], command: str) -> list[Table]:
     return tables
 
 
-def _table(folder: Folder, runs: Runs, analysis: Analysis, command: str) -> Table:
+def _table(folder: Folder, runs: Runs, analysis: Analysis, command: str) -> TextTable:
     plan = folder.plans[runs.name]
     origins = origins_of_part(folder, runs)
     columns = [column for column in analysis.columns or plain_columns(analysis.table) if not column.extra]
-    return Table(
+    return TextTable(
         name=runs.name,
         question=str(plan.get("question", "")),
         caption=tuple(_caption(runs, analysis, any(best_of(analysis)))),

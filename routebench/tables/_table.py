@@ -11,7 +11,7 @@ NUMBER = re.compile(r"(?P<sign>[−+-]|≥ |< )?(?P<whole>\d[\d,]*)(?P<fraction>
 
 
 @dataclass(frozen=True)
-class Cell:
+class TextCell:
     """One cell's text, and whether it is one of the best."""
 
     text: str
@@ -19,7 +19,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """What a table says, in plain text.
 
     Args:
@@ -39,7 +39,7 @@ class Table:
     caption: tuple[str, ...]
     header: tuple[str, ...]
     numeric: tuple[bool, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TextCell, ...], ...]
     notes: tuple[str, ...]
     caveats: tuple[str, ...]
     origin: tuple[str, ...]

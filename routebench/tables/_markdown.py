@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable
 
-from routebench.tables.table import Table, aligned
+from routebench.tables._table import TextTable, aligned
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$])")
 
 
-def render(tables: Iterable[Table]) -> str:
+def as_markdown(tables: Iterable[TextTable]) -> str:
     """Every table under a heading with its question, its notes below it, and its provenance in a comment."""
     return "\n".join(_render(table) for table in tables)
 
@@ -24,7 +24,7 @@ def comment(lines: Iterable[str]) -> str:
     return f"<!--\n{inside}\n-->"
 
 
-def _render(table: Table) -> str:
+def _render(table: TextTable) -> str:
     notes = [*table.notes, *(f"Caveat: {caveat}" for caveat in table.caveats)]
     pieces = [
         comment(table.origin),
@@ -35,7 +35,7 @@ def _render(table: Table) -> str:
     return "\n\n".join(pieces) + "\n"
 
 
-def _grid(table: Table) -> list[str]:
+def _grid(table: TextTable) -> list[str]:
     columns = [_column(table, place) for place in range(len(table.header))]
     widths = [max(map(len, column)) for column in columns]
     lines = []
@@ -53,7 +53,7 @@ def _grid(table: Table) -> list[str]:
     return lines
 
 
-def _column(table: Table, place: int) -> list[str]:
+def _column(table: TextTable, place: int) -> list[str]:
     """The heading, then the texts; bold ones between asterisks, the others between blanks, so that digits align."""
     cells = [row[place] for row in table.rows]
     texts = [escape(cell.text) for cell in cells]
