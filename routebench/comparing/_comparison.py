@@ -39,7 +39,7 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Loss:
+class LostMetric:
     """A metric of a cell that HEAD ran to its end without a number for it.
 
     Args:
@@ -91,7 +91,7 @@ class FolderComparison:
     Args:
         base, head: the folders.
         pairs: their cells.
-        losses: what has a number in BASE only.
+        lost: what has a number in BASE only.
         changes: all rows.
         unjudged: metrics with a direction, without any verdict, though cells of theirs could be compared.
         alpha: chance of any false verdict.
@@ -101,7 +101,7 @@ class FolderComparison:
     base: Side
     head: Side
     pairs: Pairs
-    losses: tuple[Loss, ...]
+    lost: tuple[LostMetric, ...]
     changes: tuple[Change, ...]
     unjudged: tuple[Group, ...]
     alpha: float
@@ -130,7 +130,7 @@ class FolderComparison:
     @property
     def exit_code(self) -> int:
         """Of the gate: 1 worse or newly broken, 4 undecided, blind or not judged, 3 cells that HEAD lacks, else 0."""
-        if self.pairs.broken or self.losses or self.with_verdict(REGRESSION):
+        if self.pairs.broken or self.lost or self.with_verdict(REGRESSION):
             return 1
         blind = any(one.undecided for one in self.blind)
         if blind or self.with_verdict(UNDECIDED) or not any(change.judged for change in self.changes):
@@ -149,11 +149,11 @@ def compare_folders(base: Path, head: Path, wishes: Wishes) -> FolderComparison:
     ours, theirs = read_side(base), read_side(head)
     pairs = pair_up(ours, theirs)
     series, notes = series_of(pairs.measured, ours, theirs)
-    lost = losses_of(pairs.measured)
+    lost = lost_metrics(pairs.measured)
     chosen = _chosen(series, wishes, pairs, {loss.metric for loss in lost})
     judged = judge(chosen, Noise(series), wishes)
     pairs = pairs.of_methods(wishes.methods)
-    lost = losses_of(pairs.measured, wishes.metrics)
+    lost = lost_metrics(pairs.measured, wishes.metrics)
     told = notes_of(ours.of_methods(wishes.methods), theirs.of_methods(wishes.methods))
     unjudged = tuple(_unjudged(judged, wishes.tolerances))
     return FolderComparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*told, *notes))
@@ -213,7 +213,7 @@ def refuse_unknown(tolerances: Iterable[str], metrics: Iterable[str]) -> None:
             raise unknown("metric", metric, known)
 
 
-def losses_of(pairs: Iterable[CellPair], metrics: Collection[str] = ()) -> tuple[Loss, ...]:
+def lost_metrics(pairs: Iterable[CellPair], metrics: Collection[str] = ()) -> tuple[LostMetric, ...]:
     """Every metric with a direction of which BASE has finite values and HEAD lacks one, cell by cell.
 
     Cells that are not compared, and what belongs to the machine where the machines differ, are no loss. A metric
@@ -228,7 +228,7 @@ def losses_of(pairs: Iterable[CellPair], metrics: Collection[str] = ()) -> tuple
     )
 
 
-def _of(pair: CellPair) -> Iterator[Loss]:
+def _of(pair: CellPair) -> Iterator[LostMetric]:
     lost: dict[str, list[str]] = {}
     theirs: dict[Any, list[Any]] = {}
     for metric in pair.head.metrics:
@@ -240,7 +240,7 @@ def _of(pair: CellPair) -> Iterator[Loss]:
             lost.setdefault(spot[0], []).append(instead)
     for name, found in lost.items():
         words = ", ".join(dict.fromkeys(found))
-        yield Loss(pair, name, words if len(found) == 1 else f"{words} ({plural(len(found), 'setting')})")
+        yield LostMetric(pair, name, words if len(found) == 1 else f"{words} ({plural(len(found), 'setting')})")
 
 
 def _counts(rows: Rows, pair: CellPair) -> bool:

@@ -82,9 +82,7 @@ def as_json(comparison: FolderComparison) -> str:
         "alpha": comparison.alpha,
         "blind": _blindness(comparison),
         "broken": [{"cell": pair.base.name, "reason": pair.head.reason} for pair in comparison.pairs.broken],
-        "lost": [
-            {"cell": loss.pair.base.name, "metric": loss.metric, "found": loss.found} for loss in comparison.losses
-        ],
+        "lost": [{"cell": loss.pair.base.name, "metric": loss.metric, "found": loss.found} for loss in comparison.lost],
         "missing": [pair.base.name for pair in comparison.pairs.missing],
         "not_compared": [{"cell": pair.base.name, "why": pair.obstacle} for pair in comparison.pairs.uncompared],
         "notes": list(comparison.notes),
@@ -147,7 +145,7 @@ def _blindness(comparison: FolderComparison) -> list[str]:
 
 def _broken(comparison: FolderComparison) -> list[str]:
     cells = [f"{pair.base.name}: {pair.head.status}: {pair.head.reason}" for pair in comparison.pairs.broken]
-    return cells + [loss.in_words() for loss in comparison.losses]
+    return cells + [loss.in_words() for loss in comparison.lost]
 
 
 def _missing(comparison: FolderComparison) -> list[str]:

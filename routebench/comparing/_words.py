@@ -118,7 +118,7 @@ def provenance(comparison: FolderComparison) -> list[str]:
 
 
 def _worse(comparison: FolderComparison) -> str:
-    broken, lost, worse = comparison.pairs.broken, comparison.losses, comparison.with_verdict(REGRESSION)
+    broken, lost, worse = comparison.pairs.broken, comparison.lost, comparison.with_verdict(REGRESSION)
     found = [told(worse[0])] if worse else []
     found += [f"{plural(len(broken), 'cell')} ok in BASE and without result in HEAD"] if broken else []
     if lost:
