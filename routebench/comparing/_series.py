@@ -17,11 +17,11 @@ PART = "part"
 """The coordinate that says what of a network was measured; what is slower in one part need not be in another."""
 OTHER_ITERATIONS = "at other iterations"
 ABSOLUTE = ("%", "")
-"""Units in which a difference is a difference; in any other it is a ratio."""
+"""Units compared by difference; all others by ratio."""
 SPEEDS = ("peak_flops", "bandwidth")
 """Metrics of the machine itself, measured beside each cell: never judged."""
 ROUNDING = 1e-12
-"""Of the size of two numbers: what their difference is off by, so that equal differences may not look equal."""
+"""Relative rounding error of a difference."""
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ class Wishes:
     metrics: Sequence[str] = ()
     methods: Sequence[str] = ()
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
-    alpha: float = 0.05
+    alpha: float = statistics.ALPHA
     must_see: Mapping[str, Tolerance] = field(default_factory=dict)
 
 
