@@ -6,17 +6,8 @@ from dataclasses import replace
 import torch
 
 from routebench import kernels
-from routebench.conformance._calls import DTYPES, Case, CheckInputs, Trial, call, difference, in_one_line, where_apart
-from routebench.conformance._findings import (
-    NO_INPUT,
-    NOT_REPEATED,
-    Deviation,
-    Finding,
-    Kind,
-    Status,
-    finding_of,
-    worst_of,
-)
+from routebench.conformance._calls import DTYPES, Case, CheckInputs, Trial, call, in_one_line, where_apart
+from routebench.conformance._findings import Deviation, Finding, Kind, Status, judged
 from routebench.conformance._problems import GRID, Shape, draw
 
 CAPSNET = Shape("dense, as in CapsNet", images=2, children=32, parents=10, pose_in=8, pose=16)
@@ -30,21 +21,19 @@ USUAL = (CAPSNET, MATRIX_WINDOWS)
 def back_ends(inputs: CheckInputs) -> Finding:
     """What `auto` uses here, and plain torch, in single precision."""
     name = "back ends agree"
-    if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
-    cases = [Case(inputs.subject, draw(shape, inputs.seed, dtype=torch.float32)) for shape in USUAL]
+    shapes = USUAL if inputs.repeats else ()
+    cases = [Case(inputs.subject, draw(shape, inputs.seed, dtype=torch.float32)) for shape in shapes]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with kernels.noting() as used, kernels.using("auto"):
             trials = [case.trial(gradients=True) for case in cases]
     fast = sorted(used - {"reference"})
-    worst = worst_of(map(_from_reference, cases, trials))
+    advice = "votes.watch is set, or tensors are changed in place between two sweeps; else the kernel: report it"
+    found = judged(name, map(_from_reference, cases, trials), advice, repeats=inputs.repeats)
     if distrusted := [str(warning.message) for warning in told if "back end" in str(warning.message)]:
         return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, distrusted[0])
-    if worst is None:
-        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NO_INPUT)
-    advice = "votes.watch is set, or tensors are changed in place between two sweeps; else the kernel: report it"
-    found = finding_of(name, Kind.REQUIRED, worst, advice)
+    if found.outcome is Status.NOT_CHECKED:
+        return found
     if not fast and not found.wrong:
         seen = "nothing but plain torch is used here: no sweep of the method, or no kernel for it"
         return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, seen)
@@ -61,14 +50,10 @@ def devices(inputs: CheckInputs, device: torch.device | None) -> Finding:
     name = "CPU and GPU agree"
     if device is None:
         return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, "no GPU here, or none asked for")
-    if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
-    cases = [Case(inputs.subject, draw(shape, inputs.seed, dtype=dtype)) for shape in USUAL for dtype in DTYPES]
-    worst = worst_of(_from_reference(case, on_device(case, device)) for case in cases)
-    if worst is None:
-        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NO_INPUT)
+    cases = (Case(inputs.subject, draw(shape, inputs.seed, dtype=dtype)) for shape in USUAL for dtype in DTYPES)
+    deviations = (_from_reference(case, on_device(case, device)) for case in cases)
     advice = "tensors made without `device=` or `_like`, numbers drawn on the device, and buffers not registered"
-    return finding_of(name, Kind.REQUIRED, worst, advice)
+    return judged(name, deviations, advice, repeats=inputs.repeats)
 
 
 def on_device(case: Case, device: torch.device) -> Trial:
@@ -89,6 +74,5 @@ def _from_reference(case: Case, found: Trial) -> Deviation | None:
     expected, allowed = case.trial(gradients=True), case.rounding(gradients=True)
     if expected.error or not expected.finite:
         return None
-    size = difference(found, expected)
-    words = f"{where_apart(found, expected)} differ by {size:.1g} of the largest value"
-    return Deviation(size, allowed, f"it {where_apart(found, expected)}" if found.error else words, str(case))
+    seen = case.deviation(found, expected, allowed)
+    return replace(seen, words=f"it {where_apart(found, expected)}") if found.error else seen

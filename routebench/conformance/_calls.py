@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from routebench.conformance._findings import Deviation
 from routebench.conformance._method import CheckedMethod, seeded
 from routebench.conformance._problems import ORDINARY, Problem, Shape, draw
 from routebench.routing import Routed, RoutingError, RoutingMethod
@@ -156,6 +157,11 @@ class Case:
         steep = max(difference(self.trial(self.problem.jittered(seed), **how), base) for seed in (1, 2))
         return max(FLOOR[self.problem.dtype], MARGIN * steep)
 
+    def deviation(self, found: Trial, expected: Trial, allowed: float, when: str = "") -> Deviation:
+        """How far one trial is from another, in words that end with when it was."""
+        size, what = difference(found, expected), where_apart(found, expected)
+        return Deviation(size, allowed, f"{what} differ by {size:.1g} of the largest value {when}".rstrip(), str(self))
+
     @property
     def says_something(self) -> bool:
         """Whether the plain call is finite, and rounding small enough to see a fault."""
@@ -213,6 +219,11 @@ class CheckInputs:
     def among(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """Those of the shapes that the method can be called on."""
         return tuple(shape for shape in shapes if shape in self.shapes)
+
+    @property
+    def plain(self) -> list[Case]:
+        """The plainest input of each ordinary shape."""
+        return [self.case(shape) for shape in self.among(ORDINARY)]
 
     def case(self, shape: Shape, *, training: bool = False) -> Case:
         """The plainest input of a shape."""

@@ -259,8 +259,7 @@ def _compared(case: Case, changed: Problem, expected: Trial, when: str, parents:
     found = case.trial(changed, parents=parents)
     if found.error:
         return Deviation(float("inf"), case.allowed, f"it raises {when}: {found.error}", str(case))
-    size, where = difference(found, expected), where_apart(found, expected)
-    return Deviation(size, case.allowed, f"{where} differ by {size:.1g} of the largest value {when}", str(case))
+    return case.deviation(found, expected, case.allowed, when)
 
 
 def _turned(case: Case, matrix: Tensor, when: str) -> Deviation | None:

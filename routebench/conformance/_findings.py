@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -156,6 +156,25 @@ def worst_of(deviations: Iterable[Deviation | None]) -> Deviation | None:
     """The one that most exceeds what is allowed."""
     found = [deviation for deviation in deviations if deviation is not None]
     return max(found, key=lambda deviation: deviation.excess, default=None)
+
+
+def judged(
+    name: str, deviations: Iterable[Deviation | None], advice: str, *, repeats: bool, otherwise: str | None = None
+) -> Finding:
+    """What is required: the worst deviation, where the method gives the same bits twice at all.
+
+    Args:
+        name: of the question.
+        deviations: None at an input that says nothing.
+        advice: what to look at if the worst is wrong.
+        repeats: whether two equal calls give the same.
+        otherwise: said if none is wrong, instead of the worst.
+    """
+    worst = worst_of(deviations) if repeats else None
+    if worst is None:
+        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NO_INPUT if repeats else NOT_REPEATED)
+    found = finding_of(name, Kind.REQUIRED, worst, advice)
+    return found if found.wrong or otherwise is None else replace(found, seen=otherwise)
 
 
 def finding_of(name: str, kind: Kind, worst: Deviation, advice: str) -> Finding:

@@ -1,25 +1,16 @@
 """What every method must do: run, stay finite, repeat itself, keep images apart, and let gradients through."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from routebench.claims import Claim
-from routebench.conformance._calls import DTYPES, Case, CheckInputs, Trial, call, difference, where_apart
+from routebench.conformance._calls import DTYPES, Case, CheckInputs, Trial, call
 from routebench.conformance._claims import TESTS
-from routebench.conformance._findings import (
-    NO_INPUT,
-    NOT_REPEATED,
-    Deviation,
-    Finding,
-    Kind,
-    Status,
-    finding_of,
-    worst_of,
-)
+from routebench.conformance._findings import Deviation, Finding, Kind, Status, judged
 from routebench.conformance._method import CheckedMethod
 from routebench.conformance._problems import BATCHES_OF_ONE, DENSE, ORDINARY, SHAPES, SMALL, WINDOWS, Shape, draw
 
@@ -32,6 +23,8 @@ EXTREMES = (1.0, 1e-6, 1e6, 0.0)
 ITERATIONS = range(1, 11)
 MOST = (10,)
 """Numbers of iterations that shapes other than the dense one are tried with, besides the method's own."""
+NO_BIT = 1e-30
+"""A difference that is allowed where every bit has to be the same."""
 CANCELLED = 1e-4
 """A gradient for activations below this share of the parents' size is rounding, or a constant in a denominator."""
 
@@ -82,38 +75,30 @@ def finite(inputs: CheckInputs) -> list[Finding]:
 def deterministic(inputs: CheckInputs) -> Finding:
     """Two fresh methods, the same input, the same seed of torch: the same bits, gradients included."""
     advice = "numbers drawn from another source than torch's generator, time, and the order of sets"
-    deviations = [
-        _bits(Case(inputs.subject, inputs.case(shape).problem, training=training), "when the same call is made again")
-        for shape in inputs.among(ORDINARY)
-        for training in (False, True)
-    ]
-    worst = worst_of(deviations)
-    if worst is None:
-        return Finding("deterministic", Kind.REQUIRED, Status.NOT_CHECKED, NO_INPUT)
-    found = finding_of("deterministic", Kind.REQUIRED, worst, advice)
-    return found if found.wrong else replace(found, seen="with one seed, the same bits, in evaluation and in training")
+    cases = (inputs.case(shape, training=training) for shape in inputs.among(ORDINARY) for training in (False, True))
+    otherwise = "with one seed, the same bits, in evaluation and in training"
+    return judged("deterministic", map(_bits, cases), advice, repeats=True, otherwise=otherwise)
 
 
 def noiseless(inputs: CheckInputs) -> Finding:
     """In evaluation mode, another seed of torch gives the same bits: what is tested does not depend on luck."""
     advice = "draw random numbers only `if self.training`, or once, when it is made"
-    seen = (_luck(inputs.case(shape)) for shape in inputs.among(ORDINARY))
-    return _if_repeated(inputs, "no noise in evaluation", seen, advice, "another seed of torch gives the same bits")
+    deviations, otherwise = map(_luck, inputs.plain), "another seed of torch gives the same bits"
+    return judged("no noise in evaluation", deviations, advice, repeats=inputs.repeats, otherwise=otherwise)
 
 
 def forgetful(inputs: CheckInputs) -> Finding:
     """A method that was called on something else gives what a fresh one gives. In evaluation mode nothing may stay."""
-    advice, seen = "what route() stores on self; make it anew in each call", inputs.among(ORDINARY)
-    deviations = (_remembered(inputs.case(shape)) for shape in seen)
-    otherwise = "a used method gives the same bits as a fresh one"
-    return _if_repeated(inputs, "no state between calls", deviations, advice, otherwise)
+    advice = "what route() stores on self; make it anew in each call"
+    deviations, otherwise = map(_remembered, inputs.plain), "a used method gives the same bits as a fresh one"
+    return judged("no state between calls", deviations, advice, repeats=inputs.repeats, otherwise=otherwise)
 
 
 def images_apart(inputs: CheckInputs) -> Finding:
     """Images in a batch do not influence each other, in evaluation mode."""
-    measurement = TESTS[Claim.BATCH_INDEPENDENCE]
-    deviations = (measurement.measure(case) for case in inputs.compared)
-    return _if_repeated(inputs, "batch independence", deviations, measurement.advice)
+    test = TESTS[Claim.BATCH_INDEPENDENCE]
+    deviations = (test.measure(case) for case in (inputs.compared if inputs.repeats else ()))
+    return judged("batch independence", deviations, test.advice, repeats=inputs.repeats)
 
 
 def reach(inputs: CheckInputs) -> list[Finding]:
@@ -193,31 +178,13 @@ def _traits(case: Case) -> tuple[str, ...]:
     return (shape, f"poses of {case.problem.scale:g}", *counted)
 
 
-def _if_repeated(
-    inputs: CheckInputs, name: str, seen: Iterable[Deviation | None], advice: str, otherwise: str | None = None
-) -> Finding:
-    """The worst deviation, where the method gives the same bits twice at all; `otherwise` is said if none is wrong."""
-    if not inputs.repeats:
-        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
-    worst = worst_of(seen)
-    if worst is None:
-        return Finding(name, Kind.REQUIRED, Status.NOT_CHECKED, NO_INPUT)
-    found = finding_of(name, Kind.REQUIRED, worst, advice)
-    return found if found.wrong or otherwise is None else replace(found, seen=otherwise)
-
-
 def _luck(case: Case) -> Deviation:
-    one, other = case.trial(seed=0), case.trial(seed=1)
-    size = difference(one, other)
-    words = f"{where_apart(one, other)} differ by {size:.1g} of the largest value between two seeds of torch"
-    return Deviation(size, 1e-30, words, str(case))
+    return case.deviation(case.trial(seed=0), case.trial(seed=1), NO_BIT, "between two seeds of torch")
 
 
-def _bits(case: Case, when: str) -> Deviation:
-    one, other = case.trial(gradients=True), case.trial(gradients=True)
-    size = difference(one, other)
-    words = f"{where_apart(one, other)} differ by {size:.1g} of the largest value {when}, with the same seed of torch"
-    return Deviation(size, 1e-30, words, str(case))
+def _bits(case: Case) -> Deviation:
+    again = "when the same call is made again, with the same seed of torch"
+    return case.deviation(case.trial(gradients=True), case.trial(gradients=True), NO_BIT, again)
 
 
 def _remembered(case: Case) -> Deviation:
@@ -226,12 +193,9 @@ def _remembered(case: Case) -> Deviation:
     other = replace(case.problem, poses=-2 * case.problem.poses.flip(0), activations=0.5 * case.problem.activations)
     call(used, other, gradients=True)
     call(used, case.problem.image(0))
-    found, expected = call(used, case.problem, gradients=True), case.trial(gradients=True)
-    size = difference(found, expected)
-    words = f"{where_apart(found, expected)} differ by {size:.1g} of the largest value after calls on other images"
-    if found.error:
-        words = f"after a call on one image, it raises: {found.error}"
-    return Deviation(size, 1e-30, words, str(case))
+    found = call(used, case.problem, gradients=True)
+    seen = case.deviation(found, case.trial(gradients=True), NO_BIT, "after calls on other images")
+    return replace(seen, words=f"after a call on one image, it raises: {found.error}") if found.error else seen
 
 
 def _reaches_votes(name: str, output: str, cases: list[Case]) -> Finding:
@@ -248,9 +212,8 @@ def _reaches_votes(name: str, output: str, cases: list[Case]) -> Finding:
             seen = f"no gradient of the parents' {output} reaches the votes: it {how}"
             return Finding(name, Kind.REQUIRED, Status.WRONG, seen, str(case), advice)
         least = min(least, share)
-    seen = f"it reaches {least:.0%} of the children's poses" + (
-        " and weights" if from_votes else ", and needs no votes"
-    )
+    rest = " and weights" if from_votes else ", and needs no votes"
+    seen = f"it reaches {least:.0%} of the children's poses{rest}"
     return Finding(name, Kind.REQUIRED, Status.OK if cases else Status.NOT_CHECKED, seen if cases else "no input")
 
 
