@@ -52,29 +52,20 @@ class NotKnown(Exception):
 def options(inputs: CheckInputs) -> list[Finding]:
     """One finding per hyperparameter."""
     traces = Traces(inputs)
-    apart = {"iterations": lambda: _iterations(traces), "schedule": lambda: schedule(inputs)}
-    return [apart[name]() if name in apart else _option(traces, name) for name in inputs.subject.settings]
+    return [option(traces, name) for name in inputs.subject.settings]
 
 
-def schedule(inputs: CheckInputs) -> Finding:
-    """Whether every other schedule gives other parents in the second of two layers."""
-    title, now = "option schedule", inputs.subject.settings["schedule"]
-    if not inputs.repeats:
+def option(traces: "Traces", name: str) -> Finding:
+    """Whether one hyperparameter does something."""
+    title, at = name if name == "iterations" else f"option {name}", WHERE if name == "schedule" else TRIED
+    if not traces.inputs.repeats:
         return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
     try:
-        values = other_values(inputs.subject, "schedule")
-        before = parents(inputs.subject, {})
-        idle = [value for value in values if torch.equal(before, parents(inputs.subject, {"schedule": value}))]
+        seen, advice = {"iterations": _iterations, "schedule": _schedule}.get(name, _effect)(traces, name)
     except NotKnown as reason:
         return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, str(reason))
-    except Exception as error:  # noqa: BLE001  # whatever a method raises is a finding
-        seen, advice = f"two layers raise: {in_one_line(error)}", "what iterate() needs besides `previous`"
-        return Finding(title, Kind.REQUIRED, Status.WRONG, seen, WHERE, advice)
-    if idle:
-        seen = f"{' or '.join(map(repr, idle))} instead of {now!r} changes nothing in two layers"
-        advice = "whether __init__ sets self.schedule, which the network reads"
-        return Finding(title, Kind.REQUIRED, Status.WRONG, seen, WHERE, advice)
-    seen = f"{', '.join(map(repr, values))} instead of {now!r} changes the parents in the second of two layers"
+    if advice:
+        return Finding(title, Kind.REQUIRED, Status.WRONG, seen, at, advice)
     return Finding(title, Kind.REQUIRED, Status.OK, seen)
 
 
@@ -161,38 +152,41 @@ class Traces:
         return call(method, draw(shape, self.inputs.seed, scale=scale), gradients=True)
 
 
-def _option(traces: Traces, name: str) -> Finding:
-    title, subject = f"option {name}", traces.inputs.subject
-    if not traces.inputs.repeats:
-        return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
-    try:
-        values = other_values(subject, name)
-    except NotKnown as reason:
-        return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, str(reason))
-    now = subject.settings[name]
+def _effect(traces: Traces, name: str) -> tuple[str, str]:
+    """What another value changes; and advice, if it is nothing."""
+    subject = traces.inputs.subject
+    values, now = other_values(subject, name), subject.settings[name]
     enough = all if isinstance(now, str) else any  # each word must do something; of numbers, one
     idle = [value for value in values if not traces.differ({}, {name: value})]
     if not idle or (enough is any and len(idle) < len(values)):
-        return Finding(title, Kind.REQUIRED, Status.OK, f"{_listed(values)} instead of {now!r} {CHANGES}")
+        return f"{_listed(values)} instead of {now!r} {CHANGES}", ""
     far = [value for value in far_values(subject, name) if value not in values]
     if acting := [value for value in far if traces.differ({}, {name: value})]:
-        seen = f"{_listed(acting)} instead of {now!r} {CHANGES}, {_listed(idle, 'or')} does not"
-        return Finding(title, Kind.REQUIRED, Status.OK, seen)
+        return f"{_listed(acting)} instead of {now!r} {CHANGES}, {_listed(idle, 'or')} does not", ""
     idle += far
     for others in _other_settings(subject, name):
         if enough(traces.differ(others, {**others, name: value}) for value in idle):
             ((key, value),) = others.items()
-            seen = f"{idle[0]!r} instead of {now!r} changes something, but only with {key} = {value!r}"
-            return Finding(title, Kind.REQUIRED, Status.OK, seen)
-    return _idle(traces, name, now, idle)
+            return f"{idle[0]!r} instead of {now!r} changes something, but only with {key} = {value!r}", ""
+    if errors := traces.errors({name: idle[0]}):
+        return f"{idle[0]!r} instead of {now!r} makes it raise: {errors[0]}", "what the message says"
+    seen = f"{_listed(idle, 'or')} instead of {now!r} changes not one bit of parents or gradients"
+    return seen, f"where {name} is used: perhaps it is stored and then not read"
 
 
-def _idle(traces: Traces, name: str, now: Any, same: list[Any]) -> Finding:
-    seen = f"{_listed(same, 'or')} instead of {now!r} changes not one bit of parents or gradients"
-    advice = f"where {name} is used: perhaps it is stored and then not read"
-    if errors := traces.errors({name: same[0]}):
-        seen, advice = f"{same[0]!r} instead of {now!r} makes it raise: {errors[0]}", "what the message says"
-    return Finding(f"option {name}", Kind.REQUIRED, Status.WRONG, seen, TRIED, advice)
+def _schedule(traces: Traces, name: str) -> tuple[str, str]:
+    """Every other schedule gives other parents in the second of two layers, the only place where one can be seen."""
+    subject = traces.inputs.subject
+    values, now = other_values(subject, name), subject.settings[name]
+    try:
+        before = parents(subject, {})
+        idle = [value for value in values if torch.equal(before, parents(subject, {name: value}))]
+    except Exception as error:  # noqa: BLE001  # whatever a method raises is a finding
+        return f"two layers raise: {in_one_line(error)}", "what iterate() needs besides `previous`"
+    if idle:
+        seen = f"{' or '.join(map(repr, idle))} instead of {now!r} changes nothing in two layers"
+        return seen, "whether __init__ sets self.schedule, which the network reads"
+    return f"{', '.join(map(repr, values))} instead of {now!r} changes the parents in the second of two layers", ""
 
 
 def _listed(values: list[Any], last: str = "") -> str:
@@ -201,27 +195,17 @@ def _listed(values: list[Any], last: str = "") -> str:
     return f"{', '.join(most)} {last} {final}" if most and last else ", ".join([*most, final])
 
 
-def _iterations(traces: Traces) -> Finding:
+def _iterations(traces: Traces, name: str) -> tuple[str, str]:
     """Each number of iterations from 1 to 4 gives other parents than the next."""
-    title = "iterations"
-    if not traces.inputs.repeats:
-        return Finding(title, Kind.REQUIRED, Status.NOT_CHECKED, NOT_REPEATED)
-    same = [
-        (fewer, more)
-        for fewer, more in pairwise(COUNTS)
-        if not traces.differ({"iterations": fewer}, {"iterations": more})
-    ]
+    same = [(few, more) for few, more in pairwise(COUNTS) if not traces.differ({name: few}, {name: more})]
     if not same:
-        return Finding(title, Kind.REQUIRED, Status.OK, "1, 2, 3 and 4 of them all give other parents")
+        return "1, 2, 3 and 4 of them all give other parents", ""
+    seen = " and ".join(f"T = {few} and {more}" for few, more in same) + " give the same parents to the last bit"
     if len(same) == len(COUNTS) - 1:
         seen = "their number changes nothing: 1, 2, 3 and 4 give the same parents to the last bit"
-    else:
-        seen = " and ".join(f"T = {fewer} and {more}" for fewer, more in same)
-        seen += " give the same parents to the last bit"
-    if errors := [error for count in COUNTS for error in traces.errors({"iterations": count})]:
+    if errors := [error for count in COUNTS for error in traces.errors({name: count})]:
         seen = f"it raises for some of 1, 2, 3, 4: {errors[0]}"
-    advice = "the loop: it must run over range(self.iterations), and each pass must use the last one's result"
-    return Finding(title, Kind.REQUIRED, Status.WRONG, seen, TRIED, advice)
+    return seen, "the loop: it must run over range(self.iterations), and each pass must use the last one's result"
 
 
 def _other_settings(subject: CheckedMethod, name: str) -> Iterator[dict[str, Any]]:

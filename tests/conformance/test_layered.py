@@ -4,7 +4,7 @@ from routebench.capsules import Sizes
 from routebench.conformance import Status
 from routebench.conformance._calls import CheckInputs
 from routebench.conformance._method import subject_of
-from routebench.conformance._options import schedule
+from routebench.conformance._options import Traces, option
 from routebench.conformance._problems import DENSE
 from routebench.routing.base import schedule_of_layers
 from routebench.routing.dynamic import DynamicRouting
@@ -33,7 +33,7 @@ class Stubborn(DynamicRouting):
 
 
 def found(method):
-    return schedule(CheckInputs(subject_of(method), seed=0, shapes=(DENSE,)))
+    return option(Traces(CheckInputs(subject_of(method), seed=0, shapes=(DENSE,))), "schedule")
 
 
 def test_a_schedule_that_is_obeyed_is_ok():
