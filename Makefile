@@ -25,9 +25,10 @@ test: $(INSTALLED) ## Runs the tests, files side by side, the longest first. ARG
 versions: ## Installs the lowest and the newest versions that are allowed, and runs smoke and the fast tests with each.
 	@for python in 3.11 3.13; do for versions in lowest newest; do bash .ci/versions $$versions $$python || exit; done; done
 
-check: $(INSTALLED) ## Format, lint and types.
+check: $(INSTALLED) ## Format, lint, imports and types.
 	@echo "check: format" && $(RUN) ruff format --check --quiet || { echo "run: $(RUN) ruff format"; exit 1; }
 	@echo "check: lint" && $(RUN) ruff check --quiet
+	@echo "check: imports" && out=$$($(VENV)/bin/lint-imports --no-logo --no-cache) || { echo "$$out"; exit 1; }
 	@echo "check: types" && $(RUN) mypy --num-workers auto
 
 docs: $(INSTALLED) ## Builds the documentation into build/site; a broken link is an error.

@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedAccuracy:
     """A published accuracy.
 
     Args:
@@ -67,7 +67,7 @@ def load_published() -> DataFrame:
     return _table().copy()
 
 
-def find(data: str, model: str, method: str, iterations: int | None) -> Published | None:
+def find(data: str, model: str, method: str, iterations: int | None) -> PublishedAccuracy | None:
     """The published test accuracy of the same data set, network, method and iteration count; None without one.
 
     Errors are turned into accuracies. What was printed for another network or an unnamed iteration count is no match.
@@ -79,7 +79,7 @@ def find(data: str, model: str, method: str, iterations: int | None) -> Publishe
         return None
     row = rows.iloc[0]
     accuracy = 100 - row["value"] if row["metric"] == "test error" else row["value"]
-    return Published(row["id"], float(accuracy), f"{row['source']}, {row['where']}", row["conditions"])
+    return PublishedAccuracy(row["id"], float(accuracy), f"{row['source']}, {row['where']}", row["conditions"])
 
 
 def agrees(count: int, printed: str) -> bool | None:

@@ -2,7 +2,6 @@
 
 import os
 import random
-import sys
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before matplotlib is imported
@@ -13,7 +12,7 @@ import pytest
 import torch
 
 from routebench.data.dataset import Dataset, Images
-from routebench.registry import EVERY, plugins, suites
+from routebench.registry import extensions
 
 LONGEST = (
     "conformance/test_broken_methods.py",
@@ -73,14 +72,5 @@ def no_data(monkeypatch):
 @pytest.fixture(scope="module", autouse=True)
 def plugins_are_forgotten():
     """What the tests of one file register, those of the next do not find."""
-    for registry in EVERY.values():
-        registry.load()
-    entries, modules = {kind: dict(registry._entries) for kind, registry in EVERY.items()}, set(sys.modules)
-    yield
-    for kind, registry in EVERY.items():
-        registry._entries, registry._clash = entries[kind], None
-    for name in set(sys.modules) - modules:
-        if name.startswith("routebench_plugin_"):
-            del sys.modules[name]
-    for kept in (suites._ADDED, plugins._LOADED, plugins._TRIED):
-        kept.clear()
+    with extensions.restored():
+        yield

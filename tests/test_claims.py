@@ -7,11 +7,10 @@ import torch
 from torch import nn
 
 from routebench.claims import Claim
-from routebench.conformance.claimed import worst_seen
-from routebench.conformance.inputs import Inputs
-from routebench.conformance.problem import DENSE, WINDOWS
-from routebench.conformance.properties import MEASUREMENTS
-from routebench.conformance.subject import subject_of
+from routebench.conformance._calls import CheckInputs
+from routebench.conformance._claims import TESTS, worst_seen
+from routebench.conformance._method import subject_of
+from routebench.conformance._problems import DENSE, WINDOWS
 from routebench.ops import length, squash
 from routebench.registry import routing
 from routebench.routing import Routed, RoutingMethod, hyperparameters_of
@@ -49,7 +48,7 @@ COMPETITIVE = [(name, axis) for name in routing if "competition" in hyperparamet
 @cache
 def inputs_for(method):
     """A dense and a convolutional problem in both precisions and at several scales."""
-    return Inputs(subject_of(method), seed=0, shapes=(DENSE, WINDOWS))
+    return CheckInputs(subject_of(method), seed=0, shapes=(DENSE, WINDOWS))
 
 
 def holds(method, claim):
@@ -76,7 +75,7 @@ def test_claims_that_come_with_an_option_are_made_and_kept(spec):
 def test_a_start_with_unequal_positions_is_not_said_to_be_uniform():
     spec = 'slot-attention[start=zeros,update=replace,sinkhorn=2,competition="types+positions"]'
     assert Claim.UNIFORM_FIRST not in subject_of(spec).claims
-    assert MEASUREMENTS[Claim.UNIFORM_FIRST].measure(inputs_for(spec).case(WINDOWS)).wrong
+    assert TESTS[Claim.UNIFORM_FIRST].measure(inputs_for(spec).case(WINDOWS)).wrong
 
 
 @pytest.mark.parametrize(("name", "axis"), COMPETITIVE)
@@ -91,7 +90,7 @@ def test_claims_are_measured_at_other_numbers_of_iterations(name):
 
 
 def test_every_claim_has_a_measurement():
-    assert set(MEASUREMENTS) == set(Claim)
+    assert set(TESTS) == set(Claim)
 
 
 @pytest.mark.parametrize("name", routing)

@@ -50,8 +50,7 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     Each round is a process of BASE and one of HEAD, which measure the suite with one more seed.
     """
-    from routebench.comparing.comparison import Wishes, compare_folders
-    from routebench.comparing.formats import as_text
+    from routebench.comparing import Wishes, as_text, compare_folders
 
     for code in (base, head):
         if not (code / "routebench" / "__main__.py").is_file():

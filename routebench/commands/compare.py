@@ -66,18 +66,15 @@ def command(  # noqa: PLR0917  # click passes them by name
     must_see: tuple[str, ...],
 ) -> None:
     """Compare two results folders: what got worse, what got better, and what could not have been seen."""
-    from routebench import atomic
-    from routebench.comparing import formats
-    from routebench.comparing.comparison import Wishes, compare_folders
-    from routebench.comparing.tolerances import read_tolerances
-    from routebench.comparing.verdict import verdict
+    from routebench import atomic, comparing
+    from routebench.comparing import Wishes, compare_folders, read_tolerances, verdict
 
     wishes = Wishes(metrics, methods, read_tolerances(tolerances), alpha, read_tolerances(must_see, "--must-see"))
     found = compare_folders(base, head, wishes)
     for side in (found.base, found.head):
         for warning in side.warnings:
             click.echo(f"warning: {side.path}: {warning}", err=True)
-    written = str(getattr(formats, FORMATS[form])(found))
+    written = str(getattr(comparing, FORMATS[form])(found))
     if output is None:
         click.echo(written, nl=False)
     else:

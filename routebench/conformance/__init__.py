@@ -5,7 +5,7 @@
 'none: conforms: 15 of 15 required, 4 of 4 claims hold'
 """
 
-from routebench.conformance.checking import check
-from routebench.conformance.findings import Finding, Kind, Outcome, Verdict
+from routebench.conformance._check import check
+from routebench.conformance._findings import Finding, Kind, Status, Verdict
 
-__all__ = ["Finding", "Kind", "Outcome", "Verdict", "check"]
+__all__ = ["Finding", "Kind", "Status", "Verdict", "check"]

@@ -16,8 +16,16 @@ from routebench.engine.results import CHANGED, SCHEMA, Store, is_record, other_s
 from routebench.engine.running import Listener, Queue, Setting, choose_backend, choose_device, execute, prepare_torch
 from routebench.engine.suites import Cell, plugins_for
 from routebench.errors import UserError
-from routebench.registry import Registry, datasets, load_plugin, models, protocols, routing
-from routebench.registry.plugins import plugin_files, plugins_of_environment
+from routebench.registry import (
+    Registry,
+    datasets,
+    load_plugin,
+    models,
+    plugin_files,
+    plugins_of_environment,
+    protocols,
+    routing,
+)
 
 Record = dict[str, Any]
 PROGRAM = ("python", "-m", "routebench")

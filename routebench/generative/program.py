@@ -7,16 +7,21 @@ same bound by hand. Read this file to see what the model is.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import pyro
 import torch
-from pyro import distributions as dist
-from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
+from routebench.errors import UserError
 from routebench.generative.beliefs import Belief
 from routebench.generative.concrete import concrete_log_density, concrete_sample
 from routebench.generative.generative_capsules import Batch, GenerativeCapsules
 from routebench.generative.part_whole import POSE, Layer, normal_log_density
+
+try:
+    import pyro
+    from pyro import distributions as dist
+    from pyro.infer import TraceEnum_ELBO
+except ModuleNotFoundError:
+    raise UserError("routebench.generative.program: Pyro is not installed; pip install 'routebench[pyro]'") from None
 
 
 class Program:

@@ -5,30 +5,30 @@
 True
 """
 
-from routebench.registry.files import import_file
-from routebench.registry.installed import PROBLEMS
-from routebench.registry.known import EVERY, analyses, datasets, models, protocols, routing
-from routebench.registry.names import Registry
-from routebench.registry.origin import SHIPPED, shipped
-from routebench.registry.plugins import (
-    VARIABLE,
-    leave_out_environment,
-    load_plugin,
-    loaded_plugins,
-    plugin_files,
-    plugins_of,
-    plugins_of_environment,
-)
-from routebench.registry.suites import suite_files, suite_origin
+from routebench.registry._origin import SHIPPED, shipped
+from routebench.registry._plugins import VARIABLE, Extensions, plugin_files, plugins_of_environment
+from routebench.registry._registry import Registry
+
+extensions = Extensions()
+EVERY = extensions.registries
+routing, models, datasets, protocols, analyses = EVERY.values()
+
+import_file = extensions.import_file
+leave_out_environment = extensions.leave_out_environment
+load_plugin = extensions.load_plugin
+loaded_plugins = extensions.loaded_plugins
+plugins_of = extensions.plugins_of
+suite_files = extensions.suite_files
+suite_origin = extensions.suites.origin
 
 __all__ = [
     "EVERY",
-    "PROBLEMS",
     "SHIPPED",
     "VARIABLE",
     "Registry",
     "analyses",
     "datasets",
+    "extensions",
     "import_file",
     "leave_out_environment",
     "load_plugin",

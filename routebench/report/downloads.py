@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from routebench.analysis.figures import settle
 from routebench.analysis.result import Analysis
 from routebench.report.text_table import text_table
-from routebench.tables import latex, markdown
+from routebench.tables import as_latex, as_markdown
 
 MOST_ROWS = 200
 """Of a table as Markdown or LaTeX; longer ones are for programs, as CSV."""
@@ -53,8 +53,8 @@ def downloads_of(stem: str, found: Analysis, origin: tuple[str, ...]) -> tuple[D
     if 0 < len(found.table) <= MOST_ROWS:
         table = text_table(stem, found, origin)
         files += [
-            Download("Markdown", f"{stem}.md", "text/markdown;charset=utf-8", markdown.render([table]).encode()),
-            Download("LaTeX", f"{stem}.tex", "application/x-tex;charset=utf-8", latex.render([table]).encode()),
+            Download("Markdown", f"{stem}.md", "text/markdown;charset=utf-8", as_markdown([table]).encode()),
+            Download("LaTeX", f"{stem}.tex", "application/x-tex;charset=utf-8", as_latex([table]).encode()),
         ]
     if found.figure is not None:
         files.append(Download("PDF", f"{stem}.pdf", "application/pdf", pdf_of(found.figure)))

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from routebench.analysis.result import Analysis, Column, Row, plain_columns
-from routebench.tables.table import Cell, Table
+from routebench.tables import TextCell, TextTable
 
 
-def text_table(name: str, analysis: Analysis, origin: Sequence[str]) -> Table:
+def text_table(name: str, analysis: Analysis, origin: Sequence[str]) -> TextTable:
     """The table of one analysis, with its reading as the caption.
 
     Args:
@@ -17,7 +17,7 @@ def text_table(name: str, analysis: Analysis, origin: Sequence[str]) -> Table:
         origin: lines on where the numbers come from.
     """
     columns = analysis.columns or plain_columns(analysis.table)
-    return Table(
+    return TextTable(
         name=name,
         question=f"{analysis.title}.",
         caption=(analysis.reading,),
@@ -30,7 +30,7 @@ def text_table(name: str, analysis: Analysis, origin: Sequence[str]) -> Table:
     )
 
 
-def cells_of(analysis: Analysis, columns: Sequence[Column]) -> tuple[tuple[Cell, ...], ...]:
+def cells_of(analysis: Analysis, columns: Sequence[Column]) -> tuple[tuple[TextCell, ...], ...]:
     """The texts of all rows; of the best rank group, the number that orders the groups is bold."""
     rows = analysis.table.to_dict("records")
     return tuple(_cells(row, columns, bold) for row, bold in zip(rows, best_of(analysis), strict=True))
@@ -44,8 +44,8 @@ def best_of(analysis: Analysis) -> list[bool]:
     return [bool(one) for one in (groups == groups.iloc[0]).fillna(False)]
 
 
-def _cells(row: Row, columns: Sequence[Column], best: bool) -> tuple[Cell, ...]:
+def _cells(row: Row, columns: Sequence[Column], best: bool) -> tuple[TextCell, ...]:
     """What is bold is the number that the groups order, where the table shows it, and the first column where not."""
     keys = [column.key for column in columns]
     bold = "mean" if "mean" in keys else keys[0]
-    return tuple(Cell(column.text(row), bold=best and column.key == bold) for column in columns)
+    return tuple(TextCell(column.text(row), bold=best and column.key == bold) for column in columns)

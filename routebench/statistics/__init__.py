@@ -53,6 +53,7 @@ from routebench.statistics.effects import (
 )
 from routebench.statistics.families import holm, rank_groups
 from routebench.statistics.intervals import (
+    ALPHA,
     CONFIDENCE,
     CONSTANT,
     NO_VALUE,
@@ -77,6 +78,7 @@ from routebench.statistics.resampling import (
 )
 
 __all__ = [
+    "ALPHA",
     "BOOTSTRAP_BOTH",
     "BOOTSTRAP_SAMPLES",
     "BOTH_CONSTANT",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from routebench.statistics.families import holm
+from routebench.statistics.intervals import ALPHA
 from routebench.statistics.rounding import settled
 
 RANKED = "ranks over data sets"
@@ -77,7 +78,7 @@ def friedman(scores: ArrayLike) -> Ranking:
     return Ranking(mean, statistic, max(p_value, smallest), data_sets, RANKED)
 
 
-def nemenyi_difference(methods: int, data_sets: int, alpha: float = 0.05) -> float:
+def nemenyi_difference(methods: int, data_sets: int, alpha: float = ALPHA) -> float:
     """The critical difference: mean ranks further apart than this differ, at level alpha over all pairs together.
 
     `q(alpha) sqrt(k (k + 1) / (6 N))` with q the studentised range of k and infinite degrees of freedom over sqrt(2).

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from routebench.statistics.intervals import ALPHA
+
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     """Holm's adjusted p-values: below alpha all together with at most alpha chance of any false one.
@@ -31,7 +33,9 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
-def rank_groups(best_first: Sequence[str], p_value: Callable[[str, str], float], alpha: float = 0.05) -> dict[str, int]:
+def rank_groups(
+    best_first: Sequence[str], p_value: Callable[[str, str], float], alpha: float = ALPHA
+) -> dict[str, int]:
     """Groups of methods that the data cannot tell from the best of their group; 1 is the best group.
 
     The first name leads group 1; a name whose paired test against the leader has a Holm-adjusted p below alpha falls

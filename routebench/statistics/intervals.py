@@ -10,6 +10,8 @@ from scipy import special, stats
 from routebench.statistics.rounding import settled
 
 CONFIDENCE = 0.95
+ALPHA = 0.05
+"""Chance of a false alarm that a test, or a family of tests, may have."""
 OVER_SEEDS = "t over seeds"
 OVER_SEEDS_LOGIT = "t over seeds, on the logit scale"
 OVER_SAMPLES = "over test samples (one seed)"

@@ -6,8 +6,10 @@ from functools import cache
 import numpy as np
 from scipy import optimize, special, stats
 
+from routebench.statistics.intervals import ALPHA
 
-def smallest_detectable_difference(deviation: float, n: int, alpha: float = 0.05, power: float = 0.8) -> float:
+
+def smallest_detectable_difference(deviation: float, n: int, alpha: float = ALPHA, power: float = 0.8) -> float:
     """The true mean difference that a two-sided paired t-test with n pairs finds with probability `power`.
 
     Solves `P(|T| > t(1 - alpha/2, n - 1)) = power` for the noncentrality d sqrt(n) / s of T numerically.
@@ -42,7 +44,7 @@ def _noncentrality(degrees: int, alpha: float, power: float) -> float:
     return float(optimize.brentq(shortfall, 0.0, 4 * critical + 10))
 
 
-def smallest_detectable_share(discordant: float, n: int, alpha: float = 0.05, power: float = 0.8) -> float:
+def smallest_detectable_share(discordant: float, n: int, alpha: float = ALPHA, power: float = 0.8) -> float:
     """The true difference of two accuracies that McNemar's test on n test samples finds with probability `power`.
 
     Solves `d sqrt(n) = z(1 - alpha/2) sqrt(q) + z(power) sqrt(q - d^2)` for d, with q the discordant share.

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from routebench.comparing.comparison import ALL, METHOD, SETTING, Wishes, compare_folders
-from routebench.comparing.evidence import _by_t
-from routebench.comparing.tolerances import Tolerance
-from routebench.comparing.verdict import verdict
+from routebench.comparing import Tolerance, Wishes, compare_folders, verdict
+from routebench.comparing._evidence import _by_t
+from routebench.comparing._verdicts import ALL, METHOD, SETTING
 from routebench.engine.results._store import Store
 from routebench.statistics import smallest_detectable_difference
 from tests.comparing.planted import COST, headline, in_turn, write

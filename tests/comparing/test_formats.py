@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from routebench.commands.compare import command
-from routebench.comparing.comparison import Wishes, compare_folders
-from routebench.comparing.formats import LONGEST_COMMENT, as_json, as_markdown, as_text
-from routebench.comparing.tolerances import Tolerance, read_tolerances
+from routebench.comparing import Tolerance, Wishes, as_json, as_markdown, as_text, compare_folders, read_tolerances
+from routebench.comparing._formats import LONGEST_COMMENT
 from routebench.errors import UserError
 from tests.comparing.planted import COST, headline, lose, write
 

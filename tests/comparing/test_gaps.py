@@ -5,9 +5,7 @@ import math
 
 import pytest
 
-from routebench.comparing.comparison import Wishes, compare_folders
-from routebench.comparing.formats import as_json, as_text
-from routebench.comparing.verdict import verdict
+from routebench.comparing import Wishes, as_json, as_text, compare_folders, verdict
 from tests.comparing.planted import COST, headline, write
 
 

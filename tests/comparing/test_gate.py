@@ -5,7 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from routebench.comparing.comparison import (
+from routebench.comparing import Tolerance, Wishes, as_text, compare_folders
+from routebench.comparing._verdicts import (
     ALL,
     IMPROVEMENT,
     METHOD,
@@ -15,11 +16,7 @@ from routebench.comparing.comparison import (
     SETTING,
     UNCOMPARED,
     UNJUDGED,
-    Wishes,
-    compare_folders,
 )
-from routebench.comparing.formats import as_text
-from routebench.comparing.tolerances import Tolerance
 from routebench.errors import UserError
 from tests.comparing.planted import COST, headline, in_turn, lose, set_correct, trained_again, write
 

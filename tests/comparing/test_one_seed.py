@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from routebench.comparing.comparison import ALL, REGRESSION, SETTING, UNDECIDED, Wishes, compare_folders
-from routebench.comparing.verdict import verdict
+from routebench.comparing import Wishes, compare_folders, verdict
+from routebench.comparing._verdicts import ALL, REGRESSION, SETTING, UNDECIDED
 from tests.comparing.planted import headline, lose, retrained, write
 
 LOSSES = {"dynamic": 5, "em": 8, "inverted-attention": 10, "uniform": 12}

@@ -5,12 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from routebench.comparing.cells import Address, Cell
-from routebench.comparing.comparison import ALL, IMPROVEMENT, REGRESSION, Wishes, judge
-from routebench.comparing.noise import Noise
-from routebench.comparing.pairs import Pair
-from routebench.comparing.rounds import changes_by_round
-from routebench.comparing.settings import Group, Setting
+from routebench.comparing import Wishes
+from routebench.comparing._evidence import changes_by_round
+from routebench.comparing._folders import Address, CellPair, MeasuredCell
+from routebench.comparing._noise import Noise
+from routebench.comparing._series import Group, PairedSeries
+from routebench.comparing._verdicts import ALL, IMPROVEMENT, REGRESSION, judge
 
 METHODS = {"dynamic": (1, 2), "em": (1, 2), "inverted-attention": (1, 2), "uniform": (None,), "random": (None,)}
 GROUP = Group("cost", "smoke", "mnist5k", "training_cpu_time", "", "yardsticks", higher_is_better=False)
@@ -21,8 +21,8 @@ LOADED, CALM = 0.05, 0.02
 
 def pair(number, order=("{0:02d}.0", "{0:02d}.1")):
     """Of round `number`; `order` says when each side ended."""
-    cells = (Cell("", "", "ok", "", {}, {"finished": when.format(number)}, ()) for when in order)
-    return Pair(ADDRESS, *cells, "", "")
+    cells = (MeasuredCell("", "", "ok", "", {}, {"finished": when.format(number)}, ()) for when in order)
+    return CellPair(ADDRESS, *cells, "", "")
 
 
 def measured(rng, rounds, spread, worse):
@@ -35,7 +35,7 @@ def measured(rng, rounds, spread, worse):
             values = np.exp(cell[..., None] + spread * draw((rounds, 2, 2)))  # (round, side, repeat)
             base, head = dict(enumerate(values[:, 0])), dict(enumerate(worse.get(method, 1.0) * values[:, 1]))
             pairs = {number: pair(number) for number in range(rounds)}
-            yield Setting(GROUP, method, iterations, "", base, head, pairs)
+            yield PairedSeries(GROUP, method, iterations, "", base, head, pairs)
 
 
 def said(rng, rounds, spread, **worse):
@@ -79,5 +79,5 @@ def test_a_change_of_all_methods_is_called_so_and_of_most_is_not():
 def test_a_round_is_a_turn_of_each_side(order, rounds):
     """Seeds that one side measures before the other side's turn are one value: the drift between is in all of them."""
     base, head = ({number: np.array([value]) for number in range(4)} for value in (1.0, 2.0))
-    setting = Setting(GROUP, "em", 1, "", base, head, {number: pair(number, order) for number in range(4)})
+    setting = PairedSeries(GROUP, "em", 1, "", base, head, {number: pair(number, order) for number in range(4)})
     assert changes_by_round(setting) == pytest.approx([np.log(2)] * rounds)

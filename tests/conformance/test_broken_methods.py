@@ -6,15 +6,13 @@ from functools import partial
 import pytest
 
 from routebench.claims import Claim
-from routebench.conformance import Kind, Outcome, check
-from routebench.conformance.claimed import measured
-from routebench.conformance.inputs import Inputs
-from routebench.conformance.options import options
-from routebench.conformance.problem import DENSE
-from routebench.conformance.reach import reach
-from routebench.conformance.repetition import deterministic, forgetful, images_apart, noiseless
-from routebench.conformance.shapes import precision
-from routebench.conformance.subject import subject_of
+from routebench.conformance import Kind, Status, check
+from routebench.conformance._calls import CheckInputs
+from routebench.conformance._claims import measured
+from routebench.conformance._method import subject_of
+from routebench.conformance._options import options
+from routebench.conformance._problems import DENSE
+from routebench.conformance._requirements import deterministic, forgetful, images_apart, noiseless, precision, reach
 
 SAID = {
     "softmax-axis": {"mass conservation": "sums to one over the children, not over the parents"},
@@ -52,7 +50,7 @@ def test_same_code_without_a_mistake_conforms(broken):
 
 
 def first_problem(method):
-    return Inputs(subject_of(method), seed=0, shapes=(DENSE,))
+    return CheckInputs(subject_of(method), seed=0, shapes=(DENSE,))
 
 
 MORE = {
@@ -95,7 +93,7 @@ def test_what_a_method_raises_is_told_and_nothing_more_is_asked(broken):
 def test_what_cannot_be_compared_is_not_called_wrong(broken):
     inputs = replace(first_problem(broken["random"]), repeats=False)
     for found in (images_apart(inputs), measured(Claim.CHILD_ORDER, inputs), *options(inputs)):
-        assert found.outcome is Outcome.NOT_CHECKED
+        assert found.outcome is Status.NOT_CHECKED
 
 
 def test_every_broken_method_is_tested(broken):

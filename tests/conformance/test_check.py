@@ -8,16 +8,13 @@ import torch
 from torch import nn
 
 from routebench.claims import Claim
-from routebench.conformance import Kind, Outcome, check
-from routebench.conformance.agreement import USUAL, devices, on_device
-from routebench.conformance.case import Case, difference
-from routebench.conformance.claimed import measured
-from routebench.conformance.draws import seeded
-from routebench.conformance.inputs import Inputs
-from routebench.conformance.options import options
-from routebench.conformance.problem import DENSE, WINDOWS, draw
-from routebench.conformance.subject import subject_of
-from routebench.conformance.values import NotKnown, other_values
+from routebench.conformance import Kind, Status, check
+from routebench.conformance._agreement import USUAL, devices, on_device
+from routebench.conformance._calls import Case, CheckInputs, difference
+from routebench.conformance._claims import measured
+from routebench.conformance._method import seeded, subject_of
+from routebench.conformance._options import NotKnown, options, other_values
+from routebench.conformance._problems import DENSE, WINDOWS, draw
 from routebench.errors import UserError
 from routebench.ops import length, squash
 from routebench.registry import routing
@@ -27,7 +24,7 @@ SHIPPED = [name for name in routing if routing[name].__module__.startswith("rout
 
 
 def inputs_for(method, *shapes):
-    return Inputs(subject_of(method), seed=0, shapes=shapes or (DENSE, WINDOWS))
+    return CheckInputs(subject_of(method), seed=0, shapes=shapes or (DENSE, WINDOWS))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -36,7 +33,7 @@ def test_methods_that_come_with_routebench_conform(name):
     assert verdict.conforms, verdict.faults
     claimed = [finding for finding in verdict.findings if finding.kind is Kind.CLAIMED]
     assert len(claimed) == len(routing[name].claims)
-    assert all(finding.outcome is Outcome.OK for finding in claimed)
+    assert all(finding.outcome is Status.OK for finding in claimed)
 
 
 def test_one_seed_is_one_verdict_and_torchs_generator_is_left_alone():
@@ -105,9 +102,9 @@ def test_choices_are_read_from_a_literal_and_from_the_error_of_a_wrong_word():
 def test_an_option_is_wrong_ok_or_not_known():
     outcomes = {finding.name: finding.outcome for finding in options(inputs_for(Mean))}
     assert outcomes == {
-        "option how": Outcome.WRONG,
-        "option word": Outcome.NOT_CHECKED,
-        "option power": Outcome.OK,
+        "option how": Status.WRONG,
+        "option word": Status.NOT_CHECKED,
+        "option power": Status.OK,
     }
 
 
@@ -126,7 +123,7 @@ class Guarded(RoutingMethod):
 
 def test_a_guard_far_from_ordinary_numbers_is_no_fault():
     found = options(inputs_for(Guarded))
-    assert [finding.outcome for finding in found] == [Outcome.OK] * 4
+    assert [finding.outcome for finding in found] == [Status.OK] * 4
     assert found[0].seen == ("0.01 instead of 10000.0 changes parents or gradients, 20000.0 or 5000.0 does not")
 
 
@@ -186,7 +183,7 @@ def test_parameters_of_which_it_cannot_be_told_whose_they_are_make_no_fault():
 
 
 def test_without_a_gpu_it_is_not_checked_and_not_ok():
-    assert devices(inputs_for("none"), None).outcome is Outcome.NOT_CHECKED
+    assert devices(inputs_for("none"), None).outcome is Status.NOT_CHECKED
 
 
 def test_a_device_is_compared_by_outputs_and_gradients():

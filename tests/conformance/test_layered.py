@@ -1,11 +1,11 @@
 """A schedule is checked where it counts: in two layers."""
 
 from routebench.capsules import Sizes
-from routebench.conformance import Outcome
-from routebench.conformance.inputs import Inputs
-from routebench.conformance.layered import schedule
-from routebench.conformance.problem import DENSE
-from routebench.conformance.subject import subject_of
+from routebench.conformance import Status
+from routebench.conformance._calls import CheckInputs
+from routebench.conformance._method import subject_of
+from routebench.conformance._options import Traces, option
+from routebench.conformance._problems import DENSE
 from routebench.routing.base import schedule_of_layers
 from routebench.routing.dynamic import DynamicRouting
 
@@ -33,22 +33,22 @@ class Stubborn(DynamicRouting):
 
 
 def found(method):
-    return schedule(Inputs(subject_of(method), seed=0, shapes=(DENSE,)))
+    return option(Traces(CheckInputs(subject_of(method), seed=0, shapes=(DENSE,))), "schedule")
 
 
 def test_a_schedule_that_is_obeyed_is_ok():
     finding = found("dynamic")
-    assert finding.outcome is Outcome.OK
+    assert finding.outcome is Status.OK
     assert "'concurrent'" in finding.seen and "instead of 'sequential' changes the parents" in finding.seen
 
 
 def test_a_schedule_that_is_not_read_is_wrong():
     finding = found(Deaf)
-    assert finding.outcome is Outcome.WRONG
+    assert finding.outcome is Status.WRONG
     assert "changes nothing in two layers" in finding.seen
 
 
 def test_what_two_layers_raise_is_told():
     finding = found(Stubborn)
-    assert finding.outcome is Outcome.WRONG
+    assert finding.outcome is Status.WRONG
     assert "two layers raise: ValueError: where does this come from?" in finding.seen

@@ -33,7 +33,7 @@ def test_an_unknown_name_suggests_the_nearest(name, expected):
 
 def test_a_loader_that_returns_something_else_is_refused(monkeypatch):
     list(datasets)
-    monkeypatch.setitem(datasets._entries, "odd", lambda: 3)
+    monkeypatch.setitem(datasets.entries, "odd", lambda: 3)
     with pytest.raises(UserError, match=r"expected its loader to return a .*Dataset, got 3"):
         load("odd")
 

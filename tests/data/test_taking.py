@@ -58,7 +58,7 @@ def test_conditions_go_with_their_images_and_composed_images_are_fewer():
     numbers = torch.arange(1000)
     whole = replace(mnist5k, name="numbered", conditions={"number": numbers})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(datasets._entries, "numbered", lambda: whole)
+        patch.setitem(datasets.entries, "numbered", lambda: whole)
         some = load("take:500:numbered")
     assert torch.equal(whole.test.pixels[some.conditions["number"]], some.test.pixels)
     assert len(some.conditions["number"]) == len(some.test) == 100

@@ -13,7 +13,7 @@ from routebench.engine.running._queue import Queue
 from routebench.engine.running._session import run, write_plan
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
-from routebench.registry import EVERY, load_plugin
+from routebench.registry import extensions, load_plugin
 
 PARTS = Path(__file__).with_name("small_parts.py")
 ROOT = Path(__file__).parents[2]
@@ -37,15 +37,9 @@ training = {{ epochs = 1 }}
 @pytest.fixture
 def parts():
     """The test plug-in, registered for one test."""
-    before = {kind: dict(registry._entries) for kind, registry in EVERY.items() if len(registry)}
-    modules = set(sys.modules)
-    load_plugin(str(PARTS))
-    yield PARTS
-    for kind, entries in before.items():
-        EVERY[kind]._entries = entries
-    for name in set(sys.modules) - modules:
-        if name.startswith("routebench_plugin_"):
-            del sys.modules[name]
+    with extensions.restored():
+        load_plugin(str(PARTS))
+        yield PARTS
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ def test_an_error_without_words_is_a_failed_cell(made, store, monkeypatch):
         def measure(self, request, options, context):
             raise Mute
 
-    monkeypatch.setitem(EVERY["protocols"]._entries, "brightness", Raises)
+    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", Raises)
     record = run_cell(made.cells[0], store, torch.device("cpu"), {}, lambda _: None)
     assert record["status"] == "failed"
     assert record["reason"].startswith("Mute: its message cannot be had: __str__ raised ValueError (test_isolation.py:")

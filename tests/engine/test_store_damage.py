@@ -400,7 +400,7 @@ class Odd(Protocol):
 
 
 def test_a_measurement_that_no_record_can_hold_is_a_failure(made, store, run_all, monkeypatch):
-    monkeypatch.setitem(protocols._entries, "brightness", Odd)
+    monkeypatch.setitem(protocols.entries, "brightness", Odd)
     monkeypatch.setattr(Odd, "found", 10**400)
     (record,) = run_all(made.cells[:1])
     assert record["status"] == "failed"
@@ -409,7 +409,7 @@ def test_a_measurement_that_no_record_can_hold_is_a_failure(made, store, run_all
 
 
 def test_a_message_with_a_name_that_is_no_text_is_kept(made, store, run_all, monkeypatch):
-    monkeypatch.setitem(protocols._entries, "brightness", Odd)
+    monkeypatch.setitem(protocols.entries, "brightness", Odd)
     monkeypatch.setattr(Odd, "found", OSError(os.fsdecode(b"no file a\x80.png\x1b[2J\x07")))
     (record,) = run_all(made.cells[:1])
     assert record["reason"].startswith(r"OSError: no file a\udc80.png\x1b[2J\x07 (")

@@ -6,8 +6,7 @@ import pytest
 
 from routebench.errors import UserError
 from routebench.export import citations_of
-from routebench.registry import load_plugin, routing
-from routebench.registry.origin import SHIPPED
+from routebench.registry import SHIPPED, load_plugin, routing
 
 SHIPPED_METHODS = [name for name in routing if routing.origin(name) == SHIPPED]
 PLUGIN = """

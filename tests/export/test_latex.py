@@ -10,9 +10,8 @@ import pytest
 from routebench.analysis.comparison import compare
 from routebench.analysis.folder import open_folder
 from routebench.export import Choice, export
-from routebench.tables.latex import render
-from routebench.tables.latex_text import escape
-from routebench.tables.table import Cell, Table
+from routebench.tables import TextCell, TextTable, as_latex
+from routebench.tables._latex import escape
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
 from tests.export.folders import NASTY
@@ -131,15 +130,15 @@ def test_escaping(text, latex):
 def nasty_table():
     names = ["[x]", "*", NASTY, "".join(map(chr, range(32, 127))), "".join(map(chr, range(0xA1, 0x180)))]
     names += ["αβγδεζηθικλμνξοπρςστυφχψω", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", "→∞√≤≥≈≠′“”‘’„…—\u2009", "\u4e2d\U0001f600"]
-    rows = tuple((Cell(name, bold=True), Cell("97.12 ± 0.40", bold=True)) for name in names)
+    rows = tuple((TextCell(name, bold=True), TextCell("97.12 ± 0.40", bold=True)) for name in names)
     texts = {"caption": (NASTY,), "notes": (NASTY,), "caveats": (NASTY,), "origin": (f"{NASTY}\n{NASTY}",)}
-    return Table(name=NASTY, question=NASTY, header=("Method", "%"), numeric=(False, True), rows=rows, **texts)
+    return TextTable(name=NASTY, question=NASTY, header=("Method", "%"), numeric=(False, True), rows=rows, **texts)
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_pdflatex_compiles_it(plain, nasty, tmp_path):
     tables = [latex_of(plain), latex_of(nasty)]
-    inside = "\n".join([*tables, render([nasty_table()])])
+    inside = "\n".join([*tables, as_latex([nasty_table()])])
     preamble = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n\\listoftables\n"
     (tmp_path / "paper.tex").write_text(f"{preamble}{inside}\\end{{document}}", encoding="utf-8")
     for _ in range(2):  # the second run reads the list of tables

@@ -3,7 +3,7 @@ from functools import cache
 
 from routebench.analysis.folder import open_folder
 from routebench.export import Choice, export
-from routebench.tables.markdown import comment, escape
+from routebench.tables._markdown import comment, escape
 
 COMMAND = "python -m routebench export --format markdown"
 BETWEEN = re.compile(r"(?<!\\)\|")  # bars that are not escaped

@@ -1,6 +1,6 @@
 import pytest
 
-from routebench.tables.table import aligned
+from routebench.tables._table import aligned
 
 COLUMNS = [
     ["97.12 ± 0.40", "8.10 ± 0.40", "–", "97.12"],

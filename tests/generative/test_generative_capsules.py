@@ -1,7 +1,10 @@
 """The generative capsule model: against a plain transcription in float64, Pyro, enumeration, and trained briefly."""
 
+import importlib
 import itertools
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,10 +16,11 @@ from routebench.generative.beliefs import Belief
 from routebench.generative.concrete import concrete_log_density, concrete_sample
 from routebench.generative.generative_capsules import Scene
 from routebench.generative.part_whole import Layer, PartWhole, as_deviation, as_matrix
-from routebench.generative.program import Program
 from routebench.models import build, set_progress
 from routebench.models.network import count_parameters
 from tests.generative.small_capsules import OBJECTS, PARTS, small
+
+WITH_PYRO = "routebench.generative.program"
 
 
 def drawn(seed, count):
@@ -82,23 +86,47 @@ def test_gradients_of_the_density_are_those_of_finite_differences():
     assert torch.autograd.gradcheck(density, given)
 
 
+@pytest.fixture
+def program_of():
+    """The model as a Pyro program; skips the test where Pyro is not installed."""
+    pytest.importorskip("pyro")
+    from routebench.generative.program import Program
+
+    return Program
+
+
+def test_without_pyro_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyro", None)
+    monkeypatch.delitem(sys.modules, WITH_PYRO, raising=False)
+    with pytest.raises(
+        UserError, match=r"^routebench\.generative\.program: Pyro is not installed; pip install 'routebench"
+    ):
+        importlib.import_module(WITH_PYRO)
+
+
+def test_nothing_else_needs_pyro():
+    code = "import sys\nsys.modules['pyro'] = None\nfrom routebench.registry import models\nprint(len(models) > 20)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("switch", ["geometric", "arithmetic"])
-def test_the_bound_is_pyros(full, switch):
+def test_the_bound_is_pyros(full, switch, program_of):
     network, images = small(full=full, whole={"switch": switch}, sprites={"ground": "transparent"})
     torch.manual_seed(7)
-    theirs = Program(network).bound(images)
+    theirs = program_of(network).bound(images)
     torch.manual_seed(7)  # both draw parts before objects, presences before poses
     ours = network.bound(images, *network.infer(images)).total.sum()
     assert float(ours.detach()) == pytest.approx(theirs, rel=1e-12)
 
 
-def test_pyros_gradient_is_ours():
+def test_pyros_gradient_is_ours(program_of):
     from pyro.infer import TraceEnum_ELBO
 
     network, images = small()
     torch.manual_seed(7)
-    program = Program(network)
+    program = program_of(network)
     loss = TraceEnum_ELBO(max_plate_nesting=2).differentiable_loss(program.model, program.guide, images)
     torch.autograd.backward(loss)
     theirs = {name: value.grad for name, value in network.named_parameters()}

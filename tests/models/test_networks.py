@@ -164,7 +164,7 @@ def test_arguments_behind_two_stars_are_for_a_plug_in_to_know(monkeypatch):
     def open_to_all(shape, classes, **options):
         return torch.nn.Linear(options["width"], classes)
 
-    monkeypatch.setitem(models._entries, "open-to-all", open_to_all)
+    monkeypatch.setitem(models.entries, "open-to-all", open_to_all)
     assert build("open-to-all", shape=SHAPE, classes=10, width=3).in_features == 3
 
 

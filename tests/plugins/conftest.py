@@ -7,27 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from routebench.registry import EVERY, files, installed, plugins, suites
+from routebench.registry import extensions
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
-def as_before(tmp_path):
-    for registry in EVERY.values():
-        registry.load()
-    entries = {kind: dict(registry._entries) for kind, registry in EVERY.items()}
-    known, path = set(sys.modules), list(sys.path)
-    yield
-    for kind, registry in EVERY.items():
-        registry._entries, registry._clash = entries[kind], None
-    for name in set(sys.modules) - known:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-    sys.path[:] = path
-    for kept in (suites._ADDED, plugins._LOADED, plugins._TRIED, files._FOLDERS):
-        kept.clear()
-    installed.PROBLEMS.clear()
+def as_before():
+    with extensions.restored():
+        yield
 
 
 @pytest.fixture

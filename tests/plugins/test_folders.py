@@ -2,12 +2,21 @@
 
 import json
 import os
+import sys
 
 import pytest
 
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import PluginError, UserError
-from routebench.registry import EVERY, load_plugin, plugin_files, plugins_of_environment
+from routebench.registry import (
+    EVERY,
+    extensions,
+    load_plugin,
+    loaded_plugins,
+    plugin_files,
+    plugins_of_environment,
+    suite_files,
+)
 from tests.plugins.texts import analysis, method, suite
 
 
@@ -56,6 +65,18 @@ def test_one_broken_file_keeps_the_folder_out(lab):
     assert load_plugin(str(lab))["methods"] == ["beside", "mine"]
 
 
+def test_what_is_loaded_for_a_while_is_forgotten(lab):
+    names, path, modules = {kind: list(registry) for kind, registry in EVERY.items()}, list(sys.path), set(sys.modules)
+    with extensions.restored():
+        added = load_plugin(str(lab))
+        assert "mine" in EVERY["methods"] and "own-question" in suite_files()
+    assert {kind: list(registry) for kind, registry in EVERY.items()} == names
+    assert (loaded_plugins(), sys.path) == ([], path)
+    assert "own-question" not in suite_files()
+    assert set(sys.modules) == modules
+    assert load_plugin(str(lab)) == added
+
+
 def test_an_empty_folder_is_told(tmp_path):
     with pytest.raises(UserError, match=r"suites/\*\.toml"):
         load_plugin(str(tmp_path))
@@ -94,7 +115,7 @@ def test_elsewhere_it_is_one_line_and_the_others_are_there(write, monkeypatch, c
         os.pathsep.join([str(write({"wrong.py": "1 / 0"})), str(write({"other.py": method("other")}))]),
     )
     registry = EVERY["methods"]
-    monkeypatch.setattr(registry, "_loaded", False)
+    monkeypatch.setattr(registry, "is_loaded", False)
     assert {"other", "em"} <= set(registry)
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("warning: ROUTEBENCH_PLUGINS: plug-in wrong.py:1 failed to import")

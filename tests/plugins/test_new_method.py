@@ -12,10 +12,10 @@ import torch
 
 from routebench import routing
 from routebench.capsules import Sizes
-from routebench.conformance.claimed import worst_seen
-from routebench.conformance.inputs import Inputs
-from routebench.conformance.problem import DENSE, WINDOWS
-from routebench.conformance.subject import subject_of
+from routebench.conformance._calls import CheckInputs
+from routebench.conformance._claims import worst_seen
+from routebench.conformance._method import subject_of
+from routebench.conformance._problems import DENSE, WINDOWS
 from routebench.errors import UserError
 from routebench.registry import load_plugin
 from tests.plugins.texts import analysis
@@ -63,7 +63,7 @@ def test_it_keeps_its_claims(written):
     load_plugin(str(written[1]))
     claims = routing.registry["my-agreement"].claims
     assert len(claims) >= 6
-    inputs = Inputs(subject_of("my-agreement"), seed=0, shapes=(DENSE, WINDOWS))
+    inputs = CheckInputs(subject_of("my-agreement"), seed=0, shapes=(DENSE, WINDOWS))
     assert not [claim for claim in claims if worst_seen(claim, inputs).wrong]
 
 

@@ -26,8 +26,8 @@ def few(name, source):
 def register(monkeypatch):
     """Both data sets, for as long as the fixture lasts."""
     list(datasets)
-    monkeypatch.setitem(datasets._entries, SMALL, lambda: few(SMALL, "mnist5k"))
-    monkeypatch.setitem(datasets._entries, CANVAS, lambda: few(CANVAS, "affnist5k-synthetic"))
+    monkeypatch.setitem(datasets.entries, SMALL, lambda: few(SMALL, "mnist5k"))
+    monkeypatch.setitem(datasets.entries, CANVAS, lambda: few(CANVAS, "affnist5k-synthetic"))
 
 
 class Untrained:

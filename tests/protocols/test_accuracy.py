@@ -42,7 +42,7 @@ def digits(monkeypatch):
     parts = (whole.train, whole.held_out, whole.test.at(torch.arange(IMAGES)))
     few = Dataset("few-digits", whole.classes, *parts, fingerprint=fingerprint(*parts), source="mnist5k")
     list(datasets)
-    monkeypatch.setitem(datasets._entries, "few-digits", lambda: few)
+    monkeypatch.setitem(datasets.entries, "few-digits", lambda: few)
     return few
 
 

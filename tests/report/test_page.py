@@ -16,7 +16,7 @@ from routebench import cli
 from routebench.analysis.result import Analysis, Column, belongs_to
 from routebench.commands import report, status
 from routebench.errors import UserError
-from routebench.registry import analyses
+from routebench.registry import analyses, extensions
 from routebench.report import comparison_table, headline, write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
@@ -185,9 +185,8 @@ def test_the_terminal_is_told_what_is_not_there(written) -> None:
 @pytest.fixture
 def registered():
     """Registers analyses for one test."""
-    before = dict(analyses._entries)
-    yield lambda name, analysis: analyses.register(name)(belongs_to("accuracy", place=12)(analysis))
-    analyses._entries = before
+    with extensions.restored():
+        yield lambda name, analysis: analyses.register(name)(belongs_to("accuracy", place=12)(analysis))
 
 
 def raises(runs):
@@ -220,7 +219,7 @@ def test_an_analysis_that_raises_has_its_error_in_its_place(tmp_path, registered
 
 def test_one_across_data_sets_likewise(tmp_path, registered) -> None:
     registered("mine", belongs_to("accuracy", place=12)(raises))
-    analyses._entries["mine"].across = True
+    analyses.entries["mine"].across = True
     methods = {name: METHODS[name] for name in ("none", "uniform")}
     records, others = (made_up_records(seeds=2, methods=methods) for _ in range(2))
     for record in others:

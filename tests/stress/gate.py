@@ -14,9 +14,8 @@ import time
 from pathlib import Path
 
 from routebench.commands.alternate import measure, rounds_in
-from routebench.comparing.change import IMPROVEMENT, REGRESSION
-from routebench.comparing.comparison import Wishes, compare_folders
-from routebench.comparing.verdict import verdict
+from routebench.comparing import Wishes, compare_folders, verdict
+from routebench.comparing._verdicts import IMPROVEMENT, REGRESSION
 from routebench.engine.results._store import Store
 from routebench.units import TIMED
 

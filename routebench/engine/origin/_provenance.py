@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from routebench.registry.plugins import plugin_files, plugins_of_environment
+from routebench.registry import plugin_files, plugins_of_environment
 
 ENVIRONMENT = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|ATEN|DNNL|ONEDNN|CUBLAS|CUDNN|NVIDIA_TF32|TORCH|PYTORCH|TRITON)_"

@@ -1,5 +1,6 @@
 """A results folder: its records and plans, written in one step, and read however damaged."""
 
+from routebench.engine.results import _checksum as checksum
 from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, SCHEMA, UNREADABLE, other_schema, parsed
 from routebench.engine.results._plan_table import NOT_RUN
@@ -24,6 +25,7 @@ __all__ = [
     "Store",
     "StoreFull",
     "by_name",
+    "checksum",
     "existing",
     "is_plain",
     "is_record",

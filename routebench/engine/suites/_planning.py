@@ -12,7 +12,7 @@ from routebench.engine.suites._suite import Suite, load_suite
 from routebench.errors import PluginError, UserError, unknown
 from routebench.registry import (
     EVERY,
-    PROBLEMS,
+    extensions,
     leave_out_environment,
     load_plugin,
     plugin_files,
@@ -73,7 +73,7 @@ def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
     leave_out_environment()  # its plug-ins are among those asked for
     foreign = bool(asked.plugins) or _others_are_installed()
     found = _plans_alone(asked, step_limit or STEP_LIMIT) if foreign else plans_of(asked, {})
-    return replace(found, warnings=[told for told in found.warnings if told not in PROBLEMS])
+    return replace(found, warnings=[told for told in found.warnings if told not in extensions.problems])
 
 
 def _plans_alone(asked: Asked, step_limit: float) -> Planned:
@@ -104,7 +104,7 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
     plans = [plan(suite, asked.preset, choices) for suite in _suites(asked.suite, broken)]
     kept = tuple(spec for spec in asked.plugins if spec not in broken)
     told = [f"{reason}; it becomes a failed cell of {spec}, and the others run" for spec, reason in broken.items()]
-    return Planned(plans, kept, bring_analyses, [*PROBLEMS, *told])
+    return Planned(plans, kept, bring_analyses, [*extensions.problems, *told])
 
 
 def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:

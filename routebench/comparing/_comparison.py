@@ -1,0 +1,300 @@
+"""Two folders compared: every change with its verdict, what HEAD lost, and what could not have been seen."""
+
+import math
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from routebench.analysis.wording import plural
+from routebench.comparing._folders import CellPair, Pairs, Side, notes_of, pair_up, read_side
+from routebench.comparing._noise import Noise
+from routebench.comparing._series import (
+    ABSOLUTE,
+    SPEEDS,
+    Group,
+    PairedSeries,
+    once_timed,
+    series_of,
+    spot_of,
+    values_of,
+)
+from routebench.comparing._verdicts import (
+    ALL,
+    IMPROVEMENT,
+    METHOD,
+    REGRESSION,
+    SETTING,
+    UNDECIDED,
+    Change,
+    Wishes,
+    judge,
+)
+from routebench.errors import unknown
+from routebench.units import is_of_machine
+
+Rows = Iterable[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class LostMetric:
+    """A metric of a cell that HEAD ran to its end without a number for it.
+
+    Args:
+        pair: the cell.
+        metric: of which values are lost.
+        found: what HEAD has instead, in words.
+    """
+
+    pair: CellPair
+    metric: str
+    found: str
+
+    def in_words(self) -> str:
+        """`dynamic T=3 seed 0: accuracy: nan`."""
+        return f"{self.pair.base.name}: {self.metric}: {self.found}"
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What the judged rows of one metric could have shown.
+
+    Args:
+        group: the metric.
+        rows: how many were judged.
+        could_see: by level, the median of the smallest changes that would have been found 8 times in 10; none of a
+            level where nothing is known.
+        kinds: of evidence, keys of `QUESTIONS`.
+        identical: whether BASE and HEAD have the same values throughout.
+        unseen: of each method whose change could have gone unseen though it has to be seen, the row; the worst first.
+    """
+
+    group: Group
+    rows: int
+    could_see: dict[str, float]
+    kinds: tuple[str, ...]
+    identical: bool
+    unseen: tuple[Change, ...] = ()
+
+    @property
+    def undecided(self) -> bool:
+        """Whether that leaves the gate undecided: of times, and of whatever the user says must be seen."""
+        return any(row.stated or row.evidence.kind == "rounds" for row in self.unseen)
+
+
+@dataclass(frozen=True)
+class FolderComparison:
+    """Two folders compared.
+
+    Args:
+        base, head: the folders.
+        pairs: their cells.
+        lost: what has a number in BASE only.
+        changes: all rows.
+        unjudged: metrics with a direction, without any verdict, though cells of theirs could be compared.
+        alpha: chance of any false verdict.
+        notes: sentences on what was left out, and why.
+    """
+
+    base: Side
+    head: Side
+    pairs: Pairs
+    lost: tuple[LostMetric, ...]
+    changes: tuple[Change, ...]
+    unjudged: tuple[Group, ...]
+    alpha: float
+    notes: tuple[str, ...] = ()
+
+    def with_verdict(self, *verdicts: str) -> list[Change]:
+        """Rows with one of some verdicts, pooled ones first."""
+        order = (ALL, METHOD, SETTING)
+        found = [change for change in self.changes if change.verdict in verdicts]
+        return sorted(found, key=lambda change: order.index(change.level))
+
+    @property
+    def sensitivities(self) -> list[Sensitivity]:
+        """One for each metric of which a row was judged."""
+        groups: dict[Group, list[Change]] = {}
+        for change in self.changes:
+            if change.judged and change.evidence.kind:
+                groups.setdefault(change.group, []).append(change)
+        return [_sensitivity(group, rows) for group, rows in groups.items()]
+
+    @property
+    def blind(self) -> list[Sensitivity]:
+        """Metrics of which a change that the gate has to see could have gone unseen."""
+        return [one for one in self.sensitivities if one.unseen]
+
+    @property
+    def exit_code(self) -> int:
+        """Of the gate: 1 worse or newly broken, 4 undecided, blind or not judged, 3 cells that HEAD lacks, else 0."""
+        if self.pairs.broken or self.lost or self.with_verdict(REGRESSION):
+            return 1
+        blind = any(one.undecided for one in self.blind)
+        if blind or self.with_verdict(UNDECIDED) or not any(change.judged for change in self.changes):
+            return 4
+        if self.pairs.missing or self.pairs.uncompared:
+            return 3
+        return 4 if self.unjudged else 0
+
+
+def compare_folders(base: Path, head: Path, wishes: Wishes) -> FolderComparison:
+    """Compares two results folders.
+
+    Raises:
+        UserError: a folder is missing or empty, they have nothing in common, or a metric or method is unknown.
+    """
+    ours, theirs = read_side(base), read_side(head)
+    pairs = pair_up(ours, theirs)
+    series, notes = series_of(pairs.measured, ours, theirs)
+    lost = lost_metrics(pairs.measured)
+    chosen = _chosen(series, wishes, pairs, {loss.metric for loss in lost})
+    judged = judge(chosen, Noise(series), wishes)
+    pairs = pairs.of_methods(wishes.methods)
+    lost = lost_metrics(pairs.measured, wishes.metrics)
+    told = notes_of(ours.of_methods(wishes.methods), theirs.of_methods(wishes.methods))
+    unjudged = tuple(_unjudged(judged, wishes.tolerances))
+    return FolderComparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*told, *notes))
+
+
+def _unjudged(changes: Iterable[Change], tolerances: Container[str]) -> Iterator[Group]:
+    """Metrics without a verdict that should have one.
+
+    Seconds that nothing repeats are asked for by a tolerance, and where all cells are not compared the cells tell it.
+    """
+    groups: dict[Group, list[Change]] = {}
+    for change in changes:
+        groups.setdefault(change.group, []).append(change)
+    for group, rows in groups.items():
+        series = [one for row in rows for one in row.series]
+        by_wish = group.metric not in tolerances and once_timed(series)
+        hidden = all(pair.obstacle for one in series for pair in one.cells.values())
+        told = any(row.judged or row.verdict == UNDECIDED for row in rows)
+        if not (group.higher_is_better is None or by_wish or hidden or told):
+            yield group
+
+
+def _chosen(series: Sequence[PairedSeries], wishes: Wishes, pairs: Pairs, lost: set[str]) -> list[PairedSeries]:
+    """The series asked for, without the machine's own speeds and without the spreads of other metrics.
+
+    Raises:
+        UserError: a wish names what was not measured.
+    """
+    metrics = {one.group.metric for one in series} - set(SPEEDS)
+    metrics = (metrics | lost) - {f"{metric}_iqr" for metric in metrics}
+    if series:
+        refuse_unknown([*wishes.tolerances, *wishes.must_see], metrics)
+    for metric in wishes.metrics:
+        if series and metric not in metrics:
+            raise unknown("metric", metric, metrics)
+    names = {name for one in series for name in _names(one)}
+    names |= {pair.base.label for own in (pairs.measured, pairs.broken, pairs.missing) for pair in own}
+    for method in wishes.methods:
+        if method not in names:
+            raise unknown("method", method, names)
+    return [
+        one
+        for one in series
+        if one.group.metric in (wishes.metrics or metrics) and (not wishes.methods or _names(one) & set(wishes.methods))
+    ]
+
+
+def _names(series: PairedSeries) -> set[str]:
+    return {series.method, next(iter(series.cells.values())).address.method}
+
+
+def refuse_unknown(tolerances: Iterable[str], metrics: Iterable[str]) -> None:
+    """Raises UserError for a metric that was not measured."""
+    known = set(metrics)
+    for metric in tolerances:
+        if metric not in known:
+            raise unknown("metric", metric, known)
+
+
+def lost_metrics(pairs: Iterable[CellPair], metrics: Collection[str] = ()) -> tuple[LostMetric, ...]:
+    """Every metric with a direction of which BASE has finite values and HEAD lacks one, cell by cell.
+
+    Cells that are not compared, and what belongs to the machine where the machines differ, are no loss. A metric
+    without direction is shown and never judged, and the machine's own speeds are none of the code's.
+
+    Args:
+        pairs: ok on both sides.
+        metrics: those that count; empty for all.
+    """
+    return tuple(
+        loss for pair in pairs if not pair.obstacle for loss in _of(pair) if not metrics or loss.metric in metrics
+    )
+
+
+def _of(pair: CellPair) -> Iterator[LostMetric]:
+    lost: dict[str, list[str]] = {}
+    theirs: dict[Any, list[Any]] = {}
+    for metric in pair.head.metrics:
+        if metric.get("epoch") is None:
+            theirs.setdefault(spot_of(metric), []).append(metric["value"])
+    for spot, rows in values_of(pair.base).items():
+        instead = _instead(rows, theirs.get(spot, []))
+        if instead and _counts(rows, pair):
+            lost.setdefault(spot[0], []).append(instead)
+    for name, found in lost.items():
+        words = ", ".join(dict.fromkeys(found))
+        yield LostMetric(pair, name, words if len(found) == 1 else f"{words} ({plural(len(found), 'setting')})")
+
+
+def _counts(rows: Rows, pair: CellPair) -> bool:
+    """Whether it would have been judged."""
+    (name, unit, direction), *_ = ((row["metric"], row["unit"], row["higher_is_better"]) for row in rows)
+    own = name in SPEEDS or name.endswith("_iqr") or (pair.machines and is_of_machine(unit))
+    return direction is not None and not own
+
+
+def _instead(base: Rows, head: list[Any]) -> str:
+    """What stands where a number should; empty if all is well, or if BASE had none either."""
+    ours = list(base)
+    if not all(math.isfinite(row["value"]) for row in ours):
+        return ""
+    if not head:
+        return "gone"
+    for value in head:
+        if value is None or not math.isfinite(value):
+            return "no value" if value is None else str(value)
+    if ours[0]["unit"] not in ABSOLUTE and ours[0]["higher_is_better"]:
+        return _nothing([row["value"] for row in ours], head)
+    return ""
+
+
+def _nothing(base: list[float], head: list[float]) -> str:
+    """Of what there should be more: it was above 0, and nothing is left, so that there is not even a ratio."""
+    return "0" if min(base) > 0 and min(head) <= 0 else ""
+
+
+def _sensitivity(group: Group, rows: list[Change]) -> Sensitivity:
+    could_see = {}
+    for level in (ALL, METHOD, SETTING):
+        known = [row.could_see for row in rows if row.level == level and not math.isnan(row.could_see)]
+        if known:
+            could_see[level] = float(np.median(known))
+    kinds = tuple(dict.fromkeys(row.evidence.kind for row in rows))
+    identical = all(row.base == row.head for row in rows)
+    return Sensitivity(group, len(rows), could_see, kinds, identical, () if identical else tuple(_unseen(rows)))
+
+
+def _unseen(rows: list[Change]) -> list[Change]:
+    """Rows that leave the gate blind.
+
+    Of a time, which one method alone may take more of, it has to be seen for each method. Of anything else it is enough
+    that the most sensitive row could have seen it.
+    """
+    if rows[0].evidence.kind == "rounds":
+        several = {row.method for row in rows if row.level == METHOD}
+        own = [row for row in rows if row.level == METHOD or (row.level == SETTING and row.method not in several)]
+        found = [row for row in own if row.blind and row.verdict not in (REGRESSION, IMPROVEMENT)]
+    else:
+        found = [min(rows, key=_size)] if all(row.blind for row in rows) else []
+    return sorted(found, key=_size, reverse=True)
+
+
+def _size(row: Change) -> float:
+    return math.inf if math.isnan(row.could_see) else row.could_see

@@ -1,0 +1,192 @@
+"""What the numbers of BASE and HEAD support: a change, its p-value, the noise floor, and what could have been seen.
+
+Each way of measuring has a test of its own; `QUESTIONS` says what it answers.
+
+| what there is | test | noise floor |
+| --- | --- | --- |
+| right or wrong per test image | exact signs over images, all seeds of one together | spread over seeds (`one_seed`) |
+| times, measured in turn | t over rounds | none: the t interval holds it |
+| several seeds | t over seeds, paired | none: the t interval holds it |
+| one value in each of several settings | t over settings (methods), spread pooled over methods | 95 % of the spread |
+| a count, or a value that no seed varies | none needed | 0 |
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+from scipy import special
+
+from routebench import statistics
+from routebench.comparing._noise import Noise
+from routebench.comparing._series import ROUNDING, FloatArray, PairedSeries, once_timed
+from routebench.units import COUNTED, TIMED
+
+POWER = 0.8
+MANY = 1000  # rounds or seeds, more than anyone runs
+QUESTIONS = {
+    "samples": "did the networks of these seeds get worse on these test images?",
+    "rounds": "did the same work take longer, round by round?",
+    "seeds": "does the mean change, seed by seed?",
+    "settings": "does it change alike in all settings?",
+    "counted": "is the count another?",
+    "accepted": "is the change larger than the tolerance?",
+}
+NOT_IN_TURN = (
+    "BASE and HEAD were not measured in turn, so that nothing tells noise from change; "
+    "`python -m routebench alternate` measures them so"
+)
+
+
+def _unknown(alpha: float) -> float:  # noqa: ARG001  # the signature is the interface
+    return math.nan
+
+
+def _no_number(alpha: float, size: float) -> int:  # noqa: ARG001  # likewise
+    return 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of one change.
+
+    Args:
+        kind: key of `QUESTIONS`; empty where nothing can be tested.
+        change: HEAD - BASE, or the logarithm of HEAD / BASE; NaN where unknown.
+        p_value: two-sided, raw; NaN where untestable.
+        floor: a change up to here is noise; 0 where none is known or needed.
+        detectable: from the level of a test to the smallest change that it finds 8 times in 10; NaN where unknown.
+        why: what is missing, where there is no kind.
+        needed: from a level and a size to the seeds or rounds that find it 8 times in 10; 0 if unknown.
+        pairs: how many seeds or rounds there are, where they are what is tested.
+    """
+
+    kind: str
+    change: float
+    p_value: float = math.nan
+    floor: float = 0.0
+    detectable: Callable[[float], float] = _unknown
+    why: str = ""
+    needed: Callable[[float, float], int] = _no_number
+    pairs: int = 0
+
+    @property
+    def sure(self) -> bool:
+        """Whether no chance is in it, so that it needs no correction and takes part in none."""
+        return self.kind in ("counted", "accepted")
+
+
+def _by_error(error: float, least: float = 0.0) -> Callable[[float], float]:
+    """What a test with normal quantiles finds: of a change with an error, made of steps of at least so much."""
+
+    def detectable(alpha: float) -> float:
+        z = -float(special.ndtri(alpha / 2)) + float(special.ndtri(POWER))
+        return max(z * error, z * z * least)
+
+    return detectable
+
+
+def weigh(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
+    """The evidence for one change, over one series or several of one group."""
+    first = series[0]
+    changes = [float(np.mean([one.change(seed) for seed in one.seeds])) for one in series]
+    change = float(np.median(changes)) if first.group.relative else float(np.mean(changes))
+    if all(one.right for one in series) and len({_images(one) for one in series}) == 1:
+        return _over_samples(series, noise)
+    if first.group.unit in COUNTED or (first.group.unit != "%" and all(one.steady for one in series)):
+        same = all(value == 0 for value in changes)
+        return Evidence("counted", change, 1.0 if same else 0.0, detectable=_by_error(0.0))
+    if first.group.unit in TIMED and not once_timed(series):
+        return _over_rounds(series, change)
+    shared = set.intersection(*(set(one.seeds) for one in series))
+    if len(shared) > 1:
+        return _over_seeds(series, sorted(shared))
+    spread = noise.over_settings(series) if len(series) > 1 else None
+    if spread is not None:
+        return _over_settings(change, *spread)
+    same = change == 0 and not any(changes)
+    return Evidence("", change, why="" if same else "one value on each side, and nothing that tells its noise")
+
+
+def _images(series: PairedSeries) -> int:
+    return int(next(iter(series.right.values())).shape[1])
+
+
+def _over_samples(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
+    right = np.stack([both for one in series for both in one.right.values()])  # (networks, 2, n_test)
+    base, head = right[:, 0], right[:, 1]
+    found = statistics.paired_samples_of_seeds(head, base)
+    per_image = head.mean(axis=0) - base.mean(axis=0)
+    networks, images = base.shape
+    error = 100 * float(np.sqrt((per_image**2).sum())) / images
+    floor = noise.over_seeds(series)
+    least = 100 / (networks * images)
+    return Evidence("samples", 100 * found.mean, found.p_value, floor, _by_error(error, least))
+
+
+def _over_rounds(series: Sequence[PairedSeries], change: float) -> Evidence:
+    found = [changes_by_round(one) for one in series]
+    rounds = min(map(len, found))
+    if rounds < 2:
+        return Evidence("", change, why="" if change == 0 else NOT_IN_TURN)
+    return _by_t("rounds", np.mean([changes[:rounds] for changes in found], axis=0))
+
+
+def changes_by_round(series: PairedSeries) -> FloatArray:
+    """log(HEAD / BASE) in each round, in the order of time.
+
+    A turn is all that one side measured before the other side measured again, and a round is a turn of BASE and one of
+    HEAD. What a process measures has its luck in common (where its memory lies, how fast the machine is just then): a
+    turn is one value, however many repeats and seeds it has.
+    """
+    told = sorted(
+        (str(getattr(pair, side).provenance.get("finished")), side, float(np.log(values[seed]).mean()))
+        for side, values in (("base", series.base), ("head", series.head))
+        for seed, pair in series.cells.items()
+    )
+    turns: dict[str, list[float]] = {"base": [], "head": []}
+    for side, own in groupby(told, key=itemgetter(1)):
+        turns[side].append(float(np.mean([value for *_, value in own])))
+    rounds = min(map(len, turns.values()))
+    return np.subtract(turns["head"][:rounds], turns["base"][:rounds], dtype=np.float64)
+
+
+def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int]) -> Evidence:
+    """By t. Changes that are the same but for rounding have no spread, and then there is no test."""
+    changes = {seed: float(np.mean([one.change(seed) for one in series])) for seed in seeds}
+    size = max(abs(value) for one in series for seed in seeds for value in one.base[seed])
+    if np.ptp(list(changes.values())) <= ROUNDING * max(size, 1.0):
+        changes = dict.fromkeys(seeds, changes[seeds[0]])
+    return _by_t("seeds", np.array(list(changes.values())))
+
+
+def _by_t(kind: str, changes: FloatArray) -> Evidence:
+    found = statistics.paired_difference(dict(enumerate(changes)), dict.fromkeys(range(changes.size), 0.0))
+    deviation = float(np.std(changes, ddof=1))
+    detectable = partial(statistics.smallest_detectable_difference, deviation, changes.size)
+    needed = partial(_needed, deviation)
+    return Evidence(kind, found.mean, found.p_value, detectable=detectable, needed=needed, pairs=changes.size)
+
+
+def _needed(deviation: float, alpha: float, size: float) -> int:
+    """How many pairs a t-test of that level needs to find that size 8 times in 10; 0 where it is more than `MANY`."""
+    if statistics.smallest_detectable_difference(deviation, MANY, alpha) > size:
+        return 0
+    few, enough = 1, MANY
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        seen = statistics.smallest_detectable_difference(deviation, middle, alpha) <= size
+        few, enough = (few, middle) if seen else (middle, enough)
+    return enough
+
+
+def _over_settings(change: float, count: int, deviation: float, degrees: int, floor: float) -> Evidence:
+    error = deviation / math.sqrt(count)
+    if error == 0:
+        return Evidence("settings", change, 1.0 if change == 0 else 0.0, floor, _by_error(0.0))
+    p_value = float(2 * special.stdtr(degrees, -abs(change) / error))
+    return Evidence("settings", change, p_value, floor, _by_error(error))

@@ -1,0 +1,304 @@
+"""BASE and HEAD: two results folders, and which of their cells belong together.
+
+Cells are matched by the names that a user knows them by, not by the hash of the code.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routebench.analysis.wording import listed, plural
+from routebench.engine.results import Store
+from routebench.errors import UserError
+
+FAILED = ("failed", "diverged", "oom", "timeout")
+MACHINE = ("device", "processor", "gpu", "threads")
+"""Facts of provenance that have to agree before times, memory and rates may be compared."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """What names a cell in two folders alike. `options`, `model_params` are JSON, `params` what the user set."""
+
+    suite: str
+    preset: str
+    protocol: str
+    method: str
+    params: str
+    iterations: int | None
+    model: str
+    model_params: str
+    data: str
+    seed: int
+    options: str
+
+    def without_options(self) -> tuple[object, ...]:
+        """The same for two cells that differ in the protocol's options only."""
+        return tuple(value for name, value in vars(self).items() if name != "options")
+
+
+@dataclass(frozen=True)
+class MeasuredCell:
+    """A planned cell and what became of it.
+
+    Args:
+        key: of its record and arrays in the folder.
+        label: of the method, as shown.
+        status: as in the record; `not run` without one.
+        reason: of a failure.
+        identity, provenance, metrics: as in the record; the last two are empty without one.
+    """
+
+    key: str
+    label: str
+    status: str
+    reason: str
+    identity: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+    metrics: tuple[Mapping[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        """`dynamic T=3 seed 0`."""
+        steps = self.identity["iterations"]
+        return f"{self.label}{'' if steps is None else f' T={steps}'} seed {self.identity['seed']}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two folders: its planned cells by address, and its raw outputs."""
+
+    path: Path
+    cells: Mapping[Address, MeasuredCell]
+    warnings: tuple[str, ...] = ()
+    """What was damaged in the folder."""
+
+    def of_methods(self, names: Collection[str]) -> "Side":
+        """The cells of some methods, by name or label; all of them for none."""
+        own = {at: cell for at, cell in self.cells.items() if not names or {at.method, cell.label} & set(names)}
+        return replace(self, cells=own)
+
+    def correct(self, cell: MeasuredCell) -> NDArray[np.float64] | None:
+        """(n_test,) 1 or 0 per test image; None if it was not kept."""
+        found = Store(self.path).arrays(cell.key).get("correct")
+        return None if found is None or found.ndim != 1 else found.astype(np.float64)
+
+    def facts(self, name: str) -> list[str]:
+        """The different values of a fact of provenance, such as `commit`, over all cells that have a record."""
+        values = (str(cell.provenance.get(name) or "") for cell in self.cells.values() if cell.provenance)
+        return list(dict.fromkeys(value for value in values if value))
+
+    @property
+    def dirty(self) -> bool:
+        """Whether any cell was measured with changes that were not committed."""
+        return any(cell.provenance.get("dirty") for cell in self.cells.values())
+
+
+def read_side(path: Path) -> Side:
+    """Reads a results folder. Of cells that cannot be told apart, the newest plan's counts.
+
+    Raises:
+        UserError: there is no such folder, or nothing was ever planned in it.
+    """
+    if not path.is_dir():
+        raise UserError(f"expected a results folder, got {str(path)!r}; run `python -m routebench suite NAME` first")
+    store = Store(path)
+    planned = store.planned()
+    if planned.empty:
+        raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first")
+    identities = {cell["cell"]: cell["identity"] for plan in store.plans() for cell in plan["cells"]}
+    cells = dict(_cells(store, planned.to_dict("records"), identities))
+    return Side(path, cells, tuple(store.warnings))
+
+
+@dataclass(frozen=True)
+class CellPair:
+    """One cell, measured by BASE and by HEAD.
+
+    Args:
+        address: of BASE's cell.
+        base, head: the cells.
+        obstacle: why nothing in them may be compared; empty if it may.
+        machines: how the machines differ, in words; empty if they do not.
+    """
+
+    address: Address
+    base: MeasuredCell
+    head: MeasuredCell
+    obstacle: str
+    machines: str
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All cells of two folders, sorted out.
+
+    Args:
+        measured: ok on both sides.
+        broken: ok in BASE, and HEAD tried and has no result.
+        missing: ok in BASE, and not run in HEAD or not even planned there, though HEAD has the suite and the preset.
+    """
+
+    measured: tuple[CellPair, ...]
+    broken: tuple[CellPair, ...]
+    missing: tuple[CellPair, ...]
+
+    @property
+    def uncompared(self) -> tuple[CellPair, ...]:
+        """Ok on both sides, and something stands between them."""
+        return tuple(pair for pair in self.measured if pair.obstacle)
+
+    @property
+    def expected(self) -> int:
+        """How many cells a whole comparison would have compared."""
+        return len(self.measured) + len(self.broken) + len(self.missing)
+
+    def of_methods(self, names: Collection[str]) -> "Pairs":
+        """Those of some methods, by name or label; all of them for none."""
+
+        def wanted(pairs: tuple[CellPair, ...]) -> tuple[CellPair, ...]:
+            return tuple(pair for pair in pairs if not names or {pair.address.method, pair.base.label} & set(names))
+
+        return Pairs(wanted(self.measured), wanted(self.broken), wanted(self.missing))
+
+
+def pair_up(base: Side, head: Side) -> Pairs:
+    """Pairs the cells of two folders.
+
+    Raises:
+        UserError: they have no cell in common.
+    """
+    pairs = list(_pairs(base, head))
+    if not pairs:
+        raise UserError(
+            f"nothing in common: {str(base.path)!r} holds {_contents(base)}, {str(head.path)!r} holds "
+            f"{_contents(head)}; measure both with the same suite, preset, data and methods"
+        )
+    fine = [pair for pair in pairs if pair.base.status == "ok"]
+    return Pairs(
+        measured=tuple(pair for pair in fine if pair.head.status == "ok"),
+        broken=tuple(pair for pair in fine if pair.head.status in FAILED),
+        missing=(*(pair for pair in fine if pair.head.status not in ("ok", *FAILED)), *_unplanned(base, head, pairs)),
+    )
+
+
+def notes_of(base: Side, head: Side) -> Iterator[str]:
+    """Sentences on what else differs between two sides."""
+    pairs = list(_pairs(base, head))
+    ours, theirs = {pair.base.key for pair in pairs}, {pair.head.key for pair in pairs}
+    for who, side, known in (("BASE", base, ours), ("HEAD", head, theirs)):
+        alone = [cell.name for cell in side.cells.values() if cell.key not in known]
+        if alone:
+            yield f"Only in {who}, not compared: {plural(len(alone), 'cell')} ({listed(alone)})."
+    yield from _grouped("Not compared, {}", ((pair.obstacle, pair) for pair in pairs))
+    yield from _grouped("Run otherwise, {}: times and memory are not compared", _by_machine(pairs))
+    recipes = ((_changes(pair.base.identity["training"], pair.head.identity["training"]), pair) for pair in pairs)
+    yield from _grouped("Trained otherwise, {}: a difference may come from that", recipes)
+    versions = (
+        (_changes(pair.base.provenance["versions"], pair.head.provenance["versions"]), pair)
+        for pair in pairs
+        if {"versions"} <= pair.base.provenance.keys() & pair.head.provenance.keys()
+    )
+    yield from _grouped("Other versions, {}: a difference may come from that", versions)
+
+
+def _cells(
+    store: Store, planned: list[dict[Any, Any]], identities: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[Address, MeasuredCell]]:
+    for row in planned:
+        key, known = str(row["cell"]), identities[row["cell"]]
+        kept = None if row["status"] == "not run" else store.record(key)  # its raw outputs may be damaged
+        record = kept or {"status": "not run", "reason": "", "metrics": [], "provenance": {}}
+        metrics = tuple(record["metrics"])
+        cell = MeasuredCell(key, row["label"], record["status"], record["reason"], known, record["provenance"], metrics)
+        yield _address(str(row["preset"]), str(row["method_params"]), known), cell
+
+
+def _address(preset: str, params: str, known: Mapping[str, Any]) -> Address:
+    return Address(
+        suite=known["suite"],
+        preset=preset,
+        protocol=known["protocol"],
+        method=str(known["method"]),
+        params=params,
+        iterations=known["iterations"],
+        model=known["model"],
+        model_params=_json(known.get("model_params")),
+        data=known["data"],
+        seed=known["seed"],
+        options=_json(known.get("options")),
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value or {}, sort_keys=True)
+
+
+def _pairs(base: Side, head: Side) -> Iterator[CellPair]:
+    """By the whole address first; what is left, by all of it but the options, and then nothing is compared."""
+    left = {where.without_options(): where for where in head.cells if where not in base.cells}
+    for where, ours in base.cells.items():
+        if where in head.cells:
+            theirs = head.cells[where]
+            yield CellPair(where, ours, theirs, _obstacle(ours, theirs), _machines(ours, theirs))
+        elif where.without_options() in left:
+            other = left[where.without_options()]
+            changes = _changes(json.loads(where.options), json.loads(other.options))
+            yield CellPair(where, ours, head.cells[other], f"options differ: {changes}", "")
+
+
+def _unplanned(base: Side, head: Side, pairs: list[CellPair]) -> Iterator[CellPair]:
+    """What is ok in BASE and not planned in HEAD: a method that was taken out must not pass for one that is well."""
+    paired = {pair.base.key for pair in pairs}
+    both = {(where.suite, where.preset) for where in head.cells}
+    for where, ours in base.cells.items():
+        if ours.status == "ok" and ours.key not in paired and (where.suite, where.preset) in both:
+            absent = replace(ours, status="not planned", reason="HEAD does not plan it", provenance={}, metrics=())
+            yield CellPair(where, ours, absent, "", "")
+
+
+def _obstacle(base: MeasuredCell, head: MeasuredCell) -> str:
+    for name, words in (("suite_version", "suite version"), ("data_fingerprint", "data fingerprint")):
+        ours, theirs = base.identity.get(name), head.identity.get(name)
+        if ours != theirs:
+            return f"{words} differs: {ours} in BASE, {theirs} in HEAD"
+    return ""
+
+
+def _machines(base: MeasuredCell, head: MeasuredCell) -> str:
+    ours, theirs = ({name: cell.provenance.get(name) or "" for name in MACHINE} for cell in (base, head))
+    return _changes(ours, theirs)
+
+
+def _changes(base: Mapping[str, Any], head: Mapping[str, Any]) -> str:
+    """`epochs 6 → 9, loss margin → spread`."""
+    names = [name for name in {**base, **head} if base.get(name) != head.get(name)]
+    return ", ".join(f"{name} {_or_none(base.get(name))} → {_or_none(head.get(name))}" for name in names)
+
+
+def _or_none(value: Any) -> str:
+    return "none" if value is None or not str(value) else str(value)
+
+
+def _by_machine(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
+    return ((pair.machines, pair) for pair in pairs if {"ok"} == {pair.base.status, pair.head.status})
+
+
+def _grouped(sentence: str, found: Iterator[tuple[str, CellPair]]) -> Iterator[str]:
+    """One sentence for each thing that differs, with the cells it holds for."""
+    cells: dict[str, list[str]] = {}
+    for words, pair in found:
+        if words:
+            cells.setdefault(words, []).append(pair.base.name)
+    for words, names in cells.items():
+        yield f"{sentence.format(words)} ({plural(len(names), 'cell')}: {listed(names)})."
+
+
+def _contents(side: Side) -> str:
+    found = dict.fromkeys(f"{where.suite} {where.preset} on {where.data}" for where in side.cells)
+    return listed(list(found))

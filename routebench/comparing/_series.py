@@ -1,0 +1,240 @@
+"""A measurement that both folders have: one metric of one method in one setting, over its seeds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routebench.comparing._folders import Address, CellPair, MeasuredCell, Side
+from routebench.units import TIMES, is_of_machine
+
+FloatArray = NDArray[np.float64]
+REPEATS = ("repeat", "round")
+"""Coordinates that number measurements of one and the same thing."""
+PART = "part"
+"""The coordinate that says what of a network was measured; what is slower in one part need not be in another."""
+OTHER_ITERATIONS = "at other iterations"
+ABSOLUTE = ("%", "")
+"""Units compared by difference; all others by ratio."""
+SPEEDS = ("peak_flops", "bandwidth")
+"""Metrics of the machine itself, measured beside each cell: never judged."""
+ROUNDING = 1e-12
+"""Relative rounding error of a difference."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is pooled and judged together: one metric of one suite, preset, data set, split and part of the network."""
+
+    suite: str
+    preset: str
+    data: str
+    metric: str
+    split: str
+    unit: str
+    higher_is_better: bool | None
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """`accuracy`, `accuracy at other iterations` or `training_time in layers`."""
+        split = f" ({self.split})" if self.split not in ("", "test") else ""
+        return f"{self.metric}{split}{' ' if self.note else ''}{self.note}"
+
+    @property
+    def relative(self) -> bool:
+        """Whether differences are ratios."""
+        return self.unit not in ABSOLUTE
+
+
+@dataclass
+class PairedSeries:
+    """One metric of one method with one number of iterations, at one point of a protocol's own coordinates.
+
+    Args:
+        group: that it is judged in.
+        method: label, with the model where a method has several.
+        iterations: T, None where a method has none.
+        where: the other coordinates in words, such as `batch 32, part network`.
+        base, head: seed to (repeats,) values.
+        cells: seed to the pair that they come from.
+        obstacle: why the two are not compared; empty if they are.
+        right: seed to (2, n_test) whether BASE and HEAD have each test image right; empty where not kept.
+        base_means: seed to mean for all of BASE's seeds, also those that HEAD does not have.
+    """
+
+    group: Group
+    method: str
+    iterations: int | None
+    where: str
+    base: dict[int, FloatArray] = field(default_factory=dict)
+    head: dict[int, FloatArray] = field(default_factory=dict)
+    cells: dict[int, CellPair] = field(default_factory=dict)
+    obstacle: str = ""
+    right: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    base_means: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """`dynamic T=3, batch 32`."""
+        steps = "" if self.iterations is None else f" T={self.iterations}"
+        return f"{self.method}{steps}{', ' if self.where else ''}{self.where}"
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds that both sides have."""
+        return sorted(self.base)
+
+    @property
+    def repeats(self) -> int:
+        """How many measurements of one thing each cell has at least; 1 if it has no repeats."""
+        return min(values.size for values in (*self.base.values(), *self.head.values()))
+
+    def change(self, seed: int) -> float:
+        """HEAD - BASE, means over repeats; the natural logarithm of HEAD / BASE where the group is relative.
+
+        What is within rounding is 0.
+        """
+        base, head = self.base[seed], self.head[seed]
+        if self.group.relative:
+            base, head = np.log(base), np.log(head)
+        change, scale = float(head.mean() - base.mean()), float(np.abs([base.mean(), head.mean()]).max())
+        return 0.0 if abs(change) <= ROUNDING * max(scale, self.group.relative) else change
+
+    @property
+    def steady(self) -> bool:
+        """Whether neither seeds nor repeats change the value, on either side: then any other value is a change."""
+        sides = [np.concatenate(list(values.values())) for values in (self.base, self.head)]
+        return len(self.base) > 1 and all(np.ptp(side) <= ROUNDING * np.abs(side).max() for side in sides)
+
+
+def once_timed(series: Sequence[PairedSeries]) -> bool:
+    """Whether these are times that nothing measured twice, so that they are judged only against a tolerance."""
+    return series[0].group.unit in TIMES and all(one.repeats == 1 for one in series)
+
+
+def series_of(pairs: Iterable[CellPair], base: Side, head: Side) -> tuple[list[PairedSeries], list[str]]:
+    """Every measurement that both have, and sentences on what only one of them has.
+
+    Points of training curves are left out: the last epoch's weights are what a metric on the test images tells about.
+    """
+    found: dict[tuple[object, ...], PairedSeries] = {}
+    alone: dict[str, set[str]] = {"BASE": set(), "HEAD": set()}
+    for pair in pairs:
+        ours, theirs = values_of(pair.base), values_of(pair.head)
+        alone["BASE"] |= {spot[0] for spot in ours.keys() - theirs.keys()}
+        alone["HEAD"] |= {spot[0] for spot in theirs.keys() - ours.keys()}
+        for spot in (spot for spot in ours if spot in theirs):
+            _add(found, pair, spot, ours[spot], theirs[spot])
+    _add_other_seeds(found, base)
+    for series in found.values():
+        _finish(series, base, head)
+    _tell_networks_apart(found.values())
+    notes = [f"Metrics only in {who}: {', '.join(sorted(names))}." for who, names in alone.items() if names]
+    return list(found.values()), notes
+
+
+Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
+"""Metric, split, test iterations, the protocol's own coordinates."""
+
+
+def values_of(cell: MeasuredCell) -> dict[Spot, list[Mapping[str, Any]]]:
+    """The metrics of a cell by what they measure; several of one are repeats."""
+    found: dict[Spot, list[Mapping[str, Any]]] = {}
+    for metric in cell.metrics:
+        if metric.get("epoch") is None and metric["metric"] != "absent" and metric["value"] is not None:
+            found.setdefault(spot_of(metric), []).append(metric)
+    return found
+
+
+def spot_of(metric: Mapping[str, Any]) -> Spot:
+    """What one value of a cell measures."""
+    own = tuple(sorted((key, value) for key, value in metric.get("where", {}).items() if key not in REPEATS))
+    return metric["metric"], metric["split"], metric.get("test_iterations"), own
+
+
+def _add(
+    found: dict[tuple[object, ...], PairedSeries],
+    pair: CellPair,
+    spot: Spot,
+    base: list[Mapping[str, Any]],
+    head: list[Mapping[str, Any]],
+) -> None:
+    address, (metric, split, tested, own) = pair.address, spot
+    trained = address.iterations
+    note = OTHER_ITERATIONS if tested not in (None, trained) else ""
+    parts = [f"in {value}" for key, value in own if key == PART]
+    unit, higher = base[0]["unit"], base[0]["higher_is_better"]
+    group = Group(
+        address.suite, address.preset, address.data, metric, split, unit, higher, " ".join([note, *parts]).strip()
+    )
+    where = [f"{key} {value}" for key, value in own if key != PART] + ([f"tested with T={tested}"] if note else [])
+    method = pair.base.label
+    series = found.setdefault(_key(address, spot), PairedSeries(group, method, trained, ", ".join(where)))
+    other = (head[0]["unit"], head[0]["higher_is_better"])
+    if other != (unit, higher):
+        series.obstacle = f"unit or direction differs: {unit!r}, {higher} in BASE, {other[0]!r}, {other[1]} in HEAD"
+    of_machine = pair.machines and is_of_machine(unit)
+    series.obstacle = series.obstacle or pair.obstacle or (f"other machine: {pair.machines}" if of_machine else "")
+    series.base[address.seed] = np.array([row["value"] for row in base], dtype=np.float64)
+    series.head[address.seed] = np.array([row["value"] for row in head], dtype=np.float64)
+    series.cells[address.seed] = pair
+
+
+def _key(address: Address, spot: Spot) -> tuple[object, ...]:
+    """What is one setting, over its seeds."""
+    return (*(value for name, value in vars(address).items() if name != "seed"), spot)
+
+
+def _add_other_seeds(found: Mapping[tuple[object, ...], PairedSeries], base: Side) -> None:
+    """How far BASE's seeds lie apart is known from all of them."""
+    for address, cell in base.cells.items():
+        for spot, rows in values_of(cell).items():
+            series = found.get(_key(address, spot))
+            if series is not None and cell.status == "ok":
+                series.base_means[address.seed] = float(np.mean([row["value"] for row in rows]))
+
+
+def _finish(series: PairedSeries, base: Side, head: Side) -> None:
+    """Refuses values that no difference can be made of, and fetches the outcome per test image."""
+    values = np.concatenate([*series.base.values(), *series.head.values()])
+    if not np.isfinite(values).all():
+        series.obstacle = series.obstacle or "a value is not finite"
+    elif series.group.relative and (values <= 0).any():
+        series.obstacle = series.obstacle or "a value is not positive, so that there is no ratio"
+    if series.group.unit == "%" and not series.group.note and not series.obstacle:
+        found = {seed: _right(series, seed, base, head) for seed in series.seeds}
+        kept = {seed: right for seed, right in found.items() if right is not None}
+        if len(kept) == len(found) and len({right.shape for right in kept.values()}) == 1:
+            series.right = kept
+
+
+def _right(series: PairedSeries, seed: int, base: Side, head: Side) -> NDArray[np.bool_] | None:
+    """Right or wrong per test image on both sides, if that is what the metric is the share of."""
+    pair = series.cells[seed]
+    ours, theirs = base.correct(pair.base), head.correct(pair.head)
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        return None
+    told = ((ours, series.base[seed]), (theirs, series.head[seed]))
+    if any(abs(100 * right.mean() - values.mean()) > 1e-3 for right, values in told):
+        return None
+    return np.stack([ours, theirs]).astype(bool)
+
+
+def _tell_networks_apart(series: Iterable[PairedSeries]) -> None:
+    """Where one label stands for several networks of a group, the network goes into the name."""
+    series = list(series)
+    networks: dict[tuple[Group, str], set[str]] = {}
+    names = [(one.group, one.method) for one in series]
+    for one, name in zip(series, names, strict=True):
+        networks.setdefault(name, set()).add(_network(one))
+    for one, name in zip(series, names, strict=True):
+        if len(networks[name]) > 1:
+            one.method = f"{one.method} ({_network(one)})"
+
+
+def _network(series: PairedSeries) -> str:
+    address = next(iter(series.cells.values())).address
+    return address.model if address.model_params == "{}" else f"{address.model} {address.model_params}"

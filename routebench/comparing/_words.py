@@ -1,0 +1,139 @@
+"""Changes and the whole comparison in words and numbers, the same in text, Markdown and JSON."""
+
+import math
+from collections.abc import Iterator
+
+from routebench.analysis.wording import NOTHING, listed, plural, probability, signed
+from routebench.comparing._comparison import FolderComparison, Sensitivity
+from routebench.comparing._evidence import QUESTIONS
+from routebench.comparing._series import Group
+from routebench.comparing._verdicts import IMPROVEMENT, REGRESSION, UNDECIDED, Change
+from routebench.quantities import BYTES
+
+
+def verdict(comparison: FolderComparison) -> str:
+    """One line: the worst first."""
+    gaps = "".join(f" {gap}." for gap in _gaps(comparison))
+    if comparison.exit_code == 1:
+        return f"Regression: {_worse(comparison)}.{gaps}"
+    unsure = comparison.with_verdict(UNDECIDED)
+    if unsure:
+        more = f"; and {plural(len(unsure) - 1, 'more row')}" if len(unsure) > 1 else ""
+        return f"Undecided: {told(unsure[0])}: {unsure[0].why}{more}.{gaps}"
+    if not any(change.judged for change in comparison.changes):
+        return f"Nothing could be compared: no row could be judged.{gaps}"
+    better = comparison.with_verdict(IMPROVEMENT)
+    gained = f", {plural(len(better), 'improvement')}" if better else ""
+    names = listed(list(dict.fromkeys(one.group.name for one in comparison.blind))) if comparison.blind else ""
+    if undecided := [one for one in comparison.blind if one.undecided]:
+        return f"Undecided: no regression was seen{gained}, but blind for {names}: {wanting(undecided[0])}.{gaps}"
+    unseen = f", but blind for {names}" if names else ""
+    return f"No regression{' in what was compared' if gaps else ''}{gained}{unseen}.{gaps}"
+
+
+def value(number: float, unit: str) -> str:
+    """`95.20 %`, `4.59 ms`, `5.14 MB`."""
+    if math.isnan(number):
+        return NOTHING
+    if unit == "%":
+        return f"{number:.2f} %"
+    if unit == "bytes":
+        return f"{number / BYTES['MiB']:.4g} MB"
+    return f"{number:,.4g}{' ' if unit else ''}{unit}"
+
+
+def size(change: float, group: Group) -> str:
+    """`−1.00 points`, `+20 %`, or signed as it is where there is no unit."""
+    if math.isnan(change):
+        return NOTHING
+    if group.relative:
+        percent = 100 * math.expm1(change)
+        return f"{signed(percent, 1 if abs(percent) < 10 else 0)} %"
+    return f"{signed(change)} points" if group.unit == "%" else signed(change, 4)
+
+
+def extent(change: float, group: Group) -> str:
+    """`1.00 points`, `20 %`: a size without a sign."""
+    return NOTHING if math.isnan(change) else size(abs(change), group).lstrip("+")
+
+
+def told(change: Change) -> str:
+    """`accuracy of dynamic T=3: −1.00 points (95.60 % → 94.60 %)`."""
+    values = f"{value(change.base, change.group.unit)} → {value(change.head, change.group.unit)}"
+    return f"{change.group.name} of {change.name}: {size(change.evidence.change, change.group)} ({values})"
+
+
+def suite(group: Group) -> str:
+    """`accuracy quick, mnist5k`."""
+    return f"{group.suite} {group.preset}, {group.data}"
+
+
+def p(change: Change) -> str:
+    """Holm's p-value."""
+    return probability(change.p_value)
+
+
+def sensitivity(seen: Sensitivity) -> str:
+    """One line: rows, what could be seen at each level, and the question asked."""
+    sizes = {level: extent(size, seen.group) if size else "any change" for level, size in seen.could_see.items()}
+    could = [f"{size} ({level})" for level, size in sizes.items()]
+    words = f"could see {', '.join(could)}" if could else "what it could see is unknown"
+    alike = "the same on both sides; " if seen.identical else ""
+    asked = " ".join(QUESTIONS[kind] for kind in seen.kinds)
+    rows = "1 row" if seen.rows == 1 else f"{seen.rows} rows"
+    return f"{seen.group.name} ({suite(seen.group)}), {rows}: {alike}{words}. Asked: {asked}"
+
+
+def blindness(seen: Sensitivity) -> str:
+    """A sentence that says below what size nothing could have been seen, and what it takes."""
+    worst = seen.unseen[0]
+    words = "nothing tells what could have been seen"
+    if not math.isnan(worst.could_see):
+        words = f"a change of {worst.name} below {extent(worst.could_see, seen.group)} could not have been seen"
+    more = f", nor of {plural(len(seen.unseen) - 1, 'more row')}" if len(seen.unseen) > 1 else ""
+    return f"Blind for {seen.group.name} ({suite(seen.group)}): {words}{more}; {wanting(seen)}."
+
+
+def wanting(seen: Sensitivity) -> str:
+    """What it would take: `30 % needs about 12 rounds, and there are 6`."""
+    size, worst = extent(seen.unseen[0].must_see, seen.group), seen.unseen[0]
+    unit = "round" if worst.evidence.kind == "rounds" else "seed"
+    needed = worst.needed
+    if not needed:
+        return f"{size} needs {'a calmer machine' if unit == 'round' else 'more seeds'}"
+    return f"{size} needs about {plural(needed, unit)}, and there are {worst.evidence.pairs}"
+
+
+def provenance(comparison: FolderComparison) -> list[str]:
+    """One line for each folder: commit, machine, device."""
+    lines = []
+    for name, side in (("BASE", comparison.base), ("HEAD", comparison.head)):
+        commits = ", ".join(commit[:12] for commit in side.facts("commit")) or "unknown commit"
+        dirty = " with changes not committed" if side.dirty else ""
+        machine = "; ".join(side.facts("processor")) or "unknown processor"
+        gpu = "".join(f", {card}" for card in side.facts("gpu"))
+        device = ", ".join(side.facts("device"))
+        lines.append(f"{name}: {commits}{dirty}; {device} on {machine}{gpu}; {plural(len(side.cells), 'cell')}")
+    return lines
+
+
+def _worse(comparison: FolderComparison) -> str:
+    broken, lost, worse = comparison.pairs.broken, comparison.lost, comparison.with_verdict(REGRESSION)
+    found = [told(worse[0])] if worse else []
+    found += [f"{plural(len(broken), 'cell')} ok in BASE and without result in HEAD"] if broken else []
+    if lost:
+        others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        found.append(f"no number in HEAD for {lost[0].in_words()}{others}")
+    return "; ".join(found) + (f"; and {plural(len(worse) - 1, 'more row')}" if len(worse) > 1 else "")
+
+
+def _gaps(comparison: FolderComparison) -> Iterator[str]:
+    """What was not compared, and why."""
+    pairs = comparison.pairs
+    if pairs.uncompared:
+        why = "; ".join(dict.fromkeys(pair.obstacle for pair in pairs.uncompared))
+        yield f"{len(pairs.uncompared)} of {plural(pairs.expected, 'cell')} not compared: {why}"
+    if pairs.missing:
+        yield f"HEAD has not run {len(pairs.missing)} of {plural(pairs.expected, 'cell')} that BASE has"
+    if comparison.unjudged:
+        yield f"Nothing judged for {listed([group.name for group in comparison.unjudged])}"

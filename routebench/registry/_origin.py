@@ -1,0 +1,150 @@
+"""Who brings a name: routebench itself, an installed package, a plug-in, or a program that uses routebench.
+
+Also how a Python file that belongs to no package is imported.
+"""
+
+import ast
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from routebench.errors import PluginError, UserError, message_of
+
+SHIPPED = "routebench"
+"""The origin of what routebench brings itself."""
+
+PREFIX = "routebench_plugin_"
+"""How the names of modules of plug-ins begin."""
+
+PACKAGE = Path(__file__).parents[1]
+
+_loading: ContextVar[str | None] = ContextVar("loading", default=None)
+
+
+@contextmanager
+def loading(origin: str) -> Iterator[None]:
+    """What is registered meanwhile comes from `origin`, unless it lies in a module of routebench."""
+    token = _loading.set(origin)
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+
+
+def origin_of(entry: Callable[..., Any]) -> str:
+    """Where an object comes from that is registered now, in words for messages."""
+    module = entry.__module__
+    if module.startswith(f"{SHIPPED}."):
+        return SHIPPED
+    return _loading.get() or f"module {module}"
+
+
+def same_definition(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Whether both are the same lines of the same file, imported twice, as a notebook or a worker process does."""
+    return one is other or _place_of(one) == _place_of(other)
+
+
+def _place_of(entry: Callable[..., Any]) -> tuple[str, object]:
+    file = getattr(sys.modules.get(entry.__module__), "__file__", None)
+    module = entry.__module__ if file is None else str(Path(file).resolve())
+    return module, getattr(entry, "__qualname__", entry)
+
+
+def shipped(folder: str) -> Path:
+    """The folder `suites` or `analyses`: inside an installed wheel, beside the package in a checkout."""
+    installed = PACKAGE / folder
+    return installed if installed.is_dir() else PACKAGE.parent / folder
+
+
+def origin_of_point(point: EntryPoint) -> str:
+    """The package that brings an entry point, in words for messages."""
+    return f"package {point.dist.name} {point.dist.version}" if point.dist else f"package of {point.value}"
+
+
+def in_one_line(error: Exception) -> str:
+    """What code of others raised; a UserError says it by itself."""
+    text = " ".join(message_of(error).split())
+    return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
+
+
+def module_name(path: Path) -> str:
+    """The name that a file is imported under: two files of one name in different folders have different ones."""
+    return f"{PREFIX}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+
+
+def import_file(path: Path, folders: set[Path]) -> ModuleType:
+    """Imports a Python file once per process, under a name made from its path. It can import files beside it.
+
+    Args:
+        path: of the file.
+        folders: those whose files can be imported by name; the file's own is added.
+
+    Raises:
+        PluginError: the file raised while it was imported; the message carries the error and its line.
+        UserError: it is no Python file, or registers something that cannot be.
+    """
+    name = module_name(path)
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"plug-in {str(path)!r}: expected a Python file, got another; its name has to end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    let_be_imported(path.parent, folders)
+    try:
+        spec.loader.exec_module(module)
+        _check_neighbours(path, folders)
+    except UserError:
+        del sys.modules[name]
+        raise
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        line, text = _line_in(path, error), " ".join(message_of(error).split())
+        raise PluginError(f"plug-in {path.name}{line} failed to import: {type(error).__name__}: {text}") from error
+    return module
+
+
+def let_be_imported(folder: Path, folders: set[Path]) -> None:
+    """Puts a folder on the path, and among those; last, so that nothing in it hides an installed package."""
+    folders.add(folder)
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _check_neighbours(path: Path, folders: set[Path]) -> None:
+    """Raises UserError where a plug-in got a file of another plug-in's folder in place of its neighbour."""
+    for name in _imported_names(path):
+        beside = {path.parent / f"{name}.py", path.parent / name / "__init__.py"}
+        got = getattr(sys.modules.get(name), "__file__", None)
+        if got is None or Path(got) in beside or not any(file.is_file() for file in beside):
+            continue
+        if {Path(got).parent, Path(got).parents[1]} & folders:
+            raise UserError(f"plug-in {path}: its neighbour {name!r} is hidden by {got}; rename one of the two")
+
+
+def _imported_names(path: Path) -> set[str]:
+    """The top-level names that a file imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def _line_in(path: Path, error: BaseException) -> str:
+    traceback, line = error.__traceback__, ""
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == str(path):
+            line = f":{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return line

@@ -1,0 +1,331 @@
+"""What is known by name, and how it gets there: shipped modules, installed packages, a user's own files and folders.
+
+A package names, in the entry point group of a registry's package such as `routebench.routing`, a module whose
+decorators run, or an object, which is then known by the entry point's name. In the group `routebench.suites` it names a
+package in whose folder, or in its folder `suites`, TOML files lie.
+
+A plug-in folder has the layout of the repository: `suites/*.toml`, and Python files in it or in `routing`, `models`,
+`data`, `protocols` and `analyses`. Files of tests, and those whose names begin with `_`, are left out.
+"""
+
+import importlib
+import importlib.metadata
+import inspect
+import logging
+import multiprocessing
+import os
+import pkgutil
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from routebench.errors import UserError, nearest
+from routebench.registry._origin import (
+    PREFIX,
+    SHIPPED,
+    import_file,
+    in_one_line,
+    let_be_imported,
+    loading,
+    module_name,
+    origin_of_point,
+    shipped,
+)
+from routebench.registry._registry import (
+    Registry,
+    candidates,
+    fault_of_function,
+    fault_of_method,
+    fault_of_model,
+    fault_of_protocol,
+    kebab,
+    kind_of,
+)
+from routebench.registry._suites import Suites
+
+WITH_PYRO = "routebench.generative.program"
+"""Registers nothing, and needs an extra."""
+VARIABLE = "ROUTEBENCH_PLUGINS"
+FOLDERS = ("", "data", "routing", "models", "protocols", "analyses")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What `--plugin` names.
+
+    Args:
+        path: an absolute path of a file or a folder.
+        name: what the file is to define; empty for all that it registers.
+        shown: the path as the user wrote it.
+    """
+
+    path: Path
+    name: str
+    shown: str
+
+    @property
+    def spec(self) -> str:
+        """As `--plugin` takes it, with an absolute path."""
+        return f"{self.path}:{self.name}" if self.name else str(self.path)
+
+    @property
+    def origin(self) -> str:
+        """The words for its names' origin."""
+        return f"plug-in {self.path}"
+
+    @property
+    def files(self) -> list[Path]:
+        """The Python files that are imported."""
+        if self.path.is_file():
+            return [self.path]
+        files = [file for folder in FOLDERS for file in sorted((self.path / folder).glob("*.py"))]
+        return [file for file in files if not file.name.startswith(("_", "test_")) and file.name != "conftest.py"]
+
+
+class Extensions:
+    """Everything that is known by name: one registry per kind, and suites. A process has one."""
+
+    def __init__(self) -> None:
+        self.registries = {
+            "methods": Registry("routing method", "routebench.routing", fault_of_method, self._load),
+            "models": Registry("model", "routebench.models", fault_of_model, self._load),
+            "data": Registry("data set", "routebench.data", fault_of_function, self._load),
+            "protocols": Registry("protocol", "routebench.protocols", fault_of_protocol, self._load),
+            "analyses": Registry("analysis", "routebench.analyses", fault_of_function, self._load),
+        }
+        self.suites = Suites(self._warn)
+        self.problems: list[str] = []
+        """What could not be loaded, a line each; routebench goes on without it."""
+        self._plugins: dict[str, str] = {}  # loaded here: spec with an absolute path -> origin of its names
+        self._tried: set[str] = set()  # plug-ins of the environment that have been loaded, or could not be
+        self._folders: set[Path] = set()  # of imported files, whose neighbours can be imported by name
+
+    def load_plugin(self, spec: str) -> dict[str, list[str]]:
+        """Imports a user's file or folder, so that decorators run. It is loaded whole or not at all.
+
+        Args:
+            spec: `FILE.py`; `FILE.py:Name` for one class or function of it, which needs no decorator; or a folder.
+
+        Returns:
+            the names that it adds, by registry (`methods`, `models`, ...), and `suites`. Of `FILE.py:Name` those of
+            `Name`; what else the file registers is known, too.
+
+        Raises:
+            PluginError: a file raised while it was imported.
+            UserError: the file is missing, registers nothing or what is taken, or does not define `Name`.
+        """
+        plugin = _plugin(spec)
+        new = [file for file in plugin.files if module_name(file) not in sys.modules]
+        try:
+            added = self._add(plugin)
+        except UserError:
+            self._forget(plugin, new)
+            raise
+        self._plugins[plugin.spec] = plugin.origin
+        return added
+
+    def loaded_plugins(self) -> list[str]:
+        """The plug-ins that this process has loaded, for another process to load; with absolute paths."""
+        return list(self._plugins)
+
+    def plugins_of(self, origins: Collection[str]) -> tuple[str, ...]:
+        """The loaded plug-ins that brought names of these origins, for another process to load."""
+        return tuple(spec for spec, origin in self._plugins.items() if origin in origins)
+
+    def load_environment(self) -> None:
+        """Loads the plug-ins of the environment, each once. What is broken is told in one line, and left out."""
+        for spec in plugins_of_environment():
+            if spec not in self._tried:
+                self._tried.add(spec)
+                try:
+                    self.load_plugin(spec)
+                except UserError as error:
+                    self._warn(f"{VARIABLE}: {error}")
+
+    def leave_out_environment(self) -> None:
+        """From now on this process, and those forked from it, load plug-ins of the environment only by name."""
+        self._tried.update(plugins_of_environment())
+
+    def suite_files(self) -> dict[str, Path]:
+        """Every suite that can be asked for by name.
+
+        Raises:
+            UserError: two have the same name.
+        """
+        self.load_environment()
+        return self.suites.files()
+
+    def import_file(self, path: Path) -> ModuleType:
+        """Imports a Python file once per process, under a name made from its path. It can import files beside it.
+
+        Raises:
+            PluginError: the file raised while it was imported; the message carries the error and its line.
+            UserError: it is no Python file, or registers something that cannot be.
+        """
+        return import_file(path, self._folders)
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Loads all registries; forgets afterwards what was registered, loaded or imported from plug-ins meanwhile."""
+        for registry in self.registries.values():
+            registry.load()
+        parts = (self, self.suites, *self.registries.values())
+        before = [_contents(part) for part in parts]
+        modules, path = set(sys.modules), list(sys.path)
+        try:
+            yield
+        finally:
+            for name in set(sys.modules) - modules:
+                if name.startswith(PREFIX) or _lies_in(sys.modules[name], self._folders):
+                    del sys.modules[name]
+            sys.path[:] = path
+            for part, contents in zip(parts, before, strict=True):
+                vars(part).update(contents)
+
+    def _add(self, plugin: Plugin) -> dict[str, list[str]]:
+        with loading(plugin.origin):
+            if plugin.path.is_dir():
+                let_be_imported(plugin.path, self._folders)
+            modules = [self.import_file(file) for file in plugin.files]
+            named = self._register_by_kind(modules[0], plugin) if plugin.name else None
+        added = {kind: registry.of(plugin.origin) for kind, registry in self.registries.items()}
+        for kind in [kind for kind in added if added[kind]]:
+            self.registries[kind].load()  # a clash with what is not loaded yet is found now
+        suites = self.suites.add(plugin.origin, plugin.path.glob("suites/*.toml"))
+        if not (suites or any(added.values())):
+            raise _nothing_in(plugin, modules)
+        return {**(named or added), "suites": suites}
+
+    def _register_by_kind(self, module: ModuleType, plugin: Plugin) -> dict[str, list[str]]:
+        """Registers what a plug-in names by what it is, in kebab-case, unless a decorator has registered it.
+
+        Returns:
+            what the object is registered as, by registry.
+
+        Raises:
+            UserError: the module does not define it, its kind cannot be told, or the name is taken.
+        """
+        entry = getattr(module, plugin.name, None)
+        if entry is None:
+            others = candidates(module)
+            hint = (
+                nearest(plugin.name, others) if others else "; it defines nothing that can be used: name another file"
+            )
+            raise UserError(f"plug-in {plugin.shown!r} defines no {plugin.name!r}{hint}")
+        if not any(registry.names_of(entry) for registry in self.registries.values()):
+            kind = kind_of(entry)
+            if not kind:
+                raise UserError(
+                    f"plug-in '{plugin.shown}:{plugin.name}': expected a routing method, a model with "
+                    "@models.facts(...), a protocol, or a function with '-> Dataset' or '-> Analysis', "
+                    f"got {entry!r:.80}; or decorate it"
+                )
+            self.registries[kind].register(kebab(plugin.name))(entry)
+        return {kind: registry.names_of(entry) for kind, registry in self.registries.items()}
+
+    def _forget(self, plugin: Plugin, files: list[Path]) -> None:
+        for file in files:
+            sys.modules.pop(module_name(file), None)
+        if plugin.origin not in self._plugins.values():
+            self.suites.drop(plugin.origin)
+            for registry in self.registries.values():
+                registry.drop(plugin.origin)
+
+    def _load(self, registry: Registry) -> None:
+        """Fills a registry with what routebench brings, then installed packages, then plug-ins of the environment."""
+        with loading(SHIPPED):
+            if registry.kind == "analysis":  # files of a folder of the repository, in no package
+                for file in sorted(shipped("analyses").glob("*.py")):
+                    self.import_file(file)
+            else:
+                _import_modules(registry.package)
+            if registry.kind == "model":
+                _import_modules("routebench.generative")
+        self._load_installed(registry)
+        self.load_environment()
+
+    def _load_installed(self, registry: Registry) -> None:
+        """Enters what installed packages bring of one kind. What is broken is told in one line, and left out."""
+        for point in importlib.metadata.entry_points(group=registry.package):
+            origin = origin_of_point(point)
+            with loading(origin):
+                try:
+                    entry = point.load()
+                    if not inspect.ismodule(entry) and not registry.names_of(entry):
+                        registry.register(point.name)(entry)
+                except Exception as error:  # noqa: BLE001  # whatever it is, the other methods have to work
+                    self._warn(
+                        f"{origin} is left out: {registry.package} entry point {point.name!r}: {in_one_line(error)}"
+                    )
+
+    def _warn(self, problem: str) -> None:
+        """Keeps one line in `problems`, and tells it; of several processes, the first does."""
+        self.problems.append(problem)
+        if multiprocessing.parent_process() is None:
+            logging.getLogger("routebench").warning("warning: %s", problem)
+
+
+def plugin_files(spec: str) -> list[Path]:
+    """The files that a plug-in consists of, suites apart.
+
+    Raises:
+        UserError: there is no such file or folder.
+    """
+    return _plugin(spec).files
+
+
+def plugins_of_environment() -> list[str]:
+    """The plug-ins that the variable ROUTEBENCH_PLUGINS names, in the form of `--plugin`.
+
+    They are separated as in PATH. Where that is a colon, a word after `FILE.py:` is a `Name`, unless a file or folder
+    has this name.
+    """
+    specs: list[str] = []
+    for part in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+        if specs and specs[-1].endswith(".py") and part.isidentifier() and not Path(part).exists():
+            specs[-1] += f":{part}"
+        else:
+            specs.append(part)
+    return specs
+
+
+def _plugin(spec: str) -> Plugin:
+    shown, _, name = (spec, "", "") if Path(spec).exists() else spec.rpartition(":")
+    shown, name = (shown, name) if shown else (spec, "")
+    path = Path(shown).resolve()
+    if not path.exists():
+        raise UserError(f"plug-in {shown!r}: expected a Python file or a folder, got no such file; check the path")
+    if path.is_dir() and name:
+        raise UserError(f"plug-in {spec!r}: expected a file before the colon, got a folder; name the file, or no name")
+    return Plugin(path, name, shown)
+
+
+def _nothing_in(plugin: Plugin, modules: list[ModuleType]) -> UserError:
+    if plugin.path.is_dir():
+        layout = f"suites/*.toml or Python files that register something, in it or in {', '.join(FOLDERS[1:])}"
+        return UserError(f"plug-in {plugin.shown!r}: expected a folder with {layout}, got none")
+    names = [name for module in modules for name in candidates(module)]
+    hint = f", or name it: --plugin {plugin.shown}:{names[0]}" if names else ""
+    return UserError(
+        f"plug-in {plugin.shown!r} registers nothing; decorate a class with @routing.register('name'){hint}"
+    )
+
+
+def _import_modules(package: str) -> None:
+    names = (f"{package}.{module.name}" for module in pkgutil.iter_modules(importlib.import_module(package).__path__))
+    for name in names:
+        if name != WITH_PYRO:
+            importlib.import_module(name)
+
+
+def _contents(part: object) -> dict[str, object]:
+    """The attributes of an object, with containers copied."""
+    return {name: value.copy() if isinstance(value, dict | list | set) else value for name, value in vars(part).items()}
+
+
+def _lies_in(module: ModuleType, folders: Collection[Path]) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)

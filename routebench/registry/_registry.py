@@ -1,0 +1,213 @@
+"""The objects of one kind by name, and what an object must be to be registered."""
+
+import inspect
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, TypeVar
+
+from routebench.errors import UserError, unknown
+from routebench.registry._origin import SHIPPED, origin_of, same_definition
+
+Registered = TypeVar("Registered", bound=Callable[..., Any])
+
+ROUTING_METHOD = "routebench.routing.base.RoutingMethod"
+PROTOCOL = "routebench.protocols.base.Protocol"
+RETURNED = {"data": re.compile(r"\bDataset\b"), "analyses": re.compile(r"\bAnalysis\b")}
+"""How the annotated result of a function tells its kind."""
+
+_NAME = re.compile(r"\w[\w.:+-]*", re.ASCII)
+"""What `--method NAME[k=v]`, a file name and a TOML key can all hold, and no two of which look alike."""
+
+
+class Registry:
+    """The objects of one kind by name. The first look-up loads what there is, so that importing a registry is cheap.
+
+    Args:
+        kind: what an entry is, in words, for error messages.
+        package: the package of the shipped entries; also the entry point group of installed packages.
+        fault: says what is wrong with an object that is to be registered; empty if nothing is.
+        load: imports whatever registers entries here.
+    """
+
+    def __init__(
+        self, kind: str, package: str, fault: Callable[[Any], str], load: Callable[["Registry"], None]
+    ) -> None:
+        self.kind = kind
+        self.package = package
+        self.entries: dict[str, Callable[..., Any]] = {}
+        """By name, as far as registered: a look-up in the registry itself loads the rest first."""
+        self.is_loaded = False
+        self._fault = fault
+        self._load = load
+        self._origins: dict[str, str] = {}
+        self._loading = False
+        self._clash: tuple[str, UserError] | None = None
+
+    def register(self, name: str) -> Callable[[Registered], Registered]:
+        """A decorator that enters a class or function under `name`.
+
+        Raises:
+            UserError: the name is taken or cannot be typed, or the object is not of this kind.
+        """
+        if not _NAME.fullmatch(str(name)):  # a class, where the parentheses were forgotten
+            raise UserError(
+                f"{self.kind}: expected a name without spaces as in @register('my-name'), "
+                f"got {name!r:.80}{beyond_ascii(str(name))}"
+            )
+
+        def enter(entry: Registered) -> Registered:
+            if fault := self._fault(entry):
+                raise UserError(f"{self.kind} {name!r} of {origin_of(entry)}: {fault}")
+            self._enter(name, entry)
+            return entry
+
+        return enter
+
+    def _enter(self, name: str, entry: Callable[..., Any]) -> None:
+        origin, taken = origin_of(entry), self.entries.get(name)
+        if taken is not None and not same_definition(taken, entry):
+            first, second = self.origin(name), origin
+            if second == SHIPPED:  # which was looked at late
+                first, second = second, first
+                self.entries[name], self._origins[name] = entry, SHIPPED
+            clash = UserError(f"{self.kind} {name!r} of {second} is taken by {first}; choose another name")
+            if not self._loading:
+                raise clash
+            self._clash = self._clash or (second, clash)  # all that is loaded meanwhile has to be whole
+            return
+        self.entries[name], self._origins[name] = entry, origin
+
+    def drop(self, origin: str) -> None:
+        """Takes out what one origin has registered."""
+        for name in self.of(origin):
+            del self.entries[name]
+        if self._clash and self._clash[0] == origin:
+            self._clash = None
+
+    def origin(self, name: str) -> str:
+        """Where an entry comes from: `SHIPPED`, or words that name a package, a plug-in or a module."""
+        return self._origins.get(name, SHIPPED)
+
+    def of(self, origin: str) -> list[str]:
+        """The names that one origin has registered so far."""
+        return sorted(name for name in self.entries if self.origin(name) == origin)
+
+    def names_of(self, entry: object) -> list[str]:
+        """The names that an object is registered under so far."""
+        return sorted(name for name, object_ in self.entries.items() if object_ is entry)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        self.load()
+        if name not in self.entries:
+            raise unknown(self.kind, name, self.entries)
+        return self.entries[name]
+
+    def __contains__(self, name: object) -> bool:
+        self.load()
+        return name in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        self.load()
+        return iter(sorted(self.entries))
+
+    def __len__(self) -> int:
+        self.load()
+        return len(self.entries)
+
+    def load(self) -> None:
+        """Loads what there is, once.
+
+        Raises:
+            UserError: two entries have the same name.
+        """
+        if not self.is_loaded and not self._loading:  # the modules imported below may look things up here
+            self._loading = True
+            try:
+                self._load(self)
+                self.is_loaded = True
+            finally:
+                self._loading = False
+        if self._clash and not self._loading:
+            raise self._clash[1]
+
+
+def fault_of_method(entry: Any) -> str:
+    """A routing method is a whole class of its kind, each of its hyperparameters with a default."""
+    if fault := _fault_of_class(entry, ROUTING_METHOD, "routing.RoutingMethod"):
+        return fault
+    for argument in inspect.signature(entry.__init__).parameters.values():
+        if argument.kind is argument.KEYWORD_ONLY and argument.default is argument.empty:
+            return f"expected a default for every hyperparameter, got none for {argument.name!r}; give it one"
+    return ""
+
+
+def fault_of_protocol(entry: Any) -> str:
+    """A protocol is a whole class of its kind."""
+    return _fault_of_class(entry, PROTOCOL, "protocols.Protocol")
+
+
+def fault_of_model(entry: Any) -> str:
+    """A model is a function or class with facts."""
+    if not callable(entry):
+        return f"expected a function that builds a network, got {entry!r:.80}; register the function"
+    if not hasattr(entry, "facts"):
+        return "expected to know where the network is from, got nothing; put @models.facts(...) under @models.register"
+    return ""
+
+
+def fault_of_function(entry: Any) -> str:
+    """A data set and an analysis are functions."""
+    if inspect.isclass(entry) or not callable(entry):
+        return f"expected a function, got {_named(entry)}; register the function"
+    return ""
+
+
+def is_a(entry: Any, base: str) -> bool:
+    """Whether an object is a class with this base, which is given as `module.Name`."""
+    return inspect.isclass(entry) and base in {f"{kind.__module__}.{kind.__qualname__}" for kind in entry.__mro__}
+
+
+def _fault_of_class(entry: Any, base: str, public: str) -> str:
+    if not is_a(entry, base):
+        return f"expected a subclass of {public}, got {_named(entry)}; derive it from {public}"
+    missing = sorted(getattr(entry, "__abstractmethods__", ()))
+    return f"expected it to define {' and '.join(missing)}, got nothing; define it" if missing else ""
+
+
+def _named(entry: Any) -> str:
+    if inspect.isclass(entry):
+        return f"class {entry.__name__}"
+    return f"function {entry.__name__}" if inspect.isroutine(entry) else f"{entry!r:.80}"
+
+
+def candidates(module: ModuleType) -> list[str]:
+    """What a module defines that can be registered without a decorator."""
+    own = {name: entry for name, entry in vars(module).items() if getattr(entry, "__module__", "") == module.__name__}
+    return [name for name, entry in own.items() if not name.startswith("_") and kind_of(entry)]
+
+
+def kind_of(entry: Any) -> str:
+    """`methods`, `models`, `data`, `protocols` or `analyses`; empty where that cannot be told."""
+    if is_a(entry, ROUTING_METHOD):
+        return "methods"
+    if is_a(entry, PROTOCOL):
+        return "protocols"
+    if callable(entry) and type(getattr(entry, "facts", None)).__name__ == "Facts":
+        return "models"
+    returned = str(inspect.get_annotations(entry).get("return", "")) if inspect.isfunction(entry) else ""
+    return next((kind for kind, sign in RETURNED.items() if sign.search(returned)), "")
+
+
+def kebab(name: str) -> str:
+    """`cosine-routing` for `CosineRouting` and for `cosine_routing`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name)
+    return words.replace("_", "-").strip("-").lower()
+
+
+def beyond_ascii(name: str) -> str:
+    """Says which letter of a name is not ASCII, and may look like one that is; empty if all are."""
+    odd = next((letter for letter in name if not letter.isascii()), "")
+    called = unicodedata.name(odd, "without a name") if odd else ""
+    return f"; write it in ASCII: its letter {odd!a}, {called}, may look like another" if odd else ""
