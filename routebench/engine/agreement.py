@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routebench.engine.results import Record
 from routebench.units import COUNTED, is_of_machine, whole_of
 
 ROUNDING = 1e-5
@@ -104,8 +105,8 @@ class Agreement:
 
 
 def compare(
-    then: Mapping[str, Any],
-    now: Mapping[str, Any],
+    then: Record,
+    now: Record,
     outputs_then: Mapping[str, NDArray[Any]],
     outputs_now: Mapping[str, NDArray[Any]],
 ) -> Agreement:
@@ -113,8 +114,8 @@ def compare(
 
     Counts are exact, but those of what another processor has trained.
     """
-    elsewhere = _is_elsewhere(*(record.get("provenance", {}) for record in (then, now)))
-    first, second = ({_name(metric): metric for metric in record["metrics"]} for record in (then, now))
+    elsewhere = _is_elsewhere(then.provenance, now.provenance)
+    first, second = ({_name(metric): metric for metric in record.metrics} for record in (then, now))
     pairs = [
         Pair(name, _value(first, name), _value(second, name), _is_of_machine(metric), *_rounding(metric, elsewhere))
         for name, metric in (second | first).items()

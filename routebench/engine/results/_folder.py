@@ -15,15 +15,14 @@ from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _index as index
 from routebench.engine.results import _plan_table as plans
 from routebench.engine.results import _record_table as records
-from routebench.engine.results import _shapes as shapes
+from routebench.engine.results._checks import cleaned, is_whole
 from routebench.engine.results._columns import Column
 from routebench.engine.results._index import Saved
 from routebench.engine.results._plan_table import PlanTable
+from routebench.engine.results._record import SCHEMA
 from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
 
-SCHEMA = 1
-"""Raised when records of an earlier version can no longer be read."""
 SUMMARY = ("file", "status", "reason", "has_arrays")
 """Of a record, what a status needs."""
 UNREADABLE = "could not be read"
@@ -54,9 +53,7 @@ class Reader:
         self._lacking: dict[str, None] = {}
         self._told: dict[str, None] = {}
 
-    def read(
-        self, file: Path | str, is_whole: Callable[[Mapping[str, Any]], bool]
-    ) -> tuple[dict[str, Any], Stamp] | None:
+    def read(self, file: Path | str, check: Callable[[Mapping[str, Any]], bool]) -> tuple[dict[str, Any], Stamp] | None:
         """A record or a plan, and its file's stamp; None if there is none. A file that cannot be read is set aside.
 
         Raises:
@@ -78,12 +75,12 @@ class Reader:
         except OSError as error:  # it may be whole
             self._warn(f"{Path(file).relative_to(self.path)} cannot be read ({error.strerror}); it is left out")
             return None
-        if isinstance(content, dict) and shapes.is_whole(found := content.get("schema", 0)) and found > 0:
+        if isinstance(content, dict) and is_whole(found := content.get("schema", 0)) and found > 0:
             if found != SCHEMA:
                 raise other_schema(self.path, found)
             if not checksum.unsealed(text, content):
                 why = CHANGED
-            elif _is_named_by(content, file) and is_whole(content) and known is not None:
+            elif _is_named_by(content, file) and check(content) and known is not None:
                 return content, index.stamp(known)
         self.set_aside(Path(file), known, why)
         return None
@@ -288,7 +285,7 @@ def parsed(text: bytes) -> Any:
     except orjson.JSONDecodeError:
         content = json.loads(text.decode())
     may_be_unseen = b"\\u" in text or not text.isascii() or b"\x7f" in text
-    return shapes.cleaned(content) if may_be_unseen else content
+    return cleaned(content) if may_be_unseen else content
 
 
 def _is_named_by(content: Mapping[str, Any], file: Path | str) -> bool:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.engine.results import _shapes as shapes
+from routebench.engine.results._checks import Once, is_whole
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
+from routebench.engine.results._record import IDENTITY, PLAN, PlannedCell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,8 @@ NOT_RUN = "not run"
 
 def is_plan(content: Mapping[str, Any]) -> bool:
     """Whether what a file holds is a plan."""
-    return shapes.PLAN(content) and all(map(shapes.planned_cell(), content["cells"]))
+    is_cell = PlannedCell.check(identity=Once(IDENTITY, seed=is_whole))
+    return PLAN(content) and all(map(is_cell, content["cells"]))
 
 
 def age(head: Mapping[str, Any]) -> tuple[int, str, str]:

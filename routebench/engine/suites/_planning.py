@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from routebench.engine.isolation import Ended, Step, alone, step
-from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import Plan, plan, preload_of
 from routebench.engine.suites._suite import Suite, load_suite
 from routebench.errors import PluginError, UserError, unknown

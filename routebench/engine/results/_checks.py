@@ -1,4 +1,4 @@
-"""What may stand in a record and in a plan. A file that holds anything else is damaged."""
+"""Checks of what a record or a plan may hold. A file that holds anything else is damaged."""
 
 import marshal
 import math
@@ -66,6 +66,14 @@ def is_scalar(value: Any) -> bool:
 def is_mark(value: Any) -> bool:
     """A scalar that tells one number from another: anything but a number that is not finite."""
     return is_scalar(value) and not (type(value) is float and not math.isfinite(value))
+
+
+def is_value(value: Any) -> bool:
+    """A number that a float can hold, or none."""
+    try:
+        return value is None or (type(value) in {int, float, bool} and isinstance(float(value), float))
+    except OverflowError:
+        return False
 
 
 def is_plain(value: Any, depth: int = DEPTH) -> bool:
@@ -138,75 +146,6 @@ class Once:
 def exact_bytes(value: Any) -> bytes:
     """The quickest that keeps 1, 1.0 and True apart."""
     return marshal.dumps(value, 2)  # version 2 has no references
-
-
-IDENTITY = table(
-    {
-        "suite": is_text, "suite_version": maybe(is_scalar), "protocol": is_text, "method": is_text, "role": is_text,
-        "iterations": maybe(is_whole), "model": is_text, "data": is_text, "seed": is_whole,
-    },
-    {
-        **dict.fromkeys(("options", "method_params", "model_params"), maybe(by_name(is_plain))),
-        "training": by_name(is_plain),
-    },
-)  # fmt: skip
-"""Of a cell: all that can change its result."""
-
-PLANNED_IDENTITY = table(
-    {
-        **dict.fromkeys(("suite", "protocol", "method", "role", "model", "data"), is_text),
-        "iterations": maybe(is_whole), "seed": is_whole, "training": by_name(is_plain),
-    },
-)  # fmt: skip
-
-PROVENANCE = table(
-    {},
-    {
-        "command": is_text, "device": is_text, "commit": is_text, "dirty": maybe(is_scalar), "finished": is_text,
-        "backend": is_text, "seconds": is_seconds, "plugins": by_name(is_text), "versions": by_name(is_text),
-        "environment": by_name(is_text), "backends": each(is_text),
-    },
-)  # fmt: skip
-
-METRIC = table(
-    {
-        **dict.fromkeys(("metric", "split", "unit"), is_text), "higher_is_better": maybe(is_flag),
-        **dict.fromkeys(("test_iterations", "epoch"), maybe(is_whole)),
-    },
-    {"where": by_name(is_mark)},
-    rest=is_mark,
-)  # fmt: skip
-"""Without its value."""
-
-RECORD = table(
-    {
-        "cell": is_key,
-        "label": is_text,
-        "params": is_text,
-        "status": is_text,
-        "reason": is_text,
-        "arrays": maybe(is_text),
-    },
-    {"metrics": is_list, "files": is_sums, "output": is_text, "warnings": each(is_text)},
-    rest=lambda _: True,  # identity, metrics and provenance are looked at apart, each kind of them once
-)
-
-PLAN = table(
-    {"plan": is_text, "created": is_text, "preset": is_text, "cells": is_list},
-    {
-        **dict.fromkeys(("suite", "protocol", "question", "caveat", "command"), is_text),
-        "sequence": is_whole,
-        "settings": table({}, {"models": each(is_text)}),
-        "networks": by_name(by_name(lambda value: is_text(value) or each(is_text)(value))),
-    },
-)
-
-
-def planned_cell() -> Check:
-    """A cell of a plan."""
-    return table(
-        {"cell": is_key, "label": is_text, "params": is_text, "identity": Once(PLANNED_IDENTITY, seed=is_whole)}
-    )
 
 
 def cleaned(content: Any) -> Any:
