@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.engine.results import Store
+from routebench.engine.results import NOT_RUN, Identity, Store
 from routebench.errors import UserError
 
 
@@ -50,15 +50,15 @@ class Cell:
     label: str
     status: str
     reason: str
-    identity: Mapping[str, Any]
+    identity: Identity
     provenance: Mapping[str, Any]
     metrics: tuple[Mapping[str, Any], ...]
 
     @property
     def name(self) -> str:
         """`dynamic T=3 seed 0`."""
-        steps = self.identity["iterations"]
-        return f"{self.label}{'' if steps is None else f' T={steps}'} seed {self.identity['seed']}"
+        steps = self.identity.iterations
+        return f"{self.label}{'' if steps is None else f' T={steps}'} seed {self.identity.seed}"
 
 
 @dataclass(frozen=True)
@@ -103,38 +103,34 @@ def read_side(path: Path) -> Side:
     planned = store.planned()
     if planned.empty:
         raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first")
-    identities = {cell["cell"]: cell["identity"] for plan in store.plans() for cell in plan["cells"]}
+    identities = {cell.cell: cell.identity for plan in store.plans() for cell in plan.cells}
     cells = dict(_cells(store, planned.to_dict("records"), identities))
     return Side(path, cells, tuple(store.warnings))
 
 
 def _cells(
-    store: Store, planned: list[dict[Any, Any]], identities: Mapping[str, Mapping[str, Any]]
+    store: Store, planned: list[dict[Any, Any]], identities: Mapping[str, Identity]
 ) -> Iterator[tuple[Address, Cell]]:
     for row in planned:
         key, known = str(row["cell"]), identities[row["cell"]]
         kept = None if row["status"] == "not run" else store.record(key)  # its raw outputs may be damaged
-        record = kept or {"status": "not run", "reason": "", "metrics": [], "provenance": {}}
-        metrics = tuple(record["metrics"])
-        cell = Cell(key, row["label"], record["status"], record["reason"], known, record["provenance"], metrics)
+        cell = Cell(key, row["label"], NOT_RUN, "", known, {}, ())
+        if kept is not None:
+            cell = Cell(key, row["label"], kept.status, kept.reason, known, kept.provenance, tuple(kept.metrics))
         yield _address(str(row["preset"]), str(row["method_params"]), known), cell
 
 
-def _address(preset: str, params: str, known: Mapping[str, Any]) -> Address:
+def _address(preset: str, params: str, known: Identity) -> Address:
     return Address(
-        suite=known["suite"],
+        suite=known.suite,
         preset=preset,
-        protocol=known["protocol"],
-        method=str(known["method"]),
+        protocol=known.protocol,
+        method=known.method,
         params=params,
-        iterations=known["iterations"],
-        model=known["model"],
-        model_params=_json(known.get("model_params")),
-        data=known["data"],
-        seed=known["seed"],
-        options=_json(known.get("options")),
+        iterations=known.iterations,
+        model=known.model,
+        model_params=json.dumps(known.model_params, sort_keys=True),
+        data=known.data,
+        seed=known.seed,
+        options=json.dumps(known.options, sort_keys=True),
     )
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value or {}, sort_keys=True)

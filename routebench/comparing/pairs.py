@@ -110,7 +110,7 @@ def _unplanned(base: Side, head: Side, pairs: list[Pair]) -> Iterator[Pair]:
 
 def _obstacle(base: Cell, head: Cell) -> str:
     for name, words in (("suite_version", "suite version"), ("data_fingerprint", "data fingerprint")):
-        ours, theirs = base.identity.get(name), head.identity.get(name)
+        ours, theirs = getattr(base.identity, name), getattr(head.identity, name)
         if ours != theirs:
             return f"{words} differs: {ours} in BASE, {theirs} in HEAD"
     return ""
@@ -141,7 +141,7 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
             yield f"Only in {who}, not compared: {plural(len(alone), 'cell')} ({listed(alone)})."
     yield from _grouped("Not compared, {}", ((pair.obstacle, pair) for pair in pairs))
     yield from _grouped("Run otherwise, {}: times and memory are not compared", _by_machine(pairs))
-    recipes = ((_changes(pair.base.identity["training"], pair.head.identity["training"]), pair) for pair in pairs)
+    recipes = ((_changes(pair.base.identity.training, pair.head.identity.training), pair) for pair in pairs)
     yield from _grouped("Trained otherwise, {}: a difference may come from that", recipes)
     versions = (
         (_changes(pair.base.provenance["versions"], pair.head.provenance["versions"]), pair)

@@ -21,7 +21,7 @@ def rows_of(store: Store, choice: Choice, command: str) -> tuple[DataFrame, Prov
     """
     rows = choice.rows(store, store.results())
     cells = set(rows["cell"])
-    return rows, provenance_of((record for record in store.records() if record["cell"] in cells), command)
+    return rows, provenance_of((record for record in store.records() if record.cell in cells), command)
 
 
 def csv_of(rows: DataFrame, origin: Provenance) -> bytes:

@@ -17,9 +17,18 @@ from routebench import kernels
 from routebench.atomic import told_when_full
 from routebench.data import load
 from routebench.engine.origin import fit_code, source_hash
-from routebench.engine.results import CHANGED, UNREADABLE, Store, by_name, is_text, parsed, write_tensors, write_text
+from routebench.engine.results import (
+    CHANGED,
+    UNREADABLE,
+    Store,
+    by_name,
+    digest,
+    is_text,
+    parsed,
+    write_tensors,
+    write_text,
+)
 from routebench.engine.results import _checksum as checksum
-from routebench.engine.suites import digest
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.registry import models, routing
