@@ -46,7 +46,7 @@ ARROWS = {
     "tables": "",
     "analysis": "catalogue engine masking published statistics terminal units",
     "analyses": "analysis generative masking predictive_coding published statistics",
-    "report": "analysis atomic statistics tables",
+    "report": "analysis atomic engine statistics tables",
     "comparing": "analysis engine statistics units",
     "conformance": "capsules claims kernels ops routing",
     "export": "analysis engine report statistics tables",

@@ -8,11 +8,13 @@ import torch
 from routebench.engine.results import Identity
 from routebench.engine.running import _session as session
 from routebench.engine.running import _work as work
+from routebench.engine.running._cell import make_record
 from routebench.engine.running._config import Setting
 from routebench.engine.running._session import choose_device, choose_jobs, choose_setting
 from routebench.engine.suites._plan import Cell, Plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
+from routebench.protocols import Measurement
 from routebench.registry import load_plugin, protocols
 
 TELLING = """
@@ -128,11 +130,12 @@ def test_one_pretended_gpu_is_as_ever(gpus, monkeypatch):
 
 def test_a_cell_makes_its_pretended_gpu_the_current_one_and_records_its_name(gpus, monkeypatch, store):
     monkeypatch.setattr(
-        work, "run_cell", lambda cell, store, device, origin, tell, *, alone: {"on": str(device), **origin}
-    )
+        work, "run_cell", lambda cell, store, device, origin, tell, *, alone:
+        make_record(cell, "ok", "", Measurement([]), {"on": str(device), **origin}),
+    )  # fmt: skip
     setting = Setting("cuda:3", 1, 1, origin={"device": "cuda", "gpu": "that of the main process"})
     told = work.run_unless_held(Cell(IDENTITY), store, setting, lambda _: None)
-    assert told == {"on": "cuda:3", "device": "cuda", "gpu": "pretended cuda:3"}
+    assert told.provenance.items() >= {"on": "cuda:3", "device": "cuda", "gpu": "pretended cuda:3"}.items()
     assert gpus == ["cuda:3"]
 
 

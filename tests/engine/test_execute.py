@@ -202,7 +202,7 @@ def test_a_method_that_kills_its_process_fails_alone(bad, run_all):
     assert {label: record.status for label, record in found.items()} == {
         "dies": "failed", "uniform": "ok", "random": "ok",
     }  # fmt: skip
-    assert "died" in found["dies"]["reason"]
+    assert "died" in found["dies"].reason
 
 
 @pytest.fixture

@@ -96,10 +96,10 @@ def test_the_worst_cells_fail_alone(ended, litter, store):
     assert all("\n" not in reason for _, reason in found.values())
     assert all(store.record(record.cell).status == record.status for record in ended.values())
     assert not [file for file in (store.path / "locks").iterdir() if file.suffix in (".share", ".output")]
-    assert "Fatal Python error" in ended["crash"]["output"]
-    assert "(_below)" in ended["hang"]["reason"]
-    assert all(len(record.get("output", "")) < 2100 for record in ended.values())
-    assert "in _below" in ended["hang"]["output"]
+    assert "Fatal Python error" in ended["crash"].output
+    assert "(_below)" in ended["hang"].reason
+    assert all(len(record.output or "") < 2100 for record in ended.values())
+    assert "in _below" in ended["hang"].output
     left = int(litter.read_text())
     deadline = time.monotonic() + 5
     while psutil.pid_exists(left) and time.monotonic() < deadline:
@@ -131,7 +131,7 @@ def test_what_a_plugin_replaces_when_imported_changes_no_other_method(parts, sui
     )
     store.write_record(replace(found["uniform"], status="failed"), {})
     (alone,) = run_all([cell for cell in made.cells if cell.label == "uniform"])
-    assert found["uniform"]["metrics"] == alone["metrics"] != found["meddles"]["metrics"]
+    assert found["uniform"].metrics == alone.metrics != found["meddles"].metrics
 
 
 def test_in_one_process_a_cell_that_replaces_functions_fails_and_they_are_put_back(suite_file, parts, run_all):
@@ -139,9 +139,9 @@ def test_in_one_process_a_cell_that_replaces_functions_fails_and_they_are_put_ba
     suite = load_suite(str(suite_file("worst", seeds=1)))
     step = torch.optim.Adam.step
     found = {record.label: record for record in run_all(plan(suite, "quick", Choices(methods=(parse("patch"),))).cells)}
-    assert found["patch"]["status"] == "failed"
-    assert "it changed torch.optim.adam.Adam.step for all that runs in its process" in found["patch"]["reason"]
-    assert found["uniform"]["status"] == found["random"]["status"] == "ok"
+    assert found["patch"].status == "failed"
+    assert "it changed torch.optim.adam.Adam.step for all that runs in its process" in found["patch"].reason
+    assert found["uniform"].status == found["random"].status == "ok"
     assert torch.optim.Adam.step is step
 
 

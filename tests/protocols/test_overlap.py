@@ -182,7 +182,7 @@ def test_a_cell_runs_through_the_engine(tmp_path, monkeypatch):
     store.prepare()
     record = run_cell(cell, store, torch.device("cpu"), {}, lambda _: None)
     assert (record.status, record.reason) == ("ok", "")
-    json.dumps(record)
+    json.dumps(record.as_dict())
     table = routebench.load_results(tmp_path)
     right = store.arrays(cell.key)["correct"]
     accuracy = table[(table["metric"] == "accuracy") & (table["split"] == "test")]["value"]
