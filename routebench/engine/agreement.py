@@ -63,7 +63,7 @@ class Agreement:
 
     @property
     def numbers(self) -> list[Pair]:
-        """Those that the machine has no part in."""
+        """Pairs that do not depend on the machine."""
         return [pair for pair in self.pairs if not pair.is_of_machine]
 
     @property
@@ -82,7 +82,7 @@ class Agreement:
         return all(pair.difference == 0 for pair in self.numbers)
 
     def lines(self) -> Iterable[str]:
-        """In words."""
+        """The agreement in sentences."""
         numbers, differing = self.numbers, self.differing
         equal = [pair for pair in numbers if pair.difference == 0]
         yield f"{len(equal)} of {len(numbers)} numbers agree to the last digit"
@@ -131,7 +131,7 @@ def _is_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _rounding(metric: Mapping[str, Any], elsewhere: bool) -> tuple[float, float]:
-    """The tolerance of a metric, and all of it where it is a share that another processor has a part in."""
+    """The tolerance of a metric, and the whole that a share of another processor is relative to, else 0."""
     unit = metric.get("unit") or ""
     if unit in COUNTED and not (elsewhere and metric.get("split")):
         return 0.0, 0.0

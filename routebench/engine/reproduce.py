@@ -1,4 +1,4 @@
-"""A record once more: how it was made, what is different now, and its cell run again."""
+"""Reproduces a record: the command that made it, what is different now, and its cell run again."""
 
 import difflib
 import shlex
@@ -21,7 +21,7 @@ from routebench.registry.plugins import plugin_files, plugins_of_environment
 
 PROGRAM = ("python", "-m", "routebench")
 MANY = 10_000
-"""Names that a suggestion is looked for among."""
+"""Most names that are searched for a suggestion."""
 REPLACED = {"--results": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0}
 """Options of the recorded command that are given anew or left out, and how many values each has."""
 MACHINE = ("processor", "cpu_capability", "gpu", "cuda", "cudnn", "driver", "os")
@@ -59,7 +59,7 @@ def find_record(name: str, results: Path) -> Path:
 
 
 def read_record(file: Path) -> Record:
-    """A record from its file, which stays where it is also if it is damaged.
+    """Reads a record from its file, which stays where it is even if damaged.
 
     Raises:
         UserError: it holds no record, one of another schema version, or one that is not what was written.
@@ -79,7 +79,7 @@ def read_record(file: Path) -> Record:
 
 
 def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
-    """What to type to run the record's cell again, with comments where words are needed.
+    """Lines to type that run the record's cell again, with comments.
 
     Args:
         record: as `read_record` gives it.
@@ -106,12 +106,12 @@ def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
 
 
 def comment(text: str) -> str:
-    """A line for a shell that does nothing, whatever a record holds."""
+    """A comment for a shell, safe whatever a record holds."""
     return "# " + "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _suite_words(record: Record) -> list[str]:
-    """The recorded command without what is given anew; one made from the identity where it ran no suite."""
+    """The recorded command without options that are given anew; built from the identity if it ran no suite."""
     known, words = record.identity, _recorded_words(record)
     if "suite" not in words:
         return [*PROGRAM, "suite", known.suite, "--method", record.label, "--data", known.data]
@@ -162,7 +162,7 @@ def named_plugins(record: Record) -> tuple[str, ...]:
 
 
 def with_plugins(record: Record, now: Mapping[str, Any]) -> tuple[list[str], Cell]:
-    """What is different now, and the cell to run; where it may need plug-ins, another process imports them to know.
+    """Finds what is different now, and the cell to run; another process imports the plug-ins that it may need.
 
     Raises:
         UserError: one is not there, does not import, or ended that process.
@@ -185,7 +185,7 @@ def _look_with(record: Record, now: Mapping[str, Any], plugins: Sequence[str]) -
 
 
 def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
-    """One line for each thing that is not as it was, so that numbers need not agree to the last digit."""
+    """One line for each difference that may keep numbers from agreeing to the last digit."""
     then = record.provenance
     return [
         *_code_differences(record),
@@ -242,7 +242,7 @@ def _version_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Ite
 
 
 def look(record: Record) -> dict[str, Any]:
-    """What stands in a record of this machine, as far as it can be known without the record's device."""
+    """Provenance of this machine, as far as known without the record's device."""
     device = record.provenance.get("device") or "cpu"
     return provenance(device if torch.cuda.is_available() else "cpu", command_line())
 

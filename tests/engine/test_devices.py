@@ -11,7 +11,8 @@ from routebench.engine.running import _work as work
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._config import Setting
 from routebench.engine.running._session import choose_device, choose_jobs, choose_setting
-from routebench.engine.suites._plan import Cell, Plan
+from routebench.engine.suites import Cell
+from routebench.engine.suites._plan import Plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.protocols import Measurement

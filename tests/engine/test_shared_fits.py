@@ -1,8 +1,8 @@
 """Suites that look at the same networks ask for the same fits, so that these are trained once."""
 
 import pytest
-from routebench.engine.suites._choices import Choices
 
+from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import plan
 from routebench.engine.suites._suite import load_suite
 

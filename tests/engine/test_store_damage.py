@@ -359,7 +359,7 @@ def test_a_folder_that_can_only_be_read_is_read(done, store, victim):
 RUN_READ_ONLY = """
 import sys
 from dataclasses import replace
-from routebench.engine.suites._plan import Cell
+from routebench.engine.suites import Cell
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._session import run
 from routebench.engine.running._config import Listener, Setting

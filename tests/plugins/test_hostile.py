@@ -1,8 +1,8 @@
 """Plug-ins that crash, end or hang whoever imports them or makes what they define: only a child process does."""
 
 import pytest
-from routebench.engine.suites._choices import Choices
 
+from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._planning import Asked, make_plans
 from routebench.errors import UserError
 from routebench.registry import routing

@@ -174,7 +174,7 @@ def test_a_cell_runs_through_the_engine(tmp_path, monkeypatch):
     few = replace(whole, train=whole.train.at(torch.arange(0, 3600, 57)), test=whole.test.at(torch.arange(0, 1000, 16)))
     monkeypatch.setattr(diverse_multimnist, "load", lambda _: few)
     load_again = diverse_multimnist.diverse_multimnist5k()
-    for module in ("protocols.overlap", "data.taking", "engine.fits"):
+    for module in ("protocols.overlap", "data.taking", "engine.running._fits"):
         monkeypatch.setattr(f"routebench.{module}.load", lambda _: load_again)
     made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"),)))
     cell = next(cell for cell in made.cells if cell.identity.iterations == 3)

@@ -33,24 +33,17 @@ def expect_key(value: Any) -> str:
     return str(value)
 
 
-def is_text(value: Any) -> bool:
-    """Any string."""
-    return type(value) is str
+def of_type(kind: type) -> Check:
+    """Of exactly this type; true is no integer."""
+    return lambda value: type(value) is kind
+
+
+is_text, is_flag, is_list = map(of_type, (str, bool, list))
 
 
 def is_whole(value: Any) -> bool:
     """An integer of at most 64 bits."""
     return type(value) is int and -LARGEST <= value <= LARGEST
-
-
-def is_flag(value: Any) -> bool:
-    """True or false."""
-    return type(value) is bool
-
-
-def is_list(value: Any) -> bool:
-    """Any list."""
-    return isinstance(value, list)
 
 
 def is_seconds(value: Any) -> bool:
@@ -71,7 +64,7 @@ def is_mark(value: Any) -> bool:
 def is_value(value: Any) -> bool:
     """A number that a float can hold, or none."""
     try:
-        return value is None or (type(value) in {int, float, bool} and isinstance(float(value), float))
+        return value is None or (type(value) in {int, float, bool} and float(value) is not None)
     except OverflowError:
         return False
 
@@ -82,6 +75,11 @@ def is_plain(value: Any, depth: int = DEPTH) -> bool:
         inner = value.values() if isinstance(value, dict) else value
         return depth > 0 and all(is_plain(one, depth - 1) for one in inner)
     return is_scalar(value)
+
+
+def is_sums(value: Any) -> bool:
+    """A table of checksums by file, each a cell's raw outputs or the weights of a fit."""
+    return by_name(is_text)(value) and all(map(_FILE.fullmatch, value))
 
 
 def maybe(check: Check) -> Check:
@@ -97,11 +95,6 @@ def each(check: Check) -> Check:
 def by_name(check: Check) -> Check:
     """A table of such values."""
     return lambda value: isinstance(value, dict) and all(map(check, value.values()))
-
-
-def is_sums(value: Any) -> bool:
-    """A table of checksums by file, each a cell's raw outputs or the weights of a fit."""
-    return by_name(is_text)(value) and all(map(_FILE.fullmatch, value))
 
 
 def table(needed: Mapping[str, Check], known: Mapping[str, Check] | None = None, rest: Check = is_plain) -> Check:

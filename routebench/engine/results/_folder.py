@@ -1,4 +1,4 @@
-"""Reads a results folder, however damaged: what is whole is used, what is not is set aside."""
+"""Reads a results folder, however damaged: uses what is whole, and sets aside what is not."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
 
 SUMMARY = ("file", "status", "reason", "has_arrays")
-"""Of a record, what a status needs."""
+"""Columns of records that a status needs."""
 UNREADABLE = "could not be read"
 CHANGED = "is not what was written (its checksum does not hold)"
 LOST = "its raw outputs are gone or damaged"
@@ -44,7 +44,7 @@ class Reader:
 
     Args:
         path: of the folder.
-        warnings: gets a sentence for each file that is damaged.
+        warnings: gets a sentence for each damaged file.
     """
 
     def __init__(self, path: Path, warnings: list[str]):
@@ -86,11 +86,11 @@ class Reader:
         return None
 
     def set_aside(self, file: Path, known: os.stat_result | None = None, why: str = UNREADABLE) -> None:
-        """Moves a file that cannot be read to `damaged/`, and says so in `warnings`.
+        """Moves a file that cannot be read to `damaged/`, and adds a sentence to `warnings`.
 
         Args:
             file: in the folder.
-            known: of the file that was read; one that another process has put there since then stays.
+            known: the state of the file that was read; one that another process has put there since then stays.
             why: in words.
         """
         damaged = self.path / "damaged"
@@ -208,7 +208,7 @@ class Reader:
             return False
 
     def tell_lacking(self, *cells: str) -> None:
-        """Says in `warnings`, in one sentence for all, that results of cells do not count."""
+        """Adds one sentence to `warnings` that results of some cells do not count."""
         before = _lacking(self._told)
         self._told |= dict.fromkeys(cells)
         if before in self.warnings:
@@ -274,7 +274,7 @@ def _outcomes(found: Records) -> dict[str, tuple[str, str]]:
 
 
 def parsed(text: bytes) -> Any:
-    """What JSON says, its strings `printable`.
+    """Parses JSON, and makes every string `printable`.
 
     Raises:
         ValueError: it is no JSON, or no UTF-8.

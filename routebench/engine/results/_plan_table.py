@@ -1,4 +1,4 @@
-"""Plans by column: which cells a results folder is to hold, and which of them count."""
+"""Plans by column: the cells that a results folder is to hold, and their status."""
 
 import hashlib
 import json
@@ -21,8 +21,8 @@ COORDINATES = (
     "suite", "protocol", "method", "method_params", "variant", "iterations", "role", "model", "model_params", "data",
     "seed",
 )  # fmt: skip
-"""What names a cell in the user's eyes; options, training, code and data fingerprints are not in it: numbers made with
-others are never averaged with those of the newest plan."""
+"""Keys of an identity by which a user tells cells apart. Options, training, code and data fingerprints are not among
+them: of cells that differ in those alone, the newest plan's count, and they are never averaged."""
 KNOWN = ("suite", "method", "role", "iterations", "model", "data", "seed")
 FACTS = ("cell", "label", "method_params", *KNOWN)
 

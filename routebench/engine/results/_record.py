@@ -9,24 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
-from routebench.engine.results._checks import (
-    Check,
-    by_name,
-    each,
-    is_flag,
-    is_key,
-    is_list,
-    is_mark,
-    is_plain,
-    is_scalar,
-    is_seconds,
-    is_sums,
-    is_text,
-    is_value,
-    is_whole,
-    maybe,
-    table,
-)
+from routebench.engine.results import _checks as checks
+from routebench.engine.results._checks import by_name, each, is_text, is_whole, maybe, table
 
 SCHEMA = 1
 """Raised when records of an earlier version can no longer be read."""
@@ -34,20 +18,20 @@ SCHEMA = 1
 PROVENANCE = table(
     {},
     {
-        "command": is_text, "device": is_text, "commit": is_text, "dirty": maybe(is_scalar), "finished": is_text,
-        "backend": is_text, "seconds": is_seconds, "plugins": by_name(is_text), "versions": by_name(is_text),
+        "command": is_text, "device": is_text, "commit": is_text, "dirty": maybe(checks.is_scalar), "finished": is_text,
+        "backend": is_text, "seconds": checks.is_seconds, "plugins": by_name(is_text), "versions": by_name(is_text),
         "environment": by_name(is_text), "backends": each(is_text),
     },
 )  # fmt: skip
-KIND = {
-    **dict.fromkeys(("metric", "split", "unit"), is_text), "higher_is_better": maybe(is_flag),
+_MARKS = {
+    **dict.fromkeys(("metric", "split", "unit"), is_text), "higher_is_better": maybe(checks.is_flag),
     **dict.fromkeys(("test_iterations", "epoch"), maybe(is_whole)),
 }  # fmt: skip
-METRIC_KIND = table(KIND, {"where": by_name(is_mark)}, rest=is_mark)
+MARKS = table(_MARKS, {"where": by_name(checks.is_mark)}, rest=checks.is_mark)
 """A metric without its value."""
-METRIC = table({**KIND, "value": is_value}, {"where": by_name(is_mark)}, rest=is_mark)
+METRIC = table({**_MARKS, "value": checks.is_value}, {"where": by_name(checks.is_mark)}, rest=checks.is_mark)
 PLAN = table(
-    {"plan": is_text, "created": is_text, "preset": is_text, "cells": is_list},
+    {"plan": is_text, "created": is_text, "preset": is_text, "cells": checks.is_list},
     {
         **dict.fromkeys(("suite", "protocol", "question", "caveat", "command"), is_text),
         "sequence": is_whole,
@@ -56,9 +40,9 @@ PLAN = table(
     },
 )
 
-Key = Annotated[str, is_key]
+Key = Annotated[str, checks.is_key]
 Text = Annotated[str, is_text]
-Settings = Annotated[Mapping[str, Any], by_name(is_plain)]
+Settings = Annotated[Mapping[str, Any], by_name(checks.is_plain)]
 Kind = TypeVar("Kind", bound="Stored")
 
 
@@ -83,12 +67,12 @@ class Stored:
     """Fields that are tables with types of their own."""
 
     @classmethod
-    def check(cls, **instead: Check) -> Check:
+    def check(cls, **instead: checks.Check) -> checks.Check:
         """The check of such a table, with other checks of some fields."""
         hints = get_type_hints(cls, include_extras=True)
         own = [one for one in fields(cls) if one.name != "others"]
-        checks = {one.name: instead.get(one.name, hints[one.name].__metadata__[0]) for one in own}
-        return table({one.name: checks[one.name] for one in own if one.default is MISSING}, checks)
+        known = {one.name: instead.get(one.name, hints[one.name].__metadata__[0]) for one in own}
+        return table({one.name: known[one.name] for one in own if one.default is MISSING}, known)
 
     @classmethod
     def read(cls: type[Kind], content: Mapping[str, Any]) -> Kind:
@@ -127,12 +111,12 @@ class Identity(Stored):
     """
 
     suite: Text
-    suite_version: Annotated[Any, is_scalar]
+    suite_version: Annotated[Any, checks.is_scalar]
     protocol: Text
     options: Settings
     method: Text
     method_params: Settings
-    routed: Annotated[bool, is_flag]
+    routed: Annotated[bool, checks.is_flag]
     role: Text
     model: Text
     model_params: Settings
@@ -199,7 +183,7 @@ class Record(Stored):
     metrics: Annotated[Sequence[Mapping[str, Any]], each(METRIC)]
     arrays: Annotated[str | None, maybe(is_text)]
     provenance: Annotated[Mapping[str, Any], PROVENANCE]
-    files: Annotated[Mapping[str, str] | None, is_sums] = None
+    files: Annotated[Mapping[str, str] | None, checks.is_sums] = None
     warnings: Annotated[Sequence[str] | None, each(is_text)] = None
     output: Annotated[str | None, is_text] = None
 

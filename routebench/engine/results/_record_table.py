@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from routebench.engine.results._checks import Once, exact_bytes, is_list, is_seconds, is_text, is_whole
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
-from routebench.engine.results._record import IDENTITY, METRIC_KIND, PROVENANCE, Record
+from routebench.engine.results._record import IDENTITY, MARKS, PROVENANCE, Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KNOWN = ("suite", "suite_version", "protocol", "method", "role", "iterations", "model", "data")
-"""Of a record's identity, what `load_results` shows and many records share."""
+"""Keys of an identity that `load_results` shows and many records share."""
 SHARED = (*KNOWN, "status", "reason", "label", "method_params", "device", "commit", "dirty", "has_arrays")
 OWN = ("cell", "seed", "seconds")
 FACTS = (*SHARED, *OWN)
@@ -37,12 +37,12 @@ Stamp = tuple[int, int, int, int]
 
 
 def lacks(status: str, has_arrays: bool, cell: str, whole: Container[str]) -> bool:
-    """Whether a result does not count, because the raw outputs that it names are not among the whole ones."""
+    """Whether a result does not count because its raw outputs are missing or damaged."""
     return status == "ok" and has_arrays and cell not in whole
 
 
 class Growing:
-    """Takes in records, one at a time."""
+    """Collects records by column, one at a time."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
@@ -58,7 +58,7 @@ class Growing:
         )
 
     def take(self, record: Mapping[str, Any]) -> bool:
-        """Takes in what a record says; its values are taken out of it. False, and nothing, if it is damaged."""
+        """Adds a record, whose metrics lose their values. Returns False, and adds nothing, if it is damaged."""
         try:
             if not self._is_record(record):
                 return False
@@ -80,12 +80,12 @@ class Growing:
         return True
 
     def name(self, file: str, stamp: Stamp) -> None:
-        """Says which file the last one comes from."""
+        """Names the file of the last record."""
         self.files.append(file)
         self.stamps.append(stamp)
 
     def records(self) -> "Records":
-        """What was taken in."""
+        """All records that were added."""
         facts = {"file": Column.of(self.files), **{name: Column.of(values) for name, values in self.own.items()}}
         shared = self.shared.column()
         for number, name in enumerate(SHARED):
@@ -101,7 +101,7 @@ class Growing:
 
 
 class _Kinds:
-    """A column that grows, of things that repeat; each is checked once."""
+    """A growing column of things that repeat; each different one is checked once."""
 
     def __init__(self) -> None:
         self.known: dict[bytes, int] = {}
@@ -145,13 +145,13 @@ def _number(value: float | None) -> float | None:
 
 
 def _check_metric(metric: Mapping[str, Any]) -> None:
-    if metric != NOTHING and not METRIC_KIND(metric):
+    if metric != NOTHING and not MARKS(metric):
         raise TypeError
 
 
 @dataclass(frozen=True)
 class Records:
-    """What the records of a folder say.
+    """The records of a folder, by column.
 
     Args:
         facts: by name, what a whole record has once; `file` is its file's name.

@@ -174,7 +174,7 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
 
 
 def _has_capsule_layers(model: str) -> bool:
-    """Whether a network takes a routing method; one that nobody knows is refused elsewhere."""
+    """Whether a network takes a routing method; true of an unknown network, which is refused elsewhere."""
     return model not in models or bool(models[model].facts.routed)  # type: ignore[attr-defined]
 
 
@@ -190,9 +190,9 @@ def _lost(choices: Choices) -> list[tuple[MethodSpec, str]]:
 
 
 def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Entry]:
-    """A method from the command line: what is not set there is as the suite has it.
+    """Entries for a method from the command line. Hyperparameters that are not set there come from the suite.
 
-    Without settings, it stands for every entry of its name; with some, they are set in the first.
+    A name alone stands for every entry of that name; hyperparameters are set in the first.
     """
     params = dict(spec.params)
     fixed = params.pop("iterations", None)
@@ -207,7 +207,7 @@ def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Ent
 def _from_network(
     name: str, params: Mapping[str, Any], iterations: int | None, own: list[Entry], is_control: bool
 ) -> list[Entry]:
-    """A network without routing from the command line, which settings make another one beside the suite's own."""
+    """Entries for a network without routing from the command line; arguments make it another entry than the suite's."""
     if iterations is not None:
         raise UserError(f"{name!r} is a network without routing, and has no iterations to be set")
     if params:
@@ -231,7 +231,7 @@ def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
 
 
 def _way_to(network: str, suite: Suite) -> str:
-    """What to name in place of a network."""
+    """Says which name to use in place of a network's."""
     for entry in (*suite.methods, *suite.controls):
         if any(network in several for several in entry.models.values()):
             return f"the suite calls it {entry.name!r}"

@@ -1,107 +1,38 @@
-"""From a suite, a preset and the user's choices to the list of cells that will be run."""
+"""Turns a suite, a preset and the user's choices into the list of cells to run."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from routebench.data import Dataset
-from routebench.data.taking import Taken, at_most, whole_name
+from routebench.data.taking import Taken, at_most
 from routebench.engine.isolation import step
 from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import DEPTH, Identity, is_plain
+from routebench.engine.suites._cell import Cell, cell_of, foreign_origins, plain
 from routebench.engine.suites._lineup import METHOD, Choices, Lineup, Starter, line_up
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
-from routebench.protocols.base import FitRequest
-from routebench.recipe import Recipe
-from routebench.registry import SHIPPED, datasets, models, plugins_of, protocols, routing
+from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import hyperparameters_of
-from routebench.routing.spec import MethodSpec, compact
 
 MOST_CELLS = 200_000
-"""Of one plan; this many are planned within seconds, and twice as many as reading a folder is tried with."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One point of a suite's grid with one seed.
-
-    Args:
-        identity: everything that can change its result.
-        params: the hyperparameters that differ from the method's defaults; all of them if the method is not at hand.
-        default_iterations: of the method.
-        plugins: that it needs, for `load_plugin`.
-        broken: why it cannot run, such as a plug-in that failed to import. It is planned, so that the failure is a
-            record.
-    """
-
-    identity: Identity
-    params: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    default_iterations: int = field(default=1, compare=False, repr=False)
-    plugins: tuple[str, ...] = field(default=(), compare=False)
-    broken: str = field(default="", compare=False)
-
-    @property
-    def key(self) -> str:
-        """16 hex digits that no other identity has."""
-        return self.identity.key
-
-    @property
-    def label(self) -> str:
-        """How the method is named in tables: with the hyperparameters that differ from its defaults."""
-        spec = str(MethodSpec(self.identity.method, self.params))
-        return f"{spec} ({self.identity.variant})" if self.identity.variant else spec
-
-    @property
-    def settings(self) -> str:
-        """What tells it from the plain method: hyperparameters as `key=value`, and its variant."""
-        return "; ".join(filter(None, [compact(self.params), self.identity.variant]))
-
-    def __str__(self) -> str:
-        steps = "" if self.identity.iterations is None else f" T={self.identity.iterations}"
-        return f"{self.label}{steps} seed {self.identity.seed}"
-
-    def request(self) -> FitRequest:
-        """The trained model that the cell stands on."""
-        known = self.identity
-        recipe: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in known.training.items()
-        }
-        return FitRequest(
-            model=known.model,
-            model_params=known.model_params,
-            method=known.method if known.routed else None,
-            method_params=self.params if known.routed else {},
-            iterations=known.iterations,
-            data=known.data,
-            recipe=Recipe(**recipe),
-            seed=known.seed,
-        )
-
-
-def cell_of(identity: Identity, broken: str = "") -> Cell:
-    """The cell of an identity, with what this process knows of its method and of the plug-ins that it needs."""
-    is_known = identity.routed and identity.method in routing
-    defaults = _plain(hyperparameters_of(identity.method)) if is_known else {}
-    given = identity.method_params
-    params = {key: given[key] for key in sorted(given) if key not in defaults or defaults[key] != given[key]}
-    return Cell(identity, params, int(defaults.get("iterations", 1)), plugins_of(_foreign_origins(identity)), broken)
+"""Of one plan: planned within seconds, and twice the number that reading a folder is tested with."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be run: plain data, for a process that has loaded no plug-in.
+    """The cells to run, as plain data for a process that has loaded no plug-in.
 
     Args:
-        suite, preset: what is asked.
+        suite, preset: what was asked for.
         cells: in order.
-        is_alone: whether cells measure time, so that nothing may run beside one.
-        preload: modules that the protocol would have imported once for all cells.
-        is_foreign: whether code that is not of routebench takes part.
-        taken: of which data set how many images are used, in words; empty where it is all of them.
+        is_alone: whether cells measure time, so that they run one at a time.
+        preload: modules to import once for all cells.
+        is_foreign: whether a plug-in takes part.
+        taken: how many images of which data set are used, in words; empty if all are.
     """
 
     suite: Suite
@@ -114,7 +45,7 @@ class Plan:
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
-        """For each method and control of which an entry has networks of its own, those that each model stands for."""
+        """Networks by method and model, of each method and control with networks of its own."""
         entries = (*self.suite.methods, *self.suite.controls)
         apart = {entry.name for entry in entries if {*entry.models} & {*self.preset.models}}
         found: dict[str, dict[str, list[str]]] = {}
@@ -150,13 +81,13 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         suite, preset, _cells(points, preset.seeds),
         is_alone=bool(getattr(protocol, "alone", False)),
         preload=preload_of(suite.protocol),
-        is_foreign=any(_foreign_origins(point.cell.identity) for point in points),
+        is_foreign=any(foreign_origins(point.cell.identity) for point in points),
         taken=_taken(data),
     )  # fmt: skip
 
 
 def preload_of(protocol: str) -> tuple[str, ...]:
-    """The modules that are imported once for all cells of a protocol."""
+    """Modules to import once for all cells of a protocol."""
     known = protocols[protocol]
     training = ("routebench.engine.running._forkserver_training",) if getattr(known, "trains", True) else ()
     return (*getattr(known, "preload", ()), *training)
@@ -190,27 +121,8 @@ def _expect_few(suite: Suite, preset: Preset, each: int) -> None:
         )
 
 
-def _foreign_origins(identity: Identity) -> set[str]:
-    """Where the parts of a cell come from that are not of routebench."""
-    data = whole_name(identity.data)
-    kind = f"{data.partition(':')[0]}:PATH"
-    origins = {
-        protocols.origin(identity.protocol),
-        models.origin(identity.model),
-        datasets.origin(kind if ":" in data and kind in datasets else data),
-    }
-    if identity.routed:
-        origins.add(routing.origin(identity.method))
-    return origins - {SHIPPED}
-
-
-def _plain(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content as JSON keeps it: tuples are lists, and what JSON does not know is written as `repr` has it."""
-    return dict(json.loads(json.dumps(content, default=repr)))
-
-
 def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
-    """The data set, once the suite's protocol has looked at it; the preset with the name that it has."""
+    """Loads the data set and lets the protocol check it; returns the preset with the data set's full name, and it."""
     with step("data set", preset.data, timed=False):
         name, data = at_most(preset.data, preset.take)
     with step("protocol", suite.protocol):
@@ -248,7 +160,7 @@ def _lost_points(like: Identity, lineup: Lineup) -> list[_Point]:
     """
     like = replace(like, role=METHOD, routed=True, source=lineup.lost_source)
     return [
-        _Point(cell_of(replace(like, method=spec.name, method_params=_plain(spec.params)), reason), [None])
+        _Point(cell_of(replace(like, method=spec.name, method_params=plain(spec.params)), reason), [None])
         for spec, reason in lineup.lost
     ]
 
@@ -277,7 +189,7 @@ def _expect_buildable(preset: Preset, data: Dataset, points: Sequence[Identity])
 
 
 def _too_small(data: str, shape: tuple[int, int, int], needed: Mapping[str, int]) -> UserError:
-    """Says which networks need larger images, and how to have them."""
+    """The error for networks that need larger images, with a way to get them."""
     networks = ", ".join(f"{name} (at least {side} x {side})" for name, side in sorted(needed.items()))
     _, height, width = shape
     larger = f"--data '{data.partition('?')[0]}?size={max(needed.values())}' or more scales them"
@@ -286,7 +198,7 @@ def _too_small(data: str, shape: tuple[int, int, int], needed: Mapping[str, int]
 
 
 def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerprint: str) -> _Point:
-    """What a method or control has for its cells in one network."""
+    """The point of a method or control in one network."""
     entry = starter.entry
     routed = entry.routed
     training = (preset.training, entry.training, preset.training_of.get(model, {}))
@@ -323,7 +235,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
         "iterations": None,
         "seed": 0,
     }
-    found = _plain(identity)
+    found = plain(identity)
     _expect_storable(suite, entry, {**found, "iterations": list(grid)})
     return _Point(cell_of(Identity(**found), starter.fault), grid)
 
