@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from routebench.analysis.palette import colours_of
 from routebench.analysis.result import Runs
-from routebench.engine.results import Store, existing
+from routebench.engine.results import Record, Store, existing
 from routebench.errors import UserError
 
 
@@ -39,7 +39,7 @@ class Folder:
     Args:
         store: that reads the folder.
         parts: one per suite, preset, data set and model, the newest plan first.
-        plans: for each part, by its name, the plan file's content.
+        plans: for each part, by its name, the plan file's content without its cells.
     """
 
     store: Store
@@ -56,8 +56,8 @@ class Folder:
         """Plain sentences about what was found damaged up to now."""
         return self.store.warnings
 
-    def records(self, runs: Runs) -> list[dict[str, Any]]:
-        """The records of a part's finished and failed cells, with `identity` and `provenance`."""
+    def records(self, runs: Runs) -> list[Record]:
+        """The records of a part's finished and failed cells."""
         found = (self.store.record(str(cell)) for cell in runs.planned["cell"])
         return [record for record in found if record is not None]
 
@@ -76,7 +76,7 @@ def open_folder(path: Path) -> Folder:
     results = store.results()
     colours, correct = colours_of(planned["label"]), _correct_in(store)
     parts, plans = [], {}
-    content = {plan["plan"]: plan for plan in store.plans()}
+    content = {plan["plan"]: plan for plan in store.plan_heads()}
     for plan, cells, model in _split(planned, content):
         facts = content[plan]
         own = results[results["cell"].isin(cells["cell"])]

@@ -3,9 +3,13 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from routebench.engine.results import Record
+    from routebench.engine.suites import Cell
 
 DIFFERS, FAILED = 1, 3
 
@@ -38,16 +42,14 @@ def command(record: str, again: bool, results: Path) -> None:
     now = reproduce.prepare(known) if again else reproduce.look(known)
     for line in reproduce.commands(known, now):
         click.echo(line)
-    different, plugins = reproduce.with_plugins(known, now) if again else (reproduce.differences(known, now), ())
+    different, cell = reproduce.with_plugins(known, now) if again else (reproduce.differences(known, now), None)
     for line in different:
         click.echo(reproduce.comment(line))
-    if again:
-        sys.exit(_run(file, known, now, bool(different), plugins))
+    if cell is not None:
+        sys.exit(_run(file, known, cell, now, bool(different)))
 
 
-def _run(
-    file: Path, known: dict[str, Any], now: Mapping[str, Any], is_different: bool, plugins: tuple[str, ...] = ()
-) -> int:
+def _run(file: Path, known: "Record", cell: "Cell", now: Mapping[str, Any], is_different: bool) -> int:
     """Runs a record's cell in a folder that is removed afterwards; the exit code."""
     import tempfile
 
@@ -55,11 +57,11 @@ def _run(
     from routebench.engine.agreement import compare
     from routebench.engine.results import Store
 
-    before = reproduce.arrays_beside(file, known["cell"])
+    before = reproduce.arrays_beside(file, known.cell)
     with tempfile.TemporaryDirectory(prefix="routebench-") as folder:
-        found = reproduce.run_again(known, Path(folder), now, plugins)
-        outputs = Store(folder).arrays(found["cell"])
-    if found["status"] != "ok" or known["status"] != "ok":
+        found = reproduce.run_again(cell, Path(folder), now)
+        outputs = Store(folder).arrays(found.cell)
+    if found.status != "ok" or known.status != "ok":
         return _compare_ends(known, found)
     agreement = compare(known, found, before, outputs)
     for line in agreement.lines():
@@ -72,12 +74,12 @@ def _run(
     return DIFFERS
 
 
-def _compare_ends(known: Mapping[str, Any], found: Mapping[str, Any]) -> int:
+def _compare_ends(known: "Record", found: "Record") -> int:
     """For a record without a result, or a run without one."""
-    then, now = (f"{each['status']}: {each['reason']}".rstrip(": ") for each in (known, found))
+    then, now = (f"{each.status}: {each.reason}".rstrip(": ") for each in (known, found))
     click.echo(f"then {then}")
     click.echo(f"now {now}")
-    if known["status"] == found["status"]:
+    if known.status == found.status:
         click.echo("the failure is reproduced")
         return 0
-    return FAILED if known["status"] == "ok" else DIFFERS
+    return FAILED if known.status == "ok" else DIFFERS

@@ -13,7 +13,7 @@ from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, RESULTS, S
 from routebench.errors import UserError
 
 if TYPE_CHECKING:
-    from routebench.engine.results import Store
+    from routebench.engine.results import Record, Store
     from routebench.engine.running import Queue, Setting, Standing
     from routebench.engine.suites import Plan
 
@@ -235,7 +235,7 @@ def _one(
     store.prepare()
     records = _run(console, made, known, queue, store=store, setting=setting)
     _show_results(console, made, store)
-    failed = sum(record["status"] != "ok" for record in records)
+    failed = sum(record.status != "ok" for record in records)
     return _Outcome(len(made.cells), len(known.cached), len(records), failed, len(queue.left))
 
 
@@ -250,7 +250,7 @@ def _say_taken(console: Any, made: "Plan") -> None:
 
 def _run(
     console: Any, made: "Plan", known: "Standing", queue: "Queue", *, store: "Store", setting: "Setting"
-) -> list[dict[str, Any]]:
+) -> "list[Record]":
     from routebench.engine.running import Display, run, time_ahead, write_plan
 
     write_plan(made, store)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routebench.analysis.wording import listed, plural
-from routebench.engine.results import Store
+from routebench.engine.results import NOT_RUN, Identity, Store
 from routebench.errors import UserError
 
 FAILED = ("failed", "diverged", "oom", "timeout")
@@ -58,15 +58,15 @@ class MeasuredCell:
     label: str
     status: str
     reason: str
-    identity: Mapping[str, Any]
+    identity: Identity
     provenance: Mapping[str, Any]
     metrics: tuple[Mapping[str, Any], ...]
 
     @property
     def name(self) -> str:
         """`dynamic T=3 seed 0`."""
-        steps = self.identity["iterations"]
-        return f"{self.label}{'' if steps is None else f' T={steps}'} seed {self.identity['seed']}"
+        steps = self.identity.iterations
+        return f"{self.label}{'' if steps is None else f' T={steps}'} seed {self.identity.seed}"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def read_side(path: Path) -> Side:
     planned = store.planned()
     if planned.empty:
         raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first")
-    identities = {cell["cell"]: cell["identity"] for plan in store.plans() for cell in plan["cells"]}
+    identities = {cell.cell: cell.identity for plan in store.plans() for cell in plan.cells}
     cells = dict(_cells(store, planned.to_dict("records"), identities))
     return Side(path, cells, tuple(store.warnings))
 
@@ -197,7 +197,7 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
             yield f"Only in {who}, not compared: {plural(len(alone), 'cell')} ({listed(alone)})."
     yield from _grouped("Not compared, {}", ((pair.obstacle, pair) for pair in pairs))
     yield from _grouped("Run otherwise, {}: times and memory are not compared", _by_machine(pairs))
-    recipes = ((_changes(pair.base.identity["training"], pair.head.identity["training"]), pair) for pair in pairs)
+    recipes = ((_changes(pair.base.identity.training, pair.head.identity.training), pair) for pair in pairs)
     yield from _grouped("Trained otherwise, {}: a difference may come from that", recipes)
     versions = (
         (_changes(pair.base.provenance["versions"], pair.head.provenance["versions"]), pair)
@@ -208,35 +208,33 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
 
 
 def _cells(
-    store: Store, planned: list[dict[Any, Any]], identities: Mapping[str, Mapping[str, Any]]
+    store: Store, planned: list[dict[Any, Any]], identities: Mapping[str, Identity]
 ) -> Iterator[tuple[Address, MeasuredCell]]:
     for row in planned:
         key, known = str(row["cell"]), identities[row["cell"]]
-        kept = None if row["status"] == "not run" else store.record(key)  # its raw outputs may be damaged
-        record = kept or {"status": "not run", "reason": "", "metrics": [], "provenance": {}}
-        metrics = tuple(record["metrics"])
-        cell = MeasuredCell(key, row["label"], record["status"], record["reason"], known, record["provenance"], metrics)
+        kept = None if row["status"] == NOT_RUN else store.record(key)  # its raw outputs may be damaged
+        cell = MeasuredCell(key, row["label"], NOT_RUN, "", known, {}, ())
+        if kept is not None:
+            cell = replace(
+                cell, status=kept.status, reason=kept.reason, provenance=kept.provenance, metrics=tuple(kept.metrics)
+            )
         yield _address(str(row["preset"]), str(row["method_params"]), known), cell
 
 
-def _address(preset: str, params: str, known: Mapping[str, Any]) -> Address:
+def _address(preset: str, params: str, known: Identity) -> Address:
     return Address(
-        suite=known["suite"],
+        suite=known.suite,
         preset=preset,
-        protocol=known["protocol"],
-        method=str(known["method"]),
+        protocol=known.protocol,
+        method=known.method,
         params=params,
-        iterations=known["iterations"],
-        model=known["model"],
-        model_params=_json(known.get("model_params")),
-        data=known["data"],
-        seed=known["seed"],
-        options=_json(known.get("options")),
+        iterations=known.iterations,
+        model=known.model,
+        model_params=json.dumps(known.model_params, sort_keys=True),
+        data=known.data,
+        seed=known.seed,
+        options=json.dumps(known.options, sort_keys=True),
     )
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value or {}, sort_keys=True)
 
 
 def _pairs(base: Side, head: Side) -> Iterator[CellPair]:
@@ -264,7 +262,7 @@ def _unplanned(base: Side, head: Side, pairs: list[CellPair]) -> Iterator[CellPa
 
 def _obstacle(base: MeasuredCell, head: MeasuredCell) -> str:
     for name, words in (("suite_version", "suite version"), ("data_fingerprint", "data fingerprint")):
-        ours, theirs = base.identity.get(name), head.identity.get(name)
+        ours, theirs = getattr(base.identity, name), getattr(head.identity, name)
         if ours != theirs:
             return f"{words} differs: {ours} in BASE, {theirs} in HEAD"
     return ""

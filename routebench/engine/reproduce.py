@@ -1,4 +1,4 @@
-"""A record once more: how it was made, what is different now, and its cell run again."""
+"""Reproduces a record: the command that made it, what is different now, and its cell run again."""
 
 import difflib
 import shlex
@@ -12,9 +12,9 @@ import torch
 from routebench.data import load
 from routebench.engine.isolation import Ended, alone, step
 from routebench.engine.origin import command_line, fit_code, plugin_hash, provenance, source_hash
-from routebench.engine.results import CHANGED, SCHEMA, Store, is_record, other_schema, parsed, unsealed
+from routebench.engine.results import CHANGED, RECORD, SCHEMA, Record, Store, other_schema, parsed, unsealed
 from routebench.engine.running import Listener, Queue, Setting, choose_backend, choose_device, execute, prepare_torch
-from routebench.engine.suites import Cell, plugins_for
+from routebench.engine.suites import Cell, cell_of
 from routebench.errors import UserError
 from routebench.registry import (
     Registry,
@@ -27,10 +27,9 @@ from routebench.registry import (
     routing,
 )
 
-Record = dict[str, Any]
 PROGRAM = ("python", "-m", "routebench")
 MANY = 10_000
-"""Names that a suggestion is looked for among."""
+"""Most names that are searched for a suggestion."""
 REPLACED = {"--results": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0}
 """Options of the recorded command that are given anew or left out, and how many values each has."""
 MACHINE = ("processor", "cpu_capability", "gpu", "cuda", "cudnn", "driver", "os")
@@ -68,7 +67,7 @@ def find_record(name: str, results: Path) -> Path:
 
 
 def read_record(file: Path) -> Record:
-    """A record from its file, which stays where it is also if it is damaged.
+    """Reads a record from its file, which stays where it is even if damaged.
 
     Raises:
         UserError: it holds no record, one of another schema version, or one that is not what was written.
@@ -82,19 +81,19 @@ def read_record(file: Path) -> Record:
         raise other_schema(file.parent.parent, content["schema"])
     if isinstance(content, dict) and not unsealed(text, content):
         raise UserError(f"record {str(file)!r} {CHANGED}; take it from where it was measured")
-    if not isinstance(content, dict) or not is_record(content):
+    if not RECORD(content):
         raise UserError(f"record {str(file)!r}: expected a record's JSON, got JSON of another shape")
-    return content
+    return Record.read(content)
 
 
 def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
-    """What to type to run the record's cell again, with comments where words are needed.
+    """Lines to type that run the record's cell again, with comments.
 
     Args:
         record: as `read_record` gives it.
         now: provenance of this call.
     """
-    origin = record["provenance"]
+    origin = record.provenance
     lines = []
     commit = str(origin.get("commit", ""))
     if not commit:
@@ -110,20 +109,20 @@ def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
         )
     words = [*_suite_words(record), *_fixed_words(record)]
     if not all(map(str.isprintable, [commit, *words])):
-        raise UserError(f"record {record['cell']}: expected a command that can be typed, got control characters in it")
+        raise UserError(f"record {record.cell}: expected a command that can be typed, got control characters in it")
     return [*lines, shlex.join(words)]
 
 
 def comment(text: str) -> str:
-    """A line for a shell that does nothing, whatever a record holds."""
+    """A comment for a shell, safe whatever a record holds."""
     return "# " + "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _suite_words(record: Record) -> list[str]:
-    """The recorded command without what is given anew; one made from the identity where it ran no suite."""
-    known, words = record["identity"], _recorded_words(record)
+    """The recorded command without options that are given anew; built from the identity if it ran no suite."""
+    known, words = record.identity, _recorded_words(record)
     if "suite" not in words:
-        return [*PROGRAM, "suite", known["suite"], "--method", record["label"], "--data", known["data"]]
+        return [*PROGRAM, "suite", known.suite, "--method", record.label, "--data", known.data]
     kept, skip = [], 0
     for word in words[words.index("suite") :]:
         option, equals, _ = word.partition("=")
@@ -133,22 +132,22 @@ def _suite_words(record: Record) -> list[str]:
             skip = 0 if equals else REPLACED[option]
         else:
             kept.append(word)
-    return [*PROGRAM, *(known["suite"] if word == "all" else word for word in kept)]  # it may be one of `all`
+    return [*PROGRAM, *(known.suite if word == "all" else word for word in kept)]  # it may be one of `all`
 
 
 def _recorded_words(record: Record) -> list[str]:
     """The command that made a record, as far as it can be read."""
     try:
-        return shlex.split(str(record["provenance"].get("command", "")))
+        return shlex.split(str(record.provenance.get("command", "")))
     except ValueError:  # a quotation without an end
         return []
 
 
 def _fixed_words(record: Record) -> list[str]:
-    origin = record["provenance"]
+    origin = record.provenance
     words = ["--device", str(origin.get("device") or "cpu")]
     words += ["--backend", str(origin["backend"])] if "backend" in origin else []
-    return [*words, "--cell", record["cell"], "--results", "reproduced"]
+    return [*words, "--cell", record.cell, "--results", "reproduced"]
 
 
 def named_plugins(record: Record) -> tuple[str, ...]:
@@ -170,34 +169,32 @@ def named_plugins(record: Record) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*plugins_of_environment(), *specs]))
 
 
-def with_plugins(record: Record, now: Mapping[str, Any]) -> tuple[list[str], tuple[str, ...]]:
-    """What is different now, and which plug-ins the cell needs; another process imports them to know.
+def with_plugins(record: Record, now: Mapping[str, Any]) -> tuple[list[str], Cell]:
+    """Finds what is different now, and the cell to run; another process imports the plug-ins that it may need.
 
     Raises:
         UserError: one is not there, does not import, or ended that process.
     """
     plugins = named_plugins(record)
     if not plugins:
-        return differences(record, now), ()
+        return _look_with(record, now, ())
     try:
-        found: tuple[list[str], tuple[str, ...]] = alone(_look_with, record, now, plugins)
+        found: tuple[list[str], Cell] = alone(_look_with, record, now, plugins)
     except Ended as end:
         raise UserError(f"{' '.join(end.during or ('the record',))}: expected it to import, but it {end}") from end
     return found
 
 
-def _look_with(
-    record: Record, now: Mapping[str, Any], plugins: Sequence[str]
-) -> tuple[list[str], tuple[str, ...]]:  # fmt: skip
+def _look_with(record: Record, now: Mapping[str, Any], plugins: Sequence[str]) -> tuple[list[str], Cell]:
     for plugin in plugins:
         with step("plug-in", plugin, timed=False):
             load_plugin(plugin)
-    return differences(record, now), plugins_for(record["identity"])
+    return differences(record, now), cell_of(record.identity)
 
 
 def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
-    """One line for each thing that is not as it was, so that numbers need not agree to the last digit."""
-    then = record["provenance"]
+    """One line for each difference that may keep numbers from agreeing to the last digit."""
+    then = record.provenance
     return [
         *_code_differences(record),
         *_plugin_differences(then),
@@ -207,20 +204,20 @@ def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
 
 
 def _code_differences(record: Record) -> Iterator[str]:
-    known = record["identity"]
-    parts = {"protocol": protocols, "model": models, "data": datasets}
-    parts |= {"method": routing} if known.get("routed", True) else {}
-    absent = [f"{part} {known[part]!r}" for part, names in parts.items() if not _knows(names, known[part])]
+    known = record.identity
+    parts = [("protocol", protocols, known.protocol), ("model", models, known.model), ("data", datasets, known.data)]
+    parts += [("method", routing, known.method)] if known.routed else []
+    absent = [f"{part} {name!r}" for part, names, name in parts if not _knows(names, name)]
     if absent:
         yield f"not compared, because no plug-in is imported without --run: {', '.join(absent)}"
         return
-    method = routing[known["method"]] if known.get("routed", True) else None
-    source = source_hash(protocols[known["protocol"]], *fit_code(models[known["model"]], method))
-    if source != known.get("source"):
-        yield f"code that the numbers come from: {known.get('source')} then, {source} now"
-    fingerprint = load(known["data"]).fingerprint
-    if fingerprint != known.get("data_fingerprint"):
-        yield f"data set {known['data']}: fingerprint {known.get('data_fingerprint')} then, {fingerprint} now"
+    method = routing[known.method] if known.routed else None
+    source = source_hash(protocols[known.protocol], *fit_code(models[known.model], method))
+    if source != known.source:
+        yield f"code that the numbers come from: {known.source} then, {source} now"
+    fingerprint = load(known.data).fingerprint
+    if fingerprint != known.data_fingerprint:
+        yield f"data set {known.data}: fingerprint {known.data_fingerprint} then, {fingerprint} now"
 
 
 def _knows(names: Registry, name: str) -> bool:
@@ -253,8 +250,8 @@ def _version_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Ite
 
 
 def look(record: Record) -> dict[str, Any]:
-    """What stands in a record of this machine, as far as it can be known without the record's device."""
-    device = record["provenance"].get("device") or "cpu"
+    """Provenance of this machine, as far as known without the record's device."""
+    device = record.provenance.get("device") or "cpu"
     return provenance(device if torch.cuda.is_available() else "cpu", command_line())
 
 
@@ -264,7 +261,7 @@ def prepare(record: Record) -> dict[str, Any]:
     Raises:
         UserError: the record's device or back end cannot be used here.
     """
-    origin = record["provenance"]
+    origin = record.provenance
     device = choose_device(origin.get("device") or "cpu")
     backend = choose_backend(origin.get("backend", "auto"), device)
     threads = int(origin.get("threads") or torch.get_num_threads())
@@ -272,19 +269,18 @@ def prepare(record: Record) -> dict[str, Any]:
     return {**provenance(device, command_line()), "backend": backend, "threads": threads, "jobs": 1}
 
 
-def run_again(record: Record, folder: Path, now: Mapping[str, Any], plugins: tuple[str, ...] = ()) -> Record:
-    """Trains and measures the record's cell in a results folder of its own; with plug-ins, in a process of its own.
+def run_again(cell: Cell, folder: Path, now: Mapping[str, Any]) -> Record:
+    """Trains and measures a record's cell in a results folder of its own; with plug-ins, in a process of its own.
 
     Args:
-        record: as `read_record` gives it.
+        cell: as `with_plugins` gives it.
         folder: empty; nothing is taken from the folder in which the record lies.
         now: of `prepare`.
-        plugins: that the cell needs.
     """
     store = Store(folder)
     store.prepare()
-    setting = Setting(now["device"], 1, now["threads"], origin=now, backend=now["backend"], isolate=bool(plugins))
-    (made,) = execute(Queue([Cell(record["identity"], plugins=plugins)]), store, setting, Listener())
+    setting = Setting(now["device"], 1, now["threads"], origin=now, backend=now["backend"], isolate=bool(cell.plugins))
+    (made,) = execute(Queue([cell]), store, setting, Listener())
     return made
 
 

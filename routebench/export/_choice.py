@@ -81,9 +81,9 @@ class Choice:
         """Keys of every cell that any plan of this suite and preset names, superseded ones too."""
         cells = set()
         for plan in store.plans():
-            for cell in plan["cells"]:
-                if self._fits(str(cell["identity"]["suite"]), str(plan["preset"])):
-                    cells.add(str(cell["cell"]))
+            for cell in plan.cells:
+                if self._fits(cell.identity.suite, plan.head["preset"]):
+                    cells.add(cell.cell)
         return cells
 
     def _fits(self, suite: str, preset: str) -> bool:

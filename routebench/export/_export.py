@@ -51,7 +51,7 @@ def _rows_of(store: Store, choice: Choice, command: str) -> tuple[DataFrame, Pro
     """
     rows = choice.rows(store, store.results())
     cells = set(rows["cell"])
-    return rows, provenance_of((record for record in store.records() if record["cell"] in cells), command)
+    return rows, provenance_of((record for record in store.records() if record.cell in cells), command)
 
 
 def _csv_of(rows: DataFrame, origin: Provenance) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 from routebench.analysis.folder import Folder
 from routebench.analysis.result import Runs
+from routebench.engine.results import Record
 from routebench.report.origins import Origins, lines_of, origins_of
 
 METADATA = b"routebench"
@@ -37,9 +38,9 @@ class Provenance:
         return json.dumps({"command": self.command, "shared": self.shared, "cells": self.cells})
 
 
-def provenance_of(records: Iterable[Mapping[str, Any]], command: str) -> Provenance:
+def provenance_of(records: Iterable[Record], command: str) -> Provenance:
     """Collects the provenance of records, with the fingerprints of data and source that are part of their identity."""
-    cells = {str(record["cell"]): _facts(record) for record in records}
+    cells = {record.cell: _facts(record) for record in records}
     known = list(cells.values())
     first = known[0] if known else {}
     shared = {
@@ -62,10 +63,9 @@ def provenance_of_parquet(file: Path | str) -> Provenance:
     return Provenance(**json.loads(parquet.read_schema(file).metadata[METADATA]))
 
 
-def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
-    identity = record.get("identity", {})
-    named = {key: identity[key] for key in ("data_fingerprint", "source") if key in identity}
-    return {**record.get("provenance", {}), **named}
+def _facts(record: Record) -> dict[str, Any]:
+    known = record.identity
+    return {**record.provenance, "data_fingerprint": known.data_fingerprint, "source": known.source}
 
 
 def part_lines(runs: Runs, plan: Mapping[str, Any], origins: Origins, command: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from routebench.analysis import wording
 from routebench.analysis.result import Runs
+from routebench.engine.results import Identity, Record
 from routebench.registry import protocols
 
 SELECTION = {
@@ -66,11 +67,11 @@ class Origins:
     caveats: tuple[str, ...]
 
 
-def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]], test_samples: int | None) -> Origins:
+def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_samples: int | None) -> Origins:
     """Collects what the records of a part say about themselves; failed runs count too."""
-    identities = [dict(record.get("identity", {})) for record in records]
-    provenance = _facts(_flat(_with_commit(record.get("provenance", {}))) for record in records)
-    recipe = _facts(dict(identity.get("training", {})) for identity in identities)
+    identities = [record.identity for record in records]
+    provenance = _facts(_flat(_with_commit(record.provenance)) for record in records)
+    recipe = _facts(identity.training for identity in identities)
     command, besides = _command(runs, plan, records)
     return Origins(
         made=_made(runs, str(plan.get("taken", "")), identities, records, test_samples),
@@ -97,16 +98,14 @@ def lines_of(runs: Runs, plan: Mapping[str, Any], origins: Origins) -> list[str]
 
 
 def _made(
-    runs: Runs, taken: str, identities: list[dict[str, Any]], records: list[dict[str, Any]], test_samples: int | None
+    runs: Runs, taken: str, identities: list[Identity], records: list[Record], test_samples: int | None
 ) -> tuple[Fact, ...]:
-    fingerprints = sorted(
-        {str(identity["data_fingerprint"]) for identity in identities if "data_fingerprint" in identity}
-    )
-    trainings = [identity.get("training", {}) for identity in identities]
+    fingerprints = sorted({identity.data_fingerprint for identity in identities})
+    trainings = [identity.training for identity in identities]
     selections = sorted({str(training["selection"]) for training in trainings if "selection" in training})
     seeds = sorted({int(seed) for seed in runs.planned["seed"]})
-    seconds = sum(float(record.get("provenance", {}).get("seconds") or 0) for record in records)
-    finished = sorted(str(record["provenance"]["finished"]) for record in records if _finished(record))
+    seconds = sum(float(record.provenance.get("seconds") or 0) for record in records)
+    finished = sorted(filter(None, map(_finished, records)))
     facts = [
         Fact("data set", f"{runs.data}, fingerprint {', '.join(fingerprints) or 'unknown'}", len(fingerprints) > 1)
     ]
@@ -134,8 +133,8 @@ def _trains(runs: Runs) -> bool:
     return runs.protocol not in protocols or bool(getattr(protocols[runs.protocol], "trains", True))
 
 
-def _finished(record: Mapping[str, Any]) -> bool:
-    return bool(record.get("provenance", {}).get("finished"))
+def _finished(record: Record) -> str:
+    return str(record.provenance.get("finished") or "")
 
 
 def _with_commit(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -173,30 +172,26 @@ def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _command(runs: Runs, plan: Mapping[str, Any], records: list[dict[str, Any]]) -> tuple[str, str]:
+def _command(runs: Runs, plan: Mapping[str, Any], records: list[Record]) -> tuple[str, str]:
     """The command line that makes the finished runs again, and what it names that they do not need.
 
     The newest plan's own; but one with a plug-in that no finished run had, because it did not import, gives way to
     what the finished runs say, the newest first. Where nothing was recorded it is the plainest equivalent.
     """
-    ok = sorted((record for record in records if record.get("status") == "ok"), key=_when, reverse=True)
-    used = {str(spec) for record in ok for spec in record.get("provenance", {}).get("plugins") or ()}
-    told = [plan.get("command"), *(record.get("provenance", {}).get("command") for record in (*ok, *records))]
+    ok = sorted((record for record in records if record.status == "ok"), key=_finished, reverse=True)
+    used = {str(spec) for record in ok for spec in record.provenance.get("plugins") or ()}
+    told = [plan.get("command"), *(record.provenance.get("command") for record in (*ok, *records))]
     known = [entry if isinstance(entry, str) else shlex.join(map(str, entry)) for entry in told if entry]
     if not known:
         parts = ("python", "-m", "routebench", "suite", runs.suite, "--preset", runs.preset, "--data", runs.data)
         return shlex.join(parts), ""
-    if not ok or any("plugins" not in record.get("provenance", {}) for record in ok):
+    if not ok or any("plugins" not in record.provenance for record in ok):
         return known[0], ""  # nobody knows what they came with
     command = next((entry for entry in known if _plugins_of(entry) <= used), known[0])
     unused = sorted(_plugins_of(command) - used)
     if not unused:
         return command, ""
     return command, f"This was the last command given here. No finished run came with {wording.listed(unused)}."
-
-
-def _when(record: Mapping[str, Any]) -> str:
-    return str(record.get("provenance", {}).get("finished") or "")
 
 
 def _plugins_of(command: str) -> set[str]:
@@ -209,17 +204,17 @@ def _plugins_of(command: str) -> set[str]:
     return named | {word.removeprefix("--plugin=") for word in words if word.startswith("--plugin=")}
 
 
-def _differences(records: list[dict[str, Any]]) -> tuple[str, ...]:
+def _differences(records: list[Record]) -> tuple[str, ...]:
     """One sentence per training setting that is used and not shared: a gain is then not owed to routing alone."""
-    routed = any(record.get("identity", {}).get("routed", True) for record in records)
+    routed = any(record.identity.routed for record in records)
     subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
     used: dict[str, dict[str, dict[str, None]]] = {}
     for record in records:
-        training = record.get("identity", {}).get("training", {})
+        training = record.identity.training
         idle = UNUSED.get(str(training.get("schedule")), ())
         for key, value in training.items():
             if key not in idle:
-                used.setdefault(key, {}).setdefault(_text(value), {})[str(record["label"])] = None
+                used.setdefault(key, {}).setdefault(_text(value), {})[record.label] = None
     sentences = []
     for key, values in used.items():
         if len(values) > 1:
@@ -228,8 +223,8 @@ def _differences(records: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _warnings(identities: list[dict[str, Any]], provenance: Iterable[Fact]) -> tuple[str, ...]:
-    versions = sorted({str(identity["suite_version"]) for identity in identities if "suite_version" in identity})
+def _warnings(identities: list[Identity], provenance: Iterable[Fact]) -> tuple[str, ...]:
+    versions = sorted({str(identity.suite_version) for identity in identities})
     warnings = [f"Versions {wording.listed(versions)} of the suite are mixed here."] if len(versions) > 1 else []
     for fact in provenance:
         if fact.mixed and fact.name != NAMES["backends"]:  # each was checked against the reference

@@ -78,7 +78,7 @@ def runs(tmp_path_factory):
     (folder / "looked-into.toml").write_text(SUITE)
 
     def found(cell):
-        if cell.label == "vae" and cell.identity["seed"] == 1:
+        if cell.label == "vae" and cell.identity.seed == 1:
             return "planted"
         return Generation().measure(cell.request(), OPTIONS, Fresh())
 

@@ -101,7 +101,7 @@ def test_one_seed_has_no_interval(tmp_path):
 
 
 def test_without_none_there_is_no_difference_and_no_figure(tmp_path):
-    analysis = find(runs_of(tmp_path, 2, lambda cell: "it broke" if cell.identity["method"] == "none" else None))
+    analysis = find(runs_of(tmp_path, 2, lambda cell: "it broke" if cell.identity.method == "none" else None))
     assert analysis.table["gain"].isna().all()
     assert analysis.figure is None
     assert "nothing was inferred" in analysis.reading

@@ -33,17 +33,17 @@ def shown_digits():
 
 def made_up_scores(cell, shown):
     """`em` ranks digits as well as the others, and scores them too high for a threshold of one half."""
-    draw = np.random.RandomState(cell.identity["seed"])
+    draw = np.random.RandomState(cell.identity.seed)
     sure = torch.from_numpy(draw.uniform(size=(IMAGES, 10)))
-    wrong = sure < ERRORS[cell.identity["method"]] * (0.2 + 0.8 * shown * (1 + (torch.arange(10) == 3)))
+    wrong = sure < ERRORS[cell.identity.method] * (0.2 + 0.8 * shown * (1 + (torch.arange(10) == 3)))
     scores = torch.where(wrong ^ shown, 0.6 + 0.4 * sure, 0.4 * sure)
-    return 0.55 + 0.45 * scores if cell.identity["method"] == "em" else scores
+    return 0.55 + 0.45 * scores if cell.identity.method == "em" else scores
 
 
 def measured(cell):
     shown = shown_digits()
     scores = made_up_scores(cell, shown)
-    found, steps = Answers(scores > 0.5, shown), cell.identity["iterations"]
+    found, steps = Answers(scores > 0.5, shown), cell.identity.iterations
     chosen = Answers(scores > best_threshold(scores.float(), shown), shown)
     percent = {name: found.exact_match() for name in ("accuracy", "exact_match")}
     percent["exact_match_one_digit"] = found.exact_match(of=shown.sum(dim=1) == 1)

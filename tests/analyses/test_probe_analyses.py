@@ -43,7 +43,7 @@ def runs(tmp_path_factory):
 def measured(cell):
     if cell.label not in LABELS:
         return None
-    if (cell.identity["iterations"], cell.identity["seed"]) == (3, 1):
+    if (cell.identity.iterations, cell.identity.seed) == (3, 1):
         return "planted"
     return LinearProbe().measure(cell.request(), OPTIONS, Untrained())
 

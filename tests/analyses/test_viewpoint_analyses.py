@@ -51,8 +51,8 @@ def folder(path, seeds=SEEDS, without=(), data="rendered-shapes-small-azimuth"):
     )
 
     def measured(cell):
-        known = (cell.label, cell.identity["iterations"])
-        return measurement(*known, cell.identity["seed"]) if known in CURVES and cell.label not in without else None
+        known = (cell.label, cell.identity.iterations)
+        return measurement(*known, cell.identity.seed) if known in CURVES and cell.label not in without else None
 
     (only,) = parts_of(made, path, measured)
     return only

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from routebench.engine.results._store import Store
+from routebench.engine.results import Store
+from tests.analysis.made_up_runs import record_of
 
 
 def write_folder(
@@ -22,8 +23,7 @@ def write_folder(
     store.write_plan(name, {**facts, "command": f"python -m routebench suite {suite} --preset {preset}"})
     for record in records:
         if record["status"] != "not run":
-            kept = {key: value for key, value in record.items() if key != "correct"}
             arrays = {"correct": torch.tensor(record["correct"], dtype=torch.uint8)} if record["metrics"] else {}
             beside = f"arrays/{record['cell']}.safetensors" if arrays else None
-            store.write_record({**kept, "params": "", "arrays": beside}, arrays)
+            store.write_record(record_of(record, beside), arrays)
     return path

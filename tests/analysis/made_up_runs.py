@@ -10,6 +10,7 @@ from pandas import DataFrame
 
 from routebench.analysis.palette import colours_of
 from routebench.analysis.result import Runs
+from routebench.engine.results import Record
 
 # label: (iterations, role, model, accuracy in % per iteration count)
 METHODS: dict[str, tuple[list[int | None], str, str, list[float]]] = {
@@ -77,8 +78,10 @@ def _record(
         "suite": "accuracy",
         "suite_version": 1,
         "protocol": "accuracy",
+        "options": {},
         "method": label.partition("[")[0],
         "method_params": {},
+        "routed": True,
         "iterations": iterations,
         "role": role,
         "model": model,
@@ -147,6 +150,12 @@ def _provenance(seed: int) -> dict[str, Any]:
         "finished": f"2025-11-21T10:0{seed}:00+00:00",
         "hostname": "somewhere",
     }
+
+
+def record_of(made_up: dict[str, Any], arrays: str | None = None) -> Record:
+    """A made-up record as the store has it."""
+    kept = {key: value for key, value in made_up.items() if key != "correct"}
+    return Record.read({**kept, "params": "", "arrays": arrays})
 
 
 def results_of(records: list[dict[str, Any]]) -> DataFrame:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from routebench.engine.results._store import Store
+from routebench.engine.results import Record as Stored
+from routebench.engine.results import Store
+from routebench.engine.results._record import StoredPlan
 
 ROOT = Path(__file__).parents[2]
 ACCURACY, COST = ROOT / "reports" / "accuracy-quick", ROOT / "reports" / "cost-quick"
@@ -21,10 +23,10 @@ Edit = Callable[[Record, Arrays], None]
 
 
 @cache
-def _published(source: Path) -> tuple[dict[str, Any], str, dict[str, Arrays]]:
+def _published(source: Path) -> tuple[StoredPlan, str, dict[str, Arrays]]:
     store = Store(source)
     (plan,) = store.plans()
-    records = {cell["cell"]: store.record(cell["cell"]) for cell in plan["cells"]}
+    records = {cell.cell: found.as_dict() for cell in plan.cells if (found := store.record(cell.cell))}
     return plan, json.dumps(records), {key: store.arrays(key) for key in records}
 
 
@@ -57,13 +59,9 @@ def write(
             record["metrics"] = [metric for metric in record["metrics"] if metric["metric"] in metrics]
         edit(record, own)
         if run(record):
-            store.write_record(record, {name: torch.from_numpy(values) for name, values in own.items()})
-    cells = [
-        {**cell, "identity": kept[cell["cell"]]["identity"]}
-        for cell in copy.deepcopy(plan["cells"])
-        if cell["cell"] in kept
-    ]
-    store.write_plan(plan["plan"], {**plan, "cells": cells})
+            store.write_record(Stored.read(record), {name: torch.from_numpy(values) for name, values in own.items()})
+    cells = [{**cell.as_dict(), "identity": kept[cell.cell]["identity"]} for cell in plan.cells if cell.cell in kept]
+    store.write_plan(plan.head["plan"], {**plan.head, "cells": cells})
     return target
 
 
@@ -162,9 +160,9 @@ def in_turn(folder: Path, rounds: int, rng: np.random.Generator, **how: Any) -> 
                 record["metrics"] = _steadied(record["metrics"], metrics)
                 for metric in record["metrics"]:
                     metric["value"] *= factor * math.exp(luck + rng.normal(0, spread))
-                store.write_record({**record, "arrays": None}, {})
+                store.write_record(Stored.read({**record, "arrays": None}), {})
                 cells.append({key: record[key] for key in ("cell", "label", "params", "identity")})
-        store.write_plan(plan["plan"], {**plan, "cells": cells})
+        store.write_plan(plan.head["plan"], {**plan.head, "cells": cells})
     return folder / "base", folder / "head"
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -91,8 +92,8 @@ def test_a_method_noisier_than_others_has_a_floor_of_its_own(tmp_path):
     rng = np.random.default_rng(1)
     store = Store(folders[1])
     for record in list(store.records()):
-        if record["identity"]["method"] == "random":
-            for metric in record["metrics"]:
+        if record.identity.method == "random":
+            for metric in record.metrics:
                 metric["value"] *= math.exp(rng.normal(0, 0.5))
             store.write_record(record, {})
     methods = rows(compare_folders(*folders, Wishes()), METHOD)
@@ -136,16 +137,15 @@ def of_three_seeds(target, factor):
     for seed in range(3):
         part = Store(write(target.parent / f"{target.name}{seed}", source=COST, metrics=("largest_batch",)))
         (plan,) = part.plans()
-        for cell in plan["cells"]:
-            record = part.record(cell["cell"])
-            record["cell"] = cell["cell"] = cell["identity"]["source"] = f"{cell['cell'][:-1]}{seed}"
-            record["identity"]["seed"] = cell["identity"]["seed"] = seed
-            for metric in record["metrics"]:
+        for cell in plan.cells:
+            record, key = part.record(cell.cell), f"{cell.cell[:-1]}{seed}"
+            identity = replace(cell.identity, source=key, seed=seed)
+            for metric in record.metrics:
                 metric["value"] *= factor
             store.prepare()
-            store.write_record(record, {})
-        parts += plan["cells"]
-    store.write_plan(plan["plan"], {**plan, "cells": parts})
+            store.write_record(replace(record, cell=key, identity=identity), {})
+            parts.append(replace(cell, cell=key, identity=identity).as_dict())
+    store.write_plan(plan.head["plan"], {**plan.head, "cells": parts})
     return target
 
 

@@ -46,7 +46,7 @@ def cluster(module_environment):
 
 def table(store):
     """What a run found: everything but when and where."""
-    return sorted((record["cell"], record["status"], json.dumps(record["metrics"])) for record in store.records())
+    return sorted((record.cell, record.status, json.dumps(record.metrics)) for record in store.records())
 
 
 def wait(process, condition):
@@ -85,7 +85,7 @@ def test_a_lost_machine_changes_nothing_in_the_table(cluster, parts, program, su
     assert begun == len(made.cells) + 1  # what ran on the lost machine was begun again
     run_all(made.cells)
     assert table(Store(tmp_path / "ray")) == table(store)
-    (device,) = {record["provenance"]["executor"] for record in Store(tmp_path / "ray").records()}
+    (device,) = {record.provenance["executor"] for record in Store(tmp_path / "ray").records()}
     assert device == "ray"
 
 

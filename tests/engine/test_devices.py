@@ -1,15 +1,21 @@
 """Which device a cell gets, where there are several. All GPUs here are pretended: nothing is computed on them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from routebench.engine.results import Identity
 from routebench.engine.running import _session as session
 from routebench.engine.running import _work as work
+from routebench.engine.running._cell import make_record
 from routebench.engine.running._config import Setting
 from routebench.engine.running._session import choose_device, choose_jobs, choose_setting
-from routebench.engine.suites._plan import Cell, Plan
+from routebench.engine.suites import Cell
+from routebench.engine.suites._plan import Plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
+from routebench.protocols import Measurement
 from routebench.registry import load_plugin, protocols
 
 TELLING = """
@@ -28,9 +34,11 @@ class Telling(Protocol):
             time.sleep(0.02)
         return Measurement([Metric("number", "test", float(context.device.index), "", True, request.iterations)])
 """
-GRID = {"method": "dynamic", "method_params": {}, "routed": True, "model": "capsnet-small", "model_params": {},
-        "data": "mnist5k", "training": {}, "seed": 0, "protocol": "telling", "suite": "none",
-        "suite_version": 1, "role": "method"}  # fmt: skip
+IDENTITY = Identity(
+    suite="none", suite_version=1, protocol="telling", options={}, method="dynamic", method_params={}, routed=True,
+    role="method", model="capsnet-small", model_params={}, data="mnist5k", data_fingerprint="", training={}, source="",
+    iterations=1, seed=0,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -123,11 +131,12 @@ def test_one_pretended_gpu_is_as_ever(gpus, monkeypatch):
 
 def test_a_cell_makes_its_pretended_gpu_the_current_one_and_records_its_name(gpus, monkeypatch, store):
     monkeypatch.setattr(
-        work, "run_cell", lambda cell, store, device, origin, tell, *, alone: {"on": str(device), **origin}
-    )
+        work, "run_cell", lambda cell, store, device, origin, tell, *, alone:
+        make_record(cell, "ok", "", Measurement([]), {"on": str(device), **origin}),
+    )  # fmt: skip
     setting = Setting("cuda:3", 1, 1, origin={"device": "cuda", "gpu": "that of the main process"})
-    told = work.run_unless_held(Cell({"seed": 0}), store, setting, lambda _: None)
-    assert told == {"on": "cuda:3", "device": "cuda", "gpu": "pretended cuda:3"}
+    told = work.run_unless_held(Cell(IDENTITY), store, setting, lambda _: None)
+    assert told.provenance.items() >= {"on": "cuda:3", "device": "cuda", "gpu": "pretended cuda:3"}.items()
     assert gpus == ["cuda:3"]
 
 
@@ -138,10 +147,11 @@ def test_two_processes_get_two_pretended_devices(tmp_path, run_all):
     load_plugin(str(plugin))
     (tmp_path / "meeting").mkdir()
     options = {"meeting": str(tmp_path / "meeting")}
-    cells = [Cell({**GRID, "iterations": steps, "options": options}, plugins=(str(plugin),)) for steps in (1, 2)]
+    identities = [replace(IDENTITY, iterations=steps, options=options) for steps in (1, 2)]
+    cells = [Cell(identity, plugins=(str(plugin),)) for identity in identities]
     records = run_all(cells, jobs=2, devices=("cpu:0", "cpu:1"), plugins=(str(plugin),), time_limit=60.0)
-    assert [record["reason"] for record in records] == ["", ""]
-    assert sorted(record["metrics"][0]["value"] for record in records) == [0, 1], records
+    assert [record.reason for record in records] == ["", ""]
+    assert sorted(record.metrics[0]["value"] for record in records) == [0, 1], records
 
 
 @pytest.mark.parametrize(("device", "gpus_per_cell", "has", "expected"), [

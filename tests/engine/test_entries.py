@@ -2,7 +2,7 @@
 
 import pytest
 
-from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
@@ -12,9 +12,9 @@ from routebench.routing.spec import parse
 
 def test_a_suite_of_models_without_labels_runs_no_routing_and_each_model_once(no_data):
     made = plan(load_suite("smith-probes"), "smoke", Choices())
-    methods = [cell.identity["method"] for cell in made.cells]
+    methods = [cell.identity.method for cell in made.cells]
     assert sorted(methods) == ["generative-capsules", "scae", "top-down-capsules", "vae"]
-    roles = {cell.identity["method"]: cell.identity["role"] for cell in made.cells}
+    roles = {cell.identity.method: cell.identity.role for cell in made.cells}
     assert roles["generative-capsules"] == "method" and roles["vae"] == "control"
 
 
@@ -25,9 +25,9 @@ def _smith(*methods, suite="smith-probes", **choices):
 def test_a_network_without_routing_takes_settings_from_the_command_line(no_data):
     made = _smith("generative-capsules[posterior=full]", "vae[latent=3]")
     told = {cell.label: cell.identity for cell in made.cells}
-    assert told["generative-capsules (posterior=full)"]["model_params"] == {"posterior": "full"}
-    assert told["vae (latent=3)"]["model_params"] == {"latent": 3}
-    assert told["vae (latent=3)"]["role"] == "method" and told["vae"]["role"] == "control"
+    assert told["generative-capsules (posterior=full)"].model_params == {"posterior": "full"}
+    assert told["vae (latent=3)"].model_params == {"latent": 3}
+    assert told["vae (latent=3)"].role == "method" and told["vae"].role == "control"
     assert "generative-capsules" not in told  # another of its settings was asked for
     assert {cell.label for cell in _smith("generative-capsules").cells} >= {"generative-capsules", "scae"}
 
@@ -75,10 +75,10 @@ def test_an_unsupervised_model_of_a_plugin_is_measured_unasked_where_the_protoco
     plugin.write_text(UNSUPERVISED)
     load_plugin(str(plugin))
     made = plan(load_suite("linear-probe"), "smoke", Choices(methods=(parse("dynamic"),)))
-    (cell,) = (cell for cell in made.cells if cell.identity["method"] == "mean-of-pixels")
+    (cell,) = (cell for cell in made.cells if cell.identity.method == "mean-of-pixels")
     request = cell.request()
     assert (request.model, request.method, request.recipe.loss) == ("mean-of-pixels", None, "own")
-    assert (request.recipe.epochs, cell.identity["role"]) == (1, "control")
-    assert "vae" in {cell.identity["method"] for cell in made.cells}
+    assert (request.recipe.epochs, cell.identity.role) == (1, "control")
+    assert "vae" in {cell.identity.method for cell in made.cells}
     elsewhere = plan(load_suite("accuracy"), "smoke", Choices(methods=(parse("dynamic"),)))
-    assert not {"vae", "mean-of-pixels"} & {cell.identity["method"] for cell in elsewhere.cells}
+    assert not {"vae", "mean-of-pixels"} & {cell.identity.method for cell in elsewhere.cells}

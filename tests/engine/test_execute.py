@@ -57,7 +57,7 @@ class Dies(Uniform):
 
 def values(store):
     """What a run found: everything but when and where."""
-    return sorted((record["cell"], record["status"], json.dumps(record["metrics"])) for record in store.records())
+    return sorted((record.cell, record.status, json.dumps(record.metrics)) for record in store.records())
 
 
 def timeless(store):
@@ -86,9 +86,9 @@ def test_each_exception_has_its_status(made, store, monkeypatch, error, status, 
 
     monkeypatch.setitem(EVERY["protocols"].entries, "brightness", Raises)
     record = run_cell(made.cells[0], store, torch.device("cpu"), {}, lambda _: None)
-    assert record["status"] == status
-    assert reason in record["reason"]
-    assert "\n" not in record["reason"]
+    assert record.status == status
+    assert reason in record.reason
+    assert "\n" not in record.reason
     assert store.record(made.cells[0].key) == record
 
 
@@ -122,8 +122,8 @@ def test_the_back_end_stands_in_every_record(made, run_all, monkeypatch):
     monkeypatch.setitem(EVERY["protocols"].entries, "brightness", Sweeps)
     with kernels.using("auto"):  # and back to it
         (record,) = run_all(made.cells[:1], backend="reference")
-    assert record["provenance"]["backend"] == "reference"
-    assert record["provenance"]["backends"] == ["reference"]
+    assert record.provenance["backend"] == "reference"
+    assert record.provenance["backends"] == ["reference"]
 
 
 def test_a_back_end_that_cannot_is_a_failed_cell(made, run_all, monkeypatch):
@@ -135,8 +135,8 @@ def test_a_back_end_that_cannot_is_a_failed_cell(made, run_all, monkeypatch):
     monkeypatch.setitem(EVERY["protocols"].entries, "brightness", Strange)
     with kernels.using("auto"):
         (record,) = run_all(made.cells[:1], backend="fused")
-    assert record["status"] == "failed"
-    assert "back end 'fused' cannot do this sweep" in record["reason"]
+    assert record.status == "failed"
+    assert "back end 'fused' cannot do this sweep" in record.reason
 
 
 def test_processes_give_what_one_process_gives(made, store, tmp_path, run_all):
@@ -188,7 +188,7 @@ def bad(tmp_path, suite_file):
 
 def test_bad_methods_fail_alone(bad, run_all, store):
     made, _ = bad("wrong-shape", "not-a-number", "dynamic[iterations=1]")
-    found = {record["label"]: (record["status"], record["reason"]) for record in run_all(made.cells)}
+    found = {record.label: (record.status, record.reason) for record in run_all(made.cells)}
     assert {label for label, (status, _) in found.items() if status == "ok"} == {"dynamic", "uniform", "random"}
     assert "(bad.py:" in found["wrong-shape"][1]
     assert "finite" in found["not-a-number"][1]
@@ -198,11 +198,11 @@ def test_bad_methods_fail_alone(bad, run_all, store):
 def test_a_method_that_kills_its_process_fails_alone(bad, run_all):
     made, file = bad("dies")
     records = run_all(made.cells, jobs=2, plugins=(str(pytest.parts), file))
-    found = {record["label"]: record for record in records}
-    assert {label: record["status"] for label, record in found.items()} == {
+    found = {record.label: record for record in records}
+    assert {label: record.status for label, record in found.items()} == {
         "dies": "failed", "uniform": "ok", "random": "ok",
     }  # fmt: skip
-    assert "died" in found["dies"]["reason"]
+    assert "died" in found["dies"].reason
 
 
 @pytest.fixture

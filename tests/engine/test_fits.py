@@ -16,7 +16,7 @@ from routebench.training import evaluate
 
 
 def request_of(made):
-    return next(cell for cell in made.cells if cell.identity["iterations"] == 2).request()
+    return next(cell for cell in made.cells if cell.identity.iterations == 2).request()
 
 
 def test_a_fit_is_trained_with_the_iterations_that_are_asked_for(made, store):

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -44,7 +45,7 @@ def ended(parts, litter, suite_file, run_all):
     suite = load_suite(str(suite_file("worst", seeds=1, more=f'litter = "{litter}"')))
     made = plan(suite, "quick", Choices(methods=tuple(map(parse, DEEDS))))
     how = {"jobs": 2, "time_limit": 8.0, "memory_limit": 10**9, "plugins": (str(parts), str(WORST))}
-    return {record["identity"]["method"]: record for record in run_all(made.cells, **how)}
+    return {record.identity.method: record for record in run_all(made.cells, **how)}
 
 
 def test_what_a_cell_prints_goes_to_its_file_and_that_a_kernel_is_compiled_to_the_user(tmp_path, capfd):
@@ -64,9 +65,9 @@ def test_a_process_that_lives_is_not_killed_for_an_interrupt_of_its_cell(parts, 
     load_plugin(str(WORST))
     suite = load_suite(str(suite_file("worst", seeds=1, more='litter = ""')))
     made = plan(suite, "quick", Choices(methods=(parse("interrupt"),)))
-    cells = [cell for cell in made.cells if cell.identity["method"] == "interrupt"]
+    cells = [cell for cell in made.cells if cell.identity.method == "interrupt"]
     (record,) = run_all(cells, jobs=1, isolate=True, plugins=(str(parts), str(WORST)))
-    assert record["reason"] == "it raised KeyboardInterrupt"
+    assert record.reason == "it raised KeyboardInterrupt"
     assert killed == []
 
 
@@ -88,17 +89,17 @@ def test_the_worst_cells_fail_alone(ended, litter, store):
         "uniform": ("ok", "", ""),
         "random": ("ok", "", ""),
     }
-    found = {name: (record["status"], record["reason"]) for name, record in ended.items()}
+    found = {name: (record.status, record.reason) for name, record in ended.items()}
     assert {name: status for name, (status, _) in found.items()} == {name: one[0] for name, one in told.items()}
     for name, (_, *words) in told.items():
         assert all(word in found[name][1] for word in words), (name, found[name])
     assert all("\n" not in reason for _, reason in found.values())
-    assert all(store.record(record["cell"])["status"] == record["status"] for record in ended.values())
+    assert all(store.record(record.cell).status == record.status for record in ended.values())
     assert not [file for file in (store.path / "locks").iterdir() if file.suffix in (".share", ".output")]
-    assert "Fatal Python error" in ended["crash"]["output"]
-    assert "(_below)" in ended["hang"]["reason"]
-    assert all(len(record.get("output", "")) < 2100 for record in ended.values())
-    assert "in _below" in ended["hang"]["output"]
+    assert "Fatal Python error" in ended["crash"].output
+    assert "(_below)" in ended["hang"].reason
+    assert all(len(record.output or "") < 2100 for record in ended.values())
+    assert "in _below" in ended["hang"].output
     left = int(litter.read_text())
     deadline = time.monotonic() + 5
     while psutil.pid_exists(left) and time.monotonic() < deadline:
@@ -124,25 +125,23 @@ def test_what_a_plugin_replaces_when_imported_changes_no_other_method(parts, sui
     (tmp_path / "meddles.py").write_text(MEDDLES)
     plugins = (str(parts), str(tmp_path / "meddles.py"))
     (made,) = make_plans(Asked(str(suite_file(seeds=1)), "quick", Choices(methods=(parse("meddles"),)), plugins)).plans
-    found = {record["label"]: record for record in run_all(made.cells, isolate=True)}
-    assert {label: record["status"] for label, record in found.items()} == dict.fromkeys(
+    found = {record.label: record for record in run_all(made.cells, isolate=True)}
+    assert {label: record.status for label, record in found.items()} == dict.fromkeys(
         ("meddles", "uniform", "random"), "ok"
     )
-    store.write_record({**found["uniform"], "status": "failed"}, {})
+    store.write_record(replace(found["uniform"], status="failed"), {})
     (alone,) = run_all([cell for cell in made.cells if cell.label == "uniform"])
-    assert found["uniform"]["metrics"] == alone["metrics"] != found["meddles"]["metrics"]
+    assert found["uniform"].metrics == alone.metrics != found["meddles"].metrics
 
 
 def test_in_one_process_a_cell_that_replaces_functions_fails_and_they_are_put_back(suite_file, parts, run_all):
     load_plugin(str(WORST))
     suite = load_suite(str(suite_file("worst", seeds=1)))
     step = torch.optim.Adam.step
-    found = {
-        record["label"]: record for record in run_all(plan(suite, "quick", Choices(methods=(parse("patch"),))).cells)
-    }
-    assert found["patch"]["status"] == "failed"
-    assert "it changed torch.optim.adam.Adam.step for all that runs in its process" in found["patch"]["reason"]
-    assert found["uniform"]["status"] == found["random"]["status"] == "ok"
+    found = {record.label: record for record in run_all(plan(suite, "quick", Choices(methods=(parse("patch"),))).cells)}
+    assert found["patch"].status == "failed"
+    assert "it changed torch.optim.adam.Adam.step for all that runs in its process" in found["patch"].reason
+    assert found["uniform"].status == found["random"].status == "ok"
     assert torch.optim.Adam.step is step
 
 
@@ -157,8 +156,8 @@ def test_an_error_without_words_is_a_failed_cell(made, store, monkeypatch):
 
     monkeypatch.setitem(EVERY["protocols"].entries, "brightness", Raises)
     record = run_cell(made.cells[0], store, torch.device("cpu"), {}, lambda _: None)
-    assert record["status"] == "failed"
-    assert record["reason"].startswith("Mute: its message cannot be had: __str__ raised ValueError (test_isolation.py:")
+    assert record.status == "failed"
+    assert record.reason.startswith("Mute: its message cannot be had: __str__ raised ValueError (test_isolation.py:")
 
 
 def test_cells_are_isolated_where_others_code_takes_part_or_something_failed(made, parts, suite_file):

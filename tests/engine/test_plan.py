@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from routebench.data import load
+from routebench.engine.results import digest
 from routebench.engine.running._session import write_plan
-from routebench.engine.suites._plan import Cell, Choices, digest, plan
+from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import datasets, load_plugin, protocols, suite_files
@@ -15,7 +16,7 @@ from routebench.routing.spec import parse
 
 
 def cells_of(made):
-    return [(cell.identity["method"], cell.identity["iterations"], cell.identity["seed"]) for cell in made.cells]
+    return [(cell.identity.method, cell.identity.iterations, cell.identity.seed) for cell in made.cells]
 
 
 def test_controls_run_unasked_and_every_method_once_before_any_seed_twice(made):
@@ -23,21 +24,21 @@ def test_controls_run_unasked_and_every_method_once_before_any_seed_twice(made):
     found = cells_of(made)
     assert {(method, iterations) for method, iterations, _ in found[:4]} == once
     assert [seed for *_, seed in found] == [0] * 4 + [1] * 4
-    roles = {cell.identity["method"]: cell.identity["role"] for cell in made.cells}
+    roles = {cell.identity.method: cell.identity.role for cell in made.cells}
     assert roles == {"dynamic": "method", "uniform": "control", "random": "control"}
 
 
 def test_shipped_suite_has_every_control():
     made = plan(load_suite("accuracy"), "quick", Choices(methods=(parse("em"),)))
-    assert {cell.identity["method"] for cell in made.cells} == {"em", "uniform", "random", "none", "cnn"}
-    (cnn,) = {cell.identity["model"] for cell in made.cells if cell.identity["method"] == "cnn"}
+    assert {cell.identity.method for cell in made.cells} == {"em", "uniform", "random", "none", "cnn"}
+    (cnn,) = {cell.identity.model for cell in made.cells if cell.identity.method == "cnn"}
     assert cnn == "cnn-small"
-    assert {cell.identity["iterations"] for cell in made.cells if cell.identity["method"] == "em"} == {1, 2, 3}
+    assert {cell.identity.iterations for cell in made.cells if cell.identity.method == "em"} == {1, 2, 3}
 
 
 def test_iterations_in_a_spec_fix_the_grid_but_for_the_control(parts, suite_file):
     made = plan(load_suite(str(suite_file())), "quick", Choices(methods=(parse("dynamic[iterations=7]"),), seeds=1))
-    assert [cell.identity["iterations"] for cell in made.cells if cell.identity["method"] == "dynamic"] == [1, 7]
+    assert [cell.identity.iterations for cell in made.cells if cell.identity.method == "dynamic"] == [1, 7]
 
 
 SHARED = {"competition": "types", "schedule": "sequential"}
@@ -45,15 +46,15 @@ SHARED = {"competition": "types", "schedule": "sequential"}
 
 def test_label_and_hyperparameters(parts, suite_file):
     made = plan(load_suite(str(suite_file())), "quick", Choices(methods=(parse("dynamic[detach=true,leaky=false]"),)))
-    cell = next(cell for cell in made.cells if cell.identity["method"] == "dynamic")
+    cell = next(cell for cell in made.cells if cell.identity.method == "dynamic")
     assert cell.label == "dynamic[detach=true]"
-    assert cell.identity["method_params"] == {"detach": True, "bias": False, "leaky": False, **SHARED}
+    assert cell.identity.method_params == {"detach": True, "bias": False, "leaky": False, **SHARED}
 
 
 def test_choices_replace_data_and_seeds(parts, suite_file):
     made = plan(load_suite(str(suite_file())), "quick", Choices(data="mnist5k", seeds=3))
     assert Counter(seed for *_, seed in cells_of(made)) == {0: 4, 1: 4, 2: 4}
-    assert {cell.identity["data"] for cell in made.cells} == {"mnist5k"}
+    assert {cell.identity.data for cell in made.cells} == {"mnist5k"}
 
 
 def test_a_preset_takes_as_many_images_of_whatever_data_is_named(parts, suite_file):
@@ -61,13 +62,13 @@ def test_a_preset_takes_as_many_images_of_whatever_data_is_named(parts, suite_fi
     file.write_text(file.read_text().replace('data = "digits200"', 'data = "digits200"\ntake = 230'))
     suite = load_suite(str(file))
     whole, some = plan(suite, "quick", Choices()), plan(suite, "quick", Choices(data="mnist5k"))
-    assert ({cell.identity["data"] for cell in whole.cells}, whole.taken) == ({"digits200"}, "")
-    assert {cell.identity["data"] for cell in some.cells} == {cell.request().data for cell in some.cells}
-    assert {cell.identity["data"] for cell in some.cells} == {"take:230:mnist5k"}
-    assert {cell.identity["data_fingerprint"] for cell in some.cells} == {load("take:230:mnist5k").fingerprint}
+    assert ({cell.identity.data for cell in whole.cells}, whole.taken) == ({"digits200"}, "")
+    assert {cell.identity.data for cell in some.cells} == {cell.request().data for cell in some.cells}
+    assert {cell.identity.data for cell in some.cells} == {"take:230:mnist5k"}
+    assert {cell.identity.data_fingerprint for cell in some.cells} == {load("take:230:mnist5k").fingerprint}
     assert some.taken == "230 of the 5,000 images of mnist5k, the same for all methods and seeds"
     more = plan(suite, "quick", Choices(data="take:400:mnist5k"))
-    assert {cell.identity["data"] for cell in more.cells} == {"take:400:mnist5k"}
+    assert {cell.identity.data for cell in more.cells} == {"take:400:mnist5k"}
 
 
 def test_a_cell_that_takes_some_images_needs_the_plugin_that_brings_the_set(parts, suite_file, tmp_path):
@@ -158,16 +159,16 @@ training_of = { capsnet-small-intermediate = { learning_rate = 0.5 } }
 
 def test_several_models_are_planned_with_their_own_training_and_one_control_that_they_share(parts, suite_file):
     made = plan(load_suite(str(suite_file(more=TWO_MODELS))), "both", Choices())
-    found = Counter((cell.identity["model"], cell.identity["method"]) for cell in made.cells)
+    found = Counter((cell.identity.model, cell.identity.method) for cell in made.cells)
     small = {("capsnet-small", "dynamic"): 4, ("capsnet-small", "uniform"): 2, ("capsnet-small", "random"): 2}
     assert found == {
         **small, **{("capsnet-small-intermediate", method): count for (_, method), count in small.items()},
         ("cnn-small", "cnn"): 2,
     }  # fmt: skip
-    rates = {(cell.identity["model"], cell.identity["training"]["learning_rate"]) for cell in made.cells}
+    rates = {(cell.identity.model, cell.identity.training["learning_rate"]) for cell in made.cells}
     assert rates == {("capsnet-small", 1e-3), ("capsnet-small-intermediate", 0.5), ("cnn-small", 1e-3)}
     assert made.networks == {"cnn": {name: ["cnn-small"] for name in ("capsnet-small", "capsnet-small-intermediate")}}
-    assert [cell.identity["seed"] for cell in made.cells] == sorted(cell.identity["seed"] for cell in made.cells)
+    assert [cell.identity.seed for cell in made.cells] == sorted(cell.identity.seed for cell in made.cells)
 
 
 VARIANTS = """
@@ -187,15 +188,15 @@ training = { loss = "margin" }
 def test_entries_that_differ_in_training_alone_are_told_apart_by_their_variant(parts, suite_file):
     suite = load_suite(str(suite_file(more=VARIANTS)))
     for choices in (Choices(seeds=1), Choices(seeds=1, methods=(parse("em"),))):
-        cells = [cell for cell in plan(suite, "quick", choices).cells if cell.identity["method"] == "em"]
+        cells = [cell for cell in plan(suite, "quick", choices).cells if cell.identity.method == "em"]
         assert {(cell.label, cell.settings) for cell in cells} == {("em", ""), ("em (margin loss)", "margin loss")}
         losses = {cell.label: cell.request().recipe.loss for cell in cells}
         assert losses["em (margin loss)"] == "margin" != losses["em"]
-    steps = {(cell.label, cell.identity["iterations"]) for cell in plan(suite, "quick", Choices(seeds=1)).cells}
+    steps = {(cell.label, cell.identity.iterations) for cell in plan(suite, "quick", Choices(seeds=1)).cells}
     assert ("em", 1) in steps and ("em (margin loss)", 1) not in steps
-    assert plan(suite, "quick", Choices()).cells[-1].identity["model_params"] == {}
+    assert plan(suite, "quick", Choices()).cells[-1].identity.model_params == {}
     changed = plan(suite, "quick", Choices(seeds=1, methods=(parse("em[final_lambda=0.1]"),))).cells
-    assert {cell.label for cell in changed if cell.identity["method"] == "em"} == {"em[final_lambda=0.1]"}
+    assert {cell.label for cell in changed if cell.identity.method == "em"} == {"em[final_lambda=0.1]"}
 
 
 def test_two_entries_that_read_the_same_are_refused(parts, suite_file):
@@ -223,14 +224,14 @@ models = { capsnet-small = "capsnet-small-intermediate" }
 
 def test_a_method_may_have_networks_of_its_own_beside_those_of_the_preset(parts, suite_file):
     made = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(seeds=1))
-    networks = {cell.identity["model"] for cell in made.cells if cell.identity["method"] == "em"}
+    networks = {cell.identity.model for cell in made.cells if cell.identity.method == "em"}
     assert networks == {"capsnet-small", "capsnet-small-intermediate"}
-    assert {cell.identity["model"] for cell in made.cells if cell.identity["method"] == "uniform"} == {"capsnet-small"}
+    assert {cell.identity.model for cell in made.cells if cell.identity.method == "uniform"} == {"capsnet-small"}
     assert made.networks["em"] == {"capsnet-small": ["capsnet-small", "capsnet-small-intermediate"]}
     both = plan(load_suite(str(suite_file(more=PLAIN_AND_OWN))), "quick", Choices(seeds=1))
     assert both.networks["em"] == {"capsnet-small": ["capsnet-small", "capsnet-small-intermediate"]}
     elsewhere = plan(load_suite(str(suite_file(more=OWN_NETWORK))), "quick", Choices(models=("capsnet",), seeds=1))
-    assert not [cell for cell in elsewhere.cells if cell.identity["method"] == "em"]
+    assert not [cell for cell in elsewhere.cells if cell.identity.method == "em"]
     with pytest.raises(
         UserError, match="no method has a network to stand beside 'capsnet'; choose one of capsnet-small"
     ):
@@ -242,10 +243,10 @@ def test_a_method_may_have_networks_of_its_own_beside_those_of_the_preset(parts,
 def test_a_model_of_the_user_replaces_those_of_the_preset_and_their_settings(parts, suite_file):
     suite = load_suite(str(suite_file(more=TWO_MODELS)))
     made = plan(suite, "both", Choices(models=("capsnet", "capsnet")))
-    assert {cell.identity["model"] for cell in made.cells} == {"capsnet", "cnn"}
-    assert {cell.identity["training"]["learning_rate"] for cell in made.cells} == {1e-3}
+    assert {cell.identity.model for cell in made.cells} == {"capsnet", "cnn"}
+    assert {cell.identity.training["learning_rate"] for cell in made.cells} == {1e-3}
     other = plan(suite, "both", Choices(models=("capsnet-intermediate",)))  # no network is known to stand beside it
-    assert {cell.identity["model"] for cell in other.cells} == {"capsnet-intermediate"}
+    assert {cell.identity.model for cell in other.cells} == {"capsnet-intermediate"}
     with pytest.raises(UserError, match="'capsnet-small'"):
         plan(suite, "both", Choices(models=("capsnet-smal",)))
 
@@ -258,21 +259,22 @@ IDENTITY = {
 
 def test_key_depends_on_every_field_of_the_identity_and_on_nothing_else(made):
     cell = made.cells[0]
-    assert cell.identity.keys() >= IDENTITY
-    changed = [Cell({**cell.identity, field: ["something else"]}).key for field in cell.identity]
-    assert len({cell.key, *changed}) == len(cell.identity) + 1
-    assert Cell(dict(reversed(cell.identity.items()))).key == cell.key
+    known = cell.identity.as_dict()
+    assert known.keys() >= IDENTITY
+    changed = [digest({**known, field: ["something else"]}) for field in known]
+    assert len({cell.key, *changed}) == len(known) + 1
+    assert digest(dict(reversed(known.items()))) == cell.key
 
 
 def test_key_depends_on_every_setting_of_the_recipe(made):
     cell = made.cells[0]
-    training = cell.identity["training"]
-    changed = [Cell({**cell.identity, "training": {**training, name: "another"}}).key for name in training]
+    training = cell.identity.training
+    changed = [replace(cell.identity, training={**training, name: "another"}).key for name in training]
     assert len({cell.key, *changed}) == len(training) + 1
 
 
 def test_request_carries_what_training_needs(made):
-    cell = next(cell for cell in made.cells if cell.identity["iterations"] == 2)
+    cell = next(cell for cell in made.cells if cell.identity.iterations == 2)
     request = cell.request()
     assert (request.method, request.iterations, dict(request.method_params)) == ("dynamic", 2, {})
     assert (request.data, request.seed, request.recipe.epochs) == ("digits200", 0, 1)
@@ -301,7 +303,7 @@ def test_defaults_that_json_does_not_know_can_be_planned(tmp_path, parts, suite_
 def test_a_back_end_that_is_asked_for_replaces_those_that_a_suite_compares():
     def measured(backend):
         made = plan(load_suite("cost"), "quick", Choices(methods=(parse("dynamic"),), backend=backend))
-        return {tuple(cell.identity["options"]["backends"]) for cell in made.cells}
+        return {tuple(cell.identity.options["backends"]) for cell in made.cells}
 
     assert measured("auto") == {("reference", "fused")}
     assert measured("fused") == {("fused",)}
@@ -336,13 +338,13 @@ def test_data_that_does_not_suit_a_suite_is_told_in_its_plan(suite, data, told):
 
 def test_cost_trains_nothing_and_takes_any_data():
     made = plan(load_suite("cost"), "smoke", Choices(data=SEVERAL))
-    assert {cell.identity["data"] for cell in made.cells} == {SEVERAL}
+    assert {cell.identity.data for cell in made.cells} == {SEVERAL}
 
 
 def test_images_of_several_classes_suit_a_suite_whose_losses_take_them(suite_file):
     entry = '[training]\nloss = "margin"\n'
     made = plan(load_suite(str(suite_file("accuracy", more=entry))), "quick", Choices(data=SEVERAL))
-    assert {cell.identity["training"]["loss"] for cell in made.cells} == {"margin"}
+    assert {cell.identity.training["loss"] for cell in made.cells} == {"margin"}
 
 
 def test_a_million_seeds_are_refused_at_once(parts, suite_file):

@@ -1,9 +1,13 @@
 """Which cell is next, how long it will take, and when no more is begun."""
 
+from dataclasses import replace
+
+from routebench.engine.running._cell import make_record
 from routebench.engine.running._queue import Queue, most_informative_first
 from routebench.engine.running._times import Times
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
+from routebench.protocols import Measurement
 
 
 class Clock:
@@ -16,7 +20,7 @@ class Clock:
 
 
 def names(cells):
-    return [(cell.label, cell.identity["iterations"], cell.identity["seed"]) for cell in cells]
+    return [(cell.label, cell.identity.iterations, cell.identity.seed) for cell in cells]
 
 
 def test_every_method_once_before_any_twice(parts, suite_file):
@@ -62,7 +66,7 @@ def test_a_budget_begins_nothing_that_would_end_too_late(made):
 
 
 def test_a_cell_that_does_not_fit_is_passed_over_for_one_that_does(made):
-    queue, _ = queue_of(made, 5.0, lambda cell: 10.0 if cell.identity["method"] == "dynamic" else 1.0)
+    queue, _ = queue_of(made, 5.0, lambda cell: 10.0 if cell.identity.method == "dynamic" else 1.0)
     assert queue.take().label != "dynamic"
 
 
@@ -77,9 +81,10 @@ def test_a_cell_of_unknown_length_is_begun_while_there_is_time(made):
 def test_a_queue_learns_from_records(made):
     queue = Queue(made.cells, Times(), 100.0, Clock())
     cell = queue.take()
-    queue.learn({"status": "failed", "identity": cell.identity, "provenance": {"seconds": 1.0}})
+    record = make_record(cell, "failed", "it broke", Measurement([]), {"seconds": 1.0})
+    queue.learn(record)
     assert not queue.times
-    queue.learn({"status": "ok", "identity": cell.identity, "provenance": {"seconds": 7.0}})
+    queue.learn(replace(record, status="ok", provenance={"seconds": 7.0}))
     assert queue.times.expected(cell.identity) == 7.0
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,22 +21,30 @@ from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import datasets
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def record(planned, store, run_all):
     """The file of a finished record, with a command line such as a user gives."""
     made = run_all(planned.cells)[0]
-    made["provenance"] |= {"command": "python -m routebench suite small.toml --plugin parts.py --results r --jobs 2"}
+    made.provenance["command"] = "python -m routebench suite small.toml --plugin parts.py --results r --jobs 2"
     store.write_record(made, {})
-    return store.path / "records" / f"{made['cell']}.json"
+    return store.path / "records" / f"{made.cell}.json"
 
 
 def metric(value, name="accuracy", unit="%", **more):
     return {"metric": name, "split": "test", "value": value, "unit": unit, "test_iterations": 2, "epoch": None, **more}
 
 
+def record_of(metrics, processor=""):
+    """A published record with other numbers, of another machine."""
+    published = min((ROOT / "reports" / "quick" / "records").glob("*.json"))
+    return replace(reproduce.read_record(published), metrics=list(metrics), provenance={"processor": processor})
+
+
 def agreement(then, now, outputs_then=(), outputs_now=()):
-    sides = [{"metrics": list(side)} for side in (then, now)]
+    sides = [record_of(side) for side in (then, now)]
     return compare(*sides, dict(outputs_then), dict(outputs_now))
 
 
@@ -51,7 +60,7 @@ def test_rounding_is_told():
     assert list(found.lines())[1] == "1 agree within rounding; the largest relative difference is 1.0e-07"
 
 
-HERE, THERE = ({"provenance": {"processor": f"{name}, 2 cores"}} for name in ("one", "another"))
+HERE, THERE = "one, 2 cores", "another, 2 cores"
 
 
 def test_another_processor_may_round_otherwise():
@@ -62,30 +71,29 @@ def test_another_processor_may_round_otherwise():
         metric(3.01, "updates", "count"),
         metric(0.9, "attack_success"),
     ]
-    found = compare(HERE | {"metrics": then}, THERE | {"metrics": now}, {}, {})
+    found = compare(record_of(then, HERE), record_of(now, THERE), {}, {})
     assert found.holds
     assert not found.is_exact
     assert list(found.lines())[:2] == [
         "0 of 4 numbers agree to the last digit",
         "4 agree within rounding, up to 0.01 on another processor; the largest relative difference is 9.0e-03",
     ]
-    assert len(compare(HERE | {"metrics": then}, HERE | {"metrics": now}, {}, {}).differing) == 4
-    more = {"provenance": {"processor": "one, 4 cores"}}
-    assert not compare(HERE | {"metrics": then}, more | {"metrics": now}, {}, {}).holds
+    assert len(compare(record_of(then, HERE), record_of(now, HERE), {}, {}).differing) == 4
+    assert not compare(record_of(then, HERE), record_of(now, "one, 4 cores"), {}, {}).holds
 
 
 @pytest.mark.parametrize(
     ("then", "now"), [(metric(80.0), metric(82.0)), (metric(2.0, "loss", ""), metric(2.1, "loss", ""))]
 )
 def test_another_processor_does_not_explain_everything(then, now):
-    assert not compare(HERE | {"metrics": [then]}, THERE | {"metrics": [now]}, {}, {}).holds
+    assert not compare(record_of([then], HERE), record_of([now], THERE), {}, {}).holds
 
 
 @pytest.mark.parametrize("split", ["", "test"])
 def test_counts_are_exact(split):
     then, now = ([{**metric(value, "parameters", "count"), "split": split}] for value in (10**7, 10**7 + 1))
-    assert not compare(HERE | {"metrics": then}, HERE | {"metrics": now}, {}, {}).holds
-    assert compare(HERE | {"metrics": then}, THERE | {"metrics": now}, {}, {}).holds is (split == "test")
+    assert not compare(record_of(then, HERE), record_of(now, HERE), {}, {}).holds
+    assert compare(record_of(then, HERE), record_of(now, THERE), {}, {}).holds is (split == "test")
 
 
 @pytest.mark.parametrize("now", [94.7, math.nan, math.inf, None])
@@ -160,18 +168,18 @@ def test_the_command_names_the_cell_and_a_folder_of_its_own(record):
     assert reproduce.commands(known, now)[-1] == (
         f"python -m routebench suite small.toml --plugin parts.py --jobs 2 {command}"
     )
-    known["provenance"]["command"] = "python -m routebench suite all --preset quick"
+    known.provenance["command"] = "python -m routebench suite all --preset quick"
     assert reproduce.commands(known, now)[-1] == f"python -m routebench suite small --preset quick {command}"
-    known["provenance"]["command"] = "pytest"
+    known.provenance["command"] = "pytest"
     assert reproduce.commands(known, now)[-1] == (
-        f"python -m routebench suite small --method {known['label']} --data digits200 {command}"
+        f"python -m routebench suite small --method {known.label} --data digits200 {command}"
     )
 
 
 def test_another_commit_and_a_changed_checkout_are_said(record):
     known = reproduce.read_record(record)
     now = reproduce.prepare(known)
-    known["provenance"] |= {"commit": "a" * 40, "dirty": True, "dirty_hash": "1234"}
+    known.provenance.update({"commit": "a" * 40, "dirty": True, "dirty_hash": "1234"})
     checkout, warning, _ = reproduce.commands(known, {**now, "commit": "b" * 40})
     assert checkout == f"git checkout {'a' * 40}"
     assert "hash of the difference: 1234" in warning
@@ -181,9 +189,9 @@ def test_what_is_different_now_is_listed(record):
     known = reproduce.read_record(record)
     now = reproduce.prepare(known)
     assert reproduce.differences(known, now) == []
-    known["identity"] |= {"source": "s" * 16, "data_fingerprint": "f" * 16}
-    known["provenance"]["versions"] |= {"torch": "1.0", "gone": "2.0"}
-    known["provenance"]["processor"] = "abacus"
+    known = replace(known, identity=replace(known.identity, source="s" * 16, data_fingerprint="f" * 16))
+    known.provenance["versions"].update({"torch": "1.0", "gone": "2.0"})
+    known.provenance["processor"] = "abacus"
     told = "\n".join(reproduce.differences(known, now))
     for part in ("ssss then", "fingerprint ffff", "torch: 1.0 then", "gone: 2.0 then, none now", "processor: abacus"):
         assert part in told
@@ -217,18 +225,19 @@ def foreign(record, parts, tmp_path, monkeypatch):
     file.write_text(FOREIGN)
     known = reproduce.read_record(record)
     fingerprint = load("mnist5k").fingerprint
-    known["identity"] |= {"data": "mine-of-a-folder", "data_fingerprint": fingerprint}
-    known["provenance"] |= {"command": f"python -m routebench suite small.toml --plugin parts --plugin {parts}"}
-    known["provenance"]["plugins"] = {"parts": plugin_hash("parts")}
+    identity = replace(known.identity, data="mine-of-a-folder", data_fingerprint=fingerprint)
+    known = replace(known, identity=identity)
+    known.provenance["command"] = f"python -m routebench suite small.toml --plugin parts --plugin {parts}"
+    known.provenance["plugins"] = {"parts": plugin_hash("parts")}
     return known, file
 
 
 def test_a_folder_of_plugins_is_loaded_elsewhere_and_its_changes_are_told(foreign):
     known, file = foreign
     now = reproduce.prepare(known)
-    told, needed = reproduce.with_plugins(known, now)
+    told, cell = reproduce.with_plugins(known, now)
     assert told == []
-    assert [Path(spec).name for spec in needed] == ["parts", "small_parts.py"]
+    assert [Path(spec).name for spec in cell.plugins] == ["parts", "small_parts.py"]
     assert file.with_name("imported").exists()
     assert "mine-of-a-folder" not in datasets
     file.write_text(FOREIGN + "\n\nX = 1\n")
@@ -237,7 +246,7 @@ def test_a_folder_of_plugins_is_loaded_elsewhere_and_its_changes_are_told(foreig
 
 def test_nothing_is_imported_before_the_user_asks_to_run(foreign, record, store):
     known, file = foreign
-    record.write_text(json.dumps(known))
+    record.write_text(json.dumps(known.as_dict()))
     code, told = call(record)
     assert code == 0
     assert "# not compared, because no plug-in is imported without --run: data 'mine-of-a-folder'" in told
@@ -249,24 +258,24 @@ HOSTILE = "x; touch pwned #$(touch pwned)`touch pwned`"
 
 def test_what_a_record_holds_is_no_code_of_a_shell(record, tmp_path):
     known = reproduce.read_record(record)
-    known["identity"] |= {"suite": HOSTILE, "data": HOSTILE}
-    known["provenance"] |= {
+    known = replace(known, label=HOSTILE, identity=replace(known.identity, suite=HOSTILE, data=HOSTILE))
+    known.provenance.update({
         "commit": HOSTILE, "dirty": True, "dirty_hash": f"\n{HOSTILE}\n", "processor": f"\n{HOSTILE}\r",
         "device": HOSTILE, "backend": HOSTILE, "plugins": {f"\n{HOSTILE}": f"\n{HOSTILE}"},
-    }  # fmt: skip
-    now = reproduce.look({**known, "provenance": {}})
+    })  # fmt: skip
+    now = reproduce.look(replace(known, provenance={}))
     for typed in (f"evil; touch pwned; suite all {HOSTILE}", f"evil '{HOSTILE}", HOSTILE, f"x suite '{HOSTILE}'"):
-        known["provenance"]["command"] = typed
-        lines = reproduce.commands({**known, "label": HOSTILE}, now)
+        known.provenance["command"] = typed
+        lines = reproduce.commands(known, now)
         lines += [
             reproduce.comment(line)
-            for line in reproduce.differences({**known, "identity": {**known["identity"], "data": "digits200"}}, now)
+            for line in reproduce.differences(replace(known, identity=replace(known.identity, data="digits200")), now)
         ]
         script = "\n".join(["git() { :; }", "python() { :; }", *lines])
         subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=True)
         assert not (tmp_path / "pwned").exists()
         assert lines[2].startswith("python -m routebench suite ")
-    known["provenance"]["command"] = "python -m routebench suite 'a\x1b[201~b'"
+    known.provenance["command"] = "python -m routebench suite 'a\x1b[201~b'"
     with pytest.raises(UserError, match="control characters"):
         reproduce.commands(known, now)
 
@@ -279,16 +288,16 @@ def call(*arguments):
 
 def test_the_command_reproduces(planned, store, run_all, parts):
     made = run_all(planned.cells)[0]
-    made["provenance"] |= {"command": f"python -m routebench suite small.toml --plugin {parts}"}
+    made.provenance["command"] = f"python -m routebench suite small.toml --plugin {parts}"
     store.write_record(made, {})
-    file = store.path / "records" / f"{made['cell']}.json"
-    code, told = call(made["cell"][:12], "--results", store.path)
+    file = store.path / "records" / f"{made.cell}.json"
+    code, told = call(made.cell[:12], "--results", store.path)
     assert code == 0
-    assert told.splitlines()[-1].endswith(f"--cell {made['cell']} --results reproduced")
+    assert told.splitlines()[-1].endswith(f"--cell {made.cell} --results reproduced")
     code, told = call(file, "--run")
     assert (code, told.splitlines()[-1]) == (0, "the record is reproduced")
     assert "1 of 1 numbers agree to the last digit" in told
-    made["metrics"][0]["value"] += 1
+    made.metrics[0]["value"] += 1
     store.write_record(made, {})
     code, told = call(file, "--run")
     assert code == 1
@@ -302,12 +311,12 @@ def test_failures_are_compared_by_their_kind(parts, suite_file, store, run_all, 
     made = plan(load_suite(str(suite_file(seeds=1, more=f'journal = "{journal}"'))), "quick", Choices())
     write_plan(made, store)
     (failed,) = run_all(made.cells[:1])
-    file = store.path / "records" / f"{failed['cell']}.json"
+    file = store.path / "records" / f"{failed.cell}.json"
     now = reproduce.prepare(failed)
-    assert _run(file, failed, now, False) == 0
+    assert _run(file, failed, made.cells[0], now, False) == 0
     journal.rmdir()
-    assert _run(file, failed, now, False) == 1
+    assert _run(file, failed, made.cells[0], now, False) == 1
     (fine,) = run_all(made.cells[:1])
     journal.unlink()
     journal.mkdir()
-    assert _run(file, fine, now, False) == 3
+    assert _run(file, fine, made.cells[0], now, False) == 3

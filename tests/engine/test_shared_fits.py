@@ -2,7 +2,7 @@
 
 import pytest
 
-from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import plan
 from routebench.engine.suites._suite import load_suite
 

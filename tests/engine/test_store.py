@@ -10,12 +10,17 @@ import torch
 from safetensors.numpy import load_file
 
 from routebench import load_arrays, load_results
-from routebench.engine.results._store import COLUMNS, PLANNED, Store, StoreFull, write_tensors, write_text
+from routebench.atomic import StoreFull, write_tensors, write_text
+from routebench.engine.results._plan_table import PLANNED
+from routebench.engine.results._record_table import COLUMNS
+from routebench.engine.results._store import Store
+from routebench.engine.running._cell import make_record
 from routebench.engine.running._session import write_plan
 from routebench.engine.running._status import standing
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
+from routebench.protocols import Measurement
 
 
 def tree(folder):
@@ -67,7 +72,7 @@ def test_arrays_stand_before_the_record_that_names_them(store, made, monkeypatch
         real(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    store.write_record({"cell": "0" * 16, "schema": 1}, {"correct": torch.ones(3)})
+    store.write_record(make_record(made.cells[0], "ok", "", Measurement([]), {}), {"correct": torch.ones(3)})
     assert order == ["arrays", "records"]
 
 
@@ -191,7 +196,7 @@ def test_the_same_plan_again_is_written_once(planned, store, suite_file):
 
 def test_raw_outputs_of_a_cell_are_read_back(store, made, run_all):
     (record,) = run_all(made.cells[:1])
-    correct = load_arrays(store.path, record["cell"])["correct"]
-    assert 100 * correct.mean() == pytest.approx(record["metrics"][0]["value"])
+    correct = load_arrays(store.path, record.cell)["correct"]
+    assert 100 * correct.mean() == pytest.approx(record.metrics[0]["value"])
     with pytest.raises(UserError, match=f"no arrays of a cell '{made.cells[1].key}'"):
         load_arrays(store.path, made.cells[1].key)

@@ -23,13 +23,14 @@ from routebench.engine.suites._suite import load_suite
 ROOT = Path(__file__).parents[2]
 WRITES = """
 import json, sys, torch
+from dataclasses import replace
 from pathlib import Path
-from routebench.engine.results._store import Store, StoreFull
+from routebench.engine.results import Record, Store, StoreFull
 store = Store(sys.argv[1])
 store.prepare()
-record = json.loads(Path(sys.argv[2]).read_text())
+record = Record.read(json.loads(Path(sys.argv[2]).read_text()))
 for number in range(1000):
-    record["cell"] = f"{number:016x}"
+    record = replace(record, cell=f"{number:016x}")
     try:
         store.write_record(record, {"correct": torch.full((4000,), number, dtype=torch.int32)})
     except StoreFull as error:
@@ -55,7 +56,7 @@ def expect_all_but_the_last(folder, done):
     count, message = done.stdout.splitlines()
     assert "finished cells are kept: make room" in message
     store = Store(folder)
-    keys = [record["cell"] for record in store.records()]
+    keys = [record.cell for record in store.records()]
     assert keys == [f"{number:016x}" for number in range(int(count))]
     assert int(count) > 3
     assert all((store.arrays(key)["correct"] == number).all() for number, key in enumerate(keys))
@@ -154,14 +155,16 @@ def test_a_clock_that_goes_backwards_makes_no_old_plan_the_newest(parts, suite_f
     newer = plan(load_suite(str(file)), "quick", Choices())
     write_plan(newer, store)
     one, two = store.plans()
-    assert one["created"] > two["created"]
-    assert [one["sequence"], two["sequence"]] == [1, 2]
+    assert one.head["created"] > two.head["created"]
+    assert [one.head["sequence"], two.head["sequence"]] == [1, 2]
     assert list(store.planned()["cell"]) == [cell.key for cell in newer.cells]
 
 
 def test_plans_of_before_there_were_numbers_are_the_oldest(store, planned):
-    (first,) = store.plans()
+    (file,) = (store.path / "plans").glob("*.json")
+    first = json.loads(file.read_text())
     old = {**{key: value for key, value in first.items() if key != "sequence"}, "created": "2099", "plan": "old"}
+    del old["checksum"]
     write_text(store.path / "plans" / "old.json", json.dumps(old))
     assert [head["plan"] for head in store.plan_heads()] == ["old", first["plan"]]
 
@@ -171,10 +174,11 @@ def test_plans_written_at_once_have_different_numbers(store, planned):
     import sys
     from routebench.engine.results._store import Store
     store = Store(sys.argv[1])
-    (plan,) = [plan for plan in store.plans() if plan["sequence"] == 1]
+    (plan,) = [plan for plan in store.plans() if plan.head["sequence"] == 1]
+    content = {**plan.head, "cells": [cell.as_dict() for cell in plan.cells]}
     for number in range(10):
         name = f"{sys.argv[2]}.{number}"
-        store.write_plan(name, {**plan, "plan": name})
+        store.write_plan(name, {**content, "plan": name})
     """
     command = [sys.executable, "-c", textwrap.dedent(code), store.path]
     started = [subprocess.Popen([*command, name], cwd=ROOT) for name in "ab"]

@@ -154,7 +154,7 @@ def test_a_cell_whose_arrays_are_damaged_counts_as_not_run(done, store, damage):
     again = Store(store.path)
     assert again.arrays(key) == {}
     assert again.record(key) is None
-    assert key not in set(again.results()["cell"]) | {record["cell"] for record in again.records()}
+    assert key not in set(again.results()["cell"]) | {record.cell for record in again.records()}
     assert [cell.key for cell in standing(done, again).to_do] == [key]
     with pytest.raises(UserError, match="holds no arrays"):
         load_arrays(store.path, key)
@@ -358,14 +358,15 @@ def test_a_folder_that_can_only_be_read_is_read(done, store, victim):
 
 RUN_READ_ONLY = """
 import sys
-from routebench.engine.suites._plan import Cell
+from dataclasses import replace
+from routebench.engine.suites import Cell
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._session import run
 from routebench.engine.running._config import Listener, Setting
-from routebench.engine.results._store import Store, StoreFull
+from routebench.engine.results import Store, StoreFull
 
 if __name__ == "__main__":
-    cell = Cell(next(Store(sys.argv[1]).records())["identity"] | {"seed": 99})
+    cell = Cell(replace(next(Store(sys.argv[1]).records()).identity, seed=99))
     for isolate in (True, False):
         try:
             run(Queue([cell]), Store(sys.argv[1]), Setting("cpu", 1, 1, isolate=isolate), Listener())
@@ -403,14 +404,14 @@ def test_a_measurement_that_no_record_can_hold_is_a_failure(made, store, run_all
     monkeypatch.setitem(protocols.entries, "brightness", Odd)
     monkeypatch.setattr(Odd, "found", 10**400)
     (record,) = run_all(made.cells[:1])
-    assert record["status"] == "failed"
-    assert record["reason"].startswith("its protocol measured what no record can hold")
-    assert store.record(made.cells[0].key)["reason"] == record["reason"]
+    assert record.status == "failed"
+    assert record.reason.startswith("its protocol measured what no record can hold")
+    assert store.record(made.cells[0].key).reason == record.reason
 
 
 def test_a_message_with_a_name_that_is_no_text_is_kept(made, store, run_all, monkeypatch):
     monkeypatch.setitem(protocols.entries, "brightness", Odd)
     monkeypatch.setattr(Odd, "found", OSError(os.fsdecode(b"no file a\x80.png\x1b[2J\x07")))
     (record,) = run_all(made.cells[:1])
-    assert record["reason"].startswith(r"OSError: no file a\udc80.png\x1b[2J\x07 (")
-    assert store.record(made.cells[0].key)["reason"] == record["reason"]
+    assert record.reason.startswith(r"OSError: no file a\udc80.png\x1b[2J\x07 (")
+    assert store.record(made.cells[0].key).reason == record.reason

@@ -66,9 +66,9 @@ def test_both_formats_carry_the_provenance_of_every_cell(plain, tmp_path):
     records = list(Store(plain).records())
     assert len(records) == len(own) == len(origin.cells) > 30
     for record in records:
-        assert origin.of(record["cell"]) == {**shared, **own[record["cell"]]}
-        assert origin.of(record["cell"]).items() >= record["provenance"].items()
-        assert origin.of(record["cell"])["data_fingerprint"] == record["identity"]["data_fingerprint"]
+        assert origin.of(record.cell) == {**shared, **own[record.cell]}
+        assert origin.of(record.cell).items() >= record.provenance.items()
+        assert origin.of(record.cell)["data_fingerprint"] == record.identity.data_fingerprint
 
 
 def test_a_preset_is_told_from_another_of_the_same_suite(two_presets):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._planning import Asked, make_plans
 from routebench.errors import UserError
 from routebench.registry import routing
@@ -30,7 +30,7 @@ def made_with(deed, name):
 def planned(plugins, *methods):
     specs = tuple(map(parse, methods))
     found = make_plans(Asked("accuracy", "smoke", Choices(methods=specs), tuple(map(str, plugins))), 2.0)
-    reasons = {cell.identity["method"]: cell.broken for cell in found.plans[0].cells if cell.identity["seed"] == 0}
+    reasons = {cell.identity.method: cell.broken for cell in found.plans[0].cells if cell.identity.seed == 0}
     return found, reasons
 
 
@@ -59,7 +59,7 @@ def test_the_worst_plugins_become_failed_cells_and_the_others_are_planned(write)
 def test_a_cell_names_the_plugins_that_it_needs_and_no_others(write):
     files = [write({f"{name}.py": method(name)}) for name in ("mine", "other")]
     found, _ = planned(files, "mine", "dynamic")
-    needed = {cell.identity["method"]: cell.plugins for cell in found.plans[0].cells}
+    needed = {cell.identity.method: cell.plugins for cell in found.plans[0].cells}
     assert {name: plugins for name, plugins in needed.items() if plugins} == {"mine": (str(files[0]),)}
     labels = {cell.label for cell in found.plans[0].cells}
     assert {"mine", "dynamic"} <= labels

@@ -268,7 +268,7 @@ def test_the_shipped_suite_can_be_planned() -> None:
     assert suite.question.startswith("What do iterations cost")
     for preset in ("smoke", "quick"):
         made = plan(suite, preset, Choices())
-        assert {cell.identity["method"] for cell in made.cells} == {
+        assert {cell.identity.method for cell in made.cells} == {
             *("dynamic", "em", "inverted-attention", "uniform", "random")
         }
 

@@ -178,12 +178,12 @@ def test_a_cell_runs_through_the_engine(tmp_path, monkeypatch):
     for module in ("protocols.overlap", "data.taking", "engine.running._fits"):
         monkeypatch.setattr(f"routebench.{module}.load", lambda _: load_again)
     made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"),)))
-    cell = next(cell for cell in made.cells if cell.identity["iterations"] == 3)
+    cell = next(cell for cell in made.cells if cell.identity.iterations == 3)
     store = Store(tmp_path)
     store.prepare()
     record = run_cell(cell, store, torch.device("cpu"), {}, lambda _: None)
-    assert (record["status"], record["reason"]) == ("ok", "")
-    json.dumps(record)
+    assert (record.status, record.reason) == ("ok", "")
+    json.dumps(record.as_dict())
     table = routebench.load_results(tmp_path)
     right = store.arrays(cell.key)["correct"]
     accuracy = table[(table["metric"] == "accuracy") & (table["split"] == "test")]["value"]

@@ -248,9 +248,9 @@ def test_black_box_images_come_from_the_control_of_another_seed(preset, no_data)
     cells = plan(load_suite("robustness"), preset, Choices(seeds=3)).cells
     trained = [cell.request() for cell in cells]
     for cell in cells:
-        asked = source_request(cell.request(), cell.identity["options"]["transfer_from"])
+        asked = source_request(cell.request(), cell.identity.options["transfer_from"])
         assert asked in trained
-        assert asked.seed != cell.identity["seed"]
+        assert asked.seed != cell.identity.seed
 
 
 def test_images_are_even_over_classes():

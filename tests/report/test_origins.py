@@ -1,11 +1,11 @@
 import copy
 
 from routebench.report.origins import origins_of
-from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs
+from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs, record_of
 
 
 def found_for(records, plan=None):
-    return origins_of(made_up_runs(records), plan or {}, records, N_TEST)
+    return origins_of(made_up_runs(records), plan or {}, [*map(record_of, records)], N_TEST)
 
 
 def value(facts, name):

@@ -108,10 +108,10 @@ def ballast(folder, method):
     """Bytes by number of iterations that a method's layers would take more."""
     found = {}
     for record in Store(folder).records():
-        if record["identity"]["method"] == method:
-            for metric in record["metrics"]:
+        if record.identity.method == method:
+            for metric in record.metrics:
                 if metric["metric"] == "training_memory" and metric["where"]["part"] == "layers":
-                    found[record["identity"]["iterations"]] = round((MEMORY - 1) * metric["value"])
+                    found[record.identity.iterations] = round((MEMORY - 1) * metric["value"])
     return found
 
 

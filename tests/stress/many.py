@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from routebench.engine.results import digest
 from routebench.engine.results._checksum import sealed
-from routebench.engine.suites._plan import digest
 
 ROOT = Path(__file__).parents[2]
 REAL = ROOT / "reports" / "accuracy-quick"

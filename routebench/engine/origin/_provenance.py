@@ -1,4 +1,4 @@
-"""Where a result comes from: code, machine, versions, flags. Names of machines and users are not in it."""
+"""Records where a result comes from: code, machine, versions, flags; never names of machines or users."""
 
 import hashlib
 import importlib.metadata
@@ -22,20 +22,20 @@ ENVIRONMENT = re.compile(
 )
 """Beginnings of environment variables that can change numbers or times."""
 PATHS = re.compile(r"[/\\]|(?i:home|path|dir|cache|token|key|password)")
-"""A variable with this in its name or value is left out: it says where things lie, not how they are computed."""
+"""A variable with this in its name or value is left out: it names places, not ways to compute."""
 BESIDE = ("triton", "orjson", "pyarrow")
-"""Packages that change numbers or times where they are, without being asked for."""
+"""Optional packages whose presence changes results or timings."""
 CODE = {".py", ".cpp", ".cu", ".toml"}
 
 
 @cache
 def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What stands in every record.
+    """The facts that stand in every record.
 
     Args:
-        device: `cpu`, `cuda` or one of several GPUs. Which of them it was is not recorded, but what it is called.
+        device: `cpu`, `cuda` or one of several GPUs; the record names the GPU's model, not its number.
         command: the command line that was given.
-        plugins: of the user, as `load_plugin` takes them; their content is recorded by its hash.
+        plugins: of the user, as `load_plugin` takes them; the record has a hash of their content.
     """
     return {
         "command": command,
@@ -63,7 +63,7 @@ def command_line() -> str:
 
 
 def code_state(folder: Path) -> dict[str, Any]:
-    """As `git_state`; outside a repository, where nothing is known of commits, a hash of the package's code instead."""
+    """As `git_state`; outside a repository, a hash of the package's code in place of a commit."""
     found = git_state(folder)
     return found if found["commit"] else {**found, "dirty": None, "package_hash": _package_hash(folder)}
 
@@ -78,8 +78,8 @@ def git_state(folder: Path) -> dict[str, Any]:
     """Commit, whether code differs from it, and a hash of the difference; empty outside a repository.
 
     Args:
-        folder: of the package. Its files of code that git does not know count as well; those that git ignores do not,
-            nor do files that are no code, such as results.
+        folder: of the package. Code that git does not track counts as well; ignored files and files that are not code,
+            such as results, do not.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     ours = _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # not a repository that an environment lies in
@@ -95,7 +95,7 @@ def git_state(folder: Path) -> dict[str, Any]:
 
 
 def plugin_hashes(plugins: Iterable[str]) -> dict[str, str]:
-    """Plug-ins of the command line as they were named, those of the environment by their last name, with hashes."""
+    """Hashes of plug-ins: of the command line by the name given, of the environment by the last part of their path."""
     named = {Path(spec).name: plugin_hash(spec) for spec in plugins_of_environment() if Path(spec).exists()}
     return named | {spec: plugin_hash(spec) for spec in plugins}
 
@@ -122,7 +122,7 @@ def content_hash(file: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of Python, this package and what it asks for."""
+    """Versions of Python, this package and its dependencies."""
     found = {"python": platform.python_version()}
     for package in ("routebench", *_dependencies(), *BESIDE):
         try:
@@ -133,7 +133,7 @@ def versions() -> dict[str, str]:
 
 
 def _dependencies() -> list[str]:
-    """The names of the packages that this one cannot do without."""
+    """Names of the packages that this one requires."""
     try:
         asked = importlib.metadata.requires("routebench") or []
     except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
@@ -174,7 +174,7 @@ def _cuda(device: str) -> dict[str, Any]:
 
 
 def _driver() -> str:
-    """One line per GPU says the same."""
+    """The driver's version; every GPU gives the same line."""
     told = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") or ""
     return told.partition("\n")[0].strip()
 

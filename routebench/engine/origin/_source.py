@@ -1,4 +1,4 @@
-"""A fingerprint of the code that a result runs through, so that a change of the code never serves old results."""
+"""Hashes the code that a result runs through, so that changed code never reuses old results."""
 
 import ast
 import hashlib
@@ -16,7 +16,7 @@ UNCOUNTED = {
     *(PACKAGE / name for name in ("__init__.py", "atomic.py", "errors.py", "claims.py")),
     *PACKAGE.glob("registry/*.py"),
 }
-"""`__init__` and `registry` know everything by name, so that following them would reach all."""
+"""`__init__` and `registry` import everything, so that following them would reach all files."""
 
 OTHER_LANGUAGES = (".cpp", ".cu")
 
@@ -35,7 +35,7 @@ def source_hash(*entries: Callable[..., Any] | str) -> str:
 
 
 def fit_code(model: Callable[..., Any], method: Callable[..., Any] | None) -> list[Callable[..., Any] | str]:
-    """What a trained model comes from, for `source_hash`: the loop, the network and what builds it, the routing."""
+    """The code behind a trained model, for `source_hash`: the training loop, the network, its builder, the routing."""
     code: list[Callable[..., Any] | str] = ["routebench.training", "routebench.models.build", model]
     return code if method is None else [*code, method]
 
@@ -93,7 +93,7 @@ def _package_of(file: Path) -> str:
 
 
 def _files_of(name: str, file: Path) -> list[Path]:
-    """What importing a name runs: its file and, outside routebench, the packages that it lies in."""
+    """Files that importing a name runs: its own and, outside routebench, those of its packages."""
     parts = name.split(".")
     if parts[0] == PACKAGE.name:
         found = _in_folder(PACKAGE.parent, name)
@@ -127,7 +127,7 @@ def _root_of(file: Path) -> Path:
 
 @cache
 def _on_path(top: str) -> Path | None:
-    """The folder of a module that is on the path, but in no library: code of the user's own."""
+    """The folder of a module on the path that belongs to no library: the user's own code."""
     try:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):

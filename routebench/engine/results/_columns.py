@@ -1,4 +1,4 @@
-"""Tables by column, each different value once: what 100,000 records fit into."""
+"""Columns that hold each different value once, so that 100,000 records fit into memory."""
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence

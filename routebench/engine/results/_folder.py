@@ -1,4 +1,4 @@
-"""Reads a results folder, however damaged: what is whole is used, what is not is set aside."""
+"""Reads a results folder, however damaged: uses what is whole, and sets aside what is not."""
 
 import contextlib
 import json
@@ -15,17 +15,16 @@ from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _index as index
 from routebench.engine.results import _plan_table as plans
 from routebench.engine.results import _record_table as records
-from routebench.engine.results import _shapes as shapes
+from routebench.engine.results._checks import cleaned, is_whole
 from routebench.engine.results._columns import Column
 from routebench.engine.results._index import Saved
 from routebench.engine.results._plan_table import PlanTable
+from routebench.engine.results._record import SCHEMA
 from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
 
-SCHEMA = 1
-"""Raised when records of an earlier version can no longer be read."""
 SUMMARY = ("file", "status", "reason", "has_arrays")
-"""Of a record, what a status needs."""
+"""Columns of records that a status needs."""
 UNREADABLE = "could not be read"
 CHANGED = "is not what was written (its checksum does not hold)"
 LOST = "its raw outputs are gone or damaged"
@@ -45,7 +44,7 @@ class Reader:
 
     Args:
         path: of the folder.
-        warnings: gets a sentence for each file that is damaged.
+        warnings: gets a sentence for each damaged file.
     """
 
     def __init__(self, path: Path, warnings: list[str]):
@@ -54,9 +53,7 @@ class Reader:
         self._lacking: dict[str, None] = {}
         self._told: dict[str, None] = {}
 
-    def read(
-        self, file: Path | str, is_whole: Callable[[Mapping[str, Any]], bool]
-    ) -> tuple[dict[str, Any], Stamp] | None:
+    def read(self, file: Path | str, check: Callable[[Mapping[str, Any]], bool]) -> tuple[dict[str, Any], Stamp] | None:
         """A record or a plan, and its file's stamp; None if there is none. A file that cannot be read is set aside.
 
         Raises:
@@ -78,22 +75,22 @@ class Reader:
         except OSError as error:  # it may be whole
             self._warn(f"{Path(file).relative_to(self.path)} cannot be read ({error.strerror}); it is left out")
             return None
-        if isinstance(content, dict) and shapes.is_whole(found := content.get("schema", 0)) and found > 0:
+        if isinstance(content, dict) and is_whole(found := content.get("schema", 0)) and found > 0:
             if found != SCHEMA:
                 raise other_schema(self.path, found)
             if not checksum.unsealed(text, content):
                 why = CHANGED
-            elif _is_named_by(content, file) and is_whole(content) and known is not None:
+            elif _is_named_by(content, file) and check(content) and known is not None:
                 return content, index.stamp(known)
         self.set_aside(Path(file), known, why)
         return None
 
     def set_aside(self, file: Path, known: os.stat_result | None = None, why: str = UNREADABLE) -> None:
-        """Moves a file that cannot be read to `damaged/`, and says so in `warnings`.
+        """Moves a file that cannot be read to `damaged/`, and adds a sentence to `warnings`.
 
         Args:
             file: in the folder.
-            known: of the file that was read; one that another process has put there since then stays.
+            known: the state of the file that was read; one that another process has put there since then stays.
             why: in words.
         """
         damaged = self.path / "damaged"
@@ -211,7 +208,7 @@ class Reader:
             return False
 
     def tell_lacking(self, *cells: str) -> None:
-        """Says in `warnings`, in one sentence for all, that results of cells do not count."""
+        """Adds one sentence to `warnings` that results of some cells do not count."""
         before = _lacking(self._told)
         self._told |= dict.fromkeys(cells)
         if before in self.warnings:
@@ -277,7 +274,7 @@ def _outcomes(found: Records) -> dict[str, tuple[str, str]]:
 
 
 def parsed(text: bytes) -> Any:
-    """What JSON says, its strings `printable`.
+    """Parses JSON, and makes every string `printable`.
 
     Raises:
         ValueError: it is no JSON, or no UTF-8.
@@ -288,7 +285,7 @@ def parsed(text: bytes) -> Any:
     except orjson.JSONDecodeError:
         content = json.loads(text.decode())
     may_be_unseen = b"\\u" in text or not text.isascii() or b"\x7f" in text
-    return shapes.cleaned(content) if may_be_unseen else content
+    return cleaned(content) if may_be_unseen else content
 
 
 def _is_named_by(content: Mapping[str, Any], file: Path | str) -> bool:

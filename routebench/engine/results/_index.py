@@ -1,7 +1,7 @@
-"""What a results folder remembers of files that it has read. It is derived, and thrown away whenever in doubt.
+"""Caches what was read of a results folder. The cache is derived, and thrown away whenever in doubt.
 
-A results folder is its records and plans. An index beside them saves reading each of 100,000 files again: it holds
-their content by column and, for each file, size, times and number, which tell whether it still is what was read.
+A results folder is its records and plans. An index beside them saves reading each of 100,000 files again. It holds
+their content by column and the size, times and number of each file, which tell whether the file has changed since.
 """
 
 import json
@@ -23,18 +23,18 @@ from routebench.errors import UserError
 VERSION = "5"
 """Raised when what is stored changes its meaning; an index of another version is made anew."""
 ENOUGH = 1000
-"""Files, or cells of a plan, from which on an index pays."""
+"""Smallest number of files, or of cells of a plan, that is worth an index."""
 SETTLED = 2.0
-"""Seconds after its last change from which on a file is remembered: clocks of file systems are coarse."""
+"""Seconds that a file must be unchanged before it enters an index: clocks of file systems are coarse."""
 
 
 def stamp(known: os.stat_result) -> tuple[int, int, int, int]:
-    """What changes when a file is replaced or written to, also where a clock was set back."""
+    """Size, times and number of a file. They change when it is written or replaced, even if a clock was set back."""
     return known.st_size, known.st_mtime_ns, known.st_ctime_ns, known.st_ino
 
 
 def settled(stamps: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which files have not been changed for a while; [files, 4] to [files]. One from the future never is settled."""
+    """Whether files have been unchanged for a while; [files, 4] to [files]. A file from the future never is."""
     return stamps[:, 1] < time.time_ns() - int(SETTLED * 1e9)
 
 
@@ -47,7 +47,7 @@ class Saved:
 
 
 def save(file: Path, saved: Saved) -> None:
-    """Writes an index. Where that is not possible, nothing happens."""
+    """Writes an index, if the folder can be written."""
     from safetensors.numpy import save as serialise
 
     arrays = dict(saved.arrays)

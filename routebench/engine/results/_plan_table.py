@@ -1,4 +1,4 @@
-"""Plans by column: which cells a results folder is to hold, and which of them count."""
+"""Plans by column: the cells that a results folder is to hold, and their status."""
 
 import hashlib
 import json
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.engine.results import _shapes as shapes
+from routebench.engine.results._checks import Once, is_whole
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
+from routebench.engine.results._record import IDENTITY, PLAN, PlannedCell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,8 +21,8 @@ COORDINATES = (
     "suite", "protocol", "method", "method_params", "variant", "iterations", "role", "model", "model_params", "data",
     "seed",
 )  # fmt: skip
-"""What names a cell in the user's eyes; options, training, code and data fingerprints are not in it: numbers made with
-others are never averaged with those of the newest plan."""
+"""Keys of an identity by which a user tells cells apart. Options, training, code and data fingerprints are not among
+them: of cells that differ in those alone, the newest plan's count, and they are never averaged."""
 KNOWN = ("suite", "method", "role", "iterations", "model", "data", "seed")
 FACTS = ("cell", "label", "method_params", *KNOWN)
 
@@ -34,7 +35,8 @@ NOT_RUN = "not run"
 
 def is_plan(content: Mapping[str, Any]) -> bool:
     """Whether what a file holds is a plan."""
-    return shapes.PLAN(content) and all(map(shapes.planned_cell(), content["cells"]))
+    is_cell = PlannedCell.check(identity=Once(IDENTITY, seed=is_whole))
+    return PLAN(content) and all(map(is_cell, content["cells"]))
 
 
 def age(head: Mapping[str, Any]) -> tuple[int, str, str]:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench.engine.results import _shapes as shapes
+from routebench.engine.results._checks import Once, exact_bytes, is_list, is_seconds, is_text, is_whole
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
+from routebench.engine.results._record import IDENTITY, MARKS, PROVENANCE, Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KNOWN = ("suite", "suite_version", "protocol", "method", "role", "iterations", "model", "data")
-"""Of a record's identity, what `load_results` shows and many records share."""
+"""Keys of an identity that `load_results` shows and many records share."""
 SHARED = (*KNOWN, "status", "reason", "label", "method_params", "device", "commit", "dirty", "has_arrays")
 OWN = ("cell", "seed", "seconds")
 FACTS = (*SHARED, *OWN)
@@ -35,21 +36,13 @@ NOTHING = {"metric": None, "split": ""}
 Stamp = tuple[int, int, int, int]
 
 
-def is_record(content: Mapping[str, Any]) -> bool:
-    """Whether what a file holds is a record."""
-    metrics = content.get("metrics")
-    if isinstance(metrics, list):  # `take` takes values out of them
-        metrics = [dict(metric) if isinstance(metric, dict) else metric for metric in metrics]
-    return Growing().take({**content, "metrics": metrics})
-
-
 def lacks(status: str, has_arrays: bool, cell: str, whole: Container[str]) -> bool:
-    """Whether a result does not count, because the raw outputs that it names are not among the whole ones."""
+    """Whether a result does not count because its raw outputs are missing or damaged."""
     return status == "ok" and has_arrays and cell not in whole
 
 
 class Growing:
-    """Takes in records, one at a time."""
+    """Collects records by column, one at a time."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
@@ -58,20 +51,21 @@ class Growing:
         self.values: list[float | None] = []
         self.own: dict[str, list[Any]] = {name: [] for name in OWN}
         self.shared, self.metrics = _Kinds(), _Kinds()
-        self._identity = shapes.Once(shapes.IDENTITY, seed=shapes.is_whole)
-        self._provenance = shapes.Once(shapes.PROVENANCE, seconds=shapes.is_seconds, finished=shapes.is_text)
+        self._is_record = Record.check(
+            identity=Once(IDENTITY, seed=is_whole),
+            provenance=Once(PROVENANCE, seconds=is_seconds, finished=is_text),
+            metrics=is_list,  # each kind of them is looked at once
+        )
 
     def take(self, record: Mapping[str, Any]) -> bool:
-        """Takes in what a record says; its values are taken out of it. False, and nothing, if it is damaged."""
+        """Adds a record, whose metrics lose their values. Returns False, and adds nothing, if it is damaged."""
         try:
-            if not (shapes.RECORD(record) and self._identity(record["identity"])):
-                return False
-            if not self._provenance(record["provenance"]):
+            if not self._is_record(record):
                 return False
             shared, own = _facts(record)
             metrics = record["metrics"] or [{**NOTHING, "value": None}]
             values = [metric.pop("value") for metric in metrics]
-            if not (NUMBERS.issuperset(map(type, values)) and isinstance(metrics, list)):
+            if not NUMBERS.issuperset(map(type, values)):
                 return False
             values = list(map(_number, values))
             kinds = self.metrics.codes_of(metrics, _check_metric)
@@ -86,12 +80,12 @@ class Growing:
         return True
 
     def name(self, file: str, stamp: Stamp) -> None:
-        """Says which file the last one comes from."""
+        """Names the file of the last record."""
         self.files.append(file)
         self.stamps.append(stamp)
 
     def records(self) -> "Records":
-        """What was taken in."""
+        """All records that were added."""
         facts = {"file": Column.of(self.files), **{name: Column.of(values) for name, values in self.own.items()}}
         shared = self.shared.column()
         for number, name in enumerate(SHARED):
@@ -107,7 +101,7 @@ class Growing:
 
 
 class _Kinds:
-    """A column that grows, of things that repeat; each is checked once."""
+    """A growing column of things that repeat; each different one is checked once."""
 
     def __init__(self) -> None:
         self.known: dict[bytes, int] = {}
@@ -117,7 +111,7 @@ class _Kinds:
     def codes_of(self, items: Sequence[Any], check: Callable[[Any], object]) -> list[int]:
         known, codes = self.known, []
         for item in items:
-            key = shapes.exact_bytes(item)
+            key = exact_bytes(item)
             code = known.get(key)
             if code is None:
                 check(item)
@@ -151,13 +145,13 @@ def _number(value: float | None) -> float | None:
 
 
 def _check_metric(metric: Mapping[str, Any]) -> None:
-    if metric != NOTHING and not shapes.METRIC(metric):
+    if metric != NOTHING and not MARKS(metric):
         raise TypeError
 
 
 @dataclass(frozen=True)
 class Records:
-    """What the records of a folder say.
+    """The records of a folder, by column.
 
     Args:
         facts: by name, what a whole record has once; `file` is its file's name.
@@ -185,7 +179,7 @@ class Records:
             {name: join([column, more.facts[name]]) for name, column in self.facts.items()},
             np.concatenate([self.stamps, more.stamps]),
             np.concatenate([self.counts, more.counts]),
-            join([self.metrics, more.metrics], key=shapes.exact_bytes),
+            join([self.metrics, more.metrics], key=exact_bytes),
             np.concatenate([self.measured, more.measured]),
         )
 

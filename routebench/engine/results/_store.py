@@ -4,39 +4,25 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from routebench.atomic import StoreFull, clear_leftovers, told_when_full, write_tensors, write_text
+from routebench.atomic import clear_leftovers, told_when_full, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _plan_table as plans
-from routebench.engine.results import _record_table as records
-from routebench.engine.results._folder import CHANGED, LOST, SCHEMA, UNREADABLE, Reader, other_schema
-from routebench.engine.results._plan_table import COORDINATES, PLANNED
-from routebench.engine.results._record_table import COLUMNS
-from routebench.engine.results._shapes import expect_key, is_key
+from routebench.engine.results._checks import expect_key, is_key
+from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema
+from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
 from routebench.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
     import torch
 
-__all__ = [
-    "COLUMNS",
-    "COORDINATES",
-    "PLANNED",
-    "SCHEMA",
-    "Store",
-    "StoreFull",
-    "existing",
-    "load_arrays",
-    "load_results",
-    "write_tensors",
-    "write_text",
-]
 PAUSE = 0.5
 """Seconds in which another process that measures a cell again writes its record after its arrays."""
 PARTS = ("plans", "records", "arrays", "fits", "locks")
@@ -109,46 +95,49 @@ class Store:
             write_text(file, checksum.sealed({**content, "sequence": newest + 1}))
         return file
 
-    def write_record(self, record: Mapping[str, Any], arrays: Mapping[str, "torch.Tensor"]) -> None:
+    def write_record(self, record: Record, arrays: Mapping[str, "torch.Tensor"]) -> None:
         """Writes a finished cell: its arrays first, then its record with their checksums, each in one step.
 
         Raises:
             StoreFull: the disk is full.
         """
-        beside, file = self._file("arrays", record["cell"]), self._file("records", record["cell"])
+        beside, file = self._file("arrays", record.cell), self._file("records", record.cell)
         if arrays:
             sums = {f"arrays/{beside.name}": write_tensors(beside, arrays)}
-            record = {**record, "files": {**record.get("files", {}), **sums}}
+            record = replace(record, files={**(record.files or {}), **sums})
         try:
-            write_text(file, checksum.sealed(record))
+            write_text(file, checksum.sealed(record.as_dict()))
         except BaseException:
             if arrays and not file.exists():  # no record names them
                 beside.unlink(missing_ok=True)
             raise
 
-    def record(self, key: str) -> dict[str, Any] | None:
+    def record(self, key: str) -> Record | None:
         """A cell's record; None if there is none that counts. A file that cannot be read is set aside."""
-        found = self._reader.read(self._file("records", key), records.is_record)
-        if found is None:
-            return None
-        if not self._counts(key, found[0]):
+        found = self._record(key)
+        if found is not None and not self._counts(found):
             self._reader.tell_lacking(key)
             return None
-        return found[0]
+        return found
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """All records that count, in the order of their keys."""
         self.check_schema()
         for file in sorted((self.path / "records").glob("*.json")):
-            found = self._reader.read(file, records.is_record)
-            if found is not None and self._counts(file.stem, found[0]):
-                yield found[0]
+            found = self._reader.read(file, RECORD)
+            if found is not None and self._counts(record := Record.read(found[0])):
+                yield record
 
-    def _counts(self, key: str, record: Mapping[str, Any]) -> bool:
+    def _record(self, key: str) -> Record | None:
+        """A cell's record, whether it counts or not."""
+        found = self._reader.read(self._file("records", key), RECORD)
+        return None if found is None else Record.read(found[0])
+
+    def _counts(self, record: Record) -> bool:
         """Whether all that a record names is there: a result without its raw outputs would change what tests say."""
-        if record["status"] != "ok" or not record["arrays"]:
+        if record.status != "ok" or not record.arrays:
             return True
-        return self._reader.arrays_are_whole(self._file("arrays", key))
+        return self._reader.arrays_are_whole(self._file("arrays", record.cell))
 
     def results(self) -> "pd.DataFrame":
         """All results, as `load_results` gives them."""
@@ -182,20 +171,20 @@ class Store:
         count = intact = 0
         for record in self.records():
             count += 1
-            for name, known in record.get("files", {}).items():
+            for name, known in (record.files or {}).items():
                 file = self.path / name
                 if name.startswith("arrays/"):
-                    intact += bool(self.arrays(record["cell"]))
+                    intact += bool(self.arrays(record.cell))
                 elif checksum.of_file(file) == known:
                     intact += 1
                 elif file.exists():
-                    self.warnings.append(f"{name}: trained again, or changed, since {record['cell']} was measured")
+                    self.warnings.append(f"{name}: trained again, or changed, since {record.cell} was measured")
         return count, intact
 
     def _sum(self, key: str) -> str:
         """The checksum of a cell's raw outputs, by its record; empty where none is known."""
-        found = self._reader.read(self._file("records", key), records.is_record)
-        return "" if found is None else str(found[0].get("files", {}).get(f"arrays/{key}.safetensors", ""))
+        found = self._record(key)
+        return "" if found is None else (found.files or {}).get(f"arrays/{key}.safetensors", "")
 
     def _file(self, part: str, key: str) -> Path:
         """The file of a cell in `records` or `arrays`."""
@@ -224,11 +213,14 @@ class Store:
             return None
         return lock
 
-    def plans(self) -> list[dict[str, Any]]:
+    def plans(self) -> list[StoredPlan]:
         """All plans, the oldest first."""
         self.check_schema()
         found = [self._reader.read(file, plans.is_plan) for file in (self.path / "plans").glob("*.json")]
-        return sorted((plan[0] for plan in found if plan is not None), key=plans.age)
+        return [
+            StoredPlan.read(content)
+            for content in sorted((plan[0] for plan in found if plan is not None), key=plans.age)
+        ]
 
     def plan_heads(self) -> list[dict[str, Any]]:
         """All plans without their cells, the oldest first."""

@@ -4,7 +4,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 
 from routebench import kernels
 from routebench.engine.isolation import one_line
-from routebench.engine.results import Store, StoreFull, is_record, parsed
+from routebench.engine.results import RECORD, Record, Store, StoreFull, parsed
 from routebench.engine.running._fits import StoreContext
 from routebench.engine.running._patches import expect_no_patches
 from routebench.engine.suites import Cell
@@ -31,7 +31,7 @@ def run_cell(
     on_progress: Callable[[float], None],
     *,
     alone: bool = False,
-) -> dict[str, Any]:
+) -> Record:
     """Measures a cell and writes its record, whatever the outcome.
 
     Args:
@@ -69,14 +69,14 @@ def run_cell(
     if not _is_storable(record):
         found = Measurement([])
         record = make_record(cell, "failed", UNSTORABLE, found, {**origin, **ran_on})
-    record |= {"files": dict(context.files)} | ({"warnings": list(store.warnings)} if store.warnings else {})
+    record = replace(record, files=dict(context.files), warnings=list(store.warnings) or None)
     store.write_record(record, found.arrays)
     return record
 
 
-def _is_storable(record: Mapping[str, Any]) -> bool:
+def _is_storable(record: Record) -> bool:
     try:
-        return is_record(parsed(json.dumps(record).encode()))
+        return RECORD(parsed(json.dumps(record.as_dict()).encode()))
     except (TypeError, ValueError, RecursionError):  # what JSON does not know
         return False
 
@@ -86,23 +86,20 @@ def _measure(cell: Cell, context: StoreContext) -> Measurement:
         raise PluginError(cell.broken)
     for plugin in cell.plugins:
         load_plugin(plugin)
-    found: Measurement = protocols[cell.identity["protocol"]]().measure(
-        cell.request(), cell.identity["options"], context
-    )
+    found: Measurement = protocols[cell.identity.protocol]().measure(cell.request(), cell.identity.options, context)
     return found
 
 
-def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]) -> dict[str, Any]:
+def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]) -> Record:
     """A record as it is stored."""
-    return {
-        "schema": 1,
-        "cell": cell.key,
-        "label": cell.label,
-        "params": cell.settings,
-        "status": status,
-        "reason": printable(reason),
-        "identity": dict(cell.identity),
-        "metrics": [asdict(metric) for metric in found.metrics],
-        "arrays": f"arrays/{cell.key}.safetensors" if found.arrays else None,
-        "provenance": {**origin, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
-    }
+    return Record(
+        cell=cell.key,
+        label=cell.label,
+        params=cell.settings,
+        status=status,
+        reason=printable(reason),
+        identity=cell.identity,
+        metrics=[asdict(metric) for metric in found.metrics],
+        arrays=f"arrays/{cell.key}.safetensors" if found.arrays else None,
+        provenance={**origin, "finished": datetime.now(UTC).isoformat(timespec="seconds")},
+    )

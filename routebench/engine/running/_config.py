@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from routebench import kernels
+from routebench.engine.results import Record
 from routebench.engine.suites import Cell
 
-Record = dict[str, Any]
 PATIENCE = 0.1
 """Seconds between looks at what other processes do."""
 

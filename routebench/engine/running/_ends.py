@@ -1,12 +1,12 @@
 """How a cell ends that does not end by itself, in words."""
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from routebench.engine.isolation import STACK, signal_name, where
-from routebench.engine.results import Store
+from routebench.engine.results import Record, Store
 from routebench.engine.running._cell import make_record
-from routebench.engine.running._config import Record, Setting
+from routebench.engine.running._config import Setting
 from routebench.engine.suites import Cell
 from routebench.protocols.base import Measurement
 
@@ -69,10 +69,11 @@ def record_end(cell: Cell, end: End, store: Store, setting: Setting, seconds: fl
         return None
     try:
         known = store.record(cell.key)
-        if known is not None and known["status"] == "ok":
+        if known is not None and known.status == "ok":
             return known
         origin = {**setting.origin, "seconds": seconds}
-        record = {**make_record(cell, end.status, end.reason, Measurement([]), origin), "output": excerpt(end.output)}
+        record = make_record(cell, end.status, end.reason, Measurement([]), origin)
+        record = replace(record, output=excerpt(end.output))
         store.write_record(record, {})
         return record
     finally:

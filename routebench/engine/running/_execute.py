@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Iterator
 
-from routebench.engine.results import Store
-from routebench.engine.running._config import PATIENCE, Listener, Record, Setting, prepare_torch
+from routebench.engine.results import Record, Store
+from routebench.engine.running._config import PATIENCE, Listener, Setting, prepare_torch
 from routebench.engine.running._processes import run_in_processes
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._ray import Cluster
@@ -23,7 +23,7 @@ def execute(queue: Queue, store: Store, setting: Setting, listener: Listener) ->
     records = []
     for cell, record in _runner(setting)(queue, store, setting, listener):
         queue.learn(record)
-        store.warnings += [told for told in record.get("warnings", ()) if told not in store.warnings]
+        store.warnings += [told for told in record.warnings or () if told not in store.warnings]
         listener.finished(cell, record)
         records.append(record)
     return records

@@ -23,12 +23,12 @@ from routebench.engine.results import (
     Store,
     by_name,
     checksum,
+    digest,
     is_text,
     parsed,
     write_tensors,
     write_text,
 )
-from routebench.engine.suites import digest
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.registry import models, routing

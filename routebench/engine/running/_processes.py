@@ -21,8 +21,8 @@ from pebble import ProcessExpired, ProcessPool
 from routebench import terminal
 from routebench.atomic import told_when_full
 from routebench.engine.isolation import begin_group, clean_processes
-from routebench.engine.results import Store
-from routebench.engine.running._config import PATIENCE, Listener, Record, Setting, prepare_torch
+from routebench.engine.results import Record, Store
+from routebench.engine.running._config import PATIENCE, Listener, Setting, prepare_torch
 from routebench.engine.running._ends import End, record_end
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._watch import Watch

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from routebench.engine.results import Record
 from routebench.engine.running._config import Listener
 from routebench.engine.running._times import Times
 from routebench.engine.suites import Cell
@@ -70,9 +70,9 @@ class Display:
         self.shares = {key: share for key, share in shares.items() if key in self.left}
         self._show()
 
-    def _finished(self, cell: Cell, record: Mapping[str, Any]) -> None:
+    def _finished(self, cell: Cell, record: Record) -> None:
         self.left.pop(cell.key, None)
-        seconds = float(record["provenance"].get("seconds") or 0.0)
+        seconds = float(record.provenance.get("seconds") or 0.0)
         remaining = self.time_left()
         ahead = f", {spoken(remaining)} left" if remaining is not None and self.left else ""
         number = f"[{self.total - len(self.left)}/{self.total}]"
@@ -87,12 +87,12 @@ class Display:
         self.bar.update(self.task, completed=done + sum(self.shares.values()), done=done, left=left)
 
 
-def _outcome(record: Mapping[str, Any]) -> str:
-    if record["status"] != "ok":
-        return f"{record['status']}: {record['reason']}"
+def _outcome(record: Record) -> str:
+    if record.status != "ok":
+        return f"{record.status}: {record.reason}"
     own = [
         metric
-        for metric in record["metrics"]
-        if metric["metric"] == "accuracy" and metric["test_iterations"] == record["identity"]["iterations"]
+        for metric in record.metrics
+        if metric["metric"] == "accuracy" and metric["test_iterations"] == record.identity.iterations
     ]
     return f"{own[0]['value']:.2f} {own[0]['unit']}" if own else "ok"

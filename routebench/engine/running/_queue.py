@@ -1,10 +1,10 @@
 """Which cell is run next, and when no more is begun."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
+from routebench.engine.results import Record
 from routebench.engine.running._times import Times
 from routebench.engine.suites import METHOD, Cell
 
@@ -55,10 +55,10 @@ class Queue:
                 begun.append(cell)
         return begun
 
-    def learn(self, record: Mapping[str, Any]) -> None:
+    def learn(self, record: Record) -> None:
         """Takes note of how long a finished cell took."""
-        if record["status"] == "ok":
-            self.times.add(record["identity"], float(record["provenance"]["seconds"]))
+        if record.status == "ok":
+            self.times.add(record.identity, float(record.provenance["seconds"]))
 
     def put_back(self, cells: Sequence[Cell]) -> None:
         """Cells that were taken and could not be run now, because another process runs them."""
@@ -82,14 +82,14 @@ def most_informative_first(cells: Iterable[Cell]) -> list[Cell]:
     headline = _headline_iterations(known)
 
     def rank(cell: Cell) -> tuple[bool, int, bool]:
-        aside = cell.identity["iterations"] != headline[_series(cell)]
-        return aside, int(cell.identity["seed"]), cell.identity["role"] != METHOD
+        aside = cell.identity.iterations != headline[_series(cell)]
+        return aside, cell.identity.seed, cell.identity.role != METHOD
 
     return sorted(known, key=rank)
 
 
 def _series(cell: Cell) -> tuple[str, str, str]:
-    return cell.label, str(cell.identity["model"]), str(cell.identity["data"])
+    return cell.label, cell.identity.model, cell.identity.data
 
 
 def _headline_iterations(cells: Iterable[Cell]) -> dict[tuple[str, str, str], int | None]:
@@ -99,9 +99,8 @@ def _headline_iterations(cells: Iterable[Cell]) -> dict[tuple[str, str, str], in
         planned.setdefault(_series(cell), []).append(cell)
     chosen: dict[tuple[str, str, str], int | None] = {}
     for series, own in planned.items():
-        grid = [int(cell.identity["iterations"]) for cell in own if cell.identity["iterations"] is not None]
-        default = int(own[0].known_defaults.get("iterations", 1))
-        chosen[series] = min(grid, key=partial(_distance, default)) if grid else None
+        grid = [cell.identity.iterations for cell in own if cell.identity.iterations is not None]
+        chosen[series] = min(grid, key=partial(_distance, own[0].default_iterations)) if grid else None
     return chosen
 
 

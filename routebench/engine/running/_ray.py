@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from routebench.engine.origin import provenance
-from routebench.engine.results import Store
-from routebench.engine.running._config import PATIENCE, Listener, Record, Setting, prepare_torch
+from routebench.engine.results import Record, Store
+from routebench.engine.running._config import PATIENCE, Listener, Setting, prepare_torch
 from routebench.engine.running._ends import End, record_end
 from routebench.engine.running._processes import run_in_processes
 from routebench.engine.running._queue import Queue
@@ -125,7 +125,7 @@ class Cluster:
         """What a task found; None if the cell has to be run again."""
         errors = self.ray.exceptions
         try:
-            return dict(found) if (found := self.ray.get(reference)) is not None else None
+            found: Record | None = self.ray.get(reference)
         except errors.RayTaskError as error:
             raise error.as_instanceof_cause() from error
         except errors.OutOfMemoryError:
@@ -138,6 +138,7 @@ class Cluster:
                 return None
             told = f"its machine was lost {lost[cell.key]} times, last by {type(error).__name__}"
             return record_end(cell, End("failed", told), store, setting, 0.0)
+        return found
 
 
 def _expect_somebody(address: str) -> None:

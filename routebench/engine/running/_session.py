@@ -10,12 +10,12 @@ import torch
 
 from routebench import kernels
 from routebench.engine.origin import command_line, plugin_hashes, provenance
-from routebench.engine.results import Store
-from routebench.engine.running._config import Listener, Record, Setting, prepare_torch
+from routebench.engine.results import SCHEMA, PlannedCell, Record, Store, digest
+from routebench.engine.running._config import Listener, Setting, prepare_torch
 from routebench.engine.running._execute import execute
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._ray import Cluster
-from routebench.engine.suites import Plan, digest
+from routebench.engine.suites import Plan
 from routebench.errors import UserError
 
 
@@ -176,21 +176,17 @@ def slow_back_end(setting: Setting) -> str:
 
 def write_plan(plan: Plan, store: Store) -> None:
     """Puts the plan into the folder, before anything is run."""
-    cells = [
-        {
-            "cell": cell.key,
-            "label": cell.label,
-            "params": cell.settings,
-            "identity": dict(cell.identity),
-        }
+    planned = (
+        PlannedCell(cell=cell.key, label=cell.label, params=cell.settings, identity=cell.identity)
         for cell in plan.cells
-    ]
+    )
+    cells = [cell.as_dict() for cell in planned]
     now = datetime.now(UTC)
     data = plan.preset.data.replace(":", "-").replace("/", "-")
     kind = f"{plan.suite.name}.{plan.preset.name}.{data}."
     name = f"{kind}{now:%Y%m%dT%H%M%S%fZ}.{digest({'cells': cells})[:8]}"
     content = {
-        "schema": 1,
+        "schema": SCHEMA,
         "plan": name,
         "created": now.isoformat(),
         "suite": plan.suite.name,

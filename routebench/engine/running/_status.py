@@ -56,13 +56,13 @@ def standing(plan: Plan, store: Store, only: Sequence[str] = ()) -> Standing:
         record = store.record(cell.key)
         if record is None:
             found.missing.append(cell)
-        elif record["status"] == "ok":
+        elif record.status == "ok":
             found.cached.append(cell)
-            if seconds := record["provenance"].get("seconds"):
+            if seconds := record.provenance.get("seconds"):
                 found.times.add(cell.identity, float(seconds))
         else:
             found.failed.append(cell)
-            found.reasons[cell.key] = f"{record['status']}: {record['reason']}"
+            found.reasons[cell.key] = f"{record.status}: {record.reason}"
     return found
 
 

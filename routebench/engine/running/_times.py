@@ -1,9 +1,8 @@
 """How long a cell will take, by what finished ones took."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-Identity = Mapping[str, Any]
+from routebench.engine.results import Identity
 
 
 class Times:
@@ -40,10 +39,10 @@ class Times:
 
 def kinds(identity: Identity) -> list[str]:
     """The kinds that a cell belongs to, the narrowest first."""
-    work = f"{identity['protocol']} {identity['model']} {identity['data']} {identity['training']} {identity['options']}"
+    work = f"{identity.protocol} {identity.model} {identity.data} {identity.training} {identity.options}"
     return [
-        f"{work} {identity['method']} {identity['method_params']} {identity['iterations']}",
-        f"{work} {identity['method']}",
+        f"{work} {identity.method} {identity.method_params} {identity.iterations}",
+        f"{work} {identity.method}",
         work,
-        str(identity["protocol"]),
+        identity.protocol,
     ]

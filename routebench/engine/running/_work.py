@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from routebench.engine.results import Store, StoreFull, write_text
+from routebench.engine.results import Record, Store, StoreFull, write_text
 from routebench.engine.running._cell import run_cell
-from routebench.engine.running._config import Record, Setting
+from routebench.engine.running._config import Setting
 from routebench.engine.suites import Cell
 
 
@@ -30,7 +30,7 @@ def run_unless_held(cell: Cell, store: Store, setting: Setting, tell: Callable[[
         return None
     try:
         known = store.record(cell.key)
-        if known is not None and known["status"] == "ok":
+        if known is not None and known.status == "ok":
             return known
         tell(0.0)
         device, origin = torch.device(setting.device), setting.origin

@@ -1,8 +1,8 @@
 """From a suite's file, a preset and the user's choices to the list of cells."""
 
-from routebench.engine.suites._choices import Choices
-from routebench.engine.suites._lineup import METHOD
-from routebench.engine.suites._plan import Cell, Plan, digest, plan, plugins_for
+from routebench.engine.suites._cell import Cell, cell_of
+from routebench.engine.suites._lineup import METHOD, Choices
+from routebench.engine.suites._plan import Plan, plan
 from routebench.engine.suites._planning import ALL, Asked, make_plans
 from routebench.engine.suites._suite import load_suite
 
@@ -13,9 +13,8 @@ __all__ = [
     "Cell",
     "Choices",
     "Plan",
-    "digest",
+    "cell_of",
     "load_suite",
     "make_plans",
     "plan",
-    "plugins_for",
 ]

@@ -1,15 +1,15 @@
-"""The methods and controls of a run: those of the suite, of the user, and every model that learns without labels."""
+"""Who takes part in a run: the suite's methods and controls, what the user asks for, models that need no labels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from routebench.engine.isolation import step
-from routebench.engine.suites._choices import Choices
+from routebench.engine.results import digest
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.errors import UserError, unknown
-from routebench.registry import models, protocols, routing
+from routebench.registry import models, plugin_files, protocols, routing
 from routebench.routing.make import factory
 from routebench.routing.spec import MethodSpec
 
@@ -19,8 +19,106 @@ CONTROLS = ("uniform", "random")
 """Routing methods that every suite runs unasked, beside one iteration of each iterative method."""
 
 
-def entries_of(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Entry, str]]:
-    """Methods first, then controls that are not among them, each with its role."""
+@dataclass(frozen=True)
+class Choices:
+    """What the user asked for beside suite and preset.
+
+    Args:
+        methods: run these instead of the suite's; empty for the suite's.
+        added: methods to run beside the suite's.
+        broken: plug-in files that failed to import, with the reason.
+        faulty: methods that cannot be made, as one would type them, with the reason.
+        data: instead of the preset's.
+        models: instead of the preset's; empty for the preset's.
+        seeds: instead of the preset's.
+        backend: instead of those that a preset compares, unless it is `auto`.
+    """
+
+    methods: tuple[MethodSpec, ...] = ()
+    added: tuple[str, ...] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
+    faulty: Mapping[str, str] = field(default_factory=dict)
+    data: str | None = None
+    seeds: int | None = None
+    backend: str = "auto"
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Starter:
+    """A method or a control that takes part; `fault` says why it cannot be made, and is empty if it can."""
+
+    entry: Entry
+    role: str
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """A preset with the user's choices, and who takes part in it.
+
+    Args:
+        preset: as chosen.
+        starters: methods first, then controls that are not among them.
+        lost: methods that plug-ins would have given which do not import, with the reason.
+        lost_source: hash of these plug-ins' files.
+    """
+
+    preset: Preset
+    starters: tuple[Starter, ...]
+    lost: tuple[tuple[MethodSpec, str], ...] = ()
+    lost_source: str = ""
+
+
+def line_up(suite: Suite, preset_name: str, choices: Choices) -> Lineup:
+    """Applies the user's choices.
+
+    Raises:
+        UserError: a name or a hyperparameter is unknown, or no method can run in a network that was asked for.
+    """
+    preset = _chosen(suite.preset(preset_name), choices)
+    lost = _lost(choices)
+    starters = _starters(suite, preset, choices, [spec for spec, _ in lost])
+    _expect_networks(suite, preset, [one.entry for one in starters if one.role == METHOD])
+    files = {str(file): file for spec in choices.broken for file in plugin_files(spec)}
+    source = digest({name: file.read_text(errors="replace") for name, file in files.items()})
+    return Lineup(preset, tuple(starters), tuple(lost), source)
+
+
+def _chosen(preset: Preset, choices: Choices) -> Preset:
+    if choices.seeds is not None:
+        preset = replace(preset, seeds=choices.seeds)
+    if choices.models:
+        _expect_models(choices.models)
+        preset = replace(preset, models=tuple(dict.fromkeys(choices.models)), model_params={}, training_of={})
+    if choices.backend != "auto" and "backends" in preset.options:
+        preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
+    return preset if choices.data is None else replace(preset, data=choices.data)
+
+
+def _expect_models(names: Sequence[str]) -> None:
+    """Raises UserError for a network from the command line that nobody knows."""
+    for name in names:
+        bare = name.partition("[")[0]
+        if bare in models and bare != name:
+            way = "a suite file" if _has_capsule_layers(bare) else f"--method '{name}' or a suite file"
+            raise UserError(f"--model {name}: expected a name alone; what a network is built with is set by {way}")
+        if name not in models:
+            raise unknown("model", name, models)
+
+
+def _expect_networks(suite: Suite, preset: Preset, methods: Sequence[Entry]) -> None:
+    """Raises UserError for a network beside which no method of the suite has one of its own."""
+    for model in preset.models if methods else ():
+        if model in models and not any(entry.networks(model) for entry in methods):
+            known = sorted({name for entry in methods for name in entry.models})
+            raise UserError(
+                f"suite {suite.name}: no method has a network to stand beside {model!r}; choose one of "
+                f"{', '.join(known)}, or name a method of your own with --method"
+            )
+
+
+def _starters(suite: Suite, preset: Preset, choices: Choices, lost: Sequence[MethodSpec]) -> list[Starter]:
     own: dict[str, list[Entry]] = {}
     for entry in suite.methods:
         own.setdefault(entry.name, []).append(entry)
@@ -30,14 +128,14 @@ def entries_of(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Ent
         methods = [
             entry
             for spec in choices.methods
-            if spec not in lost(choices)
+            if spec not in lost
             for entry in _from_spec(
                 spec, own.get(spec.name) or [controls.get(spec.name, Entry(spec.name))], spec.name not in own
             )
         ]
     else:
         methods = [*suite.methods, *(Entry(name) for name in choices.added if name not in own)]
-    routed = any(has_capsule_layers(model) for model in preset.models)
+    routed = any(_has_capsule_layers(model) for model in preset.models)
     kept = [
         entry
         for entry in controls.values()
@@ -47,7 +145,8 @@ def entries_of(suite: Suite, preset: Preset, choices: Choices) -> list[tuple[Ent
         if entry.routed and entry.spec not in choices.faulty:
             _check_method(suite, entry, [*own, *controls])
     roles = [*((entry, CONTROL if entry in controls.values() else METHOD) for entry in methods)]
-    return [*roles, *((entry, CONTROL) for entry in kept)]
+    roles += [(entry, CONTROL) for entry in kept]
+    return [Starter(entry, role, choices.faulty.get(entry.spec, "")) for entry, role in roles]
 
 
 def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
@@ -74,22 +173,26 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
     return found
 
 
-def has_capsule_layers(model: str) -> bool:
-    """Whether a network takes a routing method; one that nobody knows is refused elsewhere."""
+def _has_capsule_layers(model: str) -> bool:
+    """Whether a network takes a routing method; true of an unknown network, which is refused elsewhere."""
     return model not in models or bool(models[model].facts.routed)  # type: ignore[attr-defined]
 
 
-def lost(choices: Choices) -> list[MethodSpec]:
-    """The methods that broken plug-ins would have given: those asked for that nobody knows, else one per file."""
+def _lost(choices: Choices) -> list[tuple[MethodSpec, str]]:
+    """The methods that broken plug-ins would have given, with the reason.
+
+    Where methods are named, those that nobody knows: which file was to give them is not known. Else one per file.
+    """
     if choices.methods:
-        return [spec for spec in choices.methods if choices.broken and spec.name not in routing]
-    return [MethodSpec(Path(file.partition(":")[0]).stem) for file in choices.broken]
+        together = "; ".join(choices.broken.values())
+        return [(spec, together) for spec in choices.methods if choices.broken and spec.name not in routing]
+    return [(MethodSpec(Path(file.partition(":")[0]).stem), reason) for file, reason in choices.broken.items()]
 
 
 def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Entry]:
-    """A method from the command line: what is not set there is as the suite has it.
+    """Entries for a method from the command line. Hyperparameters that are not set there come from the suite.
 
-    Without settings, it stands for every entry of its name; with some, they are set in the first.
+    A name alone stands for every entry of that name; hyperparameters are set in the first.
     """
     params = dict(spec.params)
     fixed = params.pop("iterations", None)
@@ -104,7 +207,7 @@ def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Ent
 def _from_network(
     name: str, params: Mapping[str, Any], iterations: int | None, own: list[Entry], is_control: bool
 ) -> list[Entry]:
-    """A network without routing from the command line, which settings make another one beside the suite's own."""
+    """Entries for a network without routing from the command line; arguments make it another entry than the suite's."""
     if iterations is not None:
         raise UserError(f"{name!r} is a network without routing, and has no iterations to be set")
     if params:
@@ -119,7 +222,7 @@ def _from_network(
 
 
 def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
-    if entry.name in models and not has_capsule_layers(entry.name):
+    if entry.name in models and not _has_capsule_layers(entry.name):
         raise UserError(f"{entry.name!r} is a network without routing; {_way_to(entry.name, suite)}")
     if entry.name not in routing:
         raise unknown("method", entry.name, {*routing, *others})
@@ -128,7 +231,7 @@ def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
 
 
 def _way_to(network: str, suite: Suite) -> str:
-    """What to name in place of a network."""
+    """Says which name to use in place of a network's."""
     for entry in (*suite.methods, *suite.controls):
         if any(network in several for several in entry.models.values()):
             return f"the suite calls it {entry.name!r}"

@@ -1,4 +1,4 @@
-"""Plans of a call of `suite`, made where code of others may crash, end or hang its process."""
+"""Makes the plans of a call of `suite`, in a process that plug-ins may crash, end or hang."""
 
 import contextlib
 import importlib.metadata
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from routebench.engine.isolation import Ended, Step, alone, step
-from routebench.engine.suites._choices import Choices
+from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import Plan, plan, preload_of
 from routebench.engine.suites._suite import Suite, load_suite
 from routebench.errors import PluginError, UserError, unknown
@@ -26,12 +26,12 @@ STEP_LIMIT = 300.0  # seconds that a plug-in may take to import, and a method to
 
 @dataclass(frozen=True)
 class Asked:
-    """What a call of `suite` asks for.
+    """What the user asks `suite` for.
 
     Args:
         suite: its name, its file, or `all`.
         preset: by name.
-        choices: of the user, but for what comes of plug-ins.
+        choices: of the user; what comes from plug-ins is added later.
         plugins: as for `load_plugin`.
     """
 
@@ -43,13 +43,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Planned:
-    """What came of it: plain data, for a process that has loaded no plug-in.
+    """Plans, as plain data for a process that has loaded no plug-in.
 
     Args:
         plans: one per suite, in the order in which they run.
-        plugins: those that import.
+        plugins: that could be imported.
         analyses: those of them that bring analyses.
-        warnings: what was left out and has not been told, a line each.
+        warnings: one line for each thing that was left out and not yet reported.
     """
 
     plans: list[Plan]
@@ -59,9 +59,9 @@ class Planned:
 
 
 def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
-    """The plans of a call. Where plug-ins or installed packages may take part, another process makes them.
+    """Makes the plans of a call, in another process if plug-ins or installed packages may take part.
 
-    What a plug-in does to that process becomes a failed cell: the plans are made again without asking it.
+    A plug-in that ends that process becomes a failed cell: the plans are made again without it.
 
     Args:
         asked: by the user.
@@ -92,11 +92,11 @@ def _plans_alone(asked: Asked, step_limit: float) -> Planned:
 
 
 def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
-    """In whichever process it is asked of.
+    """Makes the plans in this process.
 
     Args:
         asked: by the user.
-        faults: steps that ended a process before, and how; they are not taken again.
+        faults: steps that ended a process before, and how; they are skipped.
     """
     added, broken, bring_analyses = _load(asked, faults)
     faulty = {name: f"it cannot be made: it {told}" for (kind, name), told in faults.items() if kind == "method"}
@@ -108,9 +108,9 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
 
 
 def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
-    """The methods that plug-ins add to a suite, why some do not import, and which bring analyses.
+    """Imports plug-ins: the methods that they add, the reasons why some fail, and those that bring analyses.
 
-    To a suite of its own a folder adds none: the suite says what it compares.
+    A folder adds no method to a suite of its own, which says itself what it compares.
     """
     added: list[str] = []
     broken: dict[str, str] = {}
@@ -154,7 +154,7 @@ def _others_are_installed() -> bool:
 
 
 def _preload(asked: Asked) -> Sequence[str]:
-    """What all processes of the call will need, as far as it is known before a plug-in is loaded."""
+    """Modules that all processes of the call will need, as far as known before a plug-in is loaded."""
     found: list[str] = []
     with contextlib.suppress(UserError):  # a suite of a plug-in, or one that is not there
         for suite in _suites(asked.suite, {}):

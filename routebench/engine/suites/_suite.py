@@ -26,45 +26,87 @@ reconstruction = 0.0005
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from routebench.data.taking import whole_name
-from routebench.engine.suites._toml import Table, count, counts, table, text
+from routebench.engine.suites._tables import NOTHING, TABLE, Place, Reader, by_key, each, expect, expect_known, read
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
 from routebench.recipes import NAME, RECIPES, merged
 from routebench.registry import models, protocols, routing, suite_files
 from routebench.routing.spec import MethodSpec
 
-_TOP = (
-    "question",
-    "version",
-    "protocol",
-    "caveat",
-    "caveat_on",
-    "standard",
-    "training",
-    "methods",
-    "controls",
-    "presets",
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _are(check: Callable[[Any], bool], value: Any) -> bool:
+    """Whether this is a list of different values that pass a check."""
+    return isinstance(value, list) and bool(value) and all(map(check, value)) and len(set(value)) == len(value)
+
+
+def _are_names(value: Any) -> bool:
+    return _is_text(value) or _are(_is_text, value)
+
+
+def _tuple(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _of_all(check: Callable[[Any], bool], value: Any) -> bool:
+    """Whether this is a table of values that pass a check."""
+    return isinstance(value, Mapping) and all(map(check, value.values()))
+
+
+def _text(said: str) -> Reader:
+    return expect(said, _is_text)
+
+
+def _grid(into: Callable[[Any], Any]) -> Reader:
+    return expect("a list of different integers of at least 1", partial(_are, _is_count), into)
+
+
+PROTOCOL = _text("the name of a protocol")
+COUNT = expect("an integer of at least 1", _is_count)
+GRID = _grid(lambda value: tuple(sorted(value)))
+NETWORKS = expect("the name of a model, or a list of different ones", _are_names, _tuple)
+BESIDE = expect(
+    "a table of names", partial(_of_all, _are_names), lambda value: {key: _tuple(one) for key, one in value.items()}
 )
-_ENTRY = ("name", "variant", "params", "iterations", "training", "models", "model_params")
-_PRESET = (
-    "data",
-    "take",
-    "model",
-    "model_params",
-    "iterations",
-    "variant_iterations",
-    "seeds",
-    "training",
-    "training_of",
-)
-_RECIPE = {known.name: known.default for known in fields(Recipe)}
-_ITERATIONS = "a list of different integers of at least 1"
+SENTENCES = expect("a table of sentences by data set", partial(_of_all, _is_text))
+_RECIPE = {
+    bool: expect("true or false", lambda value: isinstance(value, bool)),
+    int: COUNT,
+    float: expect("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool), float),
+    tuple: _grid(tuple),
+    str: _text("a string"),
+}
+"""Readers of a recipe's settings, by the type of the default."""
+
+
+def _recipe_name(value: Any, place: Place) -> str:
+    name: str = _text("the name of a recipe")(value, place)
+    if name not in RECIPES:
+        raise place.wrong(f"unknown recipe {name!r}{nearest(name, RECIPES)}")
+    return name
+
+
+_TRAINING = {NAME: _recipe_name, **{known.name: _RECIPE[type(known.default)] for known in fields(Recipe)}}
+
+
+def _training(value: Any, place: Place) -> dict[str, Any]:
+    """The settings of a recipe that a table gives."""
+    table = expect_known(value, place, _TRAINING)
+    return {key: _TRAINING[key](one, place.below(key)) for key, one in table.items()}
 
 
 @dataclass(frozen=True)
@@ -82,13 +124,13 @@ class Entry:
         model_params: further arguments of its network.
     """
 
-    name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    iterations: tuple[int, ...] | None = None
-    training: Mapping[str, Any] = field(default_factory=dict)
-    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    variant: str = ""
-    model_params: Mapping[str, Any] = field(default_factory=dict)
+    name: Annotated[str, _text("the name of a method")]
+    params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
+    iterations: Annotated[tuple[int, ...] | None, GRID] = None
+    training: Annotated[Mapping[str, Any], _training] = field(default_factory=dict)
+    models: Annotated[Mapping[str, tuple[str, ...]], BESIDE] = field(default_factory=dict)
+    variant: Annotated[str, _text("a few words")] = ""
+    model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
 
     @property
     def spec(self) -> str:
@@ -113,16 +155,16 @@ class Preset:
     """
 
     name: str
-    data: str
-    models: tuple[str, ...]
-    iterations: tuple[int, ...]
-    seeds: int
-    model_params: Mapping[str, Any]
-    training: Mapping[str, Any]
-    options: Mapping[str, Any]
-    training_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    variant_iterations: tuple[int, ...] | None = None
-    take: int | None = None
+    data: Annotated[str, _text("the name of a data set")]
+    models: Annotated[tuple[str, ...], NETWORKS, "model"]
+    iterations: Annotated[tuple[int, ...], GRID]
+    seeds: Annotated[int, COUNT]
+    model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
+    training: Annotated[Mapping[str, Any], _training] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(_training)] = field(default_factory=dict)
+    variant_iterations: Annotated[tuple[int, ...] | None, GRID] = None
+    take: Annotated[int | None, COUNT] = None
 
     def grid(self, entry: Entry) -> tuple[int, ...]:
         """The iterations of a method that iterates."""
@@ -140,16 +182,16 @@ class Suite:
 
     name: str
     file: str
-    question: str
-    version: int
-    protocol: str
-    training: Mapping[str, Any]
-    methods: tuple[Entry, ...]
-    controls: tuple[Entry, ...]
+    question: Annotated[str, _text("a question")]
+    version: Annotated[int, COUNT]
+    protocol: Annotated[str, PROTOCOL]
     presets: Mapping[str, Preset]
-    caveat: str = ""
-    standard: int = 0
-    caveat_on: Mapping[str, str] = field(default_factory=dict)
+    training: Annotated[Mapping[str, Any], _training] = field(default_factory=dict)
+    methods: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
+    controls: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
+    caveat: Annotated[str, _text("a sentence")] = ""
+    standard: Annotated[int, COUNT] = 0
+    caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
 
     def caveats(self, data: str) -> str:
         """What a reader of its results on a data set has to know; empty if nothing."""
@@ -200,33 +242,35 @@ def load_suite(name: str) -> Suite:
         UserError: the file is missing or not TOML, a key is unknown, a value has a wrong type, a grid is empty.
     """
     path = find_suite(name)
-    file = path.name
+    place = Place(path.name)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:  # ValueError: no TOML, or no UTF-8
-        raise UserError(f"{file}: expected a TOML file, got one that cannot be read: {error}") from error
-    top = Table(file, "", content, _TOP)
-    protocol = top.need("protocol", "the name of a protocol", text)
-    options = getattr(protocols[protocol], "options", {})
-    presets = top.inner("presets", top.content.get("presets", {}))
-    suite = Suite(
-        name=path.stem,
-        file=file,
-        question=top.need("question", "a question", text),
-        version=top.need("version", "an integer of at least 1", count),
-        protocol=protocol,
-        training=_training(top),
-        methods=tuple(map(_entry, top.each("methods", _ENTRY))),
-        controls=tuple(map(_entry, top.each("controls", _ENTRY))),
-        presets={key: _preset(presets.inner(key, [*_PRESET, *options]), key, options) for key in presets.content},
-        caveat=top.get("caveat", "a sentence", text, ""),
-        caveat_on=top.get(
-            "caveat_on", "a table of sentences by data set", lambda one: table(one) and all(map(text, one.values())), {}
-        ),
-        standard=top.get("standard", "an integer of at least 1", count, 0),
-    )
+        raise UserError(f"{path.name}: expected a TOML file, got one that cannot be read: {error}") from error
+    protocol = PROTOCOL(content.get("protocol", NOTHING), place.below("protocol"))
+    preset = partial(_preset, getattr(protocols[protocol], "options", {}))
+    presets = by_key(preset)(content.get("presets", {}), place.below("presets"))
+    suite = read(Suite, content, place, ["presets"], name=path.stem, file=path.name, presets=presets)
     _check(suite)
     return suite
+
+
+def _preset(options: Mapping[str, Any], value: Any, place: Place) -> Preset:
+    """A preset, whose protocol has options of its own."""
+    given = [key for key in TABLE(value, place) if key in options]
+    own = {key: _option(options[key], value[key], place.below(key)) for key in given}
+    return read(Preset, value, place, options, name=place.path.partition(".")[2], options=own)
+
+
+def _option(kind: Any, value: Any, place: Place) -> Any:
+    """An option; `list[int]` asks for integers, and a list must not be empty."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    fits = isinstance(value, origin) and (not isinstance(value, bool) or origin is bool)
+    if not fits or (isinstance(value, list) and not (value and all(isinstance(one, inner or object) for one in value))):
+        elements = f" of {inner[0].__name__}" if inner else ""
+        said = f"{'a non-empty list' if origin is list else origin.__name__}{elements}"
+        raise place.wrong(f"expected {said}, got {value!r}")
+    return value
 
 
 def _check(suite: Suite) -> None:
@@ -251,95 +295,3 @@ def _check(suite: Suite) -> None:
         for entry in (*suite.methods, *suite.controls):
             for overrides in ({}, *preset.training_of.values()):
                 suite.recipe(preset.training, entry.training, overrides)
-
-
-def _entry(found: Table) -> Entry:
-    grid = found.get("iterations", _ITERATIONS, counts)
-    networks = found.get(
-        "models", "a table of names", lambda value: table(value) and all(map(_names, value.values())), {}
-    )
-    return Entry(
-        name=found.need("name", "the name of a method", text),
-        params=found.get("params", "a table", table, {}),
-        iterations=None if grid is None else tuple(sorted(grid)),
-        training=_training(found),
-        models={model: _names_in(value) for model, value in networks.items()},
-        variant=found.get("variant", "a few words", text, ""),
-        model_params=found.get("model_params", "a table", table, {}),
-    )
-
-
-def _preset(found: Table, name: str, options: Mapping[str, Any]) -> Preset:
-    model = found.need("model", "the name of a model, or a list of different ones", _names)
-    of_variants = found.get("variant_iterations", _ITERATIONS, counts)
-    of_models = found.inner("training_of", found.content.get("training_of", {}))
-    return Preset(
-        name=name,
-        data=found.need("data", "the name of a data set", text),
-        take=found.get("take", "an integer of at least 1", count),
-        models=_names_in(model),
-        iterations=tuple(sorted(found.need("iterations", _ITERATIONS, counts))),
-        variant_iterations=None if of_variants is None else tuple(sorted(of_variants)),
-        seeds=found.need("seeds", "an integer of at least 1", count),
-        model_params=found.get("model_params", "a table", table, {}),
-        training=_training(found),
-        options={key: _option(found, key, kind) for key, kind in options.items() if key in found.content},
-        training_of={key: _training(of_models, key) for key in of_models.content},
-    )
-
-
-def _names(value: Any) -> bool:
-    return text(value) or (
-        isinstance(value, list) and bool(value) and all(map(text, value)) and len(set(value)) == len(value)
-    )
-
-
-def _names_in(value: str | list[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
-def _option(found: Table, key: str, kind: Any) -> Any:
-    """A protocol's own option; `list[int]` asks for integers, and a list must not be empty."""
-    origin, inner = get_origin(kind) or kind, get_args(kind)
-
-    def fits(value: Any) -> bool:
-        if not isinstance(value, origin) or (isinstance(value, bool) and origin is not bool):
-            return False
-        return not isinstance(value, list) or (bool(value) and all(isinstance(one, inner or object) for one in value))
-
-    elements = f" of {inner[0].__name__}" if inner else ""
-    return found.get(key, f"{'a non-empty list' if origin is list else origin.__name__}{elements}", fits)
-
-
-def _training(found: Table, key: str = "training") -> dict[str, Any]:
-    """The settings of a recipe that a table below another gives, with the recipe's types."""
-    inner = found.inner(key, (NAME, *_RECIPE))
-    read: dict[str, Any] = {}
-    for name in inner.content:
-        if name == NAME:
-            read[name] = _named_recipe(inner)
-            continue
-        default = _RECIPE[name]
-        if isinstance(default, bool):
-            read[name] = inner.get(name, "true or false", lambda value: isinstance(value, bool))
-        elif isinstance(default, int):
-            read[name] = inner.get(name, "an integer of at least 1", count)
-        elif isinstance(default, float):
-            number = inner.get(name, "a number", _number)
-            read[name] = float(number)
-        elif isinstance(default, tuple):
-            read[name] = tuple(inner.get(name, _ITERATIONS, counts))
-        else:
-            read[name] = inner.get(name, "a string", text)
-    return read
-
-
-def _named_recipe(found: Table) -> str:
-    name: str = found.get(NAME, "the name of a recipe", text)
-    if name not in RECIPES:
-        raise UserError(f"{found.file}: key '{found.path}.{NAME}': unknown recipe {name!r}{nearest(name, RECIPES)}")
-    return name
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

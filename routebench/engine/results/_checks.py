@@ -1,4 +1,4 @@
-"""What may stand in a record and in a plan. A file that holds anything else is damaged."""
+"""Checks of what a record or a plan may hold. A file that holds anything else is damaged."""
 
 import marshal
 import math
@@ -33,24 +33,17 @@ def expect_key(value: Any) -> str:
     return str(value)
 
 
-def is_text(value: Any) -> bool:
-    """Any string."""
-    return type(value) is str
+def of_type(kind: type) -> Check:
+    """Of exactly this type; true is no integer."""
+    return lambda value: type(value) is kind
+
+
+is_text, is_flag, is_list = map(of_type, (str, bool, list))
 
 
 def is_whole(value: Any) -> bool:
     """An integer of at most 64 bits."""
     return type(value) is int and -LARGEST <= value <= LARGEST
-
-
-def is_flag(value: Any) -> bool:
-    """True or false."""
-    return type(value) is bool
-
-
-def is_list(value: Any) -> bool:
-    """Any list."""
-    return isinstance(value, list)
 
 
 def is_seconds(value: Any) -> bool:
@@ -68,12 +61,25 @@ def is_mark(value: Any) -> bool:
     return is_scalar(value) and not (type(value) is float and not math.isfinite(value))
 
 
+def is_value(value: Any) -> bool:
+    """A number that a float can hold, or none."""
+    try:
+        return value is None or (type(value) in {int, float, bool} and float(value) is not None)
+    except OverflowError:
+        return False
+
+
 def is_plain(value: Any, depth: int = DEPTH) -> bool:
     """Scalars in tables and lists, within each other up to a depth."""
     if isinstance(value, list | dict):
         inner = value.values() if isinstance(value, dict) else value
         return depth > 0 and all(is_plain(one, depth - 1) for one in inner)
     return is_scalar(value)
+
+
+def is_sums(value: Any) -> bool:
+    """A table of checksums by file, each a cell's raw outputs or the weights of a fit."""
+    return by_name(is_text)(value) and all(map(_FILE.fullmatch, value))
 
 
 def maybe(check: Check) -> Check:
@@ -89,11 +95,6 @@ def each(check: Check) -> Check:
 def by_name(check: Check) -> Check:
     """A table of such values."""
     return lambda value: isinstance(value, dict) and all(map(check, value.values()))
-
-
-def is_sums(value: Any) -> bool:
-    """A table of checksums by file, each a cell's raw outputs or the weights of a fit."""
-    return by_name(is_text)(value) and all(map(_FILE.fullmatch, value))
 
 
 def table(needed: Mapping[str, Check], known: Mapping[str, Check] | None = None, rest: Check = is_plain) -> Check:
@@ -138,75 +139,6 @@ class Once:
 def exact_bytes(value: Any) -> bytes:
     """The quickest that keeps 1, 1.0 and True apart."""
     return marshal.dumps(value, 2)  # version 2 has no references
-
-
-IDENTITY = table(
-    {
-        "suite": is_text, "suite_version": maybe(is_scalar), "protocol": is_text, "method": is_text, "role": is_text,
-        "iterations": maybe(is_whole), "model": is_text, "data": is_text, "seed": is_whole,
-    },
-    {
-        **dict.fromkeys(("options", "method_params", "model_params"), maybe(by_name(is_plain))),
-        "training": by_name(is_plain),
-    },
-)  # fmt: skip
-"""Of a cell: all that can change its result."""
-
-PLANNED_IDENTITY = table(
-    {
-        **dict.fromkeys(("suite", "protocol", "method", "role", "model", "data"), is_text),
-        "iterations": maybe(is_whole), "seed": is_whole, "training": by_name(is_plain),
-    },
-)  # fmt: skip
-
-PROVENANCE = table(
-    {},
-    {
-        "command": is_text, "device": is_text, "commit": is_text, "dirty": maybe(is_scalar), "finished": is_text,
-        "backend": is_text, "seconds": is_seconds, "plugins": by_name(is_text), "versions": by_name(is_text),
-        "environment": by_name(is_text), "backends": each(is_text),
-    },
-)  # fmt: skip
-
-METRIC = table(
-    {
-        **dict.fromkeys(("metric", "split", "unit"), is_text), "higher_is_better": maybe(is_flag),
-        **dict.fromkeys(("test_iterations", "epoch"), maybe(is_whole)),
-    },
-    {"where": by_name(is_mark)},
-    rest=is_mark,
-)  # fmt: skip
-"""Without its value."""
-
-RECORD = table(
-    {
-        "cell": is_key,
-        "label": is_text,
-        "params": is_text,
-        "status": is_text,
-        "reason": is_text,
-        "arrays": maybe(is_text),
-    },
-    {"metrics": is_list, "files": is_sums, "output": is_text, "warnings": each(is_text)},
-    rest=lambda _: True,  # identity, metrics and provenance are looked at apart, each kind of them once
-)
-
-PLAN = table(
-    {"plan": is_text, "created": is_text, "preset": is_text, "cells": is_list},
-    {
-        **dict.fromkeys(("suite", "protocol", "question", "caveat", "command"), is_text),
-        "sequence": is_whole,
-        "settings": table({}, {"models": each(is_text)}),
-        "networks": by_name(by_name(lambda value: is_text(value) or each(is_text)(value))),
-    },
-)
-
-
-def planned_cell() -> Check:
-    """A cell of a plan."""
-    return table(
-        {"cell": is_key, "label": is_text, "params": is_text, "identity": Once(PLANNED_IDENTITY, seed=is_whole)}
-    )
 
 
 def cleaned(content: Any) -> Any:

@@ -1,0 +1,212 @@
+"""What a results folder holds, as types: read from JSON in one place, and written back as it was.
+
+A field's annotation names its type and the check of what a file says there.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
+
+from routebench.engine.results import _checks as checks
+from routebench.engine.results._checks import by_name, each, is_text, is_whole, maybe, table
+
+SCHEMA = 1
+"""Raised when records of an earlier version can no longer be read."""
+
+PROVENANCE = table(
+    {},
+    {
+        "command": is_text, "device": is_text, "commit": is_text, "dirty": maybe(checks.is_scalar), "finished": is_text,
+        "backend": is_text, "seconds": checks.is_seconds, "plugins": by_name(is_text), "versions": by_name(is_text),
+        "environment": by_name(is_text), "backends": each(is_text),
+    },
+)  # fmt: skip
+_MARKS = {
+    **dict.fromkeys(("metric", "split", "unit"), is_text), "higher_is_better": maybe(checks.is_flag),
+    **dict.fromkeys(("test_iterations", "epoch"), maybe(is_whole)),
+}  # fmt: skip
+MARKS = table(_MARKS, {"where": by_name(checks.is_mark)}, rest=checks.is_mark)
+"""A metric without its value."""
+METRIC = table({**_MARKS, "value": checks.is_value}, {"where": by_name(checks.is_mark)}, rest=checks.is_mark)
+PLAN = table(
+    {"plan": is_text, "created": is_text, "preset": is_text, "cells": checks.is_list},
+    {
+        **dict.fromkeys(("suite", "protocol", "question", "caveat", "command"), is_text),
+        "sequence": is_whole,
+        "settings": table({}, {"models": each(is_text)}),
+        "networks": by_name(by_name(lambda value: is_text(value) or each(is_text)(value))),
+    },
+)
+
+Key = Annotated[str, checks.is_key]
+Text = Annotated[str, is_text]
+Settings = Annotated[Mapping[str, Any], by_name(checks.is_plain)]
+Kind = TypeVar("Kind", bound="Stored")
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """The first 16 hex digits of the SHA-256 of the content's canonical JSON."""
+    return hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":"), default=repr).encode()
+    ).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A table of JSON. A field with the default None may be missing in it.
+
+    Args:
+        others: keys that this version knows nothing of.
+    """
+
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+    inner: ClassVar[Mapping[str, type["Stored"]]] = {}
+    """Fields that are tables with types of their own."""
+
+    @classmethod
+    def check(cls, **instead: checks.Check) -> checks.Check:
+        """The check of such a table, with other checks of some fields."""
+        hints = get_type_hints(cls, include_extras=True)
+        own = [one for one in fields(cls) if one.name != "others"]
+        known = {one.name: instead.get(one.name, hints[one.name].__metadata__[0]) for one in own}
+        return table({one.name: known[one.name] for one in own if one.default is MISSING}, known)
+
+    @classmethod
+    def read(cls: type[Kind], content: Mapping[str, Any]) -> Kind:
+        """From a table that was checked."""
+        own = {one.name for one in fields(cls)} - {"others"}
+        known = {key: value for key, value in content.items() if key in own}
+        known |= {key: kind.read(known[key]) for key, kind in cls.inner.items()}
+        return cls(**known, others={key: value for key, value in content.items() if key not in own})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The table, in the order of the fields."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "others"}
+        own |= {key: own[key].as_dict() for key in self.inner}
+        optional = {one.name for one in fields(self) if one.default is None}
+        kept = {key: value for key, value in own.items() if value is not None or key not in optional}
+        return {**kept, **self.others}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity(Stored):
+    """Everything that can change the result of a cell.
+
+    Args:
+        suite, suite_version: results of different versions are not mixed.
+        protocol, options: what is measured, and how.
+        method, method_params: the routing with all its hyperparameters but `iterations`; or a network without routing.
+        routed: whether it is a routing method.
+        role: `method` or `control`.
+        model, model_params: the network.
+        data, data_fingerprint: the images.
+        training: the recipe.
+        source: hash of the code.
+        variant: tells it from another entry of the same method and hyperparameters, in words.
+        iterations: of routing while it is trained; None where the method has none.
+        seed: of the training.
+    """
+
+    suite: Text
+    suite_version: Annotated[Any, checks.is_scalar]
+    protocol: Text
+    options: Settings
+    method: Text
+    method_params: Settings
+    routed: Annotated[bool, checks.is_flag]
+    role: Text
+    model: Text
+    model_params: Settings
+    data: Text
+    data_fingerprint: Text
+    training: Settings
+    source: Text
+    variant: Annotated[str | None, is_text] = None
+    iterations: Annotated[int | None, maybe(is_whole)]
+    seed: Annotated[int, is_whole]
+
+    @property
+    def key(self) -> str:
+        """16 hex digits that no other identity has."""
+        return digest(self.as_dict())
+
+
+IDENTITY = Identity.check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCell(Stored):
+    """A cell of a plan.
+
+    Args:
+        cell: its key.
+        label: names its method in tables.
+        params: hyperparameters and variant that differ from the plain method, as text.
+        identity: what the key stands for.
+    """
+
+    cell: Key
+    label: Text
+    params: Text
+    identity: Annotated[Identity, IDENTITY]
+
+    inner: ClassVar[Mapping[str, type[Stored]]] = {"identity": Identity}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Stored):
+    """A finished cell.
+
+    Args:
+        schema: version of the format.
+        cell, label, params, identity: as planned.
+        status: `ok`, or how it failed.
+        reason: of a failure, in one line.
+        metrics: what was measured, one table per value.
+        arrays: the file of its raw outputs in the folder; None if it has none.
+        provenance: code, machine and time of the measurement.
+        files: checksums of the files that the result rests on, by their place in the folder.
+        warnings: sentences about files that were found damaged meanwhile.
+        output: the last that its process printed, where that did not end by itself.
+    """
+
+    schema: Annotated[int, is_whole] = SCHEMA
+    cell: Key
+    label: Text
+    params: Text
+    status: Text
+    reason: Text
+    identity: Annotated[Identity, IDENTITY]
+    metrics: Annotated[Sequence[Mapping[str, Any]], each(METRIC)]
+    arrays: Annotated[str | None, maybe(is_text)]
+    provenance: Annotated[Mapping[str, Any], PROVENANCE]
+    files: Annotated[Mapping[str, str] | None, checks.is_sums] = None
+    warnings: Annotated[Sequence[str] | None, each(is_text)] = None
+    output: Annotated[str | None, is_text] = None
+
+    inner: ClassVar[Mapping[str, type[Stored]]] = {"identity": Identity}
+
+
+RECORD = Record.check()
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan as a file holds it.
+
+    Args:
+        head: all but its cells, such as `plan`, its name, `suite` and `preset`.
+        cells: in order.
+    """
+
+    head: Mapping[str, Any]
+    cells: tuple[PlannedCell, ...]
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "StoredPlan":
+        """From what a file holds, which was checked."""
+        head = {key: value for key, value in content.items() if key != "cells"}
+        return cls(head, tuple(map(PlannedCell.read, content["cells"])))

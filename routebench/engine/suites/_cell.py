@@ -1,0 +1,99 @@
+"""One point of a suite's grid: its identity, how it is named, the trained model that it asks for."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from routebench.data.taking import whole_name
+from routebench.engine.results import Identity
+from routebench.protocols.base import FitRequest
+from routebench.recipe import Recipe
+from routebench.registry import SHIPPED, datasets, models, plugins_of, protocols, routing
+from routebench.routing import hyperparameters_of
+from routebench.routing.spec import MethodSpec, compact
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a suite's grid with one seed.
+
+    Args:
+        identity: everything that can change its result.
+        params: the hyperparameters that differ from the method's defaults; all of them if the method is not at hand.
+        default_iterations: of the method.
+        plugins: that it needs, for `load_plugin`.
+        broken: why it cannot run, such as a plug-in that failed to import. It is planned, so that the failure is a
+            record.
+    """
+
+    identity: Identity
+    params: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    default_iterations: int = field(default=1, compare=False, repr=False)
+    plugins: tuple[str, ...] = field(default=(), compare=False)
+    broken: str = field(default="", compare=False)
+
+    @property
+    def key(self) -> str:
+        """16 hex digits that no other identity has."""
+        return self.identity.key
+
+    @property
+    def label(self) -> str:
+        """How the method is named in tables: with the hyperparameters that differ from its defaults."""
+        spec = str(MethodSpec(self.identity.method, self.params))
+        return f"{spec} ({self.identity.variant})" if self.identity.variant else spec
+
+    @property
+    def settings(self) -> str:
+        """What tells it from the plain method: hyperparameters as `key=value`, and its variant."""
+        return "; ".join(filter(None, [compact(self.params), self.identity.variant]))
+
+    def __str__(self) -> str:
+        steps = "" if self.identity.iterations is None else f" T={self.identity.iterations}"
+        return f"{self.label}{steps} seed {self.identity.seed}"
+
+    def request(self) -> FitRequest:
+        """The trained model that the cell stands on."""
+        known = self.identity
+        recipe: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in known.training.items()
+        }
+        return FitRequest(
+            model=known.model,
+            model_params=known.model_params,
+            method=known.method if known.routed else None,
+            method_params=self.params if known.routed else {},
+            iterations=known.iterations,
+            data=known.data,
+            recipe=Recipe(**recipe),
+            seed=known.seed,
+        )
+
+
+def cell_of(identity: Identity, broken: str = "") -> Cell:
+    """The cell of an identity, with what this process knows of its method and of the plug-ins that it needs."""
+    is_known = identity.routed and identity.method in routing
+    defaults = plain(hyperparameters_of(identity.method)) if is_known else {}
+    given = identity.method_params
+    params = {key: given[key] for key in sorted(given) if key not in defaults or defaults[key] != given[key]}
+    return Cell(identity, params, int(defaults.get("iterations", 1)), plugins_of(foreign_origins(identity)), broken)
+
+
+def foreign_origins(identity: Identity) -> set[str]:
+    """Where the parts of a cell come from that are not of routebench."""
+    data = whole_name(identity.data)
+    kind = f"{data.partition(':')[0]}:PATH"
+    origins = {
+        protocols.origin(identity.protocol),
+        models.origin(identity.model),
+        datasets.origin(kind if ":" in data and kind in datasets else data),
+    }
+    if identity.routed:
+        origins.add(routing.origin(identity.method))
+    return origins - {SHIPPED}
+
+
+def plain(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content as JSON keeps it: tuples are lists, and what JSON does not know is written as `repr` has it."""
+    return dict(json.loads(json.dumps(content, default=repr)))
