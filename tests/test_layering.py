@@ -50,7 +50,8 @@ ARROWS = {
     "comparing": "analysis engine statistics units",
     "conformance": "capsules claims kernels ops routing",
     "export": "analysis engine report statistics tables",
-    "commands": "__init__ analysis atomic catalogue comparing conformance engine export "
+    "interface": "comparing conformance engine quantities report routing",
+    "commands": "__init__ analysis atomic catalogue comparing conformance engine export interface "
     "quantities report routing statistics",
     "cli": "__init__ commands terminal",
     "__main__": "cli",

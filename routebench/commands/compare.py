@@ -68,12 +68,12 @@ def command(  # noqa: PLR0917  # click passes them by name
     """Compare two results folders: what got worse, what got better, and what could not have been seen."""
     from routebench import atomic
     from routebench.comparing import formats
-    from routebench.comparing.comparison import Wishes, compare_folders
-    from routebench.comparing.tolerances import read_tolerances
     from routebench.comparing.verdict import verdict
+    from routebench.interface import compare
 
-    wishes = Wishes(metrics, methods, read_tolerances(tolerances), alpha, read_tolerances(must_see, "--must-see"))
-    found = compare_folders(base, head, wishes)
+    found = compare(
+        base, head, metrics=metrics, methods=methods, alpha=alpha, tolerances=tolerances, must_see=must_see
+    )  # fmt: skip
     for side in (found.base, found.head):
         for warning in side.warnings:
             click.echo(f"warning: {side.path}: {warning}", err=True)

@@ -13,7 +13,7 @@ from routebench.data import load
 from routebench.engine.isolation import Ended, alone, step
 from routebench.engine.origin import command_line, fit_code, plugin_hash, provenance, source_hash
 from routebench.engine.results import CHANGED, SCHEMA, Store, is_record, other_schema, parsed, unsealed
-from routebench.engine.running import Listener, Queue, Setting, choose_backend, choose_device, execute, prepare_torch
+from routebench.engine.running import Listener, Queue, RunConfig, choose_backend, choose_device, execute, prepare_torch
 from routebench.engine.suites import Cell, plugins_for
 from routebench.errors import UserError
 from routebench.registry import Registry, datasets, load_plugin, models, protocols, routing
@@ -260,7 +260,7 @@ def prepare(record: Record) -> dict[str, Any]:
     device = choose_device(origin.get("device") or "cpu")
     backend = choose_backend(origin.get("backend", "auto"), device)
     threads = int(origin.get("threads") or torch.get_num_threads())
-    prepare_torch(Setting(device=device, jobs=1, threads=threads, backend=backend))
+    prepare_torch(RunConfig(device=device, jobs=1, threads=threads, backend=backend))
     return {**provenance(device, command_line()), "backend": backend, "threads": threads, "jobs": 1}
 
 
@@ -275,8 +275,8 @@ def run_again(record: Record, folder: Path, now: Mapping[str, Any], plugins: tup
     """
     store = Store(folder)
     store.prepare()
-    setting = Setting(now["device"], 1, now["threads"], origin=now, backend=now["backend"], isolate=bool(plugins))
-    (made,) = execute(Queue([Cell(record["identity"], plugins=plugins)]), store, setting, Listener())
+    config = RunConfig(now["device"], 1, now["threads"], origin=now, backend=now["backend"], isolate=bool(plugins))
+    (made,) = execute(Queue([Cell(record["identity"], plugins=plugins)]), store, config, Listener())
     return made
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from routebench.data import load
-from routebench.engine.running._session import write_plan
+from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Cell, Choices, digest, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
