@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from routebench.routing import RoutingMethod
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SuiteRun:
     """What a call of `run_suite` found. A notebook shows its tables, their answers, and a link to the report.
 
@@ -80,7 +80,7 @@ class SuiteRun:
         """Writes the page of the whole folder, and returns where it is. Analyses of plug-ins need `write_report`."""
         return write_report(self.folder, output).page
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         answers = self.headlines
         shown = [f"{table.to_string(index=False)}\n\n{answers[suite]}" for suite, table in self.tables.items()]
         return "\n\n".join([*shown, *self._remarks()])

@@ -74,9 +74,9 @@ def test_processes_that_die_before_they_start_are_given_up(made, store):
     alive.said = iter([("step", (None, False)), ("answer", HeldElsewhere())] * 2).__next__
     executor = Processes(store, config)
     try:
-        for call in (dead, dead, alive, dead, dead):
-            expected = HeldElsewhere() if call is alive else TryAgain()
-            assert executor._end_of(Monitor(made.cells[0], call, config)) == expected
+        for process in (dead, dead, alive, dead, dead):
+            expected = HeldElsewhere() if process is alive else TryAgain()
+            assert executor._end_of(Monitor(made.cells[0], process, config)) == expected
         with pytest.raises(RuntimeError, match="die before they begin"):
             executor._end_of(Monitor(made.cells[0], dead, config))
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from routebench.engine.isolation._process import Isolated, say, wait_for
+from routebench.engine.isolation._process import Isolated, send, wait_for
 from routebench.engine.isolation._stacks import signal_name, where
 from routebench.errors import UserError
 from routebench.registry import leave_out_environment
@@ -38,9 +38,9 @@ def step(kind: str, name: str, *, timed: bool = True) -> Iterator[None]:
         kind, name: of what is asked for something, such as a plug-in.
         timed: whether the step has a limit of its own. Elsewhere than in `alone` there is none.
     """
-    say("step", ((kind, name), timed))
+    send("step", ((kind, name), timed))
     yield
-    say("step", (None, False))
+    send("step", (None, False))
 
 
 def alone(
@@ -64,11 +64,11 @@ def alone(
         Ended: the process died, was ended by what it ran, or ran past a limit.
     """
     with tempfile.TemporaryDirectory(prefix="routebench-") as folder:
-        call = Isolated(function, *arguments, output=Path(folder) / "output", preload=preload)
+        process = Isolated(function, *arguments, output=Path(folder) / "output", preload=preload)
         try:
-            return _listen(call, limit, each)
+            return _listen(process, limit, each)
         finally:
-            call.close()
+            process.close()
 
 
 def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *arguments: Any) -> Any:
@@ -86,14 +86,14 @@ def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *argument
         raise UserError(f"plug-in {' or '.join(plugins)}: expected it to be imported and used, but it {end}") from end
 
 
-def _listen(call: Isolated, limit: float | None, each: float | None) -> Any:
-    """The answer of a call."""
+def _listen(process: Isolated, limit: float | None, each: float | None) -> Any:
+    """The answer of a process."""
     during: Step | None = None
     allowed: float | None = None  # the time in which it starts is not its own
     while True:
-        if not _wait(call, allowed, during):
-            raise Ended(f"ran past {allowed:g} s and was stopped{call.where()}", during)
-        match call.said():
+        if not _wait(process, allowed, during):
+            raise Ended(f"ran past {allowed:g} s and was stopped{process.where()}", during)
+        match process.said():
             case "step", (during, timed):
                 allowed = each if timed else limit
             case "answer", answer:
@@ -103,20 +103,20 @@ def _listen(call: Isolated, limit: float | None, each: float | None) -> Any:
             case "ended", told:
                 raise Ended(told, during)
             case "died", code:
-                raise Ended(_death(code, call), during)
+                raise Ended(_death(code, process), during)
 
 
-def _wait(call: Isolated, allowed: float | None, during: Step | None) -> bool:
+def _wait(process: Isolated, allowed: float | None, during: Step | None) -> bool:
     """As `wait_for`; says what it waits for where a timed step takes long."""
     if during is None or allowed is None or allowed <= SILENT:
-        return wait_for([call], allowed)
-    if wait_for([call], SILENT):
+        return wait_for([process], allowed)
+    if wait_for([process], SILENT):
         return True
     logging.getLogger("routebench").warning("waiting for %s, for at most %g s", " ".join(during), allowed)
-    return wait_for([call], allowed - SILENT)
+    return wait_for([process], allowed - SILENT)
 
 
-def _death(code: int | None, call: Isolated) -> str:
+def _death(code: int | None, process: Isolated) -> str:
     if code is not None and code < 0:
-        return f"killed its process: {signal_name(-code)}{where(call.written())}"
+        return f"killed its process: {signal_name(-code)}{where(process.written())}"
     return f"ended its process with exit code {code}, as os._exit does"

@@ -95,13 +95,13 @@ class Isolated:
         self._receiver.close()
 
 
-def wait_for(calls: Sequence[Isolated], seconds: float | None) -> bool:
+def wait_for(processes: Sequence[Isolated], seconds: float | None) -> bool:
     """Waits until one of several processes says something or ends; False if none did within the seconds."""
-    ends = [end for call in calls for end in (call._receiver, call._process.sentinel)]
+    ends = [end for process in processes for end in (process._receiver, process._process.sentinel)]
     return bool(wait(ends, seconds))
 
 
-def say(kind: str, content: Any) -> None:
+def send(kind: str, content: Any) -> None:
     """In an isolated process: tells the one that started it. Does nothing in any other."""
     for sender in _main:
         sender.send((kind, content))
@@ -137,21 +137,21 @@ def _answer(sender: Connection, output: str, function: Callable[..., Any], argum
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what an interrupt means
     _begin_group()
     terminal.prepare()
-    say("step", (None, False))
+    send("step", (None, False))
     with open(output, "a", encoding="utf-8") as file:  # noqa: PTH123  # faulthandler keeps its descriptor
         faulthandler.enable(file, all_threads=False)
         if hasattr(faulthandler, "register"):
             faulthandler.register(signal.SIGUSR1, file, all_threads=False)
         try:
-            say("answer", function(*arguments))
+            send("answer", function(*arguments))
         except UserError as error:
-            say("user error", str(error))
+            send("user error", str(error))
         except SystemExit as error:
-            say("ended", f"ended its process, as sys.exit({error.code!r}) does")
+            send("ended", f"ended its process, as sys.exit({error.code!r}) does")
         except KeyboardInterrupt:
-            say("ended", "raised KeyboardInterrupt")
+            send("ended", "raised KeyboardInterrupt")
         except BaseException as error:  # noqa: BLE001  # whatever it is, the first process is to know
-            say("ended", f"raised {one_line(error)}")
+            send("ended", f"raised {one_line(error)}")
 
 
 def _begin_group() -> None:

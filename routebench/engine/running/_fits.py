@@ -99,7 +99,7 @@ class StoreContext:
         checkpoint.unlink(missing_ok=True)
 
     def _after_epoch(self, request: FitRequest, network: nn.Module, folder: Path) -> AfterEpoch:
-        """What is done with each epoch: its weights are kept, its test accuracy is noted, or nothing."""
+        """Keeps each epoch's weights, notes its test accuracy, both or neither."""
         watchers = [_keeper(folder)] if request.every_epoch else []
         if request.tested:
             watchers.append(_tester(folder, network, request, self.device))
@@ -236,7 +236,7 @@ def fit_key(request: FitRequest) -> str:
 
 
 def _is_fit(content: Mapping[str, Any]) -> bool:
-    """Whether what a file holds says how a fit was trained."""
+    """Whether the content of a file says how a fit was trained."""
     try:
         [Epoch(**epoch) for epoch in content["epochs"]]
     except (KeyError, TypeError):
@@ -246,7 +246,7 @@ def _is_fit(content: Mapping[str, Any]) -> bool:
 
 
 def _results_in(folder: Path) -> list[Path]:
-    """What training has left for good."""
+    """The files that training has left for good."""
     return sorted([*folder.glob("epoch-*.safetensors"), *folder.glob("weights.safetensors"), *folder.glob(TESTED)])
 
 

@@ -22,12 +22,12 @@ class Monitor:
 
     Args:
         cell: that runs.
-        call: its process.
+        process: that runs it.
         config: with the limits.
     """
 
     cell: Cell
-    call: Isolated
+    process: Isolated
     config: RunConfig
     has_started: bool = False
     share: float = 0.0
@@ -45,8 +45,8 @@ class Monitor:
             return None
         self._count()
         with contextlib.suppress(OSError):
-            if self.call.output.stat().st_size > MOST_OUTPUT:
-                os.truncate(self.call.output, 0)
+            if self.process.output.stat().st_size > MOST_OUTPUT:
+                os.truncate(self.process.output, 0)
         self.memory = self._memory() or self.memory  # a process that has ended has none
         limit, allowed = self.config.time_limit, self.config.memory_limit
         if allowed is not None and self.memory > allowed:
@@ -58,19 +58,19 @@ class Monitor:
 
     def died(self, code: int | None) -> Crash:
         """The crash of a process that nobody stopped, by its exit code."""
-        return death(code, self.memory, self.call.written())
+        return death(code, self.memory, self.process.written())
 
     def close(self) -> None:
         """Ends the process and what it has started, also what left its group."""
-        self.call.close()
+        self.process.close()
         for child in self._children.values():
             with contextlib.suppress(psutil.Error):
                 child.kill()  # psutil knows a process that got the number of another
-        self.call.output.unlink(missing_ok=True)
+        self.process.output.unlink(missing_ok=True)
 
     def _stopped(self, status: str, told: str) -> Crash:
-        at = self.call.where()
-        return Crash(status, f"{told} and was stopped{at}", self.call.written())
+        at = self.process.where()
+        return Crash(status, f"{told} and was stopped{at}", self.process.written())
 
     def _count(self) -> None:
         """Adds the time since the last look, unless somebody has stopped the process or this one meanwhile."""
@@ -82,14 +82,14 @@ class Monitor:
 
     def _is_stopped(self) -> bool:
         with contextlib.suppress(psutil.Error):
-            return psutil.Process(self.call.number).status() == psutil.STATUS_STOPPED
+            return psutil.Process(self.process.number).status() == psutil.STATUS_STOPPED
         return False
 
     def _memory(self) -> int:
         """Bytes of resident memory of the process and of all that it has started."""
         total = 0
         with contextlib.suppress(psutil.Error):
-            process = psutil.Process(self.call.number)
+            process = psutil.Process(self.process.number)
             self._children |= {child.pid: child for child in process.children(recursive=True)}
             for one in (process, *self._children.values()):
                 with contextlib.suppress(psutil.Error):

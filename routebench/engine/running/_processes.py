@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from routebench.atomic import StoreFull
-from routebench.engine.isolation import Isolated, say, wait_for
+from routebench.engine.isolation import Isolated, send, wait_for
 from routebench.engine.results import Store
 from routebench.engine.running._cell import run_claimed
 from routebench.engine.running._claim import End, TryAgain
@@ -52,14 +52,14 @@ class Processes:
         """Starts a cell in a new process, on the GPU that the fewest others are on."""
         config = self.config.on_free_device(monitor.config.device for monitor in self.running)
         output = Path(self._folder.name) / cell.key
-        call = Isolated(
+        process = Isolated(
             _work, cell, self.store.path.resolve(), config, output, output=output, preload=config.preload
         )  # fmt: skip
-        self.running.append(Monitor(cell, call, config))
+        self.running.append(Monitor(cell, process, config))
 
     def finished(self) -> Iterator[tuple[Cell, End]]:
         """The cells that have ended since, after a short wait."""
-        wait_for([monitor.call for monitor in self.running], PATIENCE)
+        wait_for([monitor.process for monitor in self.running], PATIENCE)
         for monitor in list(self.running):
             end = self._end_of(monitor)
             if end is None:
@@ -85,7 +85,7 @@ class Processes:
 
     def _end_of(self, monitor: Monitor) -> End | Crash | None:
         """How a cell has ended; None while it runs."""
-        while (said := monitor.call.said()) is not None:
+        while (said := monitor.process.said()) is not None:
             match said:
                 case "step", _:
                     monitor.has_started, self._lost = True, 0
@@ -98,7 +98,7 @@ class Processes:
                 case "user error", told:
                     raise UserError(told)
                 case "ended", told:
-                    return Crash("failed", f"it {told}", monitor.call.written())
+                    return Crash("failed", f"it {told}", monitor.process.written())
                 case "died", code:
                     return monitor.died(code) if monitor.has_started else self._lose()
         return monitor.exceeded()
@@ -114,7 +114,7 @@ class Processes:
         """For Ctrl-Z: the processes of cells are in groups of their own, and stop with this one all the same."""
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for monitor in self.running:
-                monitor.call.signal(number)
+                monitor.process.signal(number)
             if number == signal.SIGSTOP:
                 os.kill(os.getpid(), number)  # goes on from here
 
@@ -125,7 +125,7 @@ def _work(cell: Cell, path: Path, config: RunConfig, output: Path) -> End | Stor
     try:
         with _printing_to(output):
             prepare_torch(config)
-            return run_claimed(cell, Store(path), config, once_a_second(lambda share: say("share", share)))
+            return run_claimed(cell, Store(path), config, once_a_second(lambda share: send("share", share)))
     except StoreFull as full:
         return full
 
