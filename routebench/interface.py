@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from routebench.engine.isolation import alone, with_plugins
 from routebench.errors import UserError
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
     from routebench.comparing.comparison import Comparison
     from routebench.conformance import Verdict
-    from routebench.engine.running import Counts, PlannedSuite, Progress
+    from routebench.engine.running import Call, Counts, PlannedSuite, Progress
     from routebench.report.page import Written
     from routebench.routing import RoutingMethod
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,25 +161,33 @@ def run_suite(
     Raises:
         UserError: an argument is wrong, cannot be had on this machine, or the folder cannot be written.
     """
-    from routebench.engine.running import Counts, Follower, Options, follow, prepare, torch_as_before
+    from routebench.engine.running import Options, prepare
 
-    options = Options(
-        suite=str(suite), preset=preset, methods=_several(methods), data=data, models=_several(models), seeds=seeds,
-        jobs=jobs, device=device, backend=backend, results=Path(results), plugins=_several(plugins), threads=threads,
-        isolate=isolate, time_limit=seconds(time_limit) if isinstance(time_limit, str) else time_limit,
-        memory_limit=size(memory_limit) if isinstance(memory_limit, str) else memory_limit,
-        budget=seconds(budget) if isinstance(budget, str) else budget,
-        executor=executor, address=address, gpus_per_cell=gpus_per_cell, cells=_several(cells),
+    call = prepare(
+        Options(
+            suite=str(suite), preset=preset, methods=_several(methods), data=data, models=_several(models),
+            seeds=seeds, jobs=jobs, device=device, backend=backend, results=Path(results), plugins=_several(plugins),
+            threads=threads, isolate=isolate, time_limit=_number(seconds, time_limit),
+            memory_limit=_number(size, memory_limit), budget=_number(seconds, budget), executor=executor,
+            address=address, gpus_per_cell=gpus_per_cell, cells=_several(cells),
+        )
     )  # fmt: skip
-    call, counts, planned = prepare(options), Counts(), []
+    return _run(call, progress, report)
+
+
+def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool) -> SuiteRun:
+    """Runs the suites of a call in turn, and writes the report if it is wanted."""
+    from routebench.engine.running import Counts, Follower, follow, torch_as_before
+
+    counts, planned, folder = Counts(), [], call.store.path
     with torch_as_before():
         for part in call:
             part.write_plan()
             counts += part.run(follow(Follower(part), progress))
             planned.append(part)
-    written = write_page(options.results, None, call.analyses) if report else None
+    written = write_page(folder, None, call.analyses) if report else None
     told = dict.fromkeys([*call.warnings, *call.store.warnings, *(written.warnings if written else ())])
-    return SuiteRun(options.results, tuple(planned), counts, written.page if written else None, tuple(told))
+    return SuiteRun(folder, tuple(planned), counts, written.page if written else None, tuple(told))
 
 
 def write_report(
@@ -308,3 +318,8 @@ def _only(added: list[str], plugins: tuple[str, ...]) -> str:
 def _several(given: "str | Path | Sequence[str | Path]") -> tuple[str, ...]:
     """One or several, as a tuple of texts."""
     return (str(given),) if isinstance(given, str | Path) else tuple(map(str, given))
+
+
+def _number(read: Callable[[str], Number], given: Number | str | None) -> Number | None:
+    """A number that may be given as text with a unit."""
+    return read(given) if isinstance(given, str) else given
