@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from routebench.comparing.comparison import Comparison
     from routebench.conformance import Verdict
-    from routebench.engine.running import Call, Counts, PlannedSuite, Progress
+    from routebench.engine.running import Call, Counts, PlannedRun, Progress
     from routebench.report.page import Written
     from routebench.routing import RoutingMethod
 
@@ -41,7 +41,7 @@ class SuiteRun:
     """
 
     folder: Path
-    planned: "tuple[PlannedSuite, ...]"
+    planned: "tuple[PlannedRun, ...]"
     counts: "Counts"
     report: Path | None
     warnings: tuple[str, ...] = ()
@@ -161,10 +161,10 @@ def run_suite(
     Raises:
         UserError: an argument is wrong, cannot be had on this machine, or the folder cannot be written.
     """
-    from routebench.engine.running import Options, prepare
+    from routebench.engine.running import SuiteOptions, prepare
 
     call = prepare(
-        Options(
+        SuiteOptions(
             suite=str(suite), preset=preset, methods=_several(methods), data=data, models=_several(models),
             seeds=seeds, jobs=jobs, device=device, backend=backend, results=Path(results), plugins=_several(plugins),
             threads=threads, isolate=isolate, time_limit=_number(seconds, time_limit),

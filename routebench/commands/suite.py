@@ -10,7 +10,7 @@ from routebench.commands import options
 from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, RESULTS, SOME_FAILED, device, say
 
 if TYPE_CHECKING:
-    from routebench.engine.running import Call, Counts, PlannedSuite
+    from routebench.engine.running import Call, Counts, PlannedRun
 
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
@@ -100,9 +100,9 @@ def command(dry_run: bool, **asked: Any) -> None:
     """
     from rich.console import Console
 
-    from routebench.engine.running import Counts, Options, prepare
+    from routebench.engine.running import Counts, SuiteOptions, prepare
 
-    call = prepare(Options(**asked))
+    call = prepare(SuiteOptions(**asked))
     for warning in (*call.warnings, *(() if dry_run else call.slow_back_ends)):
         click.echo(f"warning: {warning}", err=True)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
@@ -115,7 +115,7 @@ def command(dry_run: bool, **asked: Any) -> None:
     _exit(console, counts)
 
 
-def _list(console: Any, planned: "PlannedSuite") -> None:
+def _list(console: Any, planned: "PlannedRun") -> None:
     """Says what a suite would run."""
     from routebench.engine.running import listing
 
@@ -125,12 +125,12 @@ def _list(console: Any, planned: "PlannedSuite") -> None:
         say(console, line)
 
 
-def _say_taken(console: Any, planned: "PlannedSuite") -> None:
+def _say_taken(console: Any, planned: "PlannedRun") -> None:
     if planned.plan.taken:
         say(console, f"takes {planned.plan.taken}; --data take:NUMBER:NAME takes another number")
 
 
-def _run(console: Any, planned: "PlannedSuite") -> "Counts":
+def _run(console: Any, planned: "PlannedRun") -> "Counts":
     """Runs one suite and shows its table."""
     from routebench.engine.running import Display, Follower, time_ahead
 
@@ -150,7 +150,7 @@ def _run(console: Any, planned: "PlannedSuite") -> "Counts":
     return counts
 
 
-def _show_results(console: Any, planned: "PlannedSuite") -> None:
+def _show_results(console: Any, planned: "PlannedRun") -> None:
     from rich.table import Table
     from rich.text import Text
 

@@ -7,7 +7,7 @@ from routebench.engine.running._progress import Display, Follower, Progress, fol
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import execute
 from routebench.engine.running._status import listing, time_ahead
-from routebench.engine.running._suite import Call, Counts, Options, PlannedSuite, prepare
+from routebench.engine.running._suite import Call, Counts, PlannedRun, SuiteOptions, prepare
 
 __all__ = [
     "Call",
@@ -15,12 +15,12 @@ __all__ = [
     "Display",
     "Follower",
     "Listener",
-    "Options",
-    "PlannedSuite",
+    "PlannedRun",
     "Progress",
     "Queue",
     "RunConfig",
     "StoreContext",
+    "SuiteOptions",
     "choose_backend",
     "choose_device",
     "execute",

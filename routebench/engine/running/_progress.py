@@ -10,7 +10,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from routebench.engine.running._config import Listener, once_a_second
-from routebench.engine.running._suite import PlannedSuite
+from routebench.engine.running._suite import PlannedRun
 from routebench.engine.suites import Cell
 from routebench.errors import printable
 from routebench.quantities import spoken
@@ -48,7 +48,7 @@ class Follower:
         planned: what is run.
     """
 
-    def __init__(self, planned: PlannedSuite):
+    def __init__(self, planned: PlannedRun):
         self.suite, self.times, self.jobs = planned.suite, planned.queue.times, planned.config.jobs
         self.left = {cell.key: cell for cell in planned.queue.left}
         self.total = len(self.left)

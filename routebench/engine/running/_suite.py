@@ -23,7 +23,7 @@ LEAST_MEMORY = 500_000_000  # bytes
 
 
 @dataclass(frozen=True)
-class Options:
+class SuiteOptions:
     """What a call of a suite asks for: the options of `routebench suite`, by the same names.
 
     `routebench.run_suite` says what each means. Times are in seconds, memory in bytes.
@@ -80,7 +80,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class PlannedSuite:
+class PlannedRun:
     """One suite of a call, ready to run.
 
     Args:
@@ -141,19 +141,19 @@ class Call:
         warnings: what was left out of the plans, a line each.
     """
 
-    options: Options
+    options: SuiteOptions
     store: Store
     plans: list[tuple[Plan, PlanStatus, RunConfig]]
     analyses: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[PlannedSuite]:
+    def __iter__(self) -> Iterator[PlannedRun]:
         """The suites in turn; the budget runs from here on, for all of them together."""
         budget = self.options.budget
         ends = None if budget is None else time.monotonic() + budget
         for plan, status, config in self.plans:
             left = None if ends is None else max(0.0, ends - time.monotonic())
-            yield PlannedSuite(plan, status, config, Queue(status.to_do, status.times, left), self.store)
+            yield PlannedRun(plan, status, config, Queue(status.to_do, status.times, left), self.store)
 
     @property
     def slow_back_ends(self) -> list[str]:
@@ -162,7 +162,7 @@ class Call:
         return list(dict.fromkeys(filter(None, told)))
 
 
-def prepare(options: Options) -> Call:
+def prepare(options: SuiteOptions) -> Call:
     """Plans every suite of a call, and looks up what is there; nothing is run or written.
 
     Raises:
@@ -185,7 +185,7 @@ def prepare(options: Options) -> Call:
     return Call(options, store, plans, planned.analyses, planned.warnings)
 
 
-def _config_of(options: Options, plan: Plan, status: PlanStatus) -> RunConfig:
+def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConfig:
     jobs = None if options.suite == ALL and plan.is_alone else options.jobs
     config = choose_config(
         plan, len(status.to_do), executor=options.executor, address=options.address, gpus=options.gpus_per_cell,
