@@ -1,7 +1,8 @@
 """Compares routing methods of capsule networks on identical networks, data and budgets.
 
 >>> import routebench
->>> results = routebench.load_results("results")  # doctest: +SKIP
+>>> run = routebench.run_suite("accuracy", preset="smoke", methods="em")  # doctest: +SKIP
+>>> print(run)  # doctest: +SKIP
 
 Names are imported when they are first used, so that `import routebench` is immediate.
 """
@@ -10,36 +11,56 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from routebench import models, protocols, routing
+    from routebench import models, protocols, routing, training
     from routebench.capsules import Sizes, Votes
     from routebench.engine.results import load_arrays, load_results
+    from routebench.engine.running import Progress, load_fit
+    from routebench.interface import SuiteRun, check, compare, run_suite, write_report
+    from routebench.recipe import Recipe
     from routebench.registry import analyses, datasets
     from routebench.routing import Routed, RoutingMethod
 
 _MODULE_OF = {
+    "Progress": "routebench.engine.running",
+    "Recipe": "routebench.recipe",
     "Routed": "routebench.routing",
     "RoutingMethod": "routebench.routing",
     "Sizes": "routebench.capsules",
+    "SuiteRun": "routebench.interface",
     "Votes": "routebench.capsules",
     "analyses": "routebench.registry",
+    "check": "routebench.interface",
+    "compare": "routebench.interface",
     "datasets": "routebench.registry",
-    "load_arrays": "routebench.engine.results._store",
-    "load_results": "routebench.engine.results._store",
+    "load_arrays": "routebench.engine.results",
+    "load_fit": "routebench.engine.running",
+    "load_results": "routebench.engine.results",
+    "run_suite": "routebench.interface",
+    "write_report": "routebench.interface",
 }
-_PACKAGES = ("models", "protocols", "routing")
+_PACKAGES = ("models", "protocols", "routing", "training")
 
 __all__ = [
+    "Progress",
+    "Recipe",
     "Routed",
     "RoutingMethod",
     "Sizes",
+    "SuiteRun",
     "Votes",
     "analyses",
+    "check",
+    "compare",
     "datasets",
     "load_arrays",
+    "load_fit",
     "load_results",
     "models",
     "protocols",
     "routing",
+    "run_suite",
+    "training",
+    "write_report",
 ]
 
 

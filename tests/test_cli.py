@@ -15,6 +15,7 @@ from PIL import Image
 
 from routebench import cli
 from routebench.commands import suite
+from routebench.engine.running import Counts
 from routebench.engine.suites._suite import load_suite
 from routebench.kernels import compiler, fused
 from routebench.registry import EVERY, shipped
@@ -127,7 +128,7 @@ def test_the_results_folder_is_an_argument_or_an_option(call, tmp_path, command)
 def test_a_suite_says_in_one_line_that_it_falls_back_to_the_slow_back_end(call, tmp_path, monkeypatch, no_data):
     (tmp_path / "file").touch()
     monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(suite, "_in_turn", lambda *_, **__: suite._Outcome(cells=1, cached=1))
+    monkeypatch.setattr(suite, "_run", lambda *_: Counts(cells=1, cached=1))
     monkeypatch.setattr(suite, "_report", lambda *_: None)
     for clear in (compiler.library.cache_clear, fused.missing.cache_clear):
         clear()

@@ -12,17 +12,26 @@ import routebench
 
 def test_public_names_are_these():
     assert sorted(routebench.__all__) == [
+        "Progress",
+        "Recipe",
         "Routed",
         "RoutingMethod",
         "Sizes",
+        "SuiteRun",
         "Votes",
         "analyses",
+        "check",
+        "compare",
         "datasets",
         "load_arrays",
+        "load_fit",
         "load_results",
         "models",
         "protocols",
         "routing",
+        "run_suite",
+        "training",
+        "write_report",
     ]
 
 

@@ -50,7 +50,8 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     Each round is a process of BASE and one of HEAD, which measure the suite with one more seed.
     """
-    from routebench.comparing import Wishes, as_text, compare_folders
+    from routebench.comparing import as_text
+    from routebench.interface import compare
 
     for code in (base, head):
         if not (code / "routebench" / "__main__.py").is_file():
@@ -65,7 +66,7 @@ def command(  # noqa: PLR0917  # click passes them by name
             click.echo(f"round {number + 1} of {rounds}: {side}", err=True)
             call = ["suite", suite, "--preset", preset, "--seeds", str(number + 1), "--results", str(results / side)]
             measure(code, [*call, *options])
-    found = compare_folders(results / SIDES[0], results / SIDES[1], Wishes())
+    found = compare(results / SIDES[0], results / SIDES[1])
     click.echo(as_text(found), nl=False)
     if gate:
         sys.exit(found.exit_code)

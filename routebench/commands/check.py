@@ -1,6 +1,5 @@
 """`routebench check`: what a routing method must do and what it claims, measured."""
 
-import contextlib
 import json
 import shutil
 import sys
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands.options import PIPE_WIDTH, TIME, device, say
-from routebench.errors import UserError
 
 if TYPE_CHECKING:
     from routebench.conformance import Finding, Verdict
@@ -38,64 +36,34 @@ def command(  # noqa: PLR0917  # click passes them by name
 
     METHOD is NAME or NAME[key=value,...]. The exit code is 1 if something is wrong.
     """
-    from routebench.engine.isolation import Ended, alone
+    from routebench.engine.isolation import Ended
+    from routebench.interface import check
 
     name = method or ", ".join(plugins)
-    is_terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if is_terminal else PIPE_WIDTH
-    if is_terminal and not as_json:
+    if sys.stdout.isatty() and not as_json:
         click.echo(f"checking {name}, which takes up to a minute ...", err=True)
-    form = "json" if as_json else "colours" if is_terminal else "plain"
     try:
-        told, conforms = alone(_check, method, plugins, device, seed, form, width, limit=time_limit)
+        verdict = check(method or "", plugins=plugins, device=device, seed=seed, time_limit=time_limit)
     except Ended as end:
-        told, conforms = _ended(name, str(end), as_json), False
-    click.echo(told, nl=False)
-    sys.exit(0 if conforms else 1)
+        ended = {"method": name, "conforms": False, "ended": str(end)}
+        click.echo(json.dumps(ended, indent=2) if as_json else f"WRONG: {name}: it {end}")
+        sys.exit(1)
+    if as_json:
+        click.echo(json.dumps(verdict.as_json(), indent=2))
+    else:
+        click.echo(_text(verdict), nl=False)
+    sys.exit(0 if verdict.conforms else 1)
 
 
-def _check(  # noqa: PLR0917  # a process gets them by position
-    method: str | None, plugins: tuple[str, ...], device: str, seed: int, form: str, width: int
-) -> tuple[str, bool]:
-    """In a process of its own, because a method may crash or hang: what to print, and whether all is well."""
-    import torch
+def _text(verdict: "Verdict") -> str:
+    """The verdict as it is printed, without blanks at the ends of lines."""
     from rich.console import Console
 
-    from routebench.conformance import check
-    from routebench.engine.running import choose_device
-    from routebench.registry import load_plugin, plugins_of_environment
-
-    torch.set_num_threads(1)  # inputs are small: more threads would wait for each other
-    for plugin in plugins_of_environment():
-        with contextlib.suppress(UserError):  # another method may be asked for
-            load_plugin(plugin)
-    added = [name for plugin in plugins for name in load_plugin(plugin)["methods"]]
-    verdict = check(method or _only(added, plugins), seed=seed, device=choose_device(device))
-    if form == "json":
-        return json.dumps(verdict.as_json(), indent=2) + "\n", verdict.conforms
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else PIPE_WIDTH
     written = StringIO()
-    _print(Console(file=written, width=width, force_terminal=form == "colours"), verdict)
-    lines = [line.rstrip() for line in written.getvalue().splitlines()]
-    return "\n".join(lines) + "\n", verdict.conforms
-
-
-def _ended(name: str, reason: str, as_json: bool) -> str:
-    if as_json:
-        return json.dumps({"method": name, "conforms": False, "ended": reason}, indent=2) + "\n"
-    return f"WRONG: {name}: it {reason}\n"
-
-
-def _only(added: list[str], plugins: tuple[str, ...]) -> str:
-    """The one method of the plug-ins."""
-    if not plugins:
-        raise UserError(
-            "expected a METHOD or a --plugin FILE.py; `python -m routebench list methods` shows the methods"
-        )
-    if len(added) != 1:
-        raise UserError(
-            f"expected a METHOD, because the plug-in has {len(added)} of them: {', '.join(added) or 'none'}"
-        )
-    return added[0]
+    _print(Console(file=written, width=width, force_terminal=is_terminal), verdict)
+    return "".join(f"{line.rstrip()}\n" for line in written.getvalue().splitlines())
 
 
 def _print(console: Any, verdict: "Verdict") -> None:

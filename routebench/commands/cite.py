@@ -10,7 +10,9 @@ from routebench.commands import options
 @options.plugins
 def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
     """Print BibTeX of the publications that define routing methods, each once."""
-    click.echo(options.with_plugins(plugins, _cited, methods, plugins), nl=False)
+    from routebench.engine.isolation import with_plugins
+
+    click.echo(with_plugins(plugins, _cited, methods, plugins), nl=False)
 
 
 def _cited(methods: tuple[str, ...], plugins: tuple[str, ...]) -> str:

@@ -67,10 +67,12 @@ def command(  # noqa: PLR0917  # click passes them by name
 ) -> None:
     """Compare two results folders: what got worse, what got better, and what could not have been seen."""
     from routebench import atomic, comparing
-    from routebench.comparing import Wishes, compare_folders, read_tolerances, verdict
+    from routebench.comparing import verdict
+    from routebench.interface import compare
 
-    wishes = Wishes(metrics, methods, read_tolerances(tolerances), alpha, read_tolerances(must_see, "--must-see"))
-    found = compare_folders(base, head, wishes)
+    found = compare(
+        base, head, metrics=metrics, methods=methods, alpha=alpha, tolerances=tolerances, must_see=must_see
+    )  # fmt: skip
     for side in (found.base, found.head):
         for warning in side.warnings:
             click.echo(f"warning: {side.path}: {warning}", err=True)

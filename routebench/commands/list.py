@@ -17,9 +17,10 @@ KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipe
 def command(kind: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
     """List methods, models, data sets, suites, analyses, protocols and recipes of training."""
     from routebench.catalogue import catalogue
+    from routebench.engine.isolation import with_plugins
 
     asked = (kind,) if kind else KINDS
-    known = options.with_plugins(plugins, catalogue, plugins, asked)
+    known = with_plugins(plugins, catalogue, plugins, asked)
     if as_json:
         click.echo(json.dumps(known[kind] if kind else known, indent=2))
         return

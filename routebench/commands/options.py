@@ -88,24 +88,6 @@ plugins = click.option(
 )
 
 
-def with_plugins(plugins: tuple[str, ...], function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns; where there are plug-ins, which it loads, it is called in a process that they may end.
-
-    Raises:
-        UserError: the function raised it, or that process ended.
-    """
-    from routebench.engine.isolation import Ended, alone
-    from routebench.registry import leave_out_environment
-
-    if not plugins:
-        return function(*arguments)
-    leave_out_environment()  # its plug-ins are among those given
-    try:
-        return alone(function, *arguments)
-    except Ended as end:
-        raise UserError(f"plug-in {' or '.join(plugins)}: expected it to be imported and used, but it {end}") from end
-
-
 def say(console: Any, text: str) -> None:
     """Prints text as it is, without wrapping, and shows characters that would steer the terminal."""
     console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

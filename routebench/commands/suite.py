@@ -1,8 +1,6 @@
 """`routebench suite`: trains what is missing, measures, and shows what came out."""
 
 import sys
-import time
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +8,16 @@ import click
 
 from routebench.commands import options
 from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, RESULTS, SOME_FAILED, device, say
-from routebench.errors import UserError
 
 if TYPE_CHECKING:
-    from routebench.engine.results import Record, Store
-    from routebench.engine.running import Queue, Setting, Standing
-    from routebench.engine.suites import Plan
+    from routebench.engine.running import Call, Counts, PlannedRun
 
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
-LEAST_MEMORY = 500_000_000  # bytes
 
 
 @click.command()
-@click.argument("name", metavar="NAME|FILE.toml|all")
+@click.argument("suite", metavar="NAME|FILE.toml|all")
 @click.option("--preset", default="quick", show_default=True, help="Size of the run: smoke, quick or full.")
 @click.option(
     "--method",
@@ -99,201 +93,97 @@ LEAST_MEMORY = 500_000_000  # bytes
 @click.option(
     "--dry-run", is_flag=True, help="List the cells, what is known of them and the time they take; run nothing."
 )
-def command(  # noqa: PLR0917  # click passes them by name
-    name: str,
-    preset: str,
-    methods: tuple[str, ...],
-    data: str | None,
-    models: tuple[str, ...],
-    seeds: int | None,
-    jobs: int | None,
-    device: str,
-    backend: str,
-    results: Path,
-    plugins: tuple[str, ...],
-    threads: int | None,
-    isolate: bool | None,
-    time_limit: float | None,
-    memory_limit: int | None,
-    budget: float | None,
-    executor: str,
-    address: str,
-    gpus_per_cell: float | None,
-    cells: tuple[str, ...],
-    dry_run: bool,
-) -> None:
+def command(dry_run: bool, **asked: Any) -> None:
     """Run a suite: train what is not trained yet, measure, print the table, write the report.
 
     NAME is a suite, a file of your own, or `all`: every standard suite, on networks that are trained once.
     """
     from rich.console import Console
 
-    from routebench.engine.results import Store
-    from routebench.engine.running import choose_setting, slow_back_end, standing
-    from routebench.engine.suites import ALL, Asked, Choices, make_plans
-    from routebench.routing.spec import parse
+    from routebench.engine.running import Counts, SuiteOptions, prepare
 
-    _expect_used(executor, address, gpus_per_cell, memory_limit)
-    if name == ALL and (data or models or cells):
-        raise UserError("--data, --model and --cell belong to one suite; name it instead of `all`")
-    choices = Choices(tuple(map(parse, methods)), data=data, seeds=seeds, backend=backend, models=models)
-    planned = make_plans(Asked(name, preset, choices, plugins), time_limit)
-    for warning in planned.warnings:
+    call = prepare(SuiteOptions(**asked))
+    for warning in (*call.warnings, *(() if dry_run else call.slow_back_ends)):
         click.echo(f"warning: {warning}", err=True)
-    store = Store(results)
-    store.check_schema()
-    limits: dict[str, Any] = {"time_limit": time_limit, "memory_limit": memory_limit}
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    todo = []
-    for made in planned.plans:  # all of them before any runs, so that a wrong option is told at once
-        known = standing(made, store, only=cells)
-        setting = choose_setting(
-            made, len(known.to_do), executor=executor, address=address, gpus=gpus_per_cell, device=device,
-            backend=backend, jobs=None if name == ALL and made.is_alone else jobs, threads=threads,
-        )  # fmt: skip
-        alone = _in_processes(isolate, made, known)
-        todo.append((made, known, replace(setting, plugins=planned.plugins, isolate=alone, **limits)))
-    warned = () if dry_run else (slow_back_end(setting) for _, known, setting in todo if known.to_do)
-    for warning in dict.fromkeys(filter(None, warned)):
-        click.echo(f"warning: {warning}", err=True)
-    outcome = _in_turn(console, todo, store, budget=budget, dry_run=dry_run)
-    if not dry_run:
-        _report(console, store, planned.analyses)
-        outcome.exit(console)
-
-
-def _in_processes(wanted: bool | None, made: "Plan", known: "Standing") -> bool:
-    """Whether each cell has a process of its own: by default where code of others takes part.
-
-    What failed before has one whatever is wanted: it may have crashed.
-    """
-    return bool(known.failed) or (made.is_foreign if wanted is None else wanted)
-
-
-def _expect_used(executor: str, address: str, gpus: float | None, memory_limit: int | None) -> None:
-    """Raises UserError for an option that would do nothing, or stop everything."""
-    if executor == "local" and (address != "auto" or gpus is not None):
-        raise UserError("--address and --gpus-per-cell are for a cluster; add --executor ray, or leave them out")
-    if memory_limit is not None and memory_limit < LEAST_MEMORY:
-        raise UserError(
-            f"--memory-limit: expected at least {LEAST_MEMORY / 1e6:.0f}MB, of which a process with torch takes most, "
-            f"got {memory_limit / 1e6:g}MB"
-        )
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What came of one suite or several: cells planned, known before, run, without a result, and left by the budget."""
-
-    cells: int = 0
-    cached: int = 0
-    run: int = 0
-    failed: int = 0
-    left: int = 0
-
-    def __add__(self, other: "_Outcome") -> "_Outcome":
-        return _Outcome(*(one + two for one, two in zip(vars(self).values(), vars(other).values(), strict=True)))
-
-    def exit(self, console: Any) -> None:
-        """Leaves with the exit code of what is missing, if anything is."""
-        if self.failed:
-            say(console, f"{self.failed} of {self.cells} cells have no result; the same command tries them again")
-        if self.failed == self.run and not self.cached:
-            sys.exit(NOTHING_MEASURED)
-        if self.failed or self.left:
-            sys.exit(SOME_FAILED)
-
-
-def _in_turn(
-    console: Any, todo: "list[tuple[Plan, Standing, Setting]]", store: "Store", *, budget: float | None, dry_run: bool
-) -> _Outcome:
-    """Runs one suite after another, within a budget that is for all of them together."""
-    preload = tuple(dict.fromkeys(module for made, _, _ in todo for module in made.preload))
-    ends, outcome = None if budget is None else time.monotonic() + budget, _Outcome()
-    for made, known, setting in todo:
-        left = None if ends is None else max(0.0, ends - time.monotonic())
-        outcome += _one(
-            console, made, known, store, replace(setting, preload=preload), budget=left, dry_run=dry_run
-        )  # fmt: skip
-    return outcome
-
-
-def _one(
-    console: Any, made: "Plan", known: "Standing", store: "Store", setting: "Setting", *,
-    budget: float | None, dry_run: bool,
-) -> _Outcome:  # fmt: skip
-    """Runs one suite and shows its table, or lists what it would run."""
-    from routebench.engine.running import Queue, listing
-
-    queue = Queue(known.to_do, known.times, budget)
     if dry_run:
-        say(console, _title(made))
-        _say_taken(console, made)
-        for line in listing(made, known, queue, setting.jobs):
-            say(console, line)
-        return _Outcome()
-    store.prepare()
-    records = _run(console, made, known, queue, store=store, setting=setting)
-    _show_results(console, made, store)
-    failed = sum(record.status != "ok" for record in records)
-    return _Outcome(len(made.cells), len(known.cached), len(records), failed, len(queue.left))
+        for planned in call:
+            _list(console, planned)
+        return
+    counts = sum((_run(console, planned) for planned in call), Counts())
+    _report(console, call)
+    _exit(console, counts)
 
 
-def _title(made: "Plan") -> str:
-    return f"{made.suite.name}, preset {made.preset.name}, {made.preset.data}, {', '.join(made.preset.models)}"
+def _list(console: Any, planned: "PlannedRun") -> None:
+    """Says what a suite would run."""
+    from routebench.engine.running import listing
+
+    say(console, planned.title)
+    _say_taken(console, planned)
+    for line in listing(planned.plan, planned.status, planned.queue, planned.config.jobs):
+        say(console, line)
 
 
-def _say_taken(console: Any, made: "Plan") -> None:
-    if made.taken:
-        say(console, f"takes {made.taken}; --data take:NUMBER:NAME takes another number")
+def _say_taken(console: Any, planned: "PlannedRun") -> None:
+    if planned.plan.taken:
+        say(console, f"takes {planned.plan.taken}; --data take:NUMBER:NAME takes another number")
 
 
-def _run(
-    console: Any, made: "Plan", known: "Standing", queue: "Queue", *, store: "Store", setting: "Setting"
-) -> "list[Record]":
-    from routebench.engine.running import Display, run, time_ahead, write_plan
+def _run(console: Any, planned: "PlannedRun") -> "Counts":
+    """Runs one suite and shows its table."""
+    from routebench.engine.running import Display, Follower, time_ahead
 
-    write_plan(made, store)
-    to_do = list(queue.left)
-    device = f"{len(setting.devices)} GPUs" if setting.devices else setting.device
-    where = f"{device}{time_ahead(queue, setting.jobs)}" if to_do else "nothing to run"
-    say(
-        console,
-        f"{_title(made)}: {len(made.cells)} cells, {len(known.cached)} of them done before ({where})",
-    )
-    _say_taken(console, made)
-    with Display(console, to_do, known.times, setting.jobs) as listener:
-        records = run(queue, store, setting, listener)
+    planned.write_plan()
+    queue, config, cells = planned.queue, planned.config, len(planned.plan.cells)
+    device = f"{len(config.devices)} GPUs" if config.devices else config.device
+    where = f"{device}{time_ahead(queue, config.jobs)}" if queue.left else "nothing to run"
+    say(console, f"{planned.title}: {cells} cells, {len(planned.status.cached)} of them done before ({where})")
+    _say_taken(console, planned)
+    with Display(console, Follower(planned)) as listener:
+        counts = planned.run(listener)
     if queue.left:
-        say(console, f"the budget left {len(queue.left)} of {len(made.cells)} cells; the same command goes on with:")
+        say(console, f"the budget left {len(queue.left)} of {cells} cells; the same command goes on with:")
         for cell in queue.left:
             say(console, f"  {cell}")
-    return records
+    _show_results(console, planned)
+    return counts
 
 
-def _show_results(console: Any, made: "Plan", store: "Store") -> None:
+def _show_results(console: Any, planned: "PlannedRun") -> None:
     from rich.table import Table
     from rich.text import Text
 
     from routebench.report import comparison_table, headline
 
-    rows = comparison_table(store.path, made.suite.name, made.preset.name)
+    where = planned.store.path, planned.suite, planned.preset
+    rows = comparison_table(*where)
     table = Table(*rows.columns, box=None, pad_edge=False, header_style="bold")
     for row in rows.itertuples(index=False):
         table.add_row(*(Text(str(value)) for value in row))  # as it is: brackets are no markup
     console.print()
     console.print(table, soft_wrap=False)
     console.print()
-    say(console, headline(store.path, made.suite.name, made.preset.name))
-    if caveat := made.suite.caveats(made.preset.data):
+    say(console, headline(*where))
+    if caveat := planned.plan.suite.caveats(planned.plan.preset.data):
         say(console, caveat)
 
 
-def _report(console: Any, store: "Store", plugins: tuple[str, ...]) -> None:
-    """Writes the page; with analyses of plug-ins in a process of its own."""
-    from routebench.commands.report import write
+def _report(console: Any, call: "Call") -> None:
+    """Writes the page."""
+    from routebench.interface import write_page
 
-    written = write(store.path, None, plugins)
-    for warning in dict.fromkeys((*store.warnings, *written.warnings)):
+    written = write_page(call.store.path, None, call.analyses)
+    for warning in dict.fromkeys((*call.store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
     say(console, f"report: {written.page}")
+
+
+def _exit(console: Any, counts: "Counts") -> None:
+    """Leaves with the exit code of what is missing, if anything is."""
+    if counts.failed:
+        say(console, f"{counts.failed} of {counts.cells} cells have no result; the same command tries them again")
+    if counts.failed == counts.run and not counts.cached:
+        sys.exit(NOTHING_MEASURED)
+    if counts.failed or counts.left:
+        sys.exit(SOME_FAILED)

@@ -13,7 +13,7 @@ from routebench.data import load
 from routebench.engine.isolation import Ended, alone, step
 from routebench.engine.origin import command_line, fit_code, plugin_hash, provenance, source_hash
 from routebench.engine.results import CHANGED, RECORD, SCHEMA, Record, Store, other_schema, parsed, unsealed
-from routebench.engine.running import Listener, Queue, Setting, choose_backend, choose_device, execute, prepare_torch
+from routebench.engine.running import Listener, Queue, RunConfig, choose_backend, choose_device, execute, prepare_torch
 from routebench.engine.suites import Cell, cell_of
 from routebench.errors import UserError
 from routebench.registry import (
@@ -265,7 +265,7 @@ def prepare(record: Record) -> dict[str, Any]:
     device = choose_device(origin.get("device") or "cpu")
     backend = choose_backend(origin.get("backend", "auto"), device)
     threads = int(origin.get("threads") or torch.get_num_threads())
-    prepare_torch(Setting(device=device, jobs=1, threads=threads, backend=backend))
+    prepare_torch(RunConfig(device=device, jobs=1, threads=threads, backend=backend))
     return {**provenance(device, command_line()), "backend": backend, "threads": threads, "jobs": 1}
 
 
@@ -279,8 +279,8 @@ def run_again(cell: Cell, folder: Path, now: Mapping[str, Any]) -> Record:
     """
     store = Store(folder)
     store.prepare()
-    setting = Setting(now["device"], 1, now["threads"], origin=now, backend=now["backend"], isolate=bool(cell.plugins))
-    (made,) = execute(Queue([cell]), store, setting, Listener())
+    config = RunConfig(now["device"], 1, now["threads"], origin=now, backend=now["backend"], isolate=bool(cell.plugins))
+    (made,) = execute(Queue([cell]), store, config, Listener())
     return made
 
 

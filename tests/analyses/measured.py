@@ -7,7 +7,7 @@ from routebench.analysis.folder import open_folder
 from routebench.analysis.result import Runs
 from routebench.engine.results._store import Store
 from routebench.engine.running._cell import make_record
-from routebench.engine.running._session import write_plan
+from routebench.engine.running._suite import write_plan
 from routebench.engine.suites import Cell
 from routebench.engine.suites._plan import Plan
 from routebench.protocols.base import Measurement

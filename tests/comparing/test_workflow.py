@@ -96,7 +96,7 @@ def test_the_workflow_measures_both_sides_alike():
     assert base.replace("base", "head") == head
     (call,) = re.findall(r"-m routebench suite (.*?) \|\|", base)
     given = suite_command.make_context("suite", shlex.split(call)).params
-    assert given["preset"] in load_suite(given["name"]).presets
+    assert given["preset"] in load_suite(given["suite"]).presets
     assert given["seeds"] > 1
 
 

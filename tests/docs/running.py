@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.docs.pages import ROOT, Block
 
 HEAVY = ["torch", "pandas", "scipy.stats", "matplotlib.figure", "seaborn", "pyarrow.parquet", "sklearn.datasets"]
-HEAVY += ["routebench.cli", "routebench.report", "routebench.engine.running._session", "routebench.conformance"]
+HEAVY += ["routebench.cli", "routebench.report", "routebench.engine.running._suite", "routebench.conformance"]
 MODULE = "python -m "
 LIMIT = 300  # seconds for one command, of which a quiet machine needs 20
 SERVER = multiprocessing.get_context("forkserver")

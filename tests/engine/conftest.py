@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from routebench.engine.results._store import Store
-from routebench.engine.running._config import Listener, Setting
+from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.running._queue import Queue
-from routebench.engine.running._session import run, write_plan
+from routebench.engine.running._run import run_cells
+from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.registry import extensions, load_plugin
@@ -72,8 +73,8 @@ def run_all(store):
     """Runs cells, in this process unless asked otherwise, and returns their records."""
 
     def go(cells, listener=None, into=store, **how):
-        setting = Setting(**{"device": "cpu", "jobs": 1, "threads": 1, **how})
-        return run(Queue(cells), into, setting, listener or Listener())
+        config = RunConfig(**{"device": "cpu", "jobs": 1, "threads": 1, **how})
+        return run_cells(Queue(cells), into, config, listener or Listener())
 
     return go
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from routebench.engine.results._store import Store
-from routebench.engine.running._session import choose_on_cluster
+from routebench.engine.running._choose import choose_on_cluster
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError

@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from routebench.engine.results import Identity
-from routebench.engine.running import _session as session
-from routebench.engine.running import _work as work
+from routebench.engine.running import _cell, _choose
 from routebench.engine.running._cell import make_record
-from routebench.engine.running._config import Setting
-from routebench.engine.running._session import choose_device, choose_jobs, choose_setting
+from routebench.engine.running._choose import choose_config, choose_device, choose_jobs
+from routebench.engine.running._config import RunConfig
 from routebench.engine.suites import Cell
 from routebench.engine.suites._plan import Plan
 from routebench.engine.suites._suite import load_suite
@@ -49,7 +48,7 @@ def gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: current.append(str(device)))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: f"pretended {device}")
-    monkeypatch.setattr(session.kernels, "unavailable", lambda *_: "")
+    monkeypatch.setattr(_choose.kernels, "unavailable", lambda *_: "")
     return current
 
 
@@ -71,7 +70,7 @@ def cluster(monkeypatch):
         def total(self, resource):
             return has[resource]
 
-    monkeypatch.setattr(session, "Cluster", Pretended)
+    monkeypatch.setattr(_choose, "Cluster", Pretended)
     return has
 
 
@@ -79,22 +78,22 @@ def chosen(suite="accuracy", **how):
     loaded = load_suite(suite)
     plan = Plan(loaded, loaded.preset("smoke"), (), is_alone=getattr(protocols[loaded.protocol], "alone", False))
     options = {"executor": "local", "address": "auto", "gpus": None, "device": "auto", "backend": "auto"}
-    return choose_setting(plan, 100, **{**options, "jobs": None, "threads": None, **how})
+    return choose_config(plan, 100, **{**options, "jobs": None, "threads": None, **how})
 
 
-def spread(setting, cells):
+def spread(config, cells):
     """The devices that cells get which begin one after the other and go on."""
     busy = []
     for _ in range(cells):
-        busy.append(setting.on_free_device(busy).device)
+        busy.append(config.on_free_device(busy).device)
     return busy
 
 
 @pytest.mark.parametrize("how", [{}, {"device": "cuda"}, {"jobs": 8}])
 def test_of_eight_pretended_gpus_each_gets_one_cell(gpus, how):
-    setting = chosen(**how)
-    assert setting.jobs == 8
-    assert sorted(spread(setting, 8)) == [f"cuda:{number}" for number in range(8)]
+    config = chosen(**how)
+    assert config.jobs == 8
+    assert sorted(spread(config, 8)) == [f"cuda:{number}" for number in range(8)]
 
 
 def test_more_cells_than_pretended_gpus_share_them_evenly(gpus):
@@ -107,8 +106,8 @@ def test_the_next_cell_takes_the_pretended_gpu_that_became_free(gpus):
 
 
 def test_one_of_eight_pretended_gpus_can_be_named(gpus):
-    setting = chosen(device="cuda:3")
-    assert (setting.device, setting.devices, setting.jobs) == ("cuda:3", (), 1)
+    config = chosen(device="cuda:3")
+    assert (config.device, config.devices, config.jobs) == ("cuda:3", (), 1)
     assert gpus == ["cuda:3"]
     assert spread(chosen(device="cuda:3", jobs=2), 2) == ["cuda:3", "cuda:3"]
 
@@ -119,8 +118,8 @@ def test_a_pretended_gpu_that_is_not_there_is_refused(gpus):
 
 
 def test_what_measures_time_stays_on_one_pretended_gpu(gpus):
-    setting = chosen("cost")
-    assert (setting.jobs, setting.devices) == (1, ())
+    config = chosen("cost")
+    assert (config.jobs, config.devices) == (1, ())
 
 
 def test_one_pretended_gpu_is_as_ever(gpus, monkeypatch):
@@ -131,12 +130,12 @@ def test_one_pretended_gpu_is_as_ever(gpus, monkeypatch):
 
 def test_a_cell_makes_its_pretended_gpu_the_current_one_and_records_its_name(gpus, monkeypatch, store):
     monkeypatch.setattr(
-        work, "run_cell", lambda cell, store, device, origin, tell, *, alone:
+        _cell, "run_cell", lambda cell, store, device, origin, tell, *, alone:
         make_record(cell, "ok", "", Measurement([]), {"on": str(device), **origin}),
     )  # fmt: skip
-    setting = Setting("cuda:3", 1, 1, origin={"device": "cuda", "gpu": "that of the main process"})
-    told = work.run_unless_held(Cell(IDENTITY), store, setting, lambda _: None)
-    assert told.provenance.items() >= {"on": "cuda:3", "device": "cuda", "gpu": "pretended cuda:3"}.items()
+    config = RunConfig("cuda:3", 1, 1, origin={"device": "cuda", "gpu": "that of the main process"})
+    end = _cell.run_claimed(Cell(IDENTITY), store, config, lambda _: None)
+    assert end.record.provenance.items() >= {"on": "cuda:3", "device": "cuda", "gpu": "pretended cuda:3"}.items()
     assert gpus == ["cuda:3"]
 
 
@@ -163,8 +162,8 @@ def test_two_processes_get_two_pretended_devices(tmp_path, run_all):
 ])  # fmt: skip
 def test_pretended_gpus_of_a_cluster_are_found_as_elsewhere(cluster, device, gpus_per_cell, has, expected):
     cluster["GPU"] = has
-    setting = chosen(executor="ray", device=device, gpus=gpus_per_cell)
-    assert (setting.device, setting.jobs, setting.gpus) == expected
+    config = chosen(executor="ray", device=device, gpus=gpus_per_cell)
+    assert (config.device, config.jobs, config.gpus) == expected
 
 
 @pytest.mark.parametrize(("device", "gpus_per_cell", "told"), [

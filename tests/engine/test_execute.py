@@ -14,10 +14,10 @@ from routebench import kernels, load_results
 from routebench.capsules import Competition, Votes
 from routebench.engine.results._store import Store
 from routebench.engine.running._cell import run_cell
+from routebench.engine.running._choose import choose_jobs
 from routebench.engine.running._config import Listener
 from routebench.engine.running._fits import StoreContext, fit_key
-from routebench.engine.running._session import choose_jobs
-from routebench.engine.running._status import standing
+from routebench.engine.running._status import status_of
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import Diverged, UserError
@@ -101,12 +101,12 @@ def test_failures_are_retried_and_results_are_not(made, store, run_all, monkeypa
     with monkeypatch.context() as patch:
         patch.setitem(EVERY["protocols"].entries, "brightness", Fails)
         run_all(made.cells[2:4])
-    known = standing(made, store)
+    known = status_of(made, store)
     assert (known.cached, known.failed, known.missing) == (
         list(made.cells[:2]), list(made.cells[2:4]), list(made.cells[4:]),
     )  # fmt: skip
     run_all(known.to_do)
-    assert [cell.key for cell in standing(made, store).cached] == [cell.key for cell in made.cells]
+    assert [cell.key for cell in status_of(made, store).cached] == [cell.key for cell in made.cells]
 
 
 class Sweeps(Protocol):
@@ -192,7 +192,7 @@ def test_bad_methods_fail_alone(bad, run_all, store):
     assert {label for label, (status, _) in found.items() if status == "ok"} == {"dynamic", "uniform", "random"}
     assert "(bad.py:" in found["wrong-shape"][1]
     assert "finite" in found["not-a-number"][1]
-    assert {cell.label for cell in standing(made, store).failed} == {"wrong-shape", "not-a-number"}
+    assert {cell.label for cell in status_of(made, store).failed} == {"wrong-shape", "not-a-number"}
 
 
 def test_a_method_that_kills_its_process_fails_alone(bad, run_all):
@@ -287,7 +287,7 @@ def test_an_interrupt_stops_soon_and_the_same_command_goes_on(program, suite_fil
     done = len(list((tmp_path / "r" / "records").glob("*.json")))
     assert 0 < done < 8
     made = plan(load_suite(str(file)), "quick", Choices())
-    known = standing(made, Store(tmp_path / "r"))
+    known = status_of(made, Store(tmp_path / "r"))
     assert (len(known.cached), known.failed, len(known.missing)) == (done, [], 8 - done)
 
 
@@ -315,7 +315,7 @@ def test_workers_die_with_a_killed_parent(program, suite_file, tmp_path):
     file = slow(suite_file, tmp_path, 30.0)
     command = ("suite", file, "--plugin", pytest.parts, "--jobs", 2, "--results", tmp_path / "r")
     process = program.start(*command)
-    while len(list((tmp_path / "r" / "locks").glob("*.share"))) < 2:
+    while len(list((tmp_path / "r" / "locks").glob("cell-*.lock"))) < 2:
         time.sleep(0.05)
         assert process.poll() is None, process.communicate()
     process.kill()

@@ -11,12 +11,13 @@ import psutil
 import pytest
 import torch
 
-from routebench.commands.suite import _in_processes
-from routebench.engine.running import _processes as workers
+from routebench.engine.isolation import Isolated
 from routebench.engine.running._cell import run_cell
-from routebench.engine.running._config import Setting
-from routebench.engine.running._status import Standing
-from routebench.engine.running._watch import LONGEST_GAP, Watch
+from routebench.engine.running._config import RunConfig
+from routebench.engine.running._limits import LONGEST_GAP, Monitor
+from routebench.engine.running._processes import _printing_to
+from routebench.engine.running._status import PlanStatus
+from routebench.engine.running._suite import is_isolated
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._planning import Asked, make_plans
 from routebench.engine.suites._suite import load_suite
@@ -49,26 +50,11 @@ def ended(parts, litter, suite_file, run_all):
 
 
 def test_what_a_cell_prints_goes_to_its_file_and_that_a_kernel_is_compiled_to_the_user(tmp_path, capfd):
-    with workers._printing_to(tmp_path / "output"):
+    with _printing_to(tmp_path / "output"):
         os.write(2, b"its own\n")
         compiler.TOLD.warning("compiling a kernel")
     assert (tmp_path / "output").read_text() == "its own\n"
     assert capfd.readouterr().err == "compiling a kernel\n"
-
-
-def test_a_process_that_lives_is_not_killed_for_an_interrupt_of_its_cell(parts, suite_file, run_all, monkeypatch):
-    """Killed while it holds the pool's lock, it would keep all others waiting for ever."""
-    killed = []
-    monkeypatch.setattr(
-        "routebench.engine.running._watch.Watch.end_group", lambda watch: killed.append(watch.cell.label)
-    )
-    load_plugin(str(WORST))
-    suite = load_suite(str(suite_file("worst", seeds=1, more='litter = ""')))
-    made = plan(suite, "quick", Choices(methods=(parse("interrupt"),)))
-    cells = [cell for cell in made.cells if cell.identity.method == "interrupt"]
-    (record,) = run_all(cells, jobs=1, isolate=True, plugins=(str(parts), str(WORST)))
-    assert record.reason == "it raised KeyboardInterrupt"
-    assert killed == []
 
 
 def test_the_worst_cells_fail_alone(ended, litter, store):
@@ -161,28 +147,30 @@ def test_an_error_without_words_is_a_failed_cell(made, store, monkeypatch):
 
 
 def test_cells_are_isolated_where_others_code_takes_part_or_something_failed(made, parts, suite_file):
-    shipped, crashed = plan(load_suite("cost"), "smoke", Choices()), Standing(failed=[made.cells[0]])
-    assert not _in_processes(None, shipped, Standing())
-    assert _in_processes(None, made, Standing())  # its protocol and its data are of a plug-in
-    assert not _in_processes(False, made, Standing())
-    assert all(_in_processes(wanted, shipped, crashed) for wanted in (None, True, False))
-    assert _in_processes(True, shipped, Standing())
+    shipped, crashed = plan(load_suite("cost"), "smoke", Choices()), PlanStatus(failed=[made.cells[0]])
+    assert not is_isolated(None, shipped, PlanStatus())
+    assert is_isolated(None, made, PlanStatus())  # its protocol and its data are of a plug-in
+    assert not is_isolated(False, made, PlanStatus())
+    assert all(is_isolated(wanted, shipped, crashed) for wanted in (None, True, False))
+    assert is_isolated(True, shipped, PlanStatus())
 
 
 def test_time_for_which_somebody_stopped_it_is_not_time_of_a_cell(made, store, monkeypatch):
-    watch = Watch(made.cells[0], store, Setting("cpu", 1, 1))
     moments = iter([10.0, 10.5, 10.5 + 2 * LONGEST_GAP, 11.0 + 2 * LONGEST_GAP, 11.5 + 2 * LONGEST_GAP])
     monkeypatch.setattr(time, "monotonic", lambda: next(moments))
     process = subprocess.Popen(["sleep", "100"])
+    call = object.__new__(Isolated)
+    call.number = process.pid
+    monitor = Monitor(made.cells[0], call, RunConfig("cpu", 1, 1))
     try:
         for _ in range(4):  # the third finds that this process was stopped
-            watch._count(process.pid)
-        assert watch.seconds == pytest.approx(1.0)
+            monitor._count()
+        assert monitor.seconds == pytest.approx(1.0)
         process.send_signal(signal.SIGSTOP)
         while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
             pass
-        watch._count(process.pid)
-        assert watch.seconds == pytest.approx(1.0)
+        monitor._count()
+        assert monitor.seconds == pytest.approx(1.0)
     finally:
         process.kill()
         process.wait()

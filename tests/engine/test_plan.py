@@ -7,7 +7,7 @@ import pytest
 
 from routebench.data import load
 from routebench.engine.results import digest
-from routebench.engine.running._session import write_plan
+from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError

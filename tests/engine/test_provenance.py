@@ -135,7 +135,7 @@ def test_a_record_says_what_it_was_made_with():
     found = provenance("cpu", "python -m routebench suite accuracy")
     asked = [line for line in importlib.metadata.requires("routebench") if "extra" not in line]
     assert len(found["versions"]) >= len(asked)
-    assert {"python", "torch", "numpy", "routebench", "einops", "pebble"} <= found["versions"].keys()
+    assert {"python", "torch", "numpy", "routebench", "einops", "psutil"} <= found["versions"].keys()
     assert found["processor"].endswith(f"{os.cpu_count()} cores")
     assert found["threads"] >= 1
     flags = {"tf32", "deterministic", "matmul_precision", "cpu_capability", "interop_threads", "environment"}

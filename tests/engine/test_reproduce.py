@@ -15,7 +15,7 @@ from routebench.data import load
 from routebench.engine import reproduce
 from routebench.engine.agreement import compare
 from routebench.engine.origin._provenance import plugin_hash
-from routebench.engine.running._session import write_plan
+from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError

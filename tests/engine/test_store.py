@@ -15,8 +15,8 @@ from routebench.engine.results._plan_table import PLANNED
 from routebench.engine.results._record_table import COLUMNS
 from routebench.engine.results._store import Store
 from routebench.engine.running._cell import make_record
-from routebench.engine.running._session import write_plan
-from routebench.engine.running._status import standing
+from routebench.engine.running._status import status_of
+from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
@@ -115,7 +115,7 @@ def test_a_damaged_record_is_set_aside_and_nothing_else_lost(planned, store, run
     assert len(after) == len(before) - 1
     assert not damaged.exists()
     assert [file.read_text() for file in (store.path / "damaged").iterdir()] == [damage]
-    assert [cell.key for cell in standing(planned, Store(store.path)).to_do] == [planned.cells[2].key]
+    assert [cell.key for cell in status_of(planned, Store(store.path)).to_do] == [planned.cells[2].key]
 
 
 def test_damage_is_said(planned, store, run_all):

@@ -15,8 +15,8 @@ import pytest
 
 from routebench.atomic import OLD, clear_leftovers, write_text
 from routebench.engine.results._store import Store
-from routebench.engine.running import _session as session
-from routebench.engine.running._session import write_plan
+from routebench.engine.running import _suite
+from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 
@@ -138,7 +138,7 @@ def test_what_a_killed_training_left_is_cleared_unless_it_goes_on(store):
     assert [file.name for file in folders[1].iterdir()] == ["checkpoint.safetensors"]
 
 
-class Earlier(session.datetime):
+class Earlier(_suite.datetime):
     """A clock that was set back by ten years."""
 
     @classmethod
@@ -151,7 +151,7 @@ def test_a_clock_that_goes_backwards_makes_no_old_plan_the_newest(parts, suite_f
     file = suite_file(seeds=1)
     write_plan(plan(load_suite(str(file)), "quick", Choices()), store)
     file.write_text(file.read_text().replace("epochs = 1", "epochs = 2"))
-    monkeypatch.setattr(session, "datetime", Earlier)
+    monkeypatch.setattr(_suite, "datetime", Earlier)
     newer = plan(load_suite(str(file)), "quick", Choices())
     write_plan(newer, store)
     one, two = store.plans()

@@ -18,7 +18,7 @@ from routebench.engine.results import _store as engine_store
 from routebench.engine.results._checksum import sealed
 from routebench.engine.results._folder import Reader
 from routebench.engine.results._store import Store
-from routebench.engine.running._status import standing
+from routebench.engine.running._status import status_of
 from routebench.errors import UserError
 from routebench.protocols import Measurement, Metric, Protocol
 from routebench.registry import protocols
@@ -90,7 +90,7 @@ def test_a_record_of_another_shape_is_set_aside(done, store, victim, shape):
 def test_one_cell_is_asked_for_likewise(done, store, victim, shape):
     changed(victim, SHAPES[shape])
     assert store.record(victim.stem) is None
-    assert [cell.key for cell in standing(done, store).to_do] == [victim.stem]
+    assert [cell.key for cell in status_of(done, store).to_do] == [victim.stem]
 
 
 def test_a_folder_in_place_of_a_record_is_set_aside(done, store, victim):
@@ -155,7 +155,7 @@ def test_a_cell_whose_arrays_are_damaged_counts_as_not_run(done, store, damage):
     assert again.arrays(key) == {}
     assert again.record(key) is None
     assert key not in set(again.results()["cell"]) | {record.cell for record in again.records()}
-    assert [cell.key for cell in standing(done, again).to_do] == [key]
+    assert [cell.key for cell in status_of(done, again).to_do] == [key]
     with pytest.raises(UserError, match="holds no arrays"):
         load_arrays(store.path, key)
 
@@ -167,7 +167,7 @@ def test_a_cell_whose_arrays_are_lost_is_measured_again(done, store, run_all):
     reader.planned()
     (warning,) = reader.warnings  # one sentence, however many
     assert "and 2 more: gone or damaged, so that their cells count as not run" in warning
-    run_all(standing(done, Store(store.path)).to_do)
+    run_all(status_of(done, Store(store.path)).to_do)
     fresh = Store(store.path)
     assert set(fresh.planned()["status"]) == {"ok"}
     assert fresh.warnings == []
@@ -361,15 +361,15 @@ import sys
 from dataclasses import replace
 from routebench.engine.suites import Cell
 from routebench.engine.running._queue import Queue
-from routebench.engine.running._session import run
-from routebench.engine.running._config import Listener, Setting
+from routebench.engine.running._run import run_cells
+from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.results import Store, StoreFull
 
 if __name__ == "__main__":
     cell = Cell(replace(next(Store(sys.argv[1]).records()).identity, seed=99))
     for isolate in (True, False):
         try:
-            run(Queue([cell]), Store(sys.argv[1]), Setting("cpu", 1, 1, isolate=isolate), Listener())
+            run_cells(Queue([cell]), Store(sys.argv[1]), RunConfig("cpu", 1, 1, isolate=isolate), Listener())
         except StoreFull as error:
             print(error.exit_code, error)
 """

@@ -16,7 +16,7 @@ from torch import nn
 from routebench import kernels
 from routebench.engine.results._store import Store, load_results
 from routebench.engine.running._cell import make_record
-from routebench.engine.running._session import choose_jobs
+from routebench.engine.running._choose import choose_jobs
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError

@@ -1,36 +1,34 @@
 """Runs the cells of a plan that have no result yet: in this process, in several, on a Ray cluster."""
 
-from routebench.engine.running._config import Listener, Setting, prepare_torch
-from routebench.engine.running._execute import execute
-from routebench.engine.running._fits import StoreContext
-from routebench.engine.running._progress import Display
+from routebench.engine.running._choose import choose_backend, choose_device
+from routebench.engine.running._config import Listener, RunConfig, prepare_torch, torch_as_before
+from routebench.engine.running._fits import StoreContext, load_fit
+from routebench.engine.running._progress import Display, Follower, Progress, follow
 from routebench.engine.running._queue import Queue
-from routebench.engine.running._session import (
-    choose_backend,
-    choose_device,
-    choose_setting,
-    run,
-    slow_back_end,
-    write_plan,
-)
-from routebench.engine.running._status import Standing, listing, standing, time_ahead
+from routebench.engine.running._run import execute
+from routebench.engine.running._status import listing, time_ahead
+from routebench.engine.running._suite import Call, Counts, PlannedRun, SuiteOptions, prepare
 
 __all__ = [
+    "Call",
+    "Counts",
     "Display",
+    "Follower",
     "Listener",
+    "PlannedRun",
+    "Progress",
     "Queue",
-    "Setting",
-    "Standing",
+    "RunConfig",
     "StoreContext",
+    "SuiteOptions",
     "choose_backend",
     "choose_device",
-    "choose_setting",
     "execute",
+    "follow",
     "listing",
+    "load_fit",
+    "prepare",
     "prepare_torch",
-    "run",
-    "slow_back_end",
-    "standing",
     "time_ahead",
-    "write_plan",
+    "torch_as_before",
 ]

@@ -1,4 +1,4 @@
-"""One cell, run to its end: whatever happens becomes a record."""
+"""Runs one cell to its end: whatever happens becomes a record."""
 
 import contextlib
 import json
@@ -13,6 +13,8 @@ import torch
 from routebench import kernels
 from routebench.engine.isolation import one_line
 from routebench.engine.results import RECORD, Record, Store, StoreFull, parsed
+from routebench.engine.running._claim import Done, HeldElsewhere, claimed
+from routebench.engine.running._config import RunConfig
 from routebench.engine.running._fits import StoreContext
 from routebench.engine.running._patches import expect_no_patches
 from routebench.engine.suites import Cell
@@ -21,6 +23,26 @@ from routebench.protocols.base import Measurement
 from routebench.registry import load_plugin, protocols
 
 UNSTORABLE = "its protocol measured what no record can hold: expected names, and numbers of at most 64 bits"
+
+
+def run_claimed(cell: Cell, store: Store, config: RunConfig, tell: Callable[[float], None]) -> Done | HeldElsewhere:
+    """Runs a cell, unless another process runs it or has its result.
+
+    Args:
+        cell: what to measure.
+        store: where its record goes.
+        config: how it is run.
+        tell: is called with the share of the cell that is done, 0 to 1.
+    """
+    with claimed(cell, store) as found:
+        if found is not None:
+            return found
+        tell(0.0)
+        device, origin = torch.device(config.device), config.origin
+        if device.type == "cuda" and device.index is not None:
+            torch.cuda.set_device(device)  # kernels start on the current one
+            origin = {**origin, "gpu": torch.cuda.get_device_name(device)}
+        return Done(run_cell(cell, store, device, origin, tell, alone=config.in_processes))
 
 
 def run_cell(

@@ -3,10 +3,11 @@
 import contextlib
 import ctypes
 import os
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,12 +15,13 @@ from routebench import kernels
 from routebench.engine.results import Record
 from routebench.engine.suites import Cell
 
+Told = TypeVar("Told")
 PATIENCE = 0.1
 """Seconds between looks at what other processes do."""
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunConfig:
     """How cells are run.
 
     Args:
@@ -59,7 +61,7 @@ class Setting:
         """Whether cells run in other processes than this one."""
         return self.isolate or self.jobs > 1 or self.time_limit is not None or self.memory_limit is not None
 
-    def on_free_device(self, busy: Iterable[str]) -> "Setting":
+    def on_free_device(self, busy: Iterable[str]) -> "RunConfig":
         """The same for one cell, on the GPU that the fewest of the cells under way are on.
 
         Args:
@@ -71,7 +73,7 @@ class Setting:
 
 @dataclass
 class Listener:
-    """What is told of a run; the command line makes a progress display of it.
+    """Is told of a run; the command line makes a progress display of it.
 
     Args:
         started, finished: called with a cell, and with its record.
@@ -83,19 +85,47 @@ class Listener:
     finished: Callable[[Cell, Record], None] = lambda *_: None
 
 
-def prepare_torch(setting: Setting) -> None:
-    """Thread count, back end and determinism, as the records say."""
-    torch.set_num_threads(setting.threads)
-    kernels.use(setting.backend)
+def once_a_second(tell: Callable[[Told], None]) -> Callable[[Told], None]:
+    """The same function, of whose calls those within a second of another are dropped."""
+    last = float("-inf")
+
+    def seldom(told: Told) -> None:
+        nonlocal last
+        if time.monotonic() - last >= 1:
+            last = time.monotonic()
+            tell(told)
+
+    return seldom
+
+
+def prepare_torch(config: RunConfig) -> None:
+    """Sets threads, back end and determinism of this process."""
+    torch.set_num_threads(config.threads)
+    kernels.use(config.backend)
     keep_freed_memory()
-    if setting.device.startswith("cuda"):
+    if config.device.startswith("cuda"):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS is not deterministic
         torch.use_deterministic_algorithms(True, warn_only=True)
         torch.backends.cudnn.benchmark = False
 
 
+@contextlib.contextmanager
+def torch_as_before() -> Iterator[None]:
+    """Puts back what `prepare_torch` has set meanwhile, but for `keep_freed_memory`."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    benchmark = torch.backends.cudnn.benchmark
+    try:
+        with kernels.using("auto"):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic, warn_only=only_warns)
+        torch.backends.cudnn.benchmark = benchmark
+
+
 def keep_freed_memory() -> None:
-    """Has glibc keep blocks of up to 32 MB that are freed, where it would give them back to the system.
+    """Lets glibc keep freed blocks of up to 32 MB, which it would give back to the system.
 
     A training step frees and takes the same tensors again and again; without this, page faults took 17 to 27 % of a
     step of `capsnet-small` where it was measured, on one core. Elsewhere than with glibc, nothing is done.

@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,17 @@ from routebench.engine.results import (
     by_name,
     checksum,
     digest,
+    existing,
     is_text,
     parsed,
     write_tensors,
     write_text,
 )
+from routebench.engine.suites import Cell
+from routebench.errors import UserError
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
-from routebench.registry import models, routing
+from routebench.registry import load_plugin, models, routing
 from routebench.training import Epoch, evaluate, fit
 
 AfterEpoch = Callable[[int, Mapping[str, Tensor]], None]
@@ -40,7 +44,7 @@ TESTED = "tested.json"
 
 
 class StoreContext:
-    """What the engine lends a protocol: fits from the store, trained if they are not there yet.
+    """Gives a protocol fits from the store, trained if they are not there yet.
 
     Args:
         store: where fits are kept.
@@ -66,11 +70,11 @@ class StoreContext:
         key = fit_key(request)
         folder = self.store.path / "fits" / key
         with self.store.lock("fit", key):
-            known = self._load(request, key)
+            known = self.load(request, key)
             if known is not None:
                 return known
             self._train(request, key)
-            trained = self._load(request, key)
+            trained = self.load(request, key)
         if trained is None:
             raise OSError(f"{folder} cannot be read back after it was written")
         return trained
@@ -96,7 +100,7 @@ class StoreContext:
         checkpoint.unlink(missing_ok=True)
 
     def _after_epoch(self, request: FitRequest, network: nn.Module, folder: Path) -> AfterEpoch:
-        """What is done with each epoch: its weights are kept, its test accuracy is noted, or nothing."""
+        """Keeps each epoch's weights, notes its test accuracy, both or neither."""
         watchers = [_keeper(folder)] if request.every_epoch else []
         if request.tested:
             watchers.append(_tester(folder, network, request, self.device))
@@ -107,7 +111,7 @@ class StoreContext:
 
         return watch
 
-    def _load(self, request: FitRequest, key: str) -> Fit | None:
+    def load(self, request: FitRequest, key: str) -> Fit | None:
         """The fit on disk; None if there is none. A file that cannot be read, or was changed, is set aside."""
         notes, weights = (self.store.path / "fits" / key / name for name in ("fit.json", "weights.safetensors"))
         if not notes.exists():
@@ -187,6 +191,45 @@ class StoreContext:
         )
 
 
+def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Sequence[str] = ()) -> nn.Module:
+    """The trained network of a cell, in evaluation mode.
+
+    Args:
+        results: a results folder.
+        cell: a value of the column `cell` of `load_results`.
+        device: that the network is put on.
+        plugins: files with models and methods of your own that the cell was trained with; they are imported here.
+
+    Raises:
+        UserError: the folder has no record of this cell, or the cell's network is not there any more.
+    """
+    for plugin in plugins:
+        load_plugin(plugin)
+    store = existing(results)
+    record = store.record(cell)
+    if record is None:
+        raise UserError(f"results folder {str(results)!r} holds no record of a cell {cell!r}")
+    request = Cell(record.identity).request()
+    context = StoreContext(store, torch.device(device))
+    for key in _keys_of(request, record.files or {}):
+        known = context.load(request, key)
+        if known is not None:
+            return known.network
+    raise UserError(
+        f"results folder {str(results)!r} holds no network of cell {cell} that this code has trained; "
+        f"`python -m routebench reproduce {cell}` says how to train it again"
+    )
+
+
+def _keys_of(request: FitRequest, files: Mapping[str, str]) -> Iterator[str]:
+    """The fits that a cell may stand on, of those that its record names if it names any."""
+    lent = {name.split("/")[1] for name in files if name.startswith("fits/")}
+    for tested, every_epoch in product((False, True), repeat=2):
+        key = fit_key(replace(request, tested=tested, every_epoch=every_epoch))
+        if not lent or key in lent:
+            yield key
+
+
 def fit_key(request: FitRequest) -> str:
     """16 hex digits of everything that can change the trained weights, the code that trains included."""
     code = fit_code(models[request.model], None if request.method is None else routing[request.method])
@@ -194,7 +237,7 @@ def fit_key(request: FitRequest) -> str:
 
 
 def _is_fit(content: Mapping[str, Any]) -> bool:
-    """Whether what a file holds says how a fit was trained."""
+    """Whether the content of a file says how a fit was trained."""
     try:
         [Epoch(**epoch) for epoch in content["epochs"]]
     except (KeyError, TypeError):
@@ -204,7 +247,7 @@ def _is_fit(content: Mapping[str, Any]) -> bool:
 
 
 def _results_in(folder: Path) -> list[Path]:
-    """What training has left for good."""
+    """The files that training has left for good."""
     return sorted([*folder.glob("epoch-*.safetensors"), *folder.glob("weights.safetensors"), *folder.glob(TESTED)])
 
 
@@ -222,7 +265,7 @@ def _keeper(folder: Path) -> AfterEpoch:
 
 
 def _tester(folder: Path, network: nn.Module, request: FitRequest, device: torch.device) -> AfterEpoch:
-    """Notes beside the fit how many test images each epoch's network has right; nothing comes of it for training."""
+    """Records test accuracy per epoch beside the fit; training never sees it."""
     test = load(request.data).test
 
     def look(epoch: int, weights: Mapping[str, Tensor]) -> None:  # noqa: ARG001  # the network has them

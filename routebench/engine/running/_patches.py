@@ -1,4 +1,4 @@
-"""What a cell changes of its process that others would feel: functions and classes that it replaces, modes of torch."""
+"""Undoes what a cell changes in its process: functions and classes that it replaces, and modes of torch."""
 
 import contextlib
 import inspect

@@ -1,54 +1,77 @@
-"""What the user sees while cells run: a bar with the time left on a terminal, one line per finished cell elsewhere."""
+"""Shows how far a run is: to a callback, or on a terminal as a bar with the time left."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
 from routebench.engine.results import Record
-from routebench.engine.running._config import Listener
-from routebench.engine.running._times import Times
+from routebench.engine.running._config import Listener, once_a_second
+from routebench.engine.running._suite import PlannedRun
 from routebench.engine.suites import Cell
 from routebench.errors import printable
 from routebench.quantities import spoken
 
 
-class Display:
-    """Follows a run.
+@dataclass(frozen=True)
+class Progress:
+    """How far a suite is. As text, what the command line prints for a finished cell.
 
     Args:
-        console: where it is shown.
-        cells: that are to be run.
-        times: how long cells take; others add to it while cells finish.
-        jobs: that run at a time.
+        suite: by name.
+        done, total: cells.
+        share: of all cells together that is done, 0 to 1, running ones in part.
+        seconds_left: that the others are expected to take; None if unknown.
+        finished: the cell that has just finished and its outcome, in words; empty between two.
     """
 
-    def __init__(self, console: Console, cells: Sequence[Cell], times: Times, jobs: int):
-        self.console, self.jobs = console, jobs
-        self.left = {cell.key: cell for cell in cells}
-        self.total = len(cells)
-        self.times = times
+    suite: str
+    done: int
+    total: int
+    share: float
+    seconds_left: float | None
+    finished: str = ""
+
+    def __str__(self) -> str:
+        is_ahead = self.seconds_left is not None and self.done < self.total
+        ahead = f", {spoken(self.seconds_left or 0.0)} left" if is_ahead else ""
+        return f"[{self.done}/{self.total}] {self.finished or format(self.share, '.0%')}{ahead}"
+
+
+class Follower:
+    """Follows a run, and says how far it is.
+
+    Args:
+        planned: what is run.
+    """
+
+    def __init__(self, planned: PlannedRun):
+        self.suite, self.times, self.jobs = planned.suite, planned.queue.times, planned.config.jobs
+        self.left = {cell.key: cell for cell in planned.queue.left}
+        self.total = len(self.left)
         self.shares: Mapping[str, float] = {}
         self.began = time.monotonic()
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[done]}/{task.total:.0f} cells"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
-        self.task = self.bar.add_task("running", total=max(self.total, 1), done=0, left="")
 
-    def __enter__(self) -> Listener:
-        self.bar.start()
-        return Listener(started=self._started, advanced=self._advanced, finished=self._finished)
+    def advanced(self, shares: Mapping[str, float]) -> Progress:
+        """Takes note of the shares of running cells, by key."""
+        self.shares = {key: share for key, share in shares.items() if key in self.left}
+        return self.progress()
 
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+    def finished(self, cell: Cell, record: Record) -> Progress:
+        """Takes note of a finished cell."""
+        self.left.pop(cell.key, None)
+        self.shares = {key: share for key, share in self.shares.items() if key in self.left}
+        seconds = float(record.provenance.get("seconds") or 0.0)
+        return self.progress(f"{cell}: {_outcome(record)} in {seconds:.0f} s")
+
+    def progress(self, finished: str = "") -> Progress:
+        """How far the run is now."""
+        done = self.total - len(self.left)
+        share = (done + sum(self.shares.values())) / max(self.total, 1)
+        return Progress(self.suite, done, self.total, share, self.time_left(), finished)
 
     def time_left(self) -> float | None:
         """Seconds that the remaining cells will take, by what cells of their kind have taken; None if unknown."""
@@ -63,28 +86,54 @@ class Display:
             expected += mean * (1 - self.shares.get(key, 0.0))
         return expected / min(self.jobs, max(len(self.left), 1))
 
-    def _started(self, cell: Cell) -> None:
-        self.bar.update(self.task, description=str(cell))
 
-    def _advanced(self, shares: Mapping[str, float]) -> None:
-        self.shares = {key: share for key, share in shares.items() if key in self.left}
-        self._show()
+def follow(follower: Follower, tell: Callable[[Progress], None]) -> Listener:
+    """A listener that tells of every finished cell, and once a second how far the others are."""
+    advance = once_a_second(tell)
+    return Listener(
+        advanced=lambda shares: advance(follower.advanced(shares)),
+        finished=lambda cell, record: tell(follower.finished(cell, record)),
+    )
 
-    def _finished(self, cell: Cell, record: Record) -> None:
-        self.left.pop(cell.key, None)
-        seconds = float(record.provenance.get("seconds") or 0.0)
-        remaining = self.time_left()
-        ahead = f", {spoken(remaining)} left" if remaining is not None and self.left else ""
-        number = f"[{self.total - len(self.left)}/{self.total}]"
-        told = f"{number} {cell}: {_outcome(record)} in {seconds:.0f} s{ahead}"
-        self.console.print(printable(told), markup=False, highlight=False, soft_wrap=True)
-        self._show()
 
-    def _show(self) -> None:
-        remaining = self.time_left()
-        done = self.total - len(self.left)
-        left = "" if remaining is None else f"{spoken(remaining)} left"
-        self.bar.update(self.task, completed=done + sum(self.shares.values()), done=done, left=left)
+class Display:
+    """Shows how far a run is: a bar on a terminal, and a line per finished cell.
+
+    Args:
+        console: where it is shown.
+        follower: of the run.
+    """
+
+    def __init__(self, console: Console, follower: Follower):
+        self.console, self.follower = console, follower
+        self.bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[done]}/{task.total:.0f} cells"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self.task = self.bar.add_task("running", total=max(follower.total, 1), done=0, left="")
+
+    def __enter__(self) -> Listener:
+        self.bar.start()
+        return Listener(
+            started=lambda cell: self.bar.update(self.task, description=str(cell)),
+            advanced=lambda shares: self._show(self.follower.advanced(shares)),
+            finished=lambda cell, record: self._show(self.follower.finished(cell, record)),
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def _show(self, now: Progress) -> None:
+        if now.finished:
+            self.console.print(printable(str(now)), markup=False, highlight=False, soft_wrap=True)
+        left = "" if now.seconds_left is None else f"{spoken(now.seconds_left)} left"
+        self.bar.update(self.task, completed=now.share * max(now.total, 1), done=now.done, left=left)
 
 
 def _outcome(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""Which cell is run next, and when no more is begun."""
+"""Decides which cell starts next, and when no more do."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,8 +12,8 @@ from routebench.engine.suites import METHOD, Cell
 class Queue:
     """Cells in the order in which they are run, until a budget of time is used up.
 
-    A cell that is not expected to end within the budget is passed over for one that is. One of which nothing is known
-    is begun as long as there is time at all. What was begun is finished.
+    A cell that is not expected to end within the budget is passed over for one that is. Cells of unknown duration start
+    while any budget is left. Started cells always finish.
 
     Args:
         cells: in order.
@@ -30,7 +30,7 @@ class Queue:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.left = list(cells)
-        """What was not begun."""
+        """Cells that were not started."""
         self.times = Times() if times is None else times
         self._clock = clock
         self._until = None if budget is None else clock() + budget
@@ -43,7 +43,7 @@ class Queue:
         return None
 
     def within_budget(self, jobs: int) -> list[Cell]:
-        """The cells that are expected to be begun, with `jobs` at a time, each of the time that is known of it."""
+        """The cells that are expected to start, `jobs` at a time, with the durations that are known."""
         if self._until is None:
             return list(self.left)
         begun, free = [], [0.0] * jobs
@@ -61,7 +61,7 @@ class Queue:
             self.times.add(record.identity, float(record.provenance["seconds"]))
 
     def put_back(self, cells: Sequence[Cell]) -> None:
-        """Cells that were taken and could not be run now, because another process runs them."""
+        """Gives cells back that were taken and could not be run now."""
         self.left += cells
 
     def _fits(self, cell: Cell) -> bool:

@@ -1,24 +1,24 @@
 """Runs cells on the machines of a Ray cluster, from a results folder that all of them see."""
 
+import contextlib
 import hashlib
+import json
 import logging
 import os
 import socket
-import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from routebench.engine.origin import provenance
-from routebench.engine.results import Record, Store
-from routebench.engine.running._config import PATIENCE, Listener, Setting, prepare_torch
-from routebench.engine.running._ends import End, record_end
-from routebench.engine.running._processes import run_in_processes
-from routebench.engine.running._queue import Queue
-from routebench.engine.running._work import Note, shares
+from routebench.engine.results import Store, StoreFull, write_text
+from routebench.engine.running._claim import End, TryAgain
+from routebench.engine.running._config import PATIENCE, RunConfig, once_a_second, prepare_torch
+from routebench.engine.running._crashes import Crash, record_crash
+from routebench.engine.running._processes import Processes
 from routebench.engine.suites import Cell
 from routebench.errors import UserError
 
@@ -87,58 +87,91 @@ class Cluster:
         if code != code_hash():
             raise UserError(f"--executor ray: machine {name} has another routebench; install the same on every machine")
 
-    def run(self, queue: Queue, store: Store, setting: Setting, listener: Listener) -> Iterator[tuple[Cell, Record]]:
-        """Takes cells from the queue, `setting.jobs` at a time, and gives them with their records as they finish.
 
-        A cell whose machine, or whose process of Ray, is lost is run again elsewhere, and goes on from its checkpoint.
-        """
-        submit = self.ray.remote(num_cpus=setting.threads, num_gpus=setting.gpus, max_retries=0)(_run_cell).remote
-        running: dict[Any, Cell] = {}
-        held: list[Cell] = []
-        lost: Counter[str] = Counter()
-        try:
-            while True:
-                while len(running) < setting.jobs and (cell := queue.take()) is not None:
-                    running[submit(cell, str(store.path.resolve()), setting)] = cell
-                    listener.started(cell)
-                if not running:
-                    if not held:
-                        return
-                    time.sleep(PATIENCE)
-                    queue.put_back(held)
-                    held = []
-                    continue
-                done, _ = self.ray.wait(list(running), timeout=PATIENCE)
-                for reference in done:
-                    cell = running.pop(reference)
-                    record = self._record(reference, cell, store, setting, lost)
-                    if record is None:
-                        held.append(cell)
-                    else:
-                        yield cell, record
-                listener.advanced(shares(store, list(running.values())))
-        finally:
-            for reference in running:
-                self.ray.cancel(reference, force=True)
+class OnRay:
+    """Runs each cell as a task of a Ray cluster, from a results folder that all its machines see.
 
-    def _record(self, reference: Any, cell: Cell, store: Store, setting: Setting, lost: Counter[str]) -> Record | None:
-        """What a task found; None if the cell has to be run again."""
-        errors = self.ray.exceptions
+    A cell whose machine, or whose process of Ray, is lost is run again elsewhere, and goes on from its checkpoint.
+
+    Args:
+        cluster: that is connected.
+        store: the results folder.
+        config: how cells are run.
+    """
+
+    def __init__(self, cluster: Cluster, store: Store, config: RunConfig):
+        self.store, self.config = store, config
+        self.running: dict[Any, Cell] = {}
+        self._lost: Counter[str] = Counter()
+        self._ray = cluster.ray
+        self._submit = self._ray.remote(num_cpus=config.threads, num_gpus=config.gpus, max_retries=0)(_run_cell).remote
+
+    @property
+    def room(self) -> int:
+        """How many cells can be started now."""
+        return self.config.jobs - len(self.running)
+
+    def start(self, cell: Cell) -> None:
+        """Submits a cell."""
+        self.running[self._submit(cell, str(self.store.path.resolve()), self.config)] = cell
+
+    def finished(self) -> Iterator[tuple[Cell, End]]:
+        """The cells that have ended since, after a short wait."""
+        done, _ = self._ray.wait(list(self.running), timeout=PATIENCE)
+        for reference in done:
+            cell = self.running.pop(reference)
+            yield cell, self._end_of(reference, cell)
+
+    def shares(self) -> Mapping[str, float]:
+        """The share of each running cell that is done, 0 to 1, by key."""
+        told = {cell.key: Heartbeat(self.store, cell.key).read() for cell in self.running.values()}
+        return {key: share for key, share in told.items() if share is not None}
+
+    def close(self) -> None:
+        """Cancels what runs."""
+        for reference in self.running:
+            self._ray.cancel(reference, force=True)
+
+    def _end_of(self, reference: Any, cell: Cell) -> End:
+        errors = self._ray.exceptions
         try:
-            found: Record | None = self.ray.get(reference)
+            return self._ray.get(reference)  # type: ignore[no-any-return]
         except errors.RayTaskError as error:
             raise error.as_instanceof_cause() from error
         except errors.OutOfMemoryError:
-            told = "its machine ran out of memory, and Ray stopped it"
-            return record_end(cell, End("oom", told), store, setting, 0.0)
+            crash = Crash("oom", "its machine ran out of memory, and Ray stopped it")
         except errors.RayError as error:
-            Note(store, cell.key).remove()
-            lost[cell.key] += 1
-            if lost[cell.key] <= RETRIES:
-                return None
-            told = f"its machine was lost {lost[cell.key]} times, last by {type(error).__name__}"
-            return record_end(cell, End("failed", told), store, setting, 0.0)
-        return found
+            Heartbeat(self.store, cell.key).remove()
+            self._lost[cell.key] += 1
+            times = self._lost[cell.key]
+            if times <= RETRIES:
+                return TryAgain()
+            crash = Crash("failed", f"its machine was lost {times} times, last by {type(error).__name__}")
+        return record_crash(cell, crash, self.store, self.config)
+
+
+class Heartbeat:
+    """The file in the results folder by which a machine of the cluster tells how far a cell is."""
+
+    def __init__(self, store: Store, key: str):
+        self.file = store.path / "locks" / f"cell-{key}.share"
+
+    def tell(self, share: float) -> None:
+        """Writes the share that is done, 0 to 1."""
+        with contextlib.suppress(OSError, StoreFull):  # a full disk must not end a cell that only tells of itself
+            write_text(self.file, json.dumps(share))
+
+    def read(self) -> float | None:
+        """The share that was told last; None if none was."""
+        try:
+            return float(json.loads(self.file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def remove(self) -> None:
+        """Takes the file away, if the folder lets it."""
+        with contextlib.suppress(OSError):
+            self.file.unlink()
 
 
 def _expect_somebody(address: str) -> None:
@@ -163,7 +196,7 @@ def _nobody(address: str, told: str) -> UserError:
 
 
 def code_hash() -> str:
-    """Of every file of routebench on this machine."""
+    """A hash of every file of routebench on this machine."""
     package = Path(__file__).parents[2]
     digest = hashlib.sha256()
     for file in sorted(file for suffix in ("py", "cpp") for file in package.rglob(f"*.{suffix}")):
@@ -172,16 +205,21 @@ def code_hash() -> str:
 
 
 def _look(token: str) -> tuple[bool, str]:
-    """On another machine: whether a file is there, and which code."""
+    """On another machine: whether a file is there, and the hash of the code."""
     return Path(token).exists(), code_hash()
 
 
-def _run_cell(cell: Cell, path: str, setting: Setting) -> Record | None:
+def _run_cell(cell: Cell, path: str, config: RunConfig) -> End:
     """On another machine: one cell, in a process of its own there, so that limits and crashes are as on one machine."""
-    prepare_torch(setting)  # before provenance tells of it
-    origin = {**provenance(setting.device, str(setting.origin["command"])), **setting.origin}
-    here = replace(setting, origin=origin, isolate=True, jobs=1)
-    queue = Queue([cell])
-    for _, record in run_in_processes(queue, Store(path), here, Listener(), await_held=False):
-        return record
-    return None
+    prepare_torch(config)  # before provenance tells of it
+    origin = {**provenance(config.device, str(config.origin["command"])), **config.origin}
+    store = Store(path)
+    heartbeat = Heartbeat(store, cell.key)
+    tell = once_a_second(heartbeat.tell)
+    with contextlib.closing(Processes(store, replace(config, origin=origin, isolate=True, jobs=1))) as executor:
+        executor.start(cell)
+        while True:
+            for _, end in executor.finished():
+                heartbeat.remove()
+                return end
+            tell(executor.shares()[cell.key])

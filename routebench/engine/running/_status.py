@@ -1,4 +1,4 @@
-"""What a results folder knows of a plan before it is run, and how that is told."""
+"""Status of every planned cell: cached, failed or missing; and the listing of a dry run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from routebench.quantities import spoken
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What a results folder knows of a plan's cells.
+class PlanStatus:
+    """What a results folder holds of a plan's cells.
 
     Args:
         cached: cells that have a result.
@@ -31,11 +31,11 @@ class Standing:
 
     @property
     def to_do(self) -> list[Cell]:
-        """What is to be run: never finished before failed, and of each the most informative first."""
+        """The cells to run: never finished before failed, and of each the most informative first."""
         return [*most_informative_first(self.missing), *most_informative_first(self.failed)]
 
 
-def standing(plan: Plan, store: Store, only: Sequence[str] = ()) -> Standing:
+def status_of(plan: Plan, store: Store, only: Sequence[str] = ()) -> PlanStatus:
     """Looks up every cell of a plan.
 
     Args:
@@ -46,7 +46,7 @@ def standing(plan: Plan, store: Store, only: Sequence[str] = ()) -> Standing:
     Raises:
         UserError: the plan has no cell of such a key.
     """
-    found = Standing()
+    found = PlanStatus()
     for key in only:
         if not any(cell.key.startswith(key) for cell in plan.cells):
             raise UserError(f"--cell {key}: this plan has no such cell; --dry-run lists those that it has")
@@ -66,7 +66,7 @@ def standing(plan: Plan, store: Store, only: Sequence[str] = ()) -> Standing:
     return found
 
 
-def listing(plan: Plan, known: Standing, queue: Queue, jobs: int) -> Iterator[str]:
+def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[str]:
     """A line per cell, in the order in which they would run, with the seconds that each is expected to take.
 
     Args:

@@ -1,4 +1,4 @@
-"""How long a cell will take, by what finished ones took."""
+"""Predicts how long a cell takes, by what finished ones took."""
 
 from collections.abc import Iterable
 

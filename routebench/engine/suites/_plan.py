@@ -89,7 +89,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
 def preload_of(protocol: str) -> tuple[str, ...]:
     """Modules to import once for all cells of a protocol."""
     known = protocols[protocol]
-    training = ("routebench.engine.running._forkserver_training",) if getattr(known, "trains", True) else ()
+    training = ("torch._dynamo",) if getattr(known, "trains", True) else ()  # torch's first optimiser imports it
     return (*getattr(known, "preload", ()), *training)
 
 

@@ -161,5 +161,5 @@ def _preload(asked: Asked) -> Sequence[str]:
             found += preload_of(suite.protocol)
     with contextlib.suppress(UserError, OSError):
         if any("analyses" in file.read_text(errors="replace") for spec in asked.plugins for file in plugin_files(spec)):
-            found.append("routebench.engine.running._forkserver_analyses")
+            found.append("routebench.report")
     return found

@@ -1,12 +1,13 @@
-"""How a cell ends that does not end by itself, in words."""
+"""Turns a crash, timeout or out-of-memory kill into a record."""
 
 import signal
 from dataclasses import dataclass, replace
 
 from routebench.engine.isolation import STACK, signal_name, where
-from routebench.engine.results import Record, Store
+from routebench.engine.results import Store
 from routebench.engine.running._cell import make_record
-from routebench.engine.running._config import Setting
+from routebench.engine.running._claim import Done, HeldElsewhere, claimed
+from routebench.engine.running._config import RunConfig
 from routebench.engine.suites import Cell
 from routebench.protocols.base import Measurement
 
@@ -15,13 +16,13 @@ KEPT_OUTPUT = 2000  # characters of what a cell printed that stand in its record
 
 
 @dataclass(frozen=True)
-class End:
-    """Why a worker process is gone.
+class Crash:
+    """Why a process ended without a record.
 
     Args:
         status: `failed`, `timeout` or `oom`.
         reason: one line.
-        output: the last that it printed.
+        output: the end of what it printed.
     """
 
     status: str
@@ -29,25 +30,25 @@ class End:
     output: str = ""
 
 
-def death(code: int | None, memory: int, output: str) -> End:
-    """Of a process that nobody stopped.
+def death(code: int | None, memory: int, output: str) -> Crash:
+    """The crash of a process that nobody stopped.
 
     Args:
         code: its exit code; a signal's number, negated.
         memory: bytes that it was last seen with.
-        output: the last that it printed.
+        output: the end of what it printed.
     """
     at = where(output)
     if code is not None and code < 0:
         told = f"{signal_name(-code)}{at}"
         if -code == signal.SIGKILL:
             told += f"; it was last seen with {gigabytes(memory)}, and the system kills processes when memory runs out"
-        return End("failed", f"the worker process died: {told}", output)
-    return End("failed", f"the worker process ended itself with exit code {code}, as os._exit does{at}", output)
+        return Crash("failed", f"the worker process died: {told}", output)
+    return Crash("failed", f"the worker process ended itself with exit code {code}, as os._exit does{at}", output)
 
 
 def excerpt(output: str) -> str:
-    """The last that was printed; of a long stack at its end, the innermost frames, and what was printed before it."""
+    """The end of an output; of a long stack there, the innermost frames and what was printed before it."""
     if len(output) <= KEPT_OUTPUT:
         return output
     stack = output.rfind(STACK)
@@ -62,19 +63,15 @@ def gigabytes(size: int) -> str:
     return f"{size / 1e9:.2f} GB"
 
 
-def record_end(cell: Cell, end: End, store: Store, setting: Setting, seconds: float) -> Record | None:
-    """Writes and returns the record of a cell whose process is gone; None if another process runs the cell now."""
-    lock = store.try_lock("cell", cell.key, patience=LETTING_GO)
-    if lock is None:
-        return None
-    try:
-        known = store.record(cell.key)
-        if known is not None and known.status == "ok":
-            return known
-        origin = {**setting.origin, "seconds": seconds}
-        record = make_record(cell, end.status, end.reason, Measurement([]), origin)
-        record = replace(record, output=excerpt(end.output))
+def record_crash(
+    cell: Cell, crash: Crash, store: Store, config: RunConfig, seconds: float = 0.0
+) -> Done | HeldElsewhere:
+    """Writes the record of a cell whose process is gone, unless another process runs the cell or has its result."""
+    with claimed(cell, store, patience=LETTING_GO) as found:
+        if found is not None:
+            return found
+        origin = {**config.origin, "seconds": seconds}
+        made = make_record(cell, crash.status, crash.reason, Measurement([]), origin)
+        record = replace(made, output=excerpt(crash.output))
         store.write_record(record, {})
-        return record
-    finally:
-        lock.release()
+        return Done(record)

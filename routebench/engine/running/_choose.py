@@ -1,25 +1,17 @@
-"""One call of a suite: plan, look what is there, run what is missing."""
+"""Chooses device, back end, cells at a time and threads, by what the machine or the cluster has."""
 
-import json
 import os
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
-from typing import Any
 
 import torch
 
 from routebench import kernels
-from routebench.engine.origin import command_line, plugin_hashes, provenance
-from routebench.engine.results import SCHEMA, PlannedCell, Record, Store, digest
-from routebench.engine.running._config import Listener, Setting, prepare_torch
-from routebench.engine.running._execute import execute
-from routebench.engine.running._queue import Queue
+from routebench.engine.running._config import RunConfig
 from routebench.engine.running._ray import Cluster
 from routebench.engine.suites import Plan
 from routebench.errors import UserError
 
 
-def choose_setting(
+def choose_config(
     plan: Plan,
     cells: int,
     *,
@@ -30,7 +22,7 @@ def choose_setting(
     backend: str,
     jobs: int | None,
     threads: int | None,
-) -> Setting:
+) -> RunConfig:
     """Where cells run, and how many at a time.
 
     Args:
@@ -51,10 +43,10 @@ def choose_setting(
         chosen = choose_device(device)
         count, share = choose_jobs(jobs, chosen, cells, alone=plan.is_alone)
         devices = () if plan.is_alone else each_gpu(chosen)
-        return Setting(chosen, count, threads or share, backend=choose_backend(backend, chosen), devices=devices)
+        return RunConfig(chosen, count, threads or share, backend=choose_backend(backend, chosen), devices=devices)
     count, gpus = choose_on_cluster(address, jobs, threads or 1, _gpus_of_a_cell(device, gpus), alone=plan.is_alone)
     chosen = "cuda" if gpus else "cpu"
-    return Setting(chosen, count, threads or 1, backend=backend, executor=executor, address=address, gpus=gpus)
+    return RunConfig(chosen, count, threads or 1, backend=backend, executor=executor, address=address, gpus=gpus)
 
 
 def choose_device(wanted: str) -> str:
@@ -165,56 +157,10 @@ def choose_on_cluster(
     return (int(room) if wanted is None else min(wanted, int(room))), gpus
 
 
-def slow_back_end(setting: Setting) -> str:
+def slow_back_end(config: RunConfig) -> str:
     """Why `auto` takes plain torch on this machine, where a faster back end is made for its device; else empty."""
-    if setting.backend != "auto" or setting.executor != "local":
+    if config.backend != "auto" or config.executor != "local":
         return ""
-    device = torch.device(setting.device)
+    device = torch.device(config.device)
     reason = kernels.unavailable("triton" if device.type == "cuda" else "fused", device)
     return f"routing runs on the slow back end, plain torch: {reason}" if reason else ""
-
-
-def write_plan(plan: Plan, store: Store) -> None:
-    """Puts the plan into the folder, before anything is run."""
-    planned = (
-        PlannedCell(cell=cell.key, label=cell.label, params=cell.settings, identity=cell.identity)
-        for cell in plan.cells
-    )
-    cells = [cell.as_dict() for cell in planned]
-    now = datetime.now(UTC)
-    data = plan.preset.data.replace(":", "-").replace("/", "-")
-    kind = f"{plan.suite.name}.{plan.preset.name}.{data}."
-    name = f"{kind}{now:%Y%m%dT%H%M%S%fZ}.{digest({'cells': cells})[:8]}"
-    content = {
-        "schema": SCHEMA,
-        "plan": name,
-        "created": now.isoformat(),
-        "suite": plan.suite.name,
-        "suite_version": plan.suite.version,
-        "protocol": plan.suite.protocol,
-        "question": plan.suite.question,
-        "caveat": plan.suite.caveats(plan.preset.data),
-        "preset": plan.preset.name,
-        "taken": plan.taken,
-        "networks": plan.networks,
-        "settings": json.loads(json.dumps(asdict(plan.preset))),
-        "command": command_line(),
-        "cells": cells,
-    }
-    latest = [head for head in store.plan_heads() if head["plan"].startswith(kind)]
-    if latest and latest[-1]["plan"].rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]:
-        return  # the same plan again: an interrupted run goes on
-    store.write_plan(name, content)
-
-
-def run(queue: Queue, store: Store, setting: Setting, listener: Listener) -> list[Record]:
-    """Runs the cells of a queue with the provenance of this call, and returns their records."""
-    limits = {"time_limit": setting.time_limit, "memory_limit": setting.memory_limit, "isolate": setting.isolate}
-    how = {"backend": setting.backend, "threads": setting.threads, "jobs": setting.jobs, "executor": setting.executor}
-    origin: dict[str, Any] = {"command": command_line(), **how, **limits}
-    if setting.executor == "local":  # on a cluster, the machine that runs a cell tells of itself
-        prepare_torch(setting)  # before provenance tells of it
-        origin = {**provenance(setting.device, command_line(), setting.plugins), **origin}
-    else:
-        origin["plugins"] = plugin_hashes(setting.plugins)
-    return execute(queue, store, replace(setting, origin=origin), listener)

@@ -1,0 +1,177 @@
+"""A function in a process of its own: how it is started, heard and stopped."""
+
+import contextlib
+import ctypes
+import faulthandler
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from routebench import terminal
+from routebench.engine.isolation._stacks import ask_where, one_line, where
+from routebench.errors import UserError
+
+READ_OUTPUT = 40_000  # characters of what a process wrote that are read
+ENDING = 2.0  # seconds that a process may take to end which has closed its connection
+
+_main: list[Connection] = []
+"""In an isolated process: where it answers. Empty in any other."""
+
+
+class Isolated:
+    """One call of a function in a new process, which may crash, hang or be stopped.
+
+    Args:
+        function: of a module, so that the process can import it.
+        arguments: as plain as what it returns: both travel between processes.
+        output: a file, in which the process writes where it is when it dies or is asked; the function may print there.
+        preload: as for `clean_processes`.
+    """
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any, output: Path, preload: Sequence[str] = ()):
+        context = clean_processes(preload)
+        self.output = output
+        self._receiver, sender = context.Pipe(duplex=False)
+        self._process = context.Process(target=_answer, args=(sender, str(output), function, arguments), daemon=True)
+        with _without_main():
+            self._process.start()
+        sender.close()  # else its death would not be seen here
+        self.number: int = self._process.pid
+        """Of the process, in the system."""
+
+    def said(self) -> tuple[str, Any] | None:
+        """What the process says next, or None; never waits.
+
+        Returns:
+            `step`, with the step and whether it is timed; the first, of no step, says that the process has started.
+            `share`, with what was given to `tell`. Last of all `answer`, `user error` with its text, `ended` with why,
+            or `died` with an exit code (a signal's number, negated).
+        """
+        is_alive = self._process.is_alive()  # before the look: what was said before death is heard
+        try:
+            if self._receiver.poll():
+                said: tuple[str, Any] = self._receiver.recv()
+                return said
+        except (EOFError, OSError):
+            self._process.join(ENDING)
+            is_alive = False
+        return None if is_alive else ("died", self._process.exitcode)
+
+    def where(self) -> str:
+        """Has the process write where it is: ` at FILE:LINE (FUNCTION)`, or nothing."""
+        ask_where(self.number)
+        return where(self.written())
+
+    def written(self) -> str:
+        """The end of the output, without faulthandler's list of all that was imported."""
+        try:
+            with self.output.open("rb") as file:
+                file.seek(max(0, self.output.stat().st_size - 4 * READ_OUTPUT))
+                text = file.read().decode("utf-8", errors="replace")[-READ_OUTPUT:]
+        except OSError:
+            return ""
+        lines = text.splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("Extension modules:"))
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process and to what it has started, unless that left its group."""
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.number, number)
+
+    def close(self) -> None:
+        """Ends the process and what it has started."""
+        self._process.kill()
+        self._process.join()
+        if hasattr(signal, "SIGKILL"):
+            self.signal(signal.SIGKILL)
+        self._receiver.close()
+
+
+def wait_for(processes: Sequence[Isolated], seconds: float | None) -> bool:
+    """Waits until one of several processes says something or ends; False if none did within the seconds."""
+    ends = [end for process in processes for end in (process._receiver, process._process.sentinel)]
+    return bool(wait(ends, seconds))
+
+
+def send(kind: str, content: Any) -> None:
+    """In an isolated process: tells the one that started it. Does nothing in any other."""
+    for sender in _main:
+        sender.send((kind, content))
+
+
+def clean_processes(preload: Sequence[str] = ()) -> Any:
+    """How processes are made: forked from a clean one that has imported torch, where the system can do that.
+
+    Args:
+        preload: modules that the clean one imports besides. It is made once: later calls cannot add any.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["routebench.engine.running._forkserver", *preload])
+    return context
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Keeps a process that starts meanwhile from running the user's script again, as multiprocessing would have it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _answer(sender: Connection, output: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """In the new process."""
+    _main.append(sender)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what an interrupt means
+    _begin_group()
+    terminal.prepare()
+    send("step", (None, False))
+    with open(output, "a", encoding="utf-8") as file:  # noqa: PTH123  # faulthandler keeps its descriptor
+        faulthandler.enable(file, all_threads=False)
+        if hasattr(faulthandler, "register"):
+            faulthandler.register(signal.SIGUSR1, file, all_threads=False)
+        try:
+            send("answer", function(*arguments))
+        except UserError as error:
+            send("user error", str(error))
+        except SystemExit as error:
+            send("ended", f"ended its process, as sys.exit({error.code!r}) does")
+        except KeyboardInterrupt:
+            send("ended", "raised KeyboardInterrupt")
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the first process is to know
+            send("ended", f"raised {one_line(error)}")
+
+
+def _begin_group() -> None:
+    """Makes this process the first of a group, to be ended with what it starts; it ends with the one that started it.
+
+    If memory runs out, Linux kills it and not the first process.
+    """
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)
+    if sys.platform == "linux":
+        death_signal = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
+        ctypes.CDLL(None).prctl(death_signal, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    else:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,97 @@
+"""Watches a cell that runs in another process: its time, its memory, and how much it prints."""
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field
+
+import psutil
+
+from routebench.engine.isolation import Isolated
+from routebench.engine.running._config import RunConfig
+from routebench.engine.running._crashes import Crash, death, gigabytes
+from routebench.engine.suites import Cell
+
+MOST_OUTPUT = 1 << 20  # bytes that a cell may have printed before the earlier part is dropped
+LONGEST_GAP = 5.0  # seconds between two looks, of which there are ten a second; a process that was stopped has longer
+
+
+@dataclass
+class Monitor:
+    """One running cell.
+
+    Args:
+        cell: that runs.
+        process: that runs it.
+        config: with the limits.
+    """
+
+    cell: Cell
+    process: Isolated
+    config: RunConfig
+    has_started: bool = False
+    share: float = 0.0
+    """Of the cell that is done, 0 to 1."""
+    seconds: float = 0.0
+    """That the process has had for the cell; not those for which it, or this process, was stopped."""
+    memory: int = 0
+    """Bytes that it and what it has started were last seen with."""
+    _looked: float | None = None
+    _children: dict[int, psutil.Process] = field(default_factory=dict)
+
+    def exceeded(self) -> Crash | None:
+        """The limit that the cell has run past; None if it may go on."""
+        if not self.has_started:
+            return None
+        self._count()
+        with contextlib.suppress(OSError):
+            if self.process.output.stat().st_size > MOST_OUTPUT:
+                os.truncate(self.process.output, 0)
+        self.memory = self._memory() or self.memory  # a process that has ended has none
+        limit, allowed = self.config.time_limit, self.config.memory_limit
+        if allowed is not None and self.memory > allowed:
+            told = f"took {gigabytes(self.memory)} of the {gigabytes(allowed)} that --memory-limit allows"
+            return self._stopped("oom", told)
+        if limit is not None and self.seconds > limit:
+            return self._stopped("timeout", f"ran past {limit:g} s")
+        return None
+
+    def died(self, code: int | None) -> Crash:
+        """The crash of a process that nobody stopped, by its exit code."""
+        return death(code, self.memory, self.process.written())
+
+    def close(self) -> None:
+        """Ends the process and what it has started, also what left its group."""
+        self.process.close()
+        for child in self._children.values():
+            with contextlib.suppress(psutil.Error):
+                child.kill()  # psutil knows a process that got the number of another
+        self.process.output.unlink(missing_ok=True)
+
+    def _stopped(self, status: str, told: str) -> Crash:
+        at = self.process.where()
+        return Crash(status, f"{told} and was stopped{at}", self.process.written())
+
+    def _count(self) -> None:
+        """Adds the time since the last look, unless somebody has stopped the process or this one meanwhile."""
+        now = time.monotonic()
+        gap = now - (now if self._looked is None else self._looked)
+        self._looked = now
+        if gap < LONGEST_GAP and not self._is_stopped():
+            self.seconds += gap
+
+    def _is_stopped(self) -> bool:
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(self.process.number).status() == psutil.STATUS_STOPPED
+        return False
+
+    def _memory(self) -> int:
+        """Bytes of resident memory of the process and of all that it has started."""
+        total = 0
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(self.process.number)
+            self._children |= {child.pid: child for child in process.children(recursive=True)}
+            for one in (process, *self._children.values()):
+                with contextlib.suppress(psutil.Error):
+                    total += one.memory_info().rss
+        return total

@@ -1,0 +1,148 @@
+"""Runs the cells of a queue: in this process, in processes of this machine, or on a Ray cluster."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+from routebench.engine.origin import command_line, plugin_hashes, provenance
+from routebench.engine.results import Record, Store
+from routebench.engine.running._cell import run_claimed
+from routebench.engine.running._claim import Done, End, HeldElsewhere, TryAgain
+from routebench.engine.running._config import PATIENCE, Listener, RunConfig, once_a_second, prepare_torch
+from routebench.engine.running._processes import Processes
+from routebench.engine.running._queue import Queue
+from routebench.engine.running._ray import Cluster, OnRay
+from routebench.engine.suites import Cell
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Starts cells somewhere, and reports how they ended."""
+
+    @property
+    def room(self) -> int:
+        """How many cells can be started now."""
+
+    @property
+    def running(self) -> Any:
+        """What runs; empty where nothing does."""
+
+    def start(self, cell: Cell) -> None:
+        """Starts a cell."""
+
+    def finished(self) -> Iterator[tuple[Cell, End]]:
+        """The cells that have ended since, after a short wait."""
+
+    def shares(self) -> Mapping[str, float]:
+        """The share of each running cell that is done, 0 to 1, by key."""
+
+    def close(self) -> None:
+        """Ends whatever runs."""
+
+
+def run(executor: Executor, queue: Queue, listener: Listener) -> Iterator[Record]:
+    """Runs cells until the queue gives no more, and yields their records as they finish.
+
+    A cell that another process runs is waited for, and not run again. One whose process or machine was lost goes back
+    at once. What the queue's budget does not allow stays in the queue.
+    """
+    held: list[Cell] = []
+    while True:
+        while executor.room and (cell := queue.take()) is not None:
+            listener.started(cell)
+            executor.start(cell)
+        if not executor.running:
+            if not held:
+                return
+            time.sleep(PATIENCE)
+            queue.put_back(held)
+            held = []
+            continue
+        for cell, end in executor.finished():
+            match end:
+                case Done(record):
+                    queue.learn(record)
+                    listener.finished(cell, record)
+                    yield record
+                case HeldElsewhere():
+                    held.append(cell)
+                case TryAgain():
+                    queue.put_back([cell])
+        listener.advanced(executor.shares())
+
+
+class Here:
+    """Runs one cell after the other in this process.
+
+    Args:
+        store: the results folder.
+        config: how cells are run.
+        listener: is told of progress while a cell runs.
+    """
+
+    def __init__(self, store: Store, config: RunConfig, listener: Listener):
+        self.store, self.config, self.listener = store, config, listener
+        self.running: list[Cell] = []
+
+    @property
+    def room(self) -> int:
+        """1 while nothing runs."""
+        return 1 - len(self.running)
+
+    def start(self, cell: Cell) -> None:
+        """Takes a cell, which `finished` runs."""
+        self.running.append(cell)
+
+    def finished(self) -> Iterator[tuple[Cell, End]]:
+        """Runs the cell."""
+        while self.running:
+            cell = self.running.pop()
+            yield cell, run_claimed(cell, self.store, self.config, once_a_second(self._teller(cell)))
+
+    def _teller(self, cell: Cell) -> Callable[[float], None]:
+        return lambda share: self.listener.advanced({cell.key: share})
+
+    def shares(self) -> Mapping[str, float]:
+        """Nothing runs between calls."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing runs between calls."""
+
+
+def execute(queue: Queue, store: Store, config: RunConfig, listener: Listener) -> list[Record]:
+    """Runs the cells of a queue where `config` says, and returns their records in the order in which they finished."""
+    records = []
+    with contextlib.ExitStack() as stack:
+        executor = _executor(stack, store, config, listener)
+        for record in run(stack.enter_context(contextlib.closing(executor)), queue, listener):
+            store.warnings += [told for told in record.warnings or () if told not in store.warnings]
+            records.append(record)
+    return records
+
+
+def _executor(stack: contextlib.ExitStack, store: Store, config: RunConfig, listener: Listener) -> Executor:
+    """The executor that `config` asks for; the stack holds the connection to its cluster."""
+    if config.executor == "ray":
+        cluster = stack.enter_context(Cluster(config.address))
+        cluster.check(store)
+        return OnRay(cluster, store, config)
+    if config.in_processes:
+        return Processes(store, config)
+    prepare_torch(config)
+    return Here(store, config, listener)
+
+
+def run_cells(queue: Queue, store: Store, config: RunConfig, listener: Listener) -> list[Record]:
+    """Runs the cells of a queue with the provenance of this call, and returns their records."""
+    limits = {"time_limit": config.time_limit, "memory_limit": config.memory_limit, "isolate": config.isolate}
+    how = {"backend": config.backend, "threads": config.threads, "jobs": config.jobs, "executor": config.executor}
+    origin: dict[str, Any] = {"command": command_line(), **how, **limits}
+    if config.executor == "local":  # on a cluster, the machine that runs a cell tells of itself
+        prepare_torch(config)  # before provenance tells of it
+        origin = {**provenance(config.device, command_line(), config.plugins), **origin}
+    else:
+        origin["plugins"] = plugin_hashes(config.plugins)
+    return execute(queue, store, replace(config, origin=origin), listener)

@@ -1,0 +1,236 @@
+"""One call of a suite: what is asked for, planned and looked up, then run."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from routebench.engine.origin import command_line
+from routebench.engine.results import SCHEMA, PlannedCell, Store, digest
+from routebench.engine.running._choose import choose_config, slow_back_end
+from routebench.engine.running._config import Listener, RunConfig
+from routebench.engine.running._queue import Queue
+from routebench.engine.running._run import run_cells
+from routebench.engine.running._status import PlanStatus, status_of
+from routebench.engine.suites import ALL, Asked, Choices, Plan, make_plans
+from routebench.errors import UserError
+from routebench.registry import plugins_of_environment
+from routebench.routing.spec import parse
+
+LEAST_MEMORY = 500_000_000  # bytes
+
+
+@dataclass(frozen=True)
+class SuiteOptions:
+    """What a call of a suite asks for: the options of `routebench suite`, by the same names.
+
+    `routebench.run_suite` says what each means. Times are in seconds, memory in bytes.
+
+    Raises:
+        UserError: an option would do nothing, or stop everything.
+    """
+
+    suite: str
+    preset: str = "quick"
+    methods: tuple[str, ...] = ()
+    data: str | None = None
+    models: tuple[str, ...] = ()
+    seeds: int | None = None
+    jobs: int | None = None
+    device: str = "auto"
+    backend: str = "auto"
+    results: Path = Path("results")
+    plugins: tuple[str, ...] = ()
+    threads: int | None = None
+    isolate: bool | None = None
+    time_limit: float | None = None
+    memory_limit: int | None = None
+    budget: float | None = None
+    executor: str = "local"
+    address: str = "auto"
+    gpus_per_cell: float | None = None
+    cells: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.executor == "local" and (self.address != "auto" or self.gpus_per_cell is not None):
+            raise UserError("--address and --gpus-per-cell are for a cluster; add --executor ray, or leave them out")
+        if self.memory_limit is not None and self.memory_limit < LEAST_MEMORY:
+            raise UserError(
+                f"--memory-limit: expected at least {LEAST_MEMORY / 1e6:.0f}MB, of which a process with torch takes "
+                f"most, got {self.memory_limit / 1e6:g}MB"
+            )
+        if self.suite == ALL and (self.data or self.models or self.cells):
+            raise UserError("--data, --model and --cell belong to one suite; name it instead of `all`")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Cells of one suite or several: planned, known before, run now, without a result, and left by the budget."""
+
+    cells: int = 0
+    cached: int = 0
+    run: int = 0
+    failed: int = 0
+    left: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*(one + two for one, two in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One suite of a call, ready to run.
+
+    Args:
+        plan: its cells.
+        status: what the results folder holds of them.
+        config: how they are run.
+        queue: the cells to run, within what is left of the budget.
+        store: the results folder.
+    """
+
+    plan: Plan
+    status: PlanStatus
+    config: RunConfig
+    queue: Queue
+    store: Store
+
+    @property
+    def suite(self) -> str:
+        """The suite's name."""
+        return self.plan.suite.name
+
+    @property
+    def preset(self) -> str:
+        """The preset's name."""
+        return self.plan.preset.name
+
+    @property
+    def title(self) -> str:
+        """Suite, preset, data set and networks in one line."""
+        preset = self.plan.preset
+        return f"{self.suite}, preset {preset.name}, {preset.data}, {', '.join(preset.models)}"
+
+    def write_plan(self) -> None:
+        """Puts the plan into the folder, before anything is run.
+
+        Raises:
+            UserError: the folder cannot be written.
+        """
+        self.store.prepare()
+        write_plan(self.plan, self.store)
+
+    def run(self, listener: Listener) -> Counts:
+        """Runs the cells of the queue."""
+        records = run_cells(self.queue, self.store, self.config, listener)
+        failed = sum(record.status != "ok" for record in records)
+        return Counts(len(self.plan.cells), len(self.status.cached), len(records), failed, len(self.queue.left))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a suite, or of all, planned and looked up: iterate over its suites to run them in turn.
+
+    Args:
+        options: as asked.
+        store: the results folder.
+        plans: of each suite, with its status and how it is run.
+        analyses: plug-ins that bring analyses.
+        warnings: what was left out of the plans, a line each.
+    """
+
+    options: SuiteOptions
+    store: Store
+    plans: list[tuple[Plan, PlanStatus, RunConfig]]
+    analyses: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[PlannedRun]:
+        """The suites in turn; the budget runs from here on, for all of them together."""
+        budget = self.options.budget
+        ends = None if budget is None else time.monotonic() + budget
+        for plan, status, config in self.plans:
+            left = None if ends is None else max(0.0, ends - time.monotonic())
+            yield PlannedRun(plan, status, config, Queue(status.to_do, status.times, left), self.store)
+
+    @property
+    def slow_back_ends(self) -> list[str]:
+        """Why routing of some suite that has cells to run falls back to plain torch, a line each."""
+        told = (slow_back_end(config) for _, status, config in self.plans if status.to_do)
+        return list(dict.fromkeys(filter(None, told)))
+
+
+def prepare(options: SuiteOptions) -> Call:
+    """Plans every suite of a call, and looks up what is there; nothing is run or written.
+
+    Raises:
+        UserError: an option is wrong, or cannot be had on this machine.
+    """
+    choices = Choices(
+        tuple(map(parse, options.methods)), data=options.data, seeds=options.seeds, backend=options.backend,
+        models=options.models,
+    )  # fmt: skip
+    plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
+    planned = make_plans(Asked(options.suite, options.preset, choices, plugins), options.time_limit)
+    store = Store(options.results)
+    store.check_schema()
+    preload = tuple(dict.fromkeys(module for plan in planned.plans for module in plan.preload))
+    plans = []
+    for plan in planned.plans:
+        status = status_of(plan, store, only=options.cells)
+        config = _config_of(options, plan, status)
+        plans.append((plan, status, replace(config, plugins=planned.plugins, preload=preload)))
+    return Call(options, store, plans, planned.analyses, planned.warnings)
+
+
+def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConfig:
+    jobs = None if options.suite == ALL and plan.is_alone else options.jobs
+    config = choose_config(
+        plan, len(status.to_do), executor=options.executor, address=options.address, gpus=options.gpus_per_cell,
+        device=options.device, backend=options.backend, jobs=jobs, threads=options.threads,
+    )  # fmt: skip
+    isolate = is_isolated(options.isolate, plan, status)
+    return replace(config, isolate=isolate, time_limit=options.time_limit, memory_limit=options.memory_limit)
+
+
+def is_isolated(wanted: bool | None, plan: Plan, status: PlanStatus) -> bool:
+    """Whether each cell has a process of its own: by default where code of others takes part.
+
+    What failed before has one whatever is wanted: it may have crashed.
+    """
+    return bool(status.failed) or (plan.is_foreign if wanted is None else wanted)
+
+
+def write_plan(plan: Plan, store: Store) -> None:
+    """Puts the plan into the folder, before anything is run."""
+    planned = (
+        PlannedCell(cell=cell.key, label=cell.label, params=cell.settings, identity=cell.identity)
+        for cell in plan.cells
+    )
+    cells = [cell.as_dict() for cell in planned]
+    now = datetime.now(UTC)
+    data = plan.preset.data.replace(":", "-").replace("/", "-")
+    kind = f"{plan.suite.name}.{plan.preset.name}.{data}."
+    name = f"{kind}{now:%Y%m%dT%H%M%S%fZ}.{digest({'cells': cells})[:8]}"
+    content = {
+        "schema": SCHEMA,
+        "plan": name,
+        "created": now.isoformat(),
+        "suite": plan.suite.name,
+        "suite_version": plan.suite.version,
+        "protocol": plan.suite.protocol,
+        "question": plan.suite.question,
+        "caveat": plan.suite.caveats(plan.preset.data),
+        "preset": plan.preset.name,
+        "taken": plan.taken,
+        "networks": plan.networks,
+        "settings": json.loads(json.dumps(asdict(plan.preset))),
+        "command": command_line(),
+        "cells": cells,
+    }
+    latest = [head for head in store.plan_heads() if head["plan"].startswith(kind)]
+    if latest and latest[-1]["plan"].rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]:
+        return  # the same plan again: an interrupted run goes on
+    store.write_plan(name, content)

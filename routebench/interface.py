@@ -1,0 +1,324 @@
+"""The Python interface: suites, reports, comparisons and checks as functions. `routebench` itself exports them.
+
+Plug-ins run in processes of their own here, as they do from the command line.
+"""
+
+import contextlib
+import html
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from routebench.engine.isolation import alone, with_plugins
+from routebench.errors import UserError
+from routebench.quantities import seconds, size
+from routebench.registry import load_plugin, plugins_of_environment
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from routebench.comparing import FolderComparison
+    from routebench.conformance import Verdict
+    from routebench.engine.running import Call, Counts, PlannedRun, Progress
+    from routebench.report.page import Written
+    from routebench.routing import RoutingMethod
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, repr=False)
+class SuiteRun:
+    """What a call of `run_suite` found. A notebook shows its tables, their answers, and a link to the report.
+
+    Args:
+        folder: the results folder.
+        planned: the suites, with their cells.
+        counts: how many cells there are, were known before, were run now, have no result, and were left by the budget.
+        report: the page; None where no report was asked for.
+        warnings: what was left out or damaged, a line each.
+    """
+
+    folder: Path
+    planned: "tuple[PlannedRun, ...]"
+    counts: "Counts"
+    report: Path | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def results(self) -> "DataFrame":
+        """Every value of these suites, as `load_results` has it; of other cells of the folder none."""
+        from routebench.engine.results import load_results
+
+        found = load_results(self.folder)
+        return found[found["cell"].isin([cell.key for part in self.planned for cell in part.plan.cells])]
+
+    @property
+    def tables(self) -> "dict[str, DataFrame]":
+        """The comparison table of each suite, as text."""
+        from routebench.report import comparison_table
+
+        return {part.suite: comparison_table(self.folder, part.suite, part.preset) for part in self.planned}
+
+    @property
+    def headlines(self) -> dict[str, str]:
+        """The answer of each suite in a few lines."""
+        from routebench.report import headline
+
+        return {part.suite: headline(self.folder, part.suite, part.preset) for part in self.planned}
+
+    @property
+    def failed(self) -> int:
+        """Cells that were run and have no result; the same call tries them again."""
+        return self.counts.failed
+
+    @property
+    def left(self) -> int:
+        """Cells that the budget did not allow; the same call goes on with them."""
+        return self.counts.left
+
+    def write_report(self, output: Path | str | None = None) -> Path:
+        """Writes the page of the whole folder, and returns where it is. Analyses of plug-ins need `write_report`."""
+        return write_report(self.folder, output).page
+
+    def __repr__(self) -> str:
+        answers = self.headlines
+        shown = [f"{table.to_string(index=False)}\n\n{answers[suite]}" for suite, table in self.tables.items()]
+        return "\n\n".join([*shown, *self._remarks()])
+
+    def _repr_html_(self) -> str:
+        shown, tables, answers = [], self.tables, self.headlines
+        for part in self.planned:
+            table, answer = tables[part.suite], html.escape(answers[part.suite]).replace("\n", "<br>")
+            shown += [f"<h4>{html.escape(part.title)}</h4>", table.to_html(index=False, border=0), f"<p>{answer}</p>"]
+        shown += [f"<p>{html.escape(remark)}</p>" for remark in self._remarks()]
+        if self.report is not None:
+            place = html.escape(Path(os.path.relpath(self.report)).as_posix())
+            shown.append(f'<p><a href="{place}">report</a></p>')
+        return "\n".join(shown)
+
+    def _remarks(self) -> list[str]:
+        counts = self.counts
+        failed = f"{counts.failed} of {counts.cells} cells have no result; the same call tries them again"
+        left = f"the budget left {counts.left} of {counts.cells} cells; the same call goes on with them"
+        return [*([failed] if counts.failed else []), *([left] if counts.left else []), *self.warnings]
+
+
+def run_suite(
+    suite: str | Path,
+    *,
+    preset: str = "quick",
+    methods: str | Sequence[str] = (),
+    data: str | None = None,
+    models: str | Sequence[str] = (),
+    seeds: int | None = None,
+    jobs: int | None = None,
+    device: str = "auto",
+    backend: str = "auto",
+    results: Path | str = "results",
+    plugins: str | Path | Sequence[str | Path] = (),
+    threads: int | None = None,
+    isolate: bool | None = None,
+    time_limit: float | str | None = None,
+    memory_limit: int | str | None = None,
+    budget: float | str | None = None,
+    executor: str = "local",
+    address: str = "auto",
+    gpus_per_cell: float | None = None,
+    cells: str | Sequence[str] = (),
+    progress: "Callable[[Progress], None]" = lambda _: None,
+    report: bool = True,
+) -> SuiteRun:
+    """Runs a suite: trains what is not trained yet, measures what is missing, writes the report.
+
+    The arguments are the options of `routebench suite`, by the same names. Interrupted, the same call goes on.
+
+    Args:
+        suite: its name, a TOML file of your own, or `all`.
+        preset: size of the run: `smoke`, `quick` or `full`.
+        methods: run these instead of the suite's, such as `["em", "dynamic[detach=true]"]`. Controls run all the same.
+        data: a data set instead of the preset's.
+        models: networks instead of the preset's.
+        seeds: how many, instead of the preset's.
+        jobs: processes at a time; by default one per core, or per GPU.
+        device: `auto`, `cpu`, `cuda` for all GPUs, or one, such as `cuda:1`.
+        backend: what routing is computed with: `auto`, `reference`, `fused` or `triton`.
+        results: folder that keeps results.
+        plugins: files and folders with methods, models, data sets, protocols, analyses and suites of your own.
+        threads: of torch, per cell.
+        isolate: whether every cell has a process of its own; by default where a plug-in takes part.
+        time_limit: of a cell, in seconds or as `"30m"`; it then becomes a `timeout`.
+        memory_limit: of a cell, in bytes or as `"4GB"`; it then becomes an `oom`.
+        budget: seconds, or such as `"20m"`, after which no cell is expected to end; others are left.
+        executor: `local`, or `ray` for a running Ray cluster.
+        address: of the cluster's head.
+        gpus_per_cell: on a cluster, such as 0.25.
+        cells: keys of the only cells of the plan to run.
+        progress: is called with every finished cell, and once a second between them.
+        report: whether the report is written.
+
+    Raises:
+        UserError: an argument is wrong, cannot be had on this machine, or the folder cannot be written.
+    """
+    from routebench.engine.running import SuiteOptions, prepare
+
+    call = prepare(
+        SuiteOptions(
+            suite=str(suite), preset=preset, methods=_several(methods), data=data, models=_several(models),
+            seeds=seeds, jobs=jobs, device=device, backend=backend, results=Path(results), plugins=_several(plugins),
+            threads=threads, isolate=isolate, time_limit=_number(seconds, time_limit),
+            memory_limit=_number(size, memory_limit), budget=_number(seconds, budget), executor=executor,
+            address=address, gpus_per_cell=gpus_per_cell, cells=_several(cells),
+        )
+    )  # fmt: skip
+    return _run(call, progress, report)
+
+
+def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool) -> SuiteRun:
+    """Runs the suites of a call in turn, and writes the report if it is wanted."""
+    from routebench.engine.running import Counts, Follower, follow, torch_as_before
+
+    counts, planned, folder = Counts(), [], call.store.path
+    with torch_as_before():
+        for part in call:
+            part.write_plan()
+            counts += part.run(follow(Follower(part), progress))
+            planned.append(part)
+    written = write_page(folder, None, call.analyses) if report else None
+    told = dict.fromkeys([*call.warnings, *call.store.warnings, *(written.warnings if written else ())])
+    return SuiteRun(folder, tuple(planned), counts, written.page if written else None, tuple(told))
+
+
+def write_report(
+    results: Path | str, output: Path | str | None = None, *, plugins: str | Path | Sequence[str | Path] = ()
+) -> "Written":
+    """Writes one HTML page from a results folder, which opens offline, and beside it every figure and table.
+
+    Args:
+        results: a results folder.
+        output: the page; `report.html` in the results folder if None.
+        plugins: with analyses of your own; they draw in a process of its own, which they may end.
+
+    Returns:
+        its `page`, `warnings`, and whether an analysis is `broken`.
+
+    Raises:
+        UserError: the page cannot be written, or that process ended.
+    """
+    given = tuple(dict.fromkeys([*plugins_of_environment(), *_several(plugins)]))
+    return write_page(Path(results), None if output is None else Path(output), given)
+
+
+def write_page(results: Path, output: Path | None, plugins: tuple[str, ...]) -> "Written":
+    """As `write_report`, with these plug-ins alone."""
+    written: Written = with_plugins(plugins, _written, results, output, plugins)
+    return written
+
+
+def _written(results: Path, output: Path | None, plugins: tuple[str, ...]) -> "Written":
+    from routebench.report import write_report as write
+
+    for plugin in plugins:
+        load_plugin(plugin)
+    return write(results, output)
+
+
+def compare(
+    base: Path | str,
+    head: Path | str,
+    *,
+    metrics: str | Sequence[str] = (),
+    methods: str | Sequence[str] = (),
+    alpha: float = 0.05,
+    tolerances: str | Sequence[str] = (),
+    must_see: str | Sequence[str] = (),
+) -> "FolderComparison":
+    """Compares two results folders: what got worse, what got better, and what could not have been seen.
+
+    Args:
+        base, head: results folders.
+        metrics, methods: only these; empty for all.
+        alpha: chance of any false verdict.
+        tolerances: changes that are accepted, such as `["accuracy=0.5", "training_time=10%"]`.
+        must_see: changes that have to be visible, likewise, or the comparison is undecided.
+
+    Returns:
+        the comparison; its `exit_code` is that of the gate, and `routebench.comparing.as_text` writes it as text.
+
+    Raises:
+        UserError: a folder is missing or empty, they have nothing in common, or a metric or method is unknown.
+    """
+    from routebench.comparing import Wishes, compare_folders, read_tolerances
+
+    accepted, seen = read_tolerances(_several(tolerances)), read_tolerances(_several(must_see), "--must-see")
+    return compare_folders(Path(base), Path(head), Wishes(_several(metrics), _several(methods), accepted, alpha, seen))
+
+
+def check(
+    method: "str | type[RoutingMethod]" = "",
+    *,
+    plugins: str | Path | Sequence[str | Path] = (),
+    device: str = "auto",
+    seed: int = 0,
+    time_limit: float | str = 900.0,
+) -> "Verdict":
+    """Checks a routing method: what is required of every method, and what this one claims, on random inputs.
+
+    Args:
+        method: `NAME` or `NAME[key=value,...]`, checked in a process of its own; empty for that of the plug-ins. Or a
+            class, which is checked in this one.
+        plugins: files with routing methods of your own.
+        device: `cuda` compares the processor with the GPU, too.
+        seed: of the random inputs.
+        time_limit: in seconds, or such as `"15m"`.
+
+    Raises:
+        UserError: the method is unknown, or it is not clear which one is meant.
+        Ended: the method ended or crashed its process, or ran past the limit.
+    """
+    if not isinstance(method, str):
+        from routebench import conformance
+        from routebench.engine.running import choose_device
+
+        return conformance.check(method, seed=seed, device=choose_device(device))
+    limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
+    verdict: Verdict = alone(_check, method, _several(plugins), device, seed, limit=limit)
+    return verdict
+
+
+def _check(method: str, plugins: tuple[str, ...], device: str, seed: int) -> "Verdict":
+    import torch
+
+    from routebench import conformance
+    from routebench.engine.running import choose_device
+
+    torch.set_num_threads(1)  # inputs are small: more threads would wait for each other
+    for plugin in plugins_of_environment():
+        with contextlib.suppress(UserError):  # another method may be asked for
+            load_plugin(plugin)
+    added = [name for plugin in plugins for name in load_plugin(plugin)["methods"]]
+    return conformance.check(method or _only(added, plugins), seed=seed, device=choose_device(device))
+
+
+def _only(added: list[str], plugins: tuple[str, ...]) -> str:
+    """The one method of the plug-ins."""
+    if not plugins:
+        raise UserError(
+            "expected a METHOD or a --plugin FILE.py; `python -m routebench list methods` shows the methods"
+        )
+    if len(added) != 1:
+        raise UserError(
+            f"expected a METHOD, because the plug-in has {len(added)} of them: {', '.join(added) or 'none'}"
+        )
+    return added[0]
+
+
+def _several(given: "str | Path | Sequence[str | Path]") -> tuple[str, ...]:
+    """One or several, as a tuple of texts."""
+    return (str(given),) if isinstance(given, str | Path) else tuple(map(str, given))
+
+
+def _number(read: Callable[[str], Number], given: Number | str | None) -> Number | None:
+    """A number that may be given as text with a unit."""
+    return read(given) if isinstance(given, str) else given

@@ -1,0 +1,131 @@
+"""Suites, networks and checks from Python, as a script or a notebook calls them."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import routebench
+from routebench import kernels
+from routebench.data import load
+from routebench.engine.isolation import Ended
+from routebench.errors import UserError
+from routebench.routing import Routed, RoutingMethod
+
+TESTED = "test_iterations = [1]"
+LEAVES = """
+import os
+from routebench import routing
+
+@routing.register("leaves")
+class Leaves(routing.RoutingMethod):
+    def route(self, votes, activations):
+        os._exit(0)
+"""
+
+
+def test_a_suite_is_run_and_shows_itself(parts, suite_file, tmp_path):
+    told, file, folder = [], suite_file(), tmp_path / "r"
+    run = routebench.run_suite(file, plugins=parts, results=folder, jobs=1, time_limit="5m", progress=told.append)
+    assert (run.counts.cells, run.counts.run, run.failed, run.left, run.warnings) == (8, 8, 0, 0, ())
+    assert [now.done for now in told if now.finished] == list(range(1, 9))
+    assert str(next(now for now in told if now.finished)).startswith("[1/8] ")
+    assert (told[-1].share, told[-1].suite) == (1.0, "small")
+    assert run.report == folder / "report.html"
+    assert list(run.tables) == ["small"] == list(run.headlines)
+    assert "uniform" in str(run)
+    assert "<table" in run._repr_html_() and 'report.html">report</a>' in run._repr_html_()
+    again = routebench.run_suite(file, plugins=parts, results=folder, report=False)
+    assert (again.counts.cached, again.counts.run, again.report) == (8, 0, None)
+    one = routebench.run_suite(file, plugins=parts, results=folder, methods="dynamic[detach=true]", report=False)
+    assert set(one.results["label"]) == {"dynamic[detach=true]", "uniform", "random"}  # not all that the folder has
+
+
+def test_what_the_budget_leaves_is_counted(parts, suite_file, tmp_path):
+    run = routebench.run_suite(suite_file(), plugins=parts, results=tmp_path / "r", budget=1e-9, report=False)
+    assert (run.left, run.counts.run) == (8, 0)
+    assert "the budget left 8 of 8 cells" in str(run)
+
+
+def test_torch_is_left_as_it_was(parts, suite_file, tmp_path):
+    with kernels.using("fused"):
+        before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), kernels.backend._State.wish
+        routebench.run_suite(
+            suite_file(seeds=1), plugins=parts, results=tmp_path / "r", jobs=1, threads=2, isolate=False, report=False
+        )
+        after = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), kernels.backend._State.wish
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"memory_limit": "1MB"}, "at least 500MB"),
+        ({"time_limit": "soon"}, "expected a duration"),
+        ({"address": "here:1"}, "--executor ray"),
+        ({"methods": "dynamc"}, "'dynamic'"),
+        ({"preset": "smok"}, "'smoke'"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_and_writes_nothing(tmp_path, wrong, told):
+    with pytest.raises(UserError, match=told):
+        routebench.run_suite("accuracy", results=tmp_path / "r", **wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_script_needs_no_guard(parts, suite_file, tmp_path):
+    """Processes do not run the script again that has started them."""
+    (tmp_path / "script.py").write_text(
+        f"import routebench\nprint('once')\nrun = routebench.run_suite({str(suite_file(seeds=1))!r}, "
+        f"plugins={str(parts)!r}, jobs=2, report=False)\nprint(run.counts.run)\n"
+    )
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "once\n4\n"), done.stderr
+
+
+@pytest.fixture
+def trained(parts, suite_file, tmp_path):
+    """A run of real, tiny fits, and the cell of one of them."""
+    file = suite_file("accuracy", seeds=1, more=TESTED)
+    run = routebench.run_suite(file, plugins=parts, results=tmp_path / "r", report=False)
+    return run, run.results.query("iterations == 2")["cell"].iloc[0]
+
+
+def test_the_trained_network_of_a_cell_answers_as_it_did(trained):
+    run, cell = trained
+    network = routebench.load_fit(run.folder, cell)
+    images = load("digits200").test
+    assert not network.training
+    with torch.inference_mode():
+        answers = network(images.pixels / 255).scores.argmax(dim=1)
+    assert answers.tolist() == routebench.load_arrays(run.folder, cell)["predicted"].tolist()
+
+
+def test_a_network_that_is_gone_or_of_other_code_is_one_line(trained, monkeypatch):
+    run, cell = trained
+    with pytest.raises(UserError, match="no record of a cell '0123456789abcdef'"):
+        routebench.load_fit(run.folder, "0123456789abcdef")
+    with monkeypatch.context() as patch:
+        patch.setattr("routebench.engine.running._fits.source_hash", lambda *_: "other code")
+        with pytest.raises(UserError, match=r"holds no network .*reproduce"):
+            routebench.load_fit(run.folder, cell)
+    shutil.rmtree(run.folder / "fits")
+    with pytest.raises(UserError, match=r"holds no network .*reproduce"):
+        routebench.load_fit(run.folder, cell)
+
+
+class WrongShape(RoutingMethod):
+    def route(self, votes, activations):
+        return Routed(votes.sweep().first[:, :1])
+
+
+def test_a_class_is_checked_here_and_a_file_in_a_process_that_it_may_end(tmp_path):
+    assert not routebench.check(WrongShape, device="cpu").conforms
+    (tmp_path / "leaves.py").write_text(LEAVES)
+    with pytest.raises(Ended, match="exit code 0"):
+        routebench.check(plugins=tmp_path / "leaves.py", device="cpu")
+    with pytest.raises(UserError, match="expected a METHOD"):
+        routebench.check(device="cpu")
