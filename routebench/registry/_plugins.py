@@ -138,12 +138,13 @@ class Extensions:
     def load_environment(self) -> None:
         """Loads the plug-ins of the environment, each once. What is broken is told in one line, and left out."""
         for spec in plugins_of_environment():
-            if spec not in self._tried:
-                self._tried.add(spec)
-                try:
-                    self.load_plugin(spec)
-                except UserError as error:
-                    self._warn(f"{VARIABLE}: {error}")
+            if spec in self._tried:
+                continue
+            self._tried.add(spec)
+            try:
+                self.load_plugin(spec)
+            except UserError as error:
+                self._warn(f"{VARIABLE}: {error}")
 
     def leave_out_environment(self) -> None:
         """From now on this process, and those forked from it, load plug-ins of the environment only by name."""
@@ -159,12 +160,7 @@ class Extensions:
         return self.suites.files()
 
     def import_file(self, path: Path) -> ModuleType:
-        """Imports a Python file once per process, under a name made from its path. It can import files beside it.
-
-        Raises:
-            PluginError: the file raised while it was imported; the message carries the error and its line.
-            UserError: it is no Python file, or registers something that cannot be.
-        """
+        """As `routebench.registry._origin.import_file`: a file can import those beside it and beside all others."""
         return import_file(path, self._folders)
 
     @contextmanager
