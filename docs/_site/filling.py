@@ -4,13 +4,16 @@ A page asks with `<!-- fill: NAME ARGUMENTS -->` on a line of its own. Formulas 
 `math`.
 """
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import click
+import methods
 from formulas import with_formulas
 from sources import options, source
 
@@ -104,6 +107,100 @@ def listing(kind: str) -> str:
     return table(["Name", "What it is"], ((f"`{one['name']}`", one["summary"]) for one in catalogue()[kind]))
 
 
+def overview() -> str:
+    """Every routing method in a row."""
+    header = [
+        "Method",
+        "Rule { .wide }",
+        "Iterative",
+        "Uses activations",
+        "Gives activations",
+        "Own parameters",
+        "Per iteration",
+    ]
+    return table(header, methods.overview())
+
+
+def method(name: str) -> str:
+    """The head of a method's page: its rule in a sentence, what else its docstring says of it, and facts."""
+    told = methods.parts_of(name)
+    prose = [methods.as_markdown(told[part]) for part in ("first", "notes") if told[part]]
+    return "\n\n".join(
+        [*prose, table(["At a glance", ""], ((f"**{what}**", said) for what, said in methods.facts(name)))]
+    )
+
+
+def reference(name: str) -> str:
+    """The foot of a method's page: hyperparameters, departures, claims, cost and citation."""
+    header, rows = ["Name", "Default", "Legal values", "Meaning"], methods.arguments(name)
+    departures = methods.as_markdown(methods.parts_of(name)["Departures"] or "none.")
+    first, *further = methods.work(name)
+    once = f"First iteration: {first}. Each further iteration: {further[0]}." if further else f"One pass: {first}."
+    parts = {
+        "Hyperparameters": table(header, rows) if rows else "It has none.",
+        "Departures from the publication": departures[:1].upper() + departures[1:],
+        "Claims that are measured": "\n".join(f"- {claim}" for claim in methods.claims(name)),
+        "Cost": f"{once} [What these are, and what they cost](../votes.md#what-a-method-can-ask-for).",
+        "Cite": methods.citation(name),
+    }
+    return "\n\n".join(f"## {head}\n\n{text}" for head, text in parts.items())
+
+
+def findings() -> str:
+    """What the published results show: the sections of `reports/README.md`, whose links lead nowhere from here."""
+    _, mark, told = (ROOT / "reports" / "README.md").read_text(encoding="utf-8").partition("\n## ")
+    if not mark:
+        raise LookupError("reports/README.md has no section")
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", f"## {told}")
+
+
+def own_citation() -> str:
+    """`CITATION.cff` as BibTeX."""
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    keys = dict(re.findall(r'^([a-z-]+): "?(.+?)"?$', text, re.MULTILINE))
+    authors = " and ".join(f"{{{name}}}" for name in re.findall(r"- name: (.+)", text))
+    rows = {
+        "title": f"{{{keys['title']}}}",
+        "author": authors,
+        "year": keys["date-released"][:4],
+        "version": keys["version"],
+    }
+    fields = "".join(f"  {key} = {{{value}}},\n" for key, value in rows.items())
+    return f"```bibtex\n@software{{routebench,\n{fields}}}\n```"
+
+
+def public_names() -> str:
+    """Every name of `routebench.__all__`: in a table with a link to its page, or explained below where it has none."""
+    import routebench
+    from routebench.registry import Registry
+
+    rows, explained = [], []
+    for name in routebench.__all__:
+        one = getattr(routebench, name)
+        told = "What is registered, by name." if isinstance(one, Registry) else _first_sentence(one)
+        home = _page_of(name, one)
+        rows.append((f"[`{name}`]({home})", told))
+        if home.startswith("#"):
+            explained.append(f"::: {one.__module__}.{name}\n    options:\n      heading_level: 3")
+    return "\n\n".join([table(["Name", "What it is"], rows), *explained])
+
+
+def _first_sentence(one: Any) -> str:
+    paragraph = " ".join((inspect.getdoc(one) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=\.) ", paragraph)[0]
+
+
+def _page_of(name: str, one: Any) -> str:
+    """Where the reference explains a public name: on the page of its package, else where it is listed."""
+    if inspect.ismodule(one):
+        return f"{name}.md"
+    if not hasattr(one, "__module__") or not callable(one):
+        return "routing.md#registry"
+    package = one.__module__.split(".")[1]
+    pages = Path(__file__).parents[1] / "api"
+    return f"{package}.md" if (pages / f"{package}.md").exists() else f"#{one.__module__}.{name}"
+
+
 def file(path: str) -> str:
     """A file of the repository, to be saved under its name."""
     shown = ROOT / path
@@ -143,6 +240,12 @@ FILLERS: dict[str, Callable[..., str]] = {
     "glossary": glossary,
     "columns": columns,
     "list": listing,
+    "methods": overview,
+    "method": method,
+    "reference": reference,
+    "findings": findings,
+    "own-citation": own_citation,
+    "public-names": public_names,
     "file": file,
     "source": source,
     "choices": choices,
