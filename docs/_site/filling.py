@@ -122,17 +122,14 @@ def overview() -> str:
 
 
 def method(name: str) -> str:
-    """The head of a method's page: its rule in a sentence, what else its docstring says of it, and facts."""
-    told = methods.parts_of(name)
-    prose = [methods.as_markdown(told[part]) for part in ("first", "notes") if told[part]]
-    return "\n\n".join(
-        [*prose, table(["At a glance", ""], ((f"**{what}**", said) for what, said in methods.facts(name)))]
-    )
+    """The head of a method's page: facts, with its rule in a sentence, and what else its docstring says of it."""
+    facts = table(["At a glance", ""], ((f"**{what}**", said) for what, said in methods.facts(name)))
+    return f"{facts}\n\n{methods.as_markdown(methods.parts_of(name)['notes'])}".strip()
 
 
 def reference(name: str) -> str:
     """The foot of a method's page: hyperparameters, departures, claims, cost and citation."""
-    header, rows = ["Name", "Default", "Legal values", "Meaning"], methods.arguments(name)
+    header, rows = ["Name", "Default", "Legal values", "Meaning { .of-option }"], methods.arguments(name)
     departures = methods.as_markdown(methods.parts_of(name)["Departures"] or "none.")
     first, *further = methods.work(name)
     once = f"First iteration: {first}. Each further iteration: {further[0]}." if further else f"One pass: {first}."

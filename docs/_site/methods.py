@@ -41,6 +41,7 @@ def facts(name: str) -> list[tuple[str, str]]:
     """What can be said of a method in a word each."""
     method = make(name, CLASS_LAYER)
     return [
+        ("In a sentence", as_markdown(parts_of(name)["first"])),
         ("Source", as_markdown(parts_of(name)["Source"])),
         ("Kind", "control" if name in CONTROLS else "routing method"),
         ("Iterative", "yes" if isinstance(method, IterativeRouting) else "no"),
