@@ -15,7 +15,7 @@ from typing import Any
 import click
 import methods
 from formulas import with_formulas
-from sources import options, source
+from sources import named, options, source
 
 ROOT = Path(__file__).parents[2]
 ASKED = re.compile(r"^<!-- fill: (?P<name>[a-z-]+)(?P<arguments>[^>]*) -->$", re.MULTILINE)
@@ -143,11 +143,11 @@ def reference(name: str) -> str:
     return "\n\n".join(f"## {head}\n\n{text}" for head, text in parts.items())
 
 
-def findings() -> str:
-    """What the published results show: the sections of `reports/README.md`, whose links lead nowhere from here."""
-    _, mark, told = (ROOT / "reports" / "README.md").read_text(encoding="utf-8").partition("\n## ")
+def sections(path: str) -> str:
+    """The sections of a Markdown file of the repository, without links to other files, which the site does not have."""
+    _, mark, told = (ROOT / path).read_text(encoding="utf-8").partition("\n## ")
     if not mark:
-        raise LookupError("reports/README.md has no section")
+        raise LookupError(f"{path} has no section")
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", f"## {told}")
 
 
@@ -175,10 +175,11 @@ def public_names() -> str:
     for name in routebench.__all__:
         one = getattr(routebench, name)
         told = "What is registered, by name." if isinstance(one, Registry) else _first_sentence(one)
-        home = _page_of(name, one)
-        rows.append((f"[`{name}`]({home})", told))
-        if home.startswith("#"):
-            explained.append(f"::: {one.__module__}.{name}\n    options:\n      heading_level: 3")
+        page = "routing.md#registry" if isinstance(one, Registry) else _page_of(name, one)
+        if not page:
+            target = f"{one.__module__}.{name}"
+            explained.append(f"::: {target}\n    options: {{ heading: routebench.{name}, toc_label: {name} }}")
+        rows.append((f"[`{name}`]({page or f'#{target}'})", told))
     return "\n\n".join([table(["Name", "What it is"], rows), *explained])
 
 
@@ -188,14 +189,14 @@ def _first_sentence(one: Any) -> str:
 
 
 def _page_of(name: str, one: Any) -> str:
-    """Where the reference explains a public name: on the page of its package, else where it is listed."""
+    """Where another page of the reference explains something; empty if none does. A module has the page of its name."""
     if inspect.ismodule(one):
         return f"{name}.md"
-    if not hasattr(one, "__module__") or not callable(one):
-        return "routing.md#registry"
-    package = one.__module__.split(".")[1]
-    pages = Path(__file__).parents[1] / "api"
-    return f"{package}.md" if (pages / f"{package}.md").exists() else f"#{one.__module__}.{name}"
+    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
+        for target in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+            if target.endswith(f".{name}") and named(target) is one:
+                return f"{page.name}#{target}"
+    return ""
 
 
 def file(path: str) -> str:
@@ -240,7 +241,7 @@ FILLERS: dict[str, Callable[..., str]] = {
     "methods": overview,
     "method": method,
     "reference": reference,
-    "findings": findings,
+    "sections": sections,
     "own-citation": own_citation,
     "public-names": public_names,
     "file": file,

@@ -108,6 +108,7 @@ def test_the_citation_is_that_of_the_repository():
     )
 
 
-def test_findings_lead_nowhere_that_is_not_on_the_site():
-    shown = fill("<!-- fill: findings -->")
+@pytest.mark.parametrize("path", ["reports/README.md", "CHANGELOG.md"])
+def test_sections_of_a_file_lead_nowhere_that_is_not_on_the_site(path):
+    shown = fill(f"<!-- fill: sections {path} -->")
     assert shown.startswith("## ") and not re.search(r"\]\((?!https?:)", shown)
