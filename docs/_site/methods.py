@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +19,7 @@ from routebench.routing import IterativeRouting, Routed, RoutingMethod, hyperpar
 CLASS_LAYER = Sizes(children=1152, parents=10, pose=16, pose_below=8)
 """Of CapsNet, where parameters are counted."""
 SMALL = Sizes(children=6, parents=3, pose=4)
+USES, GIVES = "Weights children by their activations", "Gives parents activations"
 CONTROLS = ("uniform", "random", "static", "none")
 PART = re.compile(r"^(Source|Departures): ", re.MULTILINE)
 LISTED = re.compile(r"must be one of (.*?), got")
@@ -45,8 +45,8 @@ def facts(name: str) -> list[tuple[str, str]]:
         ("Source", as_markdown(parts_of(name)["Source"])),
         ("Kind", "control" if name in CONTROLS else "routing method"),
         ("Iterative", "yes" if isinstance(method, IterativeRouting) else "no"),
-        ("Weights children by their activations", _yes(name, "uses_activations")),
-        ("Gives parents activations", _yes(name, "gives_activations")),
+        (USES, _yes(name, "uses_activations")),
+        (GIVES, _yes(name, "gives_activations")),
         ("Learned numbers of its own", f"{_parameters(method):,} in the class layer of CapsNet"),
         ("Code", f"`{type(method).__module__.replace('.', '/')}.py`, class `{type(method).__name__}`"),
     ]
@@ -56,13 +56,12 @@ def overview() -> list[list[str]]:
     """A row per method, controls first: name, rule, iterative, activations used and given, parameters, work."""
     rows = []
     for name in [*CONTROLS, *sorted(one["name"] for one in catalogue()["methods"] if one["name"] not in CONTROLS)]:
-        method = make(name, CLASS_LAYER)
-        iterative = "yes" if isinstance(method, IterativeRouting) else "no"
-        used, given = (
-            re.sub(r" \(.*\)", r" \\*", _yes(name, what)) for what in ("uses_activations", "gives_activations")
+        known = dict(facts(name))
+        used, given = (re.sub(r" \(.*\)", r" \\*", known[what]) for what in (USES, GIVES))
+        own = known["Learned numbers of its own"].split()[0]
+        rows.append(
+            [f"[`{name}`]({name}.md)", known["In a sentence"], known["Iterative"], used, given, own, work(name)[-1]]
         )
-        link = f"[`{name}`]({name}.md)"
-        rows.append([link, parts_of(name)["first"], iterative, used, given, f"{_parameters(method):,}", work(name)[-1]])
     return rows
 
 
@@ -204,5 +203,5 @@ def _word(value: Any) -> str:
 
 def as_markdown(text: str) -> str:
     """Text of a docstring; a formula's underscores, stars and angles are no mark-up."""
-    kept = re.split(r"(`[^`]*`)", textwrap.dedent(text))
+    kept = re.split(r"(`[^`]*`)", text)
     return "".join(piece if piece[:1] == "`" else re.sub(r"([*_<])", r"\\\1", piece) for piece in kept)
