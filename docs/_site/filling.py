@@ -151,6 +151,21 @@ def sections(path: str) -> str:
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", f"## {told}")
 
 
+def published_reports() -> dict[str, Path]:
+    """The published reports, by the names of their folders."""
+    return {page.parent.name: page for page in sorted((ROOT / "reports").glob("*/report.html"))}
+
+
+def reports() -> str:
+    """The published reports, with the questions that `reports/README.md` says they answer."""
+    told = (ROOT / "reports" / "README.md").read_text(encoding="utf-8")
+    questions = dict(re.findall(r"^\| \[([\w-]+)\]\([^)]+\) \| ([^|]+) \|", told, re.MULTILINE))
+    if unexplained := published_reports().keys() - questions.keys():
+        raise LookupError(f"reports/README.md has no row for {', '.join(sorted(unexplained))}")
+    rows = ((f"[{name}](reports/{name}.html)", told) for name, told in questions.items() if name in published_reports())
+    return table(["Report", "What it answers"], rows)
+
+
 def own_citation() -> str:
     """`CITATION.cff` as BibTeX."""
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
@@ -241,6 +256,7 @@ FILLERS: dict[str, Callable[..., str]] = {
     "methods": overview,
     "method": method,
     "reference": reference,
+    "reports": reports,
     "sections": sections,
     "own-citation": own_citation,
     "public-names": public_names,
