@@ -4,15 +4,18 @@ A page asks with `<!-- fill: NAME ARGUMENTS -->` on a line of its own. Formulas 
 `math`.
 """
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import click
+import methods
 from formulas import with_formulas
-from sources import options, source
+from sources import named, options, source
 
 ROOT = Path(__file__).parents[2]
 ASKED = re.compile(r"^<!-- fill: (?P<name>[a-z-]+)(?P<arguments>[^>]*) -->$", re.MULTILINE)
@@ -104,6 +107,113 @@ def listing(kind: str) -> str:
     return table(["Name", "What it is"], ((f"`{one['name']}`", one["summary"]) for one in catalogue()[kind]))
 
 
+def overview() -> str:
+    """Every routing method in a row."""
+    header = [
+        "Method",
+        "Rule { .wide }",
+        "Iterative",
+        "Uses activations",
+        "Gives activations",
+        "Own parameters",
+        "Per iteration",
+    ]
+    return table(header, methods.overview())
+
+
+def method(name: str) -> str:
+    """The head of a method's page: facts, with its rule in a sentence, and what else its docstring says of it."""
+    facts = table(["At a glance", ""], ((f"**{what}**", said) for what, said in methods.facts(name)))
+    return f"{facts}\n\n{methods.as_markdown(methods.parts_of(name)['notes'])}".strip()
+
+
+def reference(name: str) -> str:
+    """The foot of a method's page: hyperparameters, departures, claims, cost and citation."""
+    header, rows = ["Name", "Default", "Legal values", "Meaning { .of-option }"], methods.arguments(name)
+    departures = methods.as_markdown(methods.parts_of(name)["Departures"] or "none.")
+    first, *further = methods.work(name)
+    once = f"First iteration: {first}. Each further iteration: {further[0]}." if further else f"One pass: {first}."
+    parts = {
+        "Hyperparameters": table(header, rows) if rows else "It has none.",
+        "Departures from the publication": departures[:1].upper() + departures[1:],
+        "Claims that are measured": "\n".join(f"- {claim}" for claim in methods.claims(name)),
+        "Cost": f"{once} [What these are, and what they cost](../votes.md#what-a-method-can-ask-for).",
+        "Cite": methods.citation(name),
+    }
+    return "\n\n".join(f"## {head}\n\n{text}" for head, text in parts.items())
+
+
+def sections(path: str) -> str:
+    """The sections of a Markdown file of the repository, without links to other files, which the site does not have."""
+    _, mark, told = (ROOT / path).read_text(encoding="utf-8").partition("\n## ")
+    if not mark:
+        raise LookupError(f"{path} has no section")
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", f"## {told}")
+
+
+def published_reports() -> dict[str, Path]:
+    """The published reports, by the names of their folders."""
+    return {page.parent.name: page for page in sorted((ROOT / "reports").glob("*/report.html"))}
+
+
+def reports() -> str:
+    """The published reports, with the questions that `reports/README.md` says they answer."""
+    told = (ROOT / "reports" / "README.md").read_text(encoding="utf-8")
+    questions = dict(re.findall(r"^\| \[([\w-]+)\]\([^)]+\) \| ([^|]+) \|", told, re.MULTILINE))
+    if unexplained := published_reports().keys() - questions.keys():
+        raise LookupError(f"reports/README.md has no row for {', '.join(sorted(unexplained))}")
+    rows = ((f"[{name}](reports/{name}.html)", told) for name, told in questions.items() if name in published_reports())
+    return table(["Report", "What it answers"], rows)
+
+
+def own_citation() -> str:
+    """`CITATION.cff` as BibTeX."""
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    keys = dict(re.findall(r'^([a-z-]+): "?(.+?)"?$', text, re.MULTILINE))
+    authors = " and ".join(f"{{{name}}}" for name in re.findall(r"- name: (.+)", text))
+    rows = {
+        "title": f"{{{keys['title']}}}",
+        "author": authors,
+        "year": keys["date-released"][:4],
+        "version": keys["version"],
+    }
+    fields = "".join(f"  {key} = {{{value}}},\n" for key, value in rows.items())
+    return f"```bibtex\n@software{{routebench,\n{fields}}}\n```"
+
+
+def public_names() -> str:
+    """Every name of `routebench.__all__`: in a table with a link to its page, or explained below where it has none."""
+    import routebench
+    from routebench.registry import Registry
+
+    rows, explained = [], []
+    for name in routebench.__all__:
+        one = getattr(routebench, name)
+        told = "What is registered, by name." if isinstance(one, Registry) else _first_sentence(one)
+        page = "routing.md#registry" if isinstance(one, Registry) else _page_of(name, one)
+        if not page:
+            target = f"{one.__module__}.{name}"
+            explained.append(f"::: {target}\n    options: {{ heading: routebench.{name}, toc_label: {name} }}")
+        rows.append((f"[`{name}`]({page or f'#{target}'})", told))
+    return "\n\n".join([table(["Name", "What it is"], rows), *explained])
+
+
+def _first_sentence(one: Any) -> str:
+    paragraph = " ".join((inspect.getdoc(one) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=\.) ", paragraph)[0]
+
+
+def _page_of(name: str, one: Any) -> str:
+    """Where another page of the reference explains something; empty if none does. A module has the page of its name."""
+    if inspect.ismodule(one):
+        return f"{name}.md"
+    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
+        for target in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+            if target.endswith(f".{name}") and named(target) is one:
+                return f"{page.name}#{target}"
+    return ""
+
+
 def file(path: str) -> str:
     """A file of the repository, to be saved under its name."""
     shown = ROOT / path
@@ -143,6 +253,13 @@ FILLERS: dict[str, Callable[..., str]] = {
     "glossary": glossary,
     "columns": columns,
     "list": listing,
+    "methods": overview,
+    "method": method,
+    "reference": reference,
+    "reports": reports,
+    "sections": sections,
+    "own-citation": own_citation,
+    "public-names": public_names,
     "file": file,
     "source": source,
     "choices": choices,

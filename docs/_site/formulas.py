@@ -11,12 +11,13 @@ TOKEN = re.compile(r"\\(?:text|mathrm|tag)\{[^}]*\}|\\[A-Za-z]+|\\.|[0-9]+(?:\.[
 ENVIRONMENT = re.compile(r"\\(?:begin|end)\{aligned\}")
 LETTERS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "kappa": "κ", "lambda": "λ", "pi": "π", "rho": "ρ", "sigma": "σ",
-    "tau": "τ", "theta": "θ", "phi": "φ", "ell": "ℓ", "infty": "∞", "top": "⊤",
+    "tau": "τ", "theta": "θ", "phi": "φ", "ell": "ℓ", "infty": "∞", "top": "⊤", "mu": "μ", "nu": "ν", "psi": "ψ",
+    "Psi": "Ψ", "Lambda": "Λ", "epsilon": "ε", "delta": "δ",
 }  # fmt: skip
 NORMAL = {"log": "log", "exp": "exp", "max": "max", "min": "min"}
 OPERATORS = {
     "sim": "∼", "propto": "∝", "mid": "|", "sum": "∑", "prod": "∏", "cdot": "·", "leftarrow": "←", "le": "≤",
-    "ge": "≥", "in": "∈", "partial": "∂", "times": "×", "dots": "…", "neq": "≠", "mapsto": "↦",
+    "ge": "≥", "in": "∈", "partial": "∂", "times": "×", "dots": "…", "neq": "≠", "mapsto": "↦", "odot": "⊙",
 }  # fmt: skip
 FENCES = {"(": "prefix", ")": "postfix", "[": "prefix", "]": "postfix", r"\langle": "prefix", r"\rangle": "postfix",
           r"\lvert": "prefix", r"\rvert": "postfix", r"\lVert": "prefix", r"\rVert": "postfix",

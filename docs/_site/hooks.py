@@ -1,4 +1,4 @@
-"""What mkdocs runs while it builds: pages are filled in, and a published report is put beside them."""
+"""What mkdocs runs while it builds: pages are filled in, and the published reports are put beside them."""
 
 import sys
 from pathlib import Path
@@ -7,12 +7,9 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
-ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs imports this file by its path
 
-from filling import fill  # noqa: E402
-
-EXAMPLE = "reports/quick/report.html"
+from filling import fill, published_reports
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -24,6 +21,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the published report, so that the site has one that can be clicked through."""
-    files.append(File.generated(config, "example-report.html", content=(ROOT / EXAMPLE).read_text(encoding="utf-8")))
+    """Adds the published reports, so that they can be clicked through."""
+    for name, report in published_reports().items():
+        files.append(File.generated(config, f"reports/{name}.html", content=report.read_text(encoding="utf-8")))
     return files

@@ -51,7 +51,7 @@ def options(*names: str) -> list[tuple[str, str, str, str]]:
     rows = []
     for asked in names:
         name, called, without = (*asked.split(":"), "", "")[:3]
-        one = _named(name)
+        one = named(name)
         told = explained(inspect.getdoc(one) or "")
         for option in inspect.signature(one).parameters.values():
             if option.default is not option.empty and option.name not in without.split(","):
@@ -80,7 +80,7 @@ def explained(docstring: str) -> dict[str, str]:
 
 def _excerpt(name: str) -> tuple[str, str]:
     """A definition with its docstring and no words, or a constant and the words below it."""
-    found = _named(name)
+    found = named(name)
     found = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
     if callable(found):
         return _with_short_docstring(textwrap.dedent(inspect.getsource(found)).rstrip()), ""
@@ -114,7 +114,12 @@ def _module_of(name: str) -> ModuleType:
     raise LookupError(f"{name}: there is no such module")
 
 
-def _named(name: str) -> Any:
+def named(name: str) -> Any:
+    """What a full name means; of a class, as it is written there.
+
+    Raises:
+        LookupError: there is no such thing.
+    """
     module = _module_of(name)
     found: Any = module
     for part in name.removeprefix(module.__name__).strip(".").split("."):

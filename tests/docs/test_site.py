@@ -1,8 +1,10 @@
 """The site builds without a warning, and says what the code says."""
 
+import json
 import re
 import subprocess
 import sys
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -54,7 +56,25 @@ def test_every_page_is_there_and_nothing_of_the_workshop(site):
     }
     assert not (site / "_site").exists()
     assert "<!-- fill" not in "".join(file.read_text(encoding="utf-8") for file in site.glob("*.html"))
-    assert "highest mean accuracy" in (site / "example-report.html").read_text(encoding="utf-8")
+    assert "highest mean accuracy" in (site / "reports" / "quick.html").read_text(encoding="utf-8")
+
+
+def test_the_reference_explains_what_is_public(site):
+    inventory = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    known = {tuple(line.split()[:2]) for line in zlib.decompress(inventory).decode().splitlines()}
+    public = {name for name in routebench.__all__ if callable(getattr(routebench, name))}
+    assert public <= {name.rpartition(".")[2] for name, _ in known}
+    for name in ("training.fit", "recipe.Recipe", "models.build.build", "statistics.holm", "data.load.load"):
+        assert any(f"routebench.{name}" == one and role != "py:module" for one, role in known), name
+
+
+def test_search_finds(site):
+    entries = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    for wanted in ("RoutingMethod", "training.fit", "How to cite", "mass_normalisation", "Questions and answers"):
+        assert any(wanted in entry["title"] + entry["text"] for entry in entries), wanted
+    separator = re.compile(json.loads((site / "search" / "search_index.json").read_text())["config"]["separator"])
+    (fit,) = (entry for entry in entries if entry["location"].endswith("#routebench.training.fit"))
+    assert {"training", "fit"} <= set(separator.split(re.sub(r"<[^>]+>", " ", fit["title"])))
 
 
 def test_every_command_and_option_is_described():
@@ -69,9 +89,9 @@ def test_every_command_and_option_is_described():
 
 
 def test_every_word_of_the_report_is_explained():
-    text = text_of("numbers.md")
+    words, text = text_of("glossary.md"), text_of("numbers.md")
     for word, meaning in GLOSSARY:
-        assert f"| **{word}** | {meaning} |" in text
+        assert f"| **{word}** | {meaning} |" in words
     for column in ("Accuracy, %", "p (Holm)", "Group", "ms per iteration", "Times the floor"):
         assert f"| **{column}** |" in text
 

@@ -104,8 +104,8 @@ def documented(heading):
 def test_metrics_without_a_table_of_the_report_are_explained(monkeypatch):
     small_digits.register(monkeypatch)
     inferred = PredictiveCoding().measure(request_of("none", None), {"steps": 1}, Untrained())
-    assert {one.metric for one in inferred.metrics} == documented("Predictive coding: what is measured")
+    assert {one.metric for one in inferred.metrics} == documented("Predictive coding")
     options = {"images": 2, "probe_images": 30, "steps": 1}
     looked_at = Generation().measure(request_of(None, None, "generative-capsules-small"), options, Untrained())
     from_fit = {"parameters", "fit_seconds"}  # of every protocol that trains
-    assert {one.metric for one in looked_at.metrics} - from_fit == documented("Generation: what is measured")
+    assert {one.metric for one in looked_at.metrics} - from_fit == documented("Generation")
