@@ -13,7 +13,8 @@ from markupsafe import Markup
 from pandas import DataFrame
 
 from routebench import cli
-from routebench.analysis.result import Analysis, Column, belongs_to
+from routebench.analysis._result import Analysis, analysis_of
+from routebench.analysis._table import Column
 from routebench.commands import report, status
 from routebench.errors import UserError
 from routebench.registry import analyses
@@ -186,7 +187,7 @@ def test_the_terminal_is_told_what_is_not_there(written) -> None:
 def registered():
     """Registers analyses for one test."""
     before = dict(analyses._entries)
-    yield lambda name, analysis: analyses.register(name)(belongs_to("accuracy", place=12)(analysis))
+    yield lambda name, analysis: analysis_of("accuracy", name, place=12)(analysis)
     analyses._entries = before
 
 
@@ -219,7 +220,7 @@ def test_an_analysis_that_raises_has_its_error_in_its_place(tmp_path, registered
 
 
 def test_one_across_data_sets_likewise(tmp_path, registered) -> None:
-    registered("mine", belongs_to("accuracy", place=12)(raises))
+    registered("mine", raises)
     analyses._entries["mine"].across = True
     methods = {name: METHODS[name] for name in ("none", "uniform")}
     records, others = (made_up_records(seeds=2, methods=methods) for _ in range(2))
