@@ -7,19 +7,14 @@ from matplotlib.axes import Axes
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.comparison import Entry, difference_between, entries_of
-from routebench.analysis.figures import height_of_rows, look, new_figure
-from routebench.analysis.palette import INK, MUTED, PAPER
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 ALPHA = 0.05
 PLAIN = "plain form"
 
 
-@analyses.register("ablations")
-@belongs_to("accuracy", place=25)
+@analysis_of("accuracy", "ablations", place=25)
 def ablations(runs: Runs) -> Analysis | None:
     """Accuracy (%) of every variant of a method, and its paired difference (points) to the method's plain form."""
     rows = [row for bases in _families(entries_of(runs), runs.model) for row in _rows(runs, *bases)]
@@ -29,8 +24,8 @@ def ablations(runs: Runs) -> Analysis | None:
     table["p_holm"] = statistics.holm(table["p"].to_numpy(dtype=float))
     table = table.astype({"iterations": "Int64"})
     variants = table[table["difference"].notna()].reset_index(drop=True)
-    with look():
-        figure, (axes,) = new_figure(height_of_rows(variants["name"]))
+    with figures.look():
+        figure, (axes,) = figures.new_figure(figures.height_of_rows(variants["name"]))
         _draw(axes, variants, runs)
     reading = _reading(variants)
     return Analysis(
@@ -40,7 +35,7 @@ def ablations(runs: Runs) -> Analysis | None:
         figure=figure,
         columns=_columns(table),
         notes=tuple(_notes(table)),
-        alternative=f"Differences of variants to the plain form of their method, with intervals. {reading}",
+        alternative="Differences of variants to the plain form of their method, with intervals.",
     )
 
 
@@ -185,11 +180,11 @@ def _notes(table: DataFrame) -> list[str]:
 
 
 def _draw(axes: Axes, variants: DataFrame, runs: Runs) -> None:
-    axes.axvline(0, color=INK, linewidth=1)
+    axes.axvline(0, color=palette.INK, linewidth=1)
     for place, row in enumerate(variants.to_dict("records")):
-        colour = runs.colours.get(row["label"], MUTED)
+        colour = runs.colours.get(row["label"], palette.MUTED)
         axes.hlines(place, row["difference_low"], row["difference_high"], color=colour, linewidth=2)
-        face = colour if row["p_holm"] < ALPHA else PAPER
+        face = colour if row["p_holm"] < ALPHA else palette.PAPER
         axes.plot(row["difference"], place, "o", color=colour, markerfacecolor=face, markersize=7)
     axes.set_ylim(len(variants) - 0.4, -0.6)
     axes.margins(x=0.08)
@@ -201,4 +196,4 @@ def _draw(axes: Axes, variants: DataFrame, runs: Runs) -> None:
 
 
 if __name__ == "__main__":
-    script.run(ablations, "ablations")
+    run(ablations)

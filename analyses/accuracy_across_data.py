@@ -7,19 +7,23 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.comparison import compare
-from routebench.analysis.figures import look, new_figure
-from routebench.analysis.palette import INK, MUTED
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
+from routebench.analysis import (
+    ALPHA,
+    Analysis,
+    Column,
+    Runs,
+    analysis_of,
+    best_first,
+    figures,
+    numbers,
+    palette,
+    run,
+    wording,
+)
 from routebench.statistics import Ranking, cliques, friedman, nemenyi_difference, smallest_sign_flip_p, wilcoxon_holm
 
-ALPHA = 0.05
 
-
-@analyses.register("accuracy-across-data")
-@belongs_to("accuracy", place=90, across=True)
+@analysis_of("accuracy", "accuracy-across-data", place=90, across=True)
 def accuracy_across_data(parts: tuple[Runs, ...]) -> Analysis | None:
     """Mean rank of every method over data sets, and which of them differ."""
     scores, left_out = _scores(parts)
@@ -28,23 +32,19 @@ def accuracy_across_data(parts: tuple[Runs, ...]) -> Analysis | None:
     ranking = friedman(scores.to_numpy())
     critical = nemenyi_difference(len(scores.columns), ranking.data_sets)
     table = _table(scores, ranking, critical)
-    with look():
-        figure, (axes,) = new_figure(1.0 + 0.27 * len(table))
-        _draw(axes, table, critical)
-    reading = _reading(table, ranking)
     return Analysis(
         title="Ranks over data sets",
-        reading=reading,
+        reading=_reading(table, ranking),
         table=table,
-        figure=figure,
+        figure=figures.figure_of(_draw, table, critical, height=1.0 + 0.27 * len(table)),
         columns=(
-            Column("Method", "name", lambda row: str(row["name"]), numeric=False),
-            Column("Mean rank", "rank", lambda row: f"{row['rank']:.2f}", "1 is the best on every data set"),
-            *(_accuracy_column(data) for data in scores.index),
-            Column("p against first", "p_holm", lambda row: wording.probability(row["p_holm"]), "Wilcoxon, Holm"),
+            Column("Method", "name", numeric=False),
+            Column("Mean rank", "rank", ".2f", "1 is the best on every data set"),
+            *(Column(f"{data}, %", f"accuracy {data}", ".2f", "mean over seeds") for data in scores.index),
+            Column("p against first", "p_holm", "p", "Wilcoxon, Holm"),
         ),
         notes=tuple(_notes(ranking, critical, len(scores.columns), left_out)),
-        alternative=f"Critical-difference diagram: mean ranks, joined where not told apart. {reading}",
+        alternative="Critical-difference diagram: mean ranks, joined where not told apart.",
     )
 
 
@@ -52,11 +52,11 @@ def _scores(parts: tuple[Runs, ...]) -> tuple[DataFrame, list[str]]:
     """Mean accuracy over seeds, (data sets, methods), of the methods measured on all of them; and the other methods."""
     columns = {}
     for runs in parts:
-        measured = compare(runs).measured
-        columns[runs.data] = dict(zip(measured["name"], measured["mean"], strict=True))
+        found = best_first(runs.means("accuracy", split="test", as_trained=True), "mean")
+        columns[runs.data] = dict(zip(found["method"], numbers(found["mean"]), strict=True))
     scores = DataFrame.from_dict(columns, orient="index").dropna(axis="index", how="all")
     complete = scores.dropna(axis="columns")
-    return complete, sorted(str(name) for name in set(scores) - set(complete))
+    return complete, sorted(str(method) for method in set(scores) - set(complete))
 
 
 def _table(scores: DataFrame, ranking: Ranking, critical: float) -> DataFrame:
@@ -67,11 +67,6 @@ def _table(scores: DataFrame, ranking: Ranking, critical: float) -> DataFrame:
     table["p_holm"] = wilcoxon_holm(scores.to_numpy())[best]
     table["beyond_critical"] = table["rank"] - table["rank"].min() > critical
     return table.sort_values("rank", kind="stable").reset_index(drop=True)
-
-
-def _accuracy_column(data: str) -> Column:
-    key = f"accuracy {data}"
-    return Column(f"{data}, %", key, lambda row: wording.percent(row[key]), "mean over seeds")
 
 
 def _reading(table: DataFrame, ranking: Ranking) -> str:
@@ -122,19 +117,23 @@ def _notes(ranking: Ranking, critical: float, methods: int, left_out: list[str])
 def _draw(axes: Axes, table: DataFrame, critical: float) -> None:
     ranks = [float(rank) for rank in table["rank"]]
     axes.set(xlim=(0.7, len(table) + 0.3), ylim=(len(table) - 0.4, -1.6))
-    axes.hlines(range(len(table)), 0.7, ranks, color=MUTED, linewidth=0.8, linestyles=":")
-    axes.plot(ranks, range(len(table)), "o", color=INK, markersize=6)
+    axes.hlines(range(len(table)), 0.7, ranks, color=palette.MUTED, linewidth=0.8, linestyles=":")
+    axes.plot(ranks, range(len(table)), "o", color=palette.INK, markersize=6)
     for number, (first, last) in enumerate(cliques(ranks, critical)):
         members = [place for place, rank in enumerate(ranks) if first <= rank <= last]
         column = 1.04 + 0.03 * number  # beside the axes, as a share of their width
         ends = [members[0] - 0.25, members[-1] + 0.25]
-        axes.plot([column, column], ends, color=INK, linewidth=3, transform=axes.get_yaxis_transform(), clip_on=False)
+        axes.plot(
+            [column, column], ends, color=palette.INK, linewidth=3, transform=axes.get_yaxis_transform(), clip_on=False
+        )
     width = min(critical, len(table) - 1.0)
-    axes.annotate("", (1, -0.9), (1 + width, -0.9), arrowprops={"arrowstyle": "|-|", "color": INK, "mutation_scale": 3})
+    axes.annotate(
+        "", (1, -0.9), (1 + width, -0.9), arrowprops={"arrowstyle": "|-|", "color": palette.INK, "mutation_scale": 3}
+    )
     beyond = "" if width == critical else " (wider than shown)"
     axes.text(1, -1.1, f"critical difference {critical:.2f}{beyond}", fontsize=9, va="bottom")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_yticks(range(len(table)), table["name"])
+    axes.set_yticks(range(len(table)), [*map(str, table["name"])])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
@@ -142,4 +141,4 @@ def _draw(axes: Axes, table: DataFrame, critical: float) -> None:
 
 
 if __name__ == "__main__":
-    script.run(accuracy_across_data, "accuracy-across-data")
+    run(accuracy_across_data)

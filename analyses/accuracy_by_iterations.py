@@ -5,20 +5,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.comparison import compare
-from routebench.analysis.figures import MARKERS, accuracy_axis, label_ends, look, new_figure
-from routebench.analysis.palette import MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 from routebench.statistics import ONE_VALUE, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 COLUMNS = ["label", "iterations", "role", "mean", "low", "high", "interval", "n_ok", "n_planned"]
 KINDS = (OVER_SEEDS, OVER_SEEDS_LOGIT, OVER_SAMPLES)
 
 
-@analyses.register("accuracy-by-iterations")
-@belongs_to("accuracy", place=20)
+@analysis_of("accuracy", "accuracy-by-iterations", place=20)
 def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     """Mean test accuracy (%) with its 95 % interval, per method and iteration count T."""
     found = compare(runs).measured
@@ -27,8 +22,8 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     table = found[COLUMNS].sort_values(["label", "iterations"]).reset_index(drop=True)
     kinds = [kind for kind in KINDS if kind in set(table["interval"])] or [ONE_VALUE]
     reading = _reading(table[table["iterations"].notna()])
-    with look():
-        figure, (axes,) = new_figure(4.0)
+    with figures.look():
+        figure, (axes,) = figures.new_figure(4.0)
         _draw(axes, table, runs)
     return Analysis(
         title="Accuracy against routing iterations",
@@ -42,7 +37,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
             Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}"),
         ),
         notes=(f"Bars and bands: {' or '.join(wording.interval_in_words(kind) for kind in kinds)}.",),
-        alternative=f"Lines of test accuracy over T for {wording.listed(sorted(set(table['label'])), 8)}. {reading}",
+        alternative=f"Lines of test accuracy over T for {wording.listed(sorted(set(table['label'])), 8)}.",
     )
 
 
@@ -52,18 +47,18 @@ def _accuracy(row: Row) -> str:
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     iterative = table[table["iterations"].notna()].astype({"iterations": int})
-    accuracy_axis(axes, [*table["mean"], *table["low"], *table["high"]])
+    figures.accuracy_axis(axes, [*table["mean"], *table["low"], *table["high"]])
     first, last = int(iterative["iterations"].min()), int(iterative["iterations"].max())
     labels = sorted(set(iterative["label"]))
     for place, label in enumerate(labels):
         line = iterative[iterative["label"] == label]
-        colour = runs.colours.get(label, MUTED)
+        colour = runs.colours.get(label, palette.MUTED)
         shifted = line["iterations"] + 0.07 * (place - (len(labels) - 1) / 2)  # so that intervals stand side by side
-        sns.lineplot(x=shifted, y=line["mean"], ax=axes, color=colour, marker=MARKERS[place % 10], markersize=7)
+        sns.lineplot(x=shifted, y=line["mean"], ax=axes, color=colour, marker=figures.MARKERS[place % 10], markersize=7)
         axes.vlines(shifted, line["low"], line["high"], color=colour, linewidth=1.6, alpha=0.75)
     ends = {str(label): float(line["mean"].iloc[-1]) for label, line in iterative.groupby("label")}
     for row in table[table["iterations"].isna()].to_dict("records"):
-        colour = runs.colours.get(row["label"], MUTED)
+        colour = runs.colours.get(row["label"], palette.MUTED)
         axes.axhspan(row["low"], row["high"], color=colour, alpha=0.10, linewidth=0)
         axes.axhline(row["mean"], color=colour, linewidth=1.6, linestyle=(0, (5, 3)))
         ends[row["label"]] = row["mean"]
@@ -72,7 +67,7 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     axes.grid(visible=False, axis="x")
     axes.set(xlabel="routing iterations T", ylabel="")
     axes.set_title("Test accuracy, %")
-    label_ends(axes, last + 0.3, ends, runs.colours)
+    figures.label_ends(axes, last + 0.3, ends, runs.colours)
 
 
 def _reading(table: DataFrame) -> str:
@@ -92,4 +87,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(accuracy_by_iterations, "accuracy-by-iterations")
+    run(accuracy_by_iterations)

@@ -12,12 +12,8 @@ from matplotlib.lines import Line2D
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import cost, script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, cost, figures, palette, run, wording
 from routebench.analysis.comparison import Entry, compare, difference_between, entries_of
-from routebench.analysis.figures import MARKERS, accuracy_axis, look, new_figure
-from routebench.analysis.palette import INK, MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 ALPHA = 0.05
 PANELS = 3
@@ -26,8 +22,7 @@ FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
 WHOLE = "network"  # the suite `cost` times it as a part
 
 
-@analyses.register("pareto")
-@belongs_to("", place=20, folder=True)
+@analysis_of("", "pareto", place=20, folder=True)
 def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
     """Accuracy (%) and cost of every method and T; costs are those of the suite `cost`, or the seconds of the fits."""
     fronts = [front for part in parts if part.protocol == "accuracy" and (front := _front(part, parts)) is not None]
@@ -35,8 +30,8 @@ def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
         return None
     table = _joined(fronts)
     shown = fronts[:PANELS]
-    with look():
-        figure, grid = new_figure(sum(_height(front) for front in shown), rows=len(shown))
+    with figures.look():
+        figure, grid = figures.new_figure(sum(_height(front) for front in shown), rows=len(shown))
         for axes, front in zip(grid, shown, strict=True):
             _draw(axes, front)
     reading = " ".join(_reading(front, several=len(fronts) > 1) for front in fronts)
@@ -47,7 +42,7 @@ def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
         figure=figure,
         columns=_columns(several=len(fronts) > 1),
         notes=tuple(dict.fromkeys(note for front in fronts for note in _notes(front, len(fronts)))),
-        alternative=f"Points of test accuracy over cost with intervals, the front joined. {reading}",
+        alternative="Points of test accuracy over cost with intervals, the front joined.",
     )
 
 
@@ -259,27 +254,29 @@ def _height(front: Front) -> float:
 
 def _draw(axes: Axes, front: Front) -> None:
     table, runs = front.table, front.runs
-    accuracy_axis(axes, [*table["mean"], *table["low"], *table["high"]])
+    figures.accuracy_axis(axes, [*table["mean"], *table["low"], *table["high"]])
     low, high = float(table["cost"].min()), float(table["cost"].max())
     axes.set_xscale("log" if high > 5 * low > 0 else "linear")
     margin = 0.08 * (high - low) if high > low else 0.1 * high
     axes.set_xlim((low / 1.3, high * 1.3) if axes.get_xscale() == "log" else (max(low - margin, 0), high + margin))
     best = table[table["verdict"] == FRONT].sort_values("cost")
-    axes.plot(best["cost"], best["mean"], color=INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
+    axes.plot(best["cost"], best["mean"], color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
     labels = sorted(set(table["label"]))
     for row in table.to_dict("records"):
         beaten = row["verdict"] == DOMINATED
-        colour, alpha = (MUTED, 0.35) if beaten else (runs.colours.get(row["label"], MUTED), 0.9)
+        colour, alpha = (palette.MUTED, 0.35) if beaten else (runs.colours.get(row["label"], palette.MUTED), 0.9)
         axes.vlines(row["cost"], row["low"], row["high"], color=colour, linewidth=1.5, alpha=alpha)
         axes.hlines(row["mean"], row["cost_low"], row["cost_high"], color=colour, linewidth=1.2, alpha=alpha)
-        size, edge = (9, INK) if row["verdict"] == FRONT else (6, colour)
+        size, edge = (9, palette.INK) if row["verdict"] == FRONT else (6, colour)
         mark = _marker(labels, row["label"])
         axes.plot(
             row["cost"], row["mean"], mark, color=colour, markersize=size, markeredgecolor=edge, alpha=alpha, zorder=3
         )
         if not pd.isna(row["iterations"]):
             place = (row["cost"], row["mean"])
-            axes.annotate(f"{row['iterations']}", place, (6, 3), textcoords="offset points", fontsize=9, color=MUTED)
+            axes.annotate(
+                f"{row['iterations']}", place, (6, 3), textcoords="offset points", fontsize=9, color=palette.MUTED
+            )
     axes.set(xlabel=f"cost: {front.unit}", ylabel="")
     axes.set_title(f"Test accuracy, %: {front.runs.data}, {front.runs.model}")
     axes.grid(visible=False, axis="x")
@@ -289,7 +286,14 @@ def _draw(axes: Axes, front: Front) -> None:
 def _legend(axes: Axes, runs: Runs, labels: list[str]) -> None:
     """Below the axes: which mark is which method; T stands beside each point."""
     marks = [
-        Line2D([], [], linestyle="", marker=_marker(labels, label), color=runs.colours.get(label, MUTED), label=label)
+        Line2D(
+            [],
+            [],
+            linestyle="",
+            marker=_marker(labels, label),
+            color=runs.colours.get(label, palette.MUTED),
+            label=label,
+        )
         for label in labels
     ]
     longest = max(len(label) for label in labels)
@@ -298,8 +302,8 @@ def _legend(axes: Axes, runs: Runs, labels: list[str]) -> None:
 
 
 def _marker(labels: list[str], label: str) -> str:
-    return MARKERS[labels.index(label) % len(MARKERS)]
+    return figures.MARKERS[labels.index(label) % len(figures.MARKERS)]
 
 
 if __name__ == "__main__":
-    script.run(accuracy_cost_pareto, "pareto")
+    run(accuracy_cost_pareto)

@@ -8,8 +8,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import height_of_rows, look, new_figure
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.pairs import (
     BETTER,
     BETTER_BY_LITTLE,
@@ -20,9 +19,6 @@ from routebench.analysis.pairs import (
     detectable_in,
     pairs_of,
 )
-from routebench.analysis.palette import INK, MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 from routebench.statistics import OVER_BOTH, OVER_SAMPLES, smallest_sign_flip_p
 
 MOST = 16  # methods in the figure; more cannot be read on a phone
@@ -46,8 +42,7 @@ BOTH = "95 % interval if seeds and test images were both drawn anew; the one bef
 ODDS = "how many times more test images only the first has right than only the second, all seeds together"
 
 
-@analyses.register("accuracy-pairwise")
-@belongs_to("accuracy", place=17)
+@analysis_of("accuracy", "accuracy-pairwise", place=17)
 def accuracy_pairwise(runs: Runs) -> Analysis | None:
     """Difference, interval, corrected p, effect size and verdict for every pair of methods."""
     table = pairs_of(runs)
@@ -55,8 +50,8 @@ def accuracy_pairwise(runs: Runs) -> Analysis | None:
         return None
     names = list(dict.fromkeys([*table["first"], *table["second"]]))
     drawn = names[:MOST]
-    with look():
-        figure, (axes,) = new_figure(max(0.5 + 0.25 * len(drawn), 0.8 * height_of_rows(drawn)))
+    with figures.look():
+        figure, (axes,) = figures.new_figure(max(0.5 + 0.25 * len(drawn), 0.8 * figures.height_of_rows(drawn)))
         _draw(axes, table, drawn)
     reading = _reading(table)
     return Analysis(
@@ -66,7 +61,7 @@ def accuracy_pairwise(runs: Runs) -> Analysis | None:
         figure=figure,
         columns=_columns(table),
         notes=tuple(_notes(table, len(names))),
-        alternative=f"A matrix of differences in accuracy, one square per pair of methods. {reading}",
+        alternative="A matrix of differences in accuracy, one square per pair of methods.",
     )
 
 
@@ -180,13 +175,13 @@ def _draw(axes: Axes, table: DataFrame, names: list[str]) -> None:
     for (row_at, column_at), text in np.ndenumerate(texts):
         strong = np.isfinite(gains[row_at, column_at])
         dark = strong and gains[row_at, column_at] > 0.55 * top
-        ink = "white" if dark else "#14181d" if strong else MUTED
+        ink = "white" if dark else "#14181d" if strong else palette.MUTED
         style: dict[str, Any] = {"color": ink, "weight": "bold" if strong else "normal", "fontsize": 6.5}
         axes.text(column_at + 0.5, row_at + 0.5, text, ha="center", va="center", **style)
     numbered = [f"{wording.in_lines(name)}  {number}" for number, name in enumerate(names, 1)]
     axes.set_xticks(np.arange(len(names) - 1) + 0.5, [str(number) for number in range(1, len(names))], fontsize=8)
     axes.set_yticks(np.arange(len(names)) + 0.5, numbered, rotation=0, fontsize=8)
-    axes.tick_params(length=0, labelcolor=INK, labeltop=True, labelbottom=False)
+    axes.tick_params(length=0, labelcolor=palette.INK, labeltop=True, labelbottom=False)
     axes.grid(visible=False)
 
 
@@ -200,4 +195,4 @@ def _short(value: float) -> str:
 
 
 if __name__ == "__main__":
-    script.run(accuracy_pairwise, "accuracy-pairwise")
+    run(accuracy_pairwise)

@@ -5,10 +5,8 @@ import math
 import pandas as pd
 
 from routebench import published
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
 from routebench.analysis.comparison import Comparison, compare
-from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
-from routebench.registry import analyses
 from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 P_VALUE = (
@@ -28,8 +26,7 @@ SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
 
 
-@analyses.register("accuracy-table")
-@belongs_to("accuracy", place=10)
+@analysis_of("accuracy", "accuracy-table", place=10)
 def accuracy_table(runs: Runs) -> Analysis | None:
     """Test accuracy of every method and T with its interval, the gain over `uniform`, rank group and cost."""
     found = compare(runs)
@@ -141,4 +138,4 @@ def _published_notes(runs: Runs, found: Comparison) -> list[str]:
 
 
 if __name__ == "__main__":
-    script.run(accuracy_table, "accuracy-table")
+    run(accuracy_table)

@@ -4,13 +4,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.attacked import NAMES, accuracies, budgets
-from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.palette import MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 UNTARGETED = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer", "worst")
 DRAWN = ("fgsm", "bim", "worst")
@@ -18,8 +14,7 @@ MOST = 10  # lines in a panel
 HALF = 50.0
 
 
-@analyses.register("attack-curves")
-@belongs_to("robustness", place=20)
+@analysis_of("robustness", "attack-curves", place=20)
 def attack_curves(runs: Runs) -> Analysis | None:
     """Accuracy by eps under FGSM, BIM and all attacks, and success of targeted ones; Hinton et al. 2018, figure 3."""
     table = _table(runs)
@@ -28,8 +23,8 @@ def attack_curves(runs: Runs) -> Analysis | None:
     drawn = _drawn(table)
     panels = [attack for attack in DRAWN if attack in set(drawn.loc[~drawn["targeted"], "attack"])]
     aimed = [attack for attack in UNTARGETED if attack in set(drawn.loc[drawn["targeted"], "attack"])]
-    with look():
-        figure, axes = new_figure(2.5 * (len(panels) + len(aimed)), rows=len(panels) + len(aimed), sharex=True)
+    with figures.look():
+        figure, axes = figures.new_figure(2.5 * (len(panels) + len(aimed)), rows=len(panels) + len(aimed), sharex=True)
         for one, attack in zip(axes, panels, strict=False):
             _draw(one, drawn[(drawn["attack"] == attack) & ~drawn["targeted"]], runs)
             one.set_title(f"{NAMES[attack]}{' over all attacks' if attack == 'worst' else ', untargeted'}")
@@ -59,7 +54,7 @@ def attack_curves(runs: Runs) -> Analysis | None:
             "Success is the mean over the chosen classes; images of the chosen class itself are left out.",
             "Mean over seeds; bars are 95 % t intervals.",
         ),
-        alternative=f"Lines over eps, one panel per attack. {reading}",
+        alternative="Lines over eps, one panel per attack.",
     )  # fmt: skip
 
 
@@ -100,14 +95,16 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     ends, colours = {}, {}
     for place, (name, line) in enumerate(table.groupby("name")):
         label = str(line["label"].iloc[0])
-        colour = colours[str(name)] = runs.colours.get(label, MUTED)
+        colour = colours[str(name)] = runs.colours.get(label, palette.MUTED)
         dashes = (0, (3, 2)) if line["iterations"].fillna(0).iloc[0] == 1 else "-"
-        axes.plot(line["eps"], line["mean"], color=colour, linestyle=dashes, marker=MARKERS[place % 10], markersize=4)
+        axes.plot(
+            line["eps"], line["mean"], color=colour, linestyle=dashes, marker=figures.MARKERS[place % 10], markersize=4
+        )
         axes.vlines(line["eps"], line["low"].clip(0, 100), line["high"].clip(0, 100), color=colour, lw=0.8, alpha=0.5)
         ends[str(name)] = float(line["mean"].iloc[-1])
     axes.set_ylim(-3, 110)
     axes.set_yticks(range(0, 101, 20))
-    label_ends(axes, float(table["eps"].max()), ends, colours, gap=0.1)
+    figures.label_ends(axes, float(table["eps"].max()), ends, colours, gap=0.1)
 
 
 def _attack(row: Row) -> str:
@@ -146,4 +143,4 @@ def _aimed(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(attack_curves, "attack-curves")
+    run(attack_curves)

@@ -6,21 +6,16 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.attacked import fired_checks
-from routebench.analysis.figures import look, new_figure
 from routebench.analysis.means import means_of
-from routebench.analysis.palette import INK, MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.masking import CHECKS, suspicions
-from routebench.registry import analyses
 
 FIRED = "#bf4400"
 MOST = 12  # methods in the figure
 
 
-@analyses.register("attack-verdicts")
-@belongs_to("robustness", place=30)
+@analysis_of("robustness", "attack-verdicts", place=30)
 def attack_verdicts(runs: Runs) -> Analysis | None:
     """Per method and check: the value, the limit, and whether it makes the numbers suspect."""
     table = _table(runs)
@@ -28,8 +23,8 @@ def attack_verdicts(runs: Runs) -> Analysis | None:
         return None
     names = list(dict.fromkeys(table["name"]))[:MOST]
     checks = [name for name in CHECKS if name in set(table["check"])]
-    with look():
-        figure, (axes,) = new_figure(1.3 + 0.3 * len(checks) + 0.07 * max(map(len, names)))
+    with figures.look():
+        figure, (axes,) = figures.new_figure(1.3 + 0.3 * len(checks) + 0.07 * max(map(len, names)))
         _draw(axes, table, names, checks)
     reading = _reading(runs, table)
     return Analysis(
@@ -52,7 +47,7 @@ def attack_verdicts(runs: Runs) -> Analysis | None:
             ),
             "No check that fires is no proof of robustness.",
         ),
-        alternative=f"A field of methods and checks, with values. {reading}",
+        alternative="A field of methods and checks, with values.",
     )  # fmt: skip
 
 
@@ -91,14 +86,14 @@ def _draw(axes: Axes, table: DataFrame, names: list[str], checks: list[str]) -> 
             row = known.get((name, check))
             text = wording.NOTHING if row is None else _value(row, short=True)
             bold = "bold" if row is not None and row["yes"] else "normal"
-            axes.text(place, line, text, ha="center", va="center", fontsize=7.5, color=INK, fontweight=bold)
+            axes.text(place, line, text, ha="center", va="center", fontsize=7.5, color=palette.INK, fontweight=bold)
     axes.set_xticks(range(len(names)), names, rotation=90)
     axes.xaxis.tick_top()
     axes.set_yticks(range(len(checks)), [_titled(check) for check in checks])
     axes.tick_params(length=0, labelsize=8.5)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    axes.hlines([line - 0.5 for line in range(1, len(checks))], -0.5, len(names) - 0.5, color=MUTED, lw=0.3)
+    axes.hlines([line - 0.5 for line in range(1, len(checks))], -0.5, len(names) - 0.5, color=palette.MUTED, lw=0.3)
 
 
 def _titled(check: str) -> str:
@@ -137,4 +132,4 @@ def _reading(runs: Runs, table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(attack_verdicts, "attack-verdicts")
+    run(attack_verdicts)

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, run, wording
 from routebench.analysis.means import means_beside, means_of, value_with_interval
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 TERMS = {
     "total": ("Bound", "in nats, mean over images; the sum of the three next"),
@@ -22,8 +20,7 @@ SIZE = "SMI-021"
 METHOD = "generative-capsules"
 
 
-@analyses.register("bound")
-@belongs_to("generation", place=40)
+@analysis_of("generation", "bound", place=40)
 def bound(runs: Runs) -> Analysis | None:
     """Terms of the bound, learned numbers of the generative model and reconstruction error by angle, per model."""
     table = _table(runs)
@@ -161,4 +158,4 @@ def _notes(table: DataFrame) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    script.run(bound, "bound")
+    run(bound)

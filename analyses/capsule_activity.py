@@ -8,26 +8,21 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
-from routebench.analysis.palette import INK, MUTED
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
 
 IMAGES = 2
 MOST = 8  # methods in the figure
 
 
-@analyses.register("capsule-activity")
-@belongs_to("sparsity", place=30)
+@analysis_of("sparsity", "capsule-activity", place=30)
 def capsule_activity(runs: Runs) -> Analysis | None:
     """Poses and scores of class capsules for one test image each of two classes; figure 1 of Kiefer et al. 2022."""
     shown = _shown(runs)
     if not shown:
         return None
     table = DataFrame([row for name, arrays in shown.items() for row in _rows(name, arrays)])
-    with look():
-        figure, axes = new_figure(0.55 + 0.95 * len(shown), columns=IMAGES, rows=len(shown))
+    with figures.look():
+        figure, axes = figures.new_figure(0.55 + 0.95 * len(shown), columns=IMAGES, rows=len(shown))
         _draw(axes, shown)
     reading = _reading(table)
     return Analysis(
@@ -49,7 +44,7 @@ def capsule_activity(runs: Runs) -> Analysis | None:
             "Rows are classes, columns elements of the pose; blue is below zero, red above, on each panel's scale.",
             "Bars are scores, dark for the right class. One seed, the first test image of each of two classes.",
         ),
-        alternative=f"Heat maps of class capsules, one row per method, {IMAGES} images. {reading}",
+        alternative=f"Heat maps of class capsules, one row per method, {IMAGES} images.",
     )
 
 
@@ -105,7 +100,7 @@ def _draw(axes: list[Axes], shown: Mapping[str, Mapping[str, NDArray[Any]]]) -> 
 def _bars(axes: Axes, scores: NDArray[Any], label: int, start: int) -> None:
     """Scores beside the heat map, on the scale 0 to 1."""
     room = 0.45 * start
-    colours = [INK if number == label else MUTED for number in range(len(scores))]
+    colours = [palette.INK if number == label else palette.MUTED for number in range(len(scores))]
     axes.barh(range(len(scores)), room * scores, left=start, height=0.8, color=colours)
     axes.set_xlim(-0.5, start + room)
 
@@ -119,4 +114,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(capsule_activity, "capsule-activity")
+    run(capsule_activity)

@@ -4,26 +4,23 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import MARKERS, height_of_rows, label_ends, look, new_figure
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.palette import MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 AT_REST = 0.01
 
 
-@analyses.register("convergence")
-@belongs_to("sparsity", place=20)
+@analysis_of("sparsity", "convergence", place=20)
 def convergence(runs: Runs) -> Analysis | None:
     """Residual |f(z) - z| / |z| of the class capsules' poses, and T-score, after each iteration; same weights."""
     table = _table(runs)
     if table["residual"].isna().all():
         return None
     reading = _reading(table)
-    with look():
-        figure, axes = new_figure(max(5.6, 1.4 * height_of_rows(table["name"].unique())), rows=2, sharex=True)
+    with figures.look():
+        figure, axes = figures.new_figure(
+            max(5.6, 1.4 * figures.height_of_rows(table["name"].unique())), rows=2, sharex=True
+        )
         _draw(axes[0], table, runs, "residual", "Residual of class capsules")
         axes[0].set_yscale("log")
         _draw(axes[1], table, runs, "t_score", "T-score of coupling")
@@ -45,7 +42,7 @@ def convergence(runs: Runs) -> Analysis | None:
             "Trained with the T in the name (circled), followed from the same weights with more iterations.",
             "Mean over some test images, then over seeds.",
         ),
-        alternative=f"Two panels over iterations: residual, logarithmic, and T-score. {reading}",
+        alternative="Two panels over iterations: residual, logarithmic, and T-score.",
     )
 
 
@@ -68,11 +65,11 @@ def _shown(value: float) -> str:
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs, key: str, title: str) -> None:
     for place, (_, line) in enumerate(table.groupby("name")):
-        colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
+        colour = runs.colours.get(str(line["label"].iloc[0]), palette.MUTED)
         steps = line["test_iterations"].astype(int)
         own = (line["test_iterations"] == line["iterations"]).fillna(False).astype(bool)
         dashes = "-" if int(line["iterations"].iloc[0]) > 1 else (0, (3, 2))
-        axes.plot(steps, line[key], color=colour, linestyle=dashes, marker=MARKERS[place % 10], markersize=4)
+        axes.plot(steps, line[key], color=colour, linestyle=dashes, marker=figures.MARKERS[place % 10], markersize=4)
         axes.plot(steps[own], line.loc[own, key], "o", color=colour, markersize=11, fillstyle="none")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(title)
@@ -80,9 +77,9 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, key: str, title: str) -> Non
 
 def _name_ends(axes: Axes, table: DataFrame, runs: Runs, key: str) -> None:
     last = table.dropna(subset=[key]).sort_values("test_iterations").groupby("name").last()
-    colours = {str(name): runs.colours.get(str(row["label"]), MUTED) for name, row in last.iterrows()}
+    colours = {str(name): runs.colours.get(str(row["label"]), palette.MUTED) for name, row in last.iterrows()}
     ends = {str(name): float(row[key]) for name, row in last.iterrows()}
-    label_ends(axes, float(table["test_iterations"].max()), ends, colours, gap=min(0.1, 0.8 / len(ends)))
+    figures.label_ends(axes, float(table["test_iterations"].max()), ends, colours, gap=min(0.1, 0.8 / len(ends)))
 
 
 def _reading(table: DataFrame) -> str:
@@ -100,4 +97,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(convergence, "convergence")
+    run(convergence)

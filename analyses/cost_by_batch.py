@@ -2,14 +2,11 @@
 
 from pandas import DataFrame
 
-from routebench.analysis import script
+from routebench.analysis import Analysis, Column, Runs, analysis_of, run
 from routebench.analysis.cost import LINE_COLUMNS, lines, number, part_in_words, parts_of, points
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
 
 
-@analyses.register("cost-by-batch")
-@belongs_to("cost", place=40)
+@analysis_of("cost", "cost-by-batch", place=40)
 def cost_by_batch(runs: Runs) -> Analysis | None:
     """Milliseconds of forward and backward at each method's largest T, per method, back end and batch."""
     table = points(runs, "training_time")
@@ -29,7 +26,7 @@ def cost_by_batch(runs: Runs) -> Analysis | None:
             Column("ms", "value", lambda row: number(row["value"])),
         ),
         notes=("Forward and backward, mean over seeds and both measurements; both axes logarithmic.",),
-        alternative=f"Lines of milliseconds over batch size, one panel per part. {reading}",
+        alternative="Lines of milliseconds over batch size, one panel per part.",
     )
 
 
@@ -43,4 +40,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(cost_by_batch, "cost-by-batch")
+    run(cost_by_batch)

@@ -2,14 +2,11 @@
 
 from pandas import DataFrame
 
-from routebench.analysis import script
+from routebench.analysis import Analysis, Column, Runs, analysis_of, run
 from routebench.analysis.cost import LINE_COLUMNS, lines, number, part_in_words, parts_of, points
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
 
 
-@analyses.register("cost-by-iterations")
-@belongs_to("cost", place=20)
+@analysis_of("cost", "cost-by-iterations", place=20)
 def cost_by_iterations(runs: Runs) -> Analysis | None:
     """Milliseconds of forward and backward at the largest batch, per method, back end and T."""
     table = points(runs, "training_time")
@@ -28,7 +25,7 @@ def cost_by_iterations(runs: Runs) -> Analysis | None:
             Column("ms", "value", lambda row: number(row["value"])),
         ),
         notes=(f"Forward and backward at batch {batch:,}, mean over seeds and both measurements; logarithmic axis.",),
-        alternative=f"Lines of milliseconds over T, one panel per part. {reading}",
+        alternative="Lines of milliseconds over T, one panel per part.",
     )
 
 
@@ -44,4 +41,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(cost_by_iterations, "cost-by-iterations")
+    run(cost_by_iterations)

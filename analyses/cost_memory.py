@@ -2,14 +2,11 @@
 
 from pandas import DataFrame
 
-from routebench.analysis import script
+from routebench.analysis import Analysis, Column, Runs, analysis_of, run
 from routebench.analysis.cost import LINE_COLUMNS, MEGABYTE, lines, number, part_in_words, parts_of, points
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
 
 
-@analyses.register("cost-memory")
-@belongs_to("cost", place=30)
+@analysis_of("cost", "cost-memory", place=30)
 def cost_memory(runs: Runs) -> Analysis | None:
     """Megabytes that forward and backward take at their peak, at the largest batch, per method, back end and T."""
     table = points(runs, "training_memory")
@@ -32,7 +29,7 @@ def cost_memory(runs: Runs) -> Analysis | None:
             f"Batch {batch:,}; what the process held before, weights and capsules below among it, does not count.",
             "Tensors are counted. Records of version 1 of the suite have resident memory, which varies by a few MB.",
         ),
-        alternative=f"Lines of megabytes over T, one panel per part. {reading}",
+        alternative="Lines of megabytes over T, one panel per part.",
     )
 
 
@@ -48,4 +45,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(cost_memory, "cost-memory")
+    run(cost_memory)

@@ -4,7 +4,7 @@ import math
 
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
 from routebench.analysis.cost import (
     Costs,
     costs_of,
@@ -15,8 +15,6 @@ from routebench.analysis.cost import (
     step_times,
     with_interval,
 )
-from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 EXTRA_TIME = "slope of the straight line over T, with its 95 % interval"
 DISTANCE = (
@@ -31,8 +29,7 @@ PER_ITERATION = (
 )
 
 
-@analyses.register("cost-table")
-@belongs_to("cost", place=10)
+@analysis_of("cost", "cost-table", place=10)
 def cost_table(runs: Runs) -> Analysis | None:
     """Time and memory of training per method, part, back end and batch, and what one more iteration adds."""
     found = costs_of(runs)
@@ -143,4 +140,4 @@ def _notes(found: Costs) -> list[str]:
 
 
 if __name__ == "__main__":
-    script.run(cost_table, "cost-table")
+    run(cost_table)

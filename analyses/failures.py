@@ -1,8 +1,6 @@
 """What did not finish, and why: a failed run is a row, never a hole."""
 
-from routebench.analysis import script, wording
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
+from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
 
 MEANING = {
     "failed": "raised an error",
@@ -14,8 +12,7 @@ MEANING = {
 }
 
 
-@analyses.register("failures")
-@belongs_to("", place=900)
+@analysis_of("", "failures", place=900)
 def failures(runs: Runs) -> Analysis | None:
     """Every planned cell without a result: method, T, seed, status and reason."""
     planned = runs.planned
@@ -51,4 +48,4 @@ def failures(runs: Runs) -> Analysis | None:
 
 
 if __name__ == "__main__":
-    script.run(failures, "failures")
+    run(failures)

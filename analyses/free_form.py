@@ -9,12 +9,9 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench import published, statistics
-from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, run, wording
 from routebench.analysis.means import by_seed, means_beside, value_with_interval
 from routebench.analysis.pictures import first_arrays, hang, on_paper, tiled
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 ENCODER, FREE = "encoder", "free-form"
 MEASURES = {
@@ -32,8 +29,7 @@ ROWS = {"turned": "digit", "turned_reconstructions": "encoder", "turned_free_for
 MOST_MODELS = 3
 
 
-@analyses.register("free-form")
-@belongs_to("generation", place=20)
+@analysis_of("generation", "free-form", place=20)
 def free_form(runs: Runs) -> Analysis | None:
     """Bound, error, accuracy and seconds by the encoder and after free-form inference; figure 3 of Smith et al."""
     ours = _table(runs)
@@ -42,8 +38,8 @@ def free_form(runs: Runs) -> Analysis | None:
     examples = dict(list(first_arrays(runs, "turned_free_form").items())[:MOST_MODELS])
     figure = None
     if examples:
-        with look():
-            figure, axes = new_figure(0.2 + 0.95 * len(ROWS) / 2 * len(examples), rows=len(examples))
+        with figures.look():
+            figure, axes = figures.new_figure(0.2 + 0.95 * len(ROWS) / 2 * len(examples), rows=len(examples))
             for one, (name, arrays) in zip(axes, examples.items(), strict=True):
                 _draw(one, name, arrays)
     reading = _reading(ours)
@@ -54,7 +50,7 @@ def free_form(runs: Runs) -> Analysis | None:
         figure=figure,
         columns=_columns(),
         notes=_notes(),
-        alternative=f"A digit in twelve turns, below it as the encoder and as free-form inference draw it. {reading}",
+        alternative="A digit in twelve turns, below it as the encoder and as free-form inference draw it.",
     )
 
 
@@ -253,4 +249,4 @@ def _draw(axes: Axes, name: str, arrays: Mapping[str, NDArray[np.uint8]]) -> Non
 
 
 if __name__ == "__main__":
-    script.run(free_form, "free-form")
+    run(free_form)

@@ -3,19 +3,14 @@
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.comparison import compare
-from routebench.analysis.figures import height_of_rows, look, new_figure
-from routebench.analysis.palette import INK, MUTED, PAPER
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
 
 COLUMNS = ["name", "label", "role", "gain", "gain_low", "gain_high", "gain_interval", "p", "p_holm"]
 FAR = 6.0  # a loss this many times the largest gain is drawn at the edge, so that the others can be seen
 
 
-@analyses.register("gain-over-uniform")
-@belongs_to("accuracy", place=15)
+@analysis_of("accuracy", "gain-over-uniform", place=15)
 def gain_over_uniform(runs: Runs) -> Analysis | None:
     """Difference in test accuracy (points) to `uniform`, paired by seed, with its 95 % interval."""
     found = compare(runs)
@@ -24,8 +19,8 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
     table = found.table.loc[found.table["gain"].notna(), COLUMNS].reset_index(drop=True)
     if table.empty:
         return None
-    with look():
-        figure, (axes,) = new_figure(height_of_rows(table["name"]))
+    with figures.look():
+        figure, (axes,) = figures.new_figure(figures.height_of_rows(table["name"]))
         _draw(axes, table, runs)
     reading = f"{_reading(table)} {_family(len(table))}"
     return Analysis(
@@ -43,7 +38,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
             "Points of test accuracy, with 95 % intervals for each gain alone.",
             "Filled: significant after Holm's correction. Arrows and lines at the edge go on beyond it.",
         ),
-        alternative=f"Gains over uniform coupling with intervals, one line per method. {reading}",
+        alternative="Gains over uniform coupling with intervals, one line per method.",
     )
 
 
@@ -60,16 +55,16 @@ def _family(gains: int) -> str:
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     low, high = _limits(table)
     axes.set(xlim=(low, high), ylim=(len(table) - 0.4, -0.6))
-    axes.axvline(0, color=INK, linewidth=1)
+    axes.axvline(0, color=palette.INK, linewidth=1)
     for place, row in enumerate(table.to_dict("records")):
-        colour = runs.colours.get(row["label"], MUTED)
+        colour = runs.colours.get(row["label"], palette.MUTED)
         start, end = max(row["gain_low"], low), min(row["gain_high"], high)
         axes.hlines(place, start, end, color=colour, linewidth=2)
         if row["gain"] < low:
             axes.plot(low + 0.02 * (high - low), place, marker="<", color=colour, markersize=7)
             axes.text(low + 0.05 * (high - low), place, wording.signed(row["gain"], 1), va="center", fontsize=9)
         else:
-            face = colour if row["p_holm"] < 0.05 else PAPER
+            face = colour if row["p_holm"] < 0.05 else palette.PAPER
             axes.plot(row["gain"], place, marker="o", color=colour, markerfacecolor=face, markersize=7)
     axes.set_yticks(range(len(table)), [wording.in_lines(name) for name in table["name"]])
     axes.tick_params(axis="y", length=0)
@@ -100,4 +95,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(gain_over_uniform, "gain-over-uniform")
+    run(gain_over_uniform)

@@ -10,12 +10,8 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.palette import HUES, INK
-from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 KEYS = ["inference", "targets", "free"]
 FORWARD, UNROUTED = "forward", "none"
@@ -42,8 +38,7 @@ PAPER = ("label", "classes")  # targets and what is free, in figure 1 of the pap
 IMAGES = 2
 
 
-@analyses.register("inferred-capsules")
-@belongs_to("predictive-coding", place=10)
+@analysis_of("predictive-coding", "inferred-capsules", place=10)
 def inferred_capsules(runs: Runs) -> Analysis | None:
     """Sparsity of class capsules per condition with its paired difference to no routing; figure 1 B-E of the paper."""
     table = _table(runs)
@@ -52,8 +47,8 @@ def inferred_capsules(runs: Runs) -> Analysis | None:
     shown, labels = _shown(runs)
     figure = None
     if shown:
-        with look():
-            figure, axes = new_figure(0.4 + 1.22 * len(shown), columns=IMAGES, rows=len(shown))
+        with figures.look():
+            figure, axes = figures.new_figure(0.4 + 1.22 * len(shown), columns=IMAGES, rows=len(shown))
             for row, (name, poses) in enumerate(shown.items()):
                 for image in range(IMAGES):
                     title = name if image == 0 else ""
@@ -67,7 +62,7 @@ def inferred_capsules(runs: Runs) -> Analysis | None:
         figure=figure,
         columns=_columns(),
         notes=_notes(),
-        alternative=f"Heat maps of class capsules of {IMAGES} test images, one row per condition. {reading}",
+        alternative=f"Heat maps of class capsules of {IMAGES} test images, one row per condition.",
         main=Main("hoyer", "Sparsity of class capsules", digits=3, table=table[table["inference"] == FORWARD]),
     )
 
@@ -226,8 +221,10 @@ def _draw(axes: Axes, poses: NDArray[Any], label: int, title: str, is_last: bool
     for number, length in enumerate(np.linalg.norm(poses, axis=1)):
         weight = "bold" if number == label else "normal"
         said = f"{length:.2f}".removeprefix("0") if length > 0 else "0"
-        axes.text(number, -0.9, said, ha="center", va="bottom", fontsize=7, color=INK, fontweight=weight)
-    frame = Rectangle((label - 0.5, -0.5), 1, elements, fill=False, edgecolor=HUES[1], linewidth=1.6, clip_on=False)
+        axes.text(number, -0.9, said, ha="center", va="bottom", fontsize=7, color=palette.INK, fontweight=weight)
+    frame = Rectangle(
+        (label - 0.5, -0.5), 1, elements, fill=False, edgecolor=palette.HUES[1], linewidth=1.6, clip_on=False
+    )
     axes.add_patch(frame)
     axes.set_title(title, fontsize=9.5, pad=13)
     axes.set_xticks(range(classes) if is_last else [])
@@ -241,4 +238,4 @@ def _draw(axes: Axes, poses: NDArray[Any], label: int, title: str, is_last: bool
 
 
 if __name__ == "__main__":
-    script.run(inferred_capsules, "inferred-capsules")
+    run(inferred_capsules)

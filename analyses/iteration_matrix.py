@@ -5,18 +5,13 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
-from routebench.analysis.palette import INK
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
 
 LONGEST = 30  # letters above one heat map
 ACROSS = 2  # heat maps in a row; more are too small on a phone
 
 
-@analyses.register("iteration-matrix")
-@belongs_to("accuracy", place=30)
+@analysis_of("accuracy", "iteration-matrix", place=30)
 def iteration_matrix(runs: Runs) -> Analysis | None:
     """Mean test accuracy (%) over seeds, per method, trained-with T and tested-with T'."""
     tested = runs.results[(runs.results["metric"] == "accuracy") & (runs.results["split"] == "test")]
@@ -27,9 +22,9 @@ def iteration_matrix(runs: Runs) -> Analysis | None:
     if table.empty or (table["iterations"] == table["test_iterations"]).all():
         return None
     labels = sorted(set(table["label"]))
-    with look():
+    with figures.look():
         rows = -(-len(labels) // ACROSS)
-        figure, grid = new_figure(0.3 + 2.3 * rows, min(ACROSS, len(labels)), rows)
+        figure, grid = figures.new_figure(0.3 + 2.3 * rows, min(ACROSS, len(labels)), rows)
         limits = float(table["accuracy"].quantile(0.05)), float(table["accuracy"].max())
         for axes, label in zip(grid, labels, strict=False):
             _draw(axes, table[table["label"] == label], str(label), limits)
@@ -49,7 +44,7 @@ def iteration_matrix(runs: Runs) -> Analysis | None:
             Column("Seeds", "seeds", lambda row: str(row["seeds"])),
         ),
         notes=("Test accuracy in %, mean over seeds; outlined where T′ = T. Darker is better, on one scale for all.",),
-        alternative=f"Heat maps of test accuracy for {wording.listed([str(label) for label in labels], 8)}. {reading}",
+        alternative=f"Heat maps of test accuracy for {wording.listed([str(label) for label in labels], 8)}.",
     )
 
 
@@ -74,7 +69,7 @@ def _draw(axes: Axes, table: DataFrame, label: str, limits: tuple[float, float])
     for row, trained in enumerate(matrix.index):
         if trained in matrix.columns:
             column = list(matrix.columns).index(trained)
-            axes.plot(*_box(column, row), color=INK, linewidth=1.6, clip_on=False)
+            axes.plot(*_box(column, row), color=palette.INK, linewidth=1.6, clip_on=False)
     axes.set(xlabel="tested with T′", ylabel="trained with T", title="")
     axes.set_title(_title(label), fontsize=10.5 if len(label) < 18 else 8.5)
     axes.tick_params(length=0, rotation=0)
@@ -109,4 +104,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(iteration_matrix, "iteration-matrix")
+    run(iteration_matrix)

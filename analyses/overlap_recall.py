@@ -4,11 +4,8 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, run, wording
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
 
 MOST = 12
 """Classes with a number in their square; for more there is no room."""
@@ -19,8 +16,7 @@ HALF = 50.0
 MARKED = "* Most digits that it answers are not there, which makes recall easy: see its precision."
 
 
-@analyses.register("overlap-recall")
-@belongs_to("overlap", place=20)
+@analysis_of("overlap", "overlap-recall", place=20)
 def overlap_recall(runs: Runs) -> Analysis | None:
     """Recall and precision (%) of every digit, mean over seeds, per method and T."""
     table = _table(runs)
@@ -28,8 +24,8 @@ def overlap_recall(runs: Runs) -> Analysis | None:
         return None
     careless = _careless(table)
     reading = _reading(table, careless)
-    with look():
-        figure, (axes,) = new_figure(1.0 + 0.34 * table["name"].nunique())
+    with figures.look():
+        figure, (axes,) = figures.new_figure(1.0 + 0.34 * table["name"].nunique())
         _draw(axes, table, careless)
     return Analysis(
         title="Recall of each digit",
@@ -56,7 +52,7 @@ def overlap_recall(runs: Runs) -> Analysis | None:
             "Mean over seeds, at the fixed threshold; ± is its 95 % t interval.",
             *((MARKED,) if careless else ()),
         ),
-        alternative=f"Heat map of recall, one row per method, one column per digit. {reading}",
+        alternative="Heat map of recall, one row per method, one column per digit.",
     )
 
 
@@ -122,4 +118,4 @@ def _reading(table: DataFrame, careless: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    script.run(overlap_recall, "overlap-recall")
+    run(overlap_recall)

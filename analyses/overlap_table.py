@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
 from routebench.analysis.comparison import Comparison, compare
 from routebench.analysis.means import means_of
-from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
-from routebench.registry import analyses
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 PARTS = {
@@ -30,8 +28,7 @@ LIFTED = 5.0
 """Points that a chosen threshold has to bring before the sentence speaks of it."""
 
 
-@analyses.register("overlap-table")
-@belongs_to("overlap", place=10)
+@analysis_of("overlap", "overlap-table", place=10)
 def overlap_table(runs: Runs) -> Analysis | None:
     """Exact match of every method and T with its interval, gain over `uniform`, rank group, and where it fails."""
     found = compare(runs)
@@ -167,4 +164,4 @@ def _published_notes(runs: Runs) -> list[str]:
 
 
 if __name__ == "__main__":
-    script.run(overlap_table, "overlap-table")
+    run(overlap_table)

@@ -5,19 +5,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, concat
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.means import value_with_interval
-from routebench.analysis.palette import MUTED
 from routebench.analysis.probe import gains, probed, turned_up_to
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 TRAINED = {"upright": "Trained upright", "alike": "Trained on digits turned as far"}
 
 
-@analyses.register("probe-curves")
-@belongs_to("linear-probe", place=20)
+@analysis_of("linear-probe", "probe-curves", place=20)
 def probe_curves(runs: Runs) -> Analysis | None:
     """Accuracy (%) of the probe of all features against the largest angle of test digits, and of training digits."""
     found = probed(runs)
@@ -29,7 +24,7 @@ def probe_curves(runs: Runs) -> Analysis | None:
     table = concat(parts.values(), ignore_index=True)
     table = table.merge(gains(runs, found).assign(trained="upright"), on=["name", "angle", "trained"], how="left")
     reading = _reading(table)
-    with look():
+    with figures.look():
         figure = _figure(table, runs)
     return Analysis(
         title="Accuracy against rotation",
@@ -48,7 +43,7 @@ def probe_curves(runs: Runs) -> Analysis | None:
             "Linear classifier on all features of a network; bars are 95 % t intervals over seeds, paired for gains.",
             "Solid: methods; dashed: controls and one iteration; dotted: models that saw no labels.",
         ),
-        alternative=f"Lines of accuracy over the largest angle, one per method. {reading}",
+        alternative="Lines of accuracy over the largest angle, one per method.",
     )
 
 
@@ -60,7 +55,7 @@ def _figure(table: DataFrame, runs: Runs) -> Figure:
     panels = [(trained, "mean") for trained in TRAINED if (table["trained"] == trained).any()]
     if (table["gain"].abs() > 0).any():
         panels.insert(1, ("upright", "gain"))
-    figure, axes = new_figure(0.6 + 2.9 * len(panels), rows=len(panels), sharex=True)
+    figure, axes = figures.new_figure(0.6 + 2.9 * len(panels), rows=len(panels), sharex=True)
     for one, (trained, key) in zip(axes, panels, strict=True):
         _draw(one, table[(table["trained"] == trained) & table[key].notna()], runs, key)
         one.set_title(f"{TRAINED[trained]}: accuracy, %" if key == "mean" else "Gain over uniform, points")
@@ -75,7 +70,10 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, key: str) -> None:
     ends, colours = {}, {}
     for place, name in enumerate(shown):
         line = table[table["name"] == name].sort_values("angle")
-        colour, marker = runs.colours.get(str(line["label"].iloc[0]), MUTED), MARKERS[place % len(MARKERS)]
+        colour, marker = (
+            runs.colours.get(str(line["label"].iloc[0]), palette.MUTED),
+            figures.MARKERS[place % len(figures.MARKERS)],
+        )
         x = line["angle"] + 1.2 * step * (place - (len(shown) - 1) / 2)  # so that intervals stand side by side
         axes.plot(x, line[key], color=colour, linestyle=_dashes(line), linewidth=1.6, marker=marker, markersize=4)
         axes.vlines(x, line[low], line[high], color=colour, linewidth=1.4, alpha=0.7)
@@ -85,7 +83,7 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, key: str) -> None:
     axes.grid(visible=False, axis="x")
     if key == "mean":
         axes.set_ylim(0, 101)
-    label_ends(axes, angles[-1] + 8 * step, ends, colours, gap=0.085)
+    figures.label_ends(axes, angles[-1] + 8 * step, ends, colours, gap=0.085)
 
 
 def _short(line: DataFrame, table: DataFrame) -> str:
@@ -130,4 +128,4 @@ def _fall(at: DataFrame, place: int) -> str:
 
 
 if __name__ == "__main__":
-    script.run(probe_curves, "probe-curves")
+    run(probe_curves)

@@ -6,14 +6,9 @@ from matplotlib.axes import Axes
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import script, wording
-from routebench.analysis.figures import MARKERS, look, new_figure
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.means import by_seed, value_with_interval
-from routebench.analysis.palette import MUTED
 from routebench.analysis.probe import BOTH, probed, turned_up_to
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.analysis.viewpoints import legend_below
-from routebench.registry import analyses
 
 FEATURES = {
     BOTH: "-",
@@ -27,8 +22,7 @@ VAE = "vae"
 ALPHA = 0.05
 
 
-@analyses.register("probe-rotated-training")
-@belongs_to("linear-probe", place=25)
+@analysis_of("linear-probe", "probe-rotated-training", place=25)
 def probe_rotated_training(runs: Runs) -> Analysis | None:
     """Accuracy (%) of probes of models without labels, trained and tested on turned digits; Smith et al., figure 4."""
     found = turned_up_to(probed(runs), "alike")
@@ -37,8 +31,8 @@ def probe_rotated_training(runs: Runs) -> Analysis | None:
         return None
     table = _with_leads(runs, found)
     reading = _reading(runs, table)
-    with look():
-        figure, (axes,) = new_figure(3.3)
+    with figures.look():
+        figure, (axes,) = figures.new_figure(3.3)
         _draw(axes, table, runs)
     return Analysis(
         title="Trained on turned digits, without labels",
@@ -62,7 +56,7 @@ def probe_rotated_training(runs: Runs) -> Analysis | None:
             ),
             "The lead is over the probe of all latents of the VAE, trained alike. Bars: 95 % t intervals over seeds.",
         ),
-        alternative=f"Lines of accuracy over the largest angle, one per model and feature. {reading}",
+        alternative="Lines of accuracy over the largest angle, one per model and feature.",
     )
 
 
@@ -136,11 +130,11 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     lines = list(table.groupby(["name", "feature"], sort=False))
     step = (angles[-1] - angles[0]) / 180
     for place, ((name, feature), line) in enumerate(lines):
-        colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
+        colour = runs.colours.get(str(line["label"].iloc[0]), palette.MUTED)
         x = line["angle"] + 1.2 * step * (place - (len(lines) - 1) / 2)  # so that intervals stand side by side
         axes.plot(
             x, line["mean"], color=colour, linestyle=FEATURES[str(feature)], linewidth=1.6, markersize=4,
-            marker=MARKERS[place % len(MARKERS)], label=wording.in_lines(_called(name, feature), 44),
+            marker=figures.MARKERS[place % len(figures.MARKERS)], label=wording.in_lines(_called(name, feature), 44),
         )  # fmt: skip
         axes.vlines(x, line["low"], line["high"], color=colour, linewidth=1.4, alpha=0.7)
     axes.set_xticks(angles)
@@ -148,8 +142,8 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     axes.grid(visible=False, axis="x")
     axes.set_xlabel("largest angle of training and test digits, degrees")
     axes.set_title("Trained and tested on turned digits: accuracy, %")
-    legend_below(axes)
+    figures.legend_below(axes)
 
 
 if __name__ == "__main__":
-    script.run(probe_rotated_training, "probe-rotated-training")
+    run(probe_rotated_training)

@@ -7,10 +7,8 @@ from typing import Any
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
 from routebench.analysis.probe import OWN_ANSWER, probed
-from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 FEATURES = {  # in the order of the table
     "both": "all features of the class capsules (lengths and poses), or of the model, side by side",
@@ -33,8 +31,7 @@ LEFT_OPEN = {
 """What a paper does not say of its models."""
 
 
-@analyses.register("probe-table")
-@belongs_to("linear-probe", place=10)
+@analysis_of("linear-probe", "probe-table", place=10)
 def probe_table(runs: Runs) -> Analysis | None:
     """Accuracy (%) of linear probes per method and feature, upright, turned by up to an angle, and transformed."""
     found = probed(runs)
@@ -268,4 +265,4 @@ def _published_notes(table: DataFrame) -> list[str]:
 
 
 if __name__ == "__main__":
-    script.run(probe_table, "probe-table")
+    run(probe_table)

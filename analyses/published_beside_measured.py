@@ -7,15 +7,11 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import beside, script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, beside, figures, palette, run, wording
 from routebench.analysis.beside import NO_MEASURE, NOT, NOT_RUN, PARTLY, REPRODUCED, UNDECIDED, VERDICTS
-from routebench.analysis.figures import look, new_figure
-from routebench.analysis.palette import HUES, INK, MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 MARKS = {REPRODUCED: "o", PARTLY: "D", NOT: "X", UNDECIDED: "s"}
-COLOURS = {REPRODUCED: HUES[2], PARTLY: HUES[0], NOT: HUES[1], UNDECIDED: MUTED}
+COLOURS = {REPRODUCED: palette.HUES[2], PARTLY: palette.HUES[0], NOT: palette.HUES[1], UNDECIDED: palette.MUTED}
 AS_PERCENT: dict[str, Callable[[float], float]] = {
     "test error": lambda value: 100 - value,
     "linear-probe accuracy": lambda value: 100 * value,
@@ -37,8 +33,7 @@ RULES = (
 )
 
 
-@analyses.register("published-beside-measured")
-@belongs_to("", place=90, folder=True)
+@analysis_of("", "published-beside-measured", place=90, folder=True)
 def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
     """One row per published number, with our mean and 95 % interval in its own unit, the gap and a verdict."""
     if not any(runs.results["value"].notna().any() for runs in parts):
@@ -50,8 +45,8 @@ def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
     points = _points(table)
     figure = None
     if not points.empty:
-        with look():
-            figure, (axes,) = new_figure(4.6)
+        with figures.look():
+            figure, (axes,) = figures.new_figure(4.6)
             _draw(axes, points)
     return Analysis(
         title="Published beside measured",
@@ -60,7 +55,7 @@ def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
         figure=figure,
         columns=_columns(),
         notes=(*RULES, *_notes(table)),
-        alternative=f"Measured against published accuracy, with intervals and the line of equality. {reading}",
+        alternative="Measured against published accuracy, with intervals and the line of equality.",
     )
 
 
@@ -172,7 +167,7 @@ def _draw(axes: Axes, points: DataFrame) -> None:
     seen = [value for key in ("value", "measured", "low", "high") for value in points[key] if not math.isnan(value)]
     margin = max(0.08 * (max(seen) - min(seen)), 0.2)
     low, high = min(seen) - margin, max(seen) + margin
-    axes.plot([low, high], [low, high], color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    axes.plot([low, high], [low, high], color=palette.INK, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     for verdict, own in points.groupby("verdict"):
         colour, mark = COLOURS[str(verdict)], MARKS[str(verdict)]
         axes.vlines(own["value"], own["low"], own["high"], color=colour, linewidth=1.6, alpha=0.7)
@@ -184,4 +179,4 @@ def _draw(axes: Axes, points: DataFrame) -> None:
 
 
 if __name__ == "__main__":
-    script.run(published_beside_measured, "published-beside-measured")
+    run(published_beside_measured)

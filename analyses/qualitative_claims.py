@@ -5,15 +5,12 @@ from collections import Counter
 
 from pandas import DataFrame
 
-from routebench.analysis import cost, script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, cost, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, Finding, PaperClaim
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 
-@analyses.register("qualitative-claims")
-@belongs_to("", place=40, folder=True)
+@analysis_of("", "qualitative-claims", place=40, folder=True)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     """Claims of the source papers, how each is tested, the statistic with its 95 % interval, and a verdict."""
     table = DataFrame([row for claim in (*CLAIMS, *COMPONENT_CLAIMS) for row in _rows(claim, parts)])
@@ -97,4 +94,4 @@ def _lower(claim: str) -> str:
 
 
 if __name__ == "__main__":
-    script.run(qualitative_claims, "qualitative-claims")
+    run(qualitative_claims)

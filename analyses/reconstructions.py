@@ -9,18 +9,14 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, run, wording
 from routebench.analysis.pictures import first_arrays
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
 
 MOST_MODELS = 3
 Arrays = Mapping[str, NDArray[Any]]
 
 
-@analyses.register("reconstructions")
-@belongs_to("linear-probe", place=30)
+@analysis_of("linear-probe", "reconstructions", place=30)
 def reconstructions(runs: Runs) -> Analysis | None:
     """One digit per class, turned by each angle, above its reconstruction; the squared error of each."""
     examples = first_arrays(runs, "example_reconstructions")
@@ -28,10 +24,10 @@ def reconstructions(runs: Runs) -> Analysis | None:
         return None
     table = _table(examples)
     reading = _reading(table)
-    with look():
+    with figures.look():
         angles = next(iter(examples.values()))["example_angles"]
         shown = dict(list(examples.items())[:MOST_MODELS])
-        figure, axes = new_figure(0.4 + 1.0 * len(angles) * len(shown), rows=len(shown) * len(angles))
+        figure, axes = figures.new_figure(0.4 + 1.0 * len(angles) * len(shown), rows=len(shown) * len(angles))
         for place, (name, arrays) in enumerate(shown.items()):
             _draw(figure, axes[place * len(angles) : (place + 1) * len(angles)], name, arrays)
     return Analysis(
@@ -50,7 +46,7 @@ def reconstructions(runs: Runs) -> Analysis | None:
             "The first test digit of each class, of the first seed that was measured; trained on upright digits.",
             "Figure: digits, and below them their reconstructions.",
         ),
-        alternative=f"Rows of digits above their reconstructions, for each angle. {reading}",
+        alternative="Rows of digits above their reconstructions, for each angle.",
     )
 
 
@@ -99,4 +95,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(reconstructions, "reconstructions")
+    run(reconstructions)

@@ -7,11 +7,9 @@ import pandas as pd
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
 from routebench.analysis.attacked import LINF, NAMES, WORST, accuracies, budgets, compared, main_eps, verdicts
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 ALPHA = 0.05
 BASELINES = ("uniform", "cnn")
@@ -19,8 +17,7 @@ ON_SURVIVORS = ("apgd-ce", "apgd-t", "square")
 ALONE = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer")
 
 
-@analyses.register("robustness-table")
-@belongs_to("robustness", place=10)
+@analysis_of("robustness", "robustness-table", place=10)
 def robustness_table(runs: Runs) -> Analysis | None:
     """Per method: accuracy under the worst of all attacks, against uniform coupling and the CNN, with a verdict."""
     eps = main_eps(runs)
@@ -182,4 +179,4 @@ def _published_notes(runs: Runs, table: DataFrame) -> list[str]:
 
 
 if __name__ == "__main__":
-    script.run(robustness_table, "robustness-table")
+    run(robustness_table)

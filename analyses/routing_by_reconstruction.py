@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from pandas import DataFrame
 
 from routebench import published, statistics
-from routebench.analysis import script, wording
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, run, wording
 from routebench.analysis.square import ROUTED, STEPS, UNROUTED, Cells, Square, square_of
-from routebench.registry import analyses
 
 ALPHA = 0.05
 EFFECTS = ("routing", "reconstruction", "interaction")
@@ -20,8 +18,7 @@ MEANING = {
 }
 
 
-@analyses.register("routing-by-reconstruction")
-@belongs_to("", place=30, folder=True)
+@analysis_of("", "routing-by-reconstruction", place=30, folder=True)
 def routing_by_reconstruction(parts: tuple[Runs, ...]) -> Analysis | None:
     """Test accuracy (%) of the four conditions, paired main effects and interaction (points)."""
     square = square_of(parts)
@@ -156,4 +153,4 @@ def _notes(square: Square, table: DataFrame, effects: Mapping[str, statistics.Di
 
 
 if __name__ == "__main__":
-    script.run(routing_by_reconstruction, "routing-by-reconstruction")
+    run(routing_by_reconstruction)

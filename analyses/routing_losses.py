@@ -9,13 +9,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import script, wording
-from routebench.analysis.figures import label_ends, look, new_figure
-from routebench.analysis.palette import MUTED
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.paper_claims import NOT_RUN, above_zero, below_margin, by_seed, difference
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
 from routebench.analysis.square import ROUTED, STEPS, UNROUTED, Square, square_of
-from routebench.registry import analyses
 
 FIRST, LAST, HELD_OUT, TEST, ACCURACY = (
     "training loss, first epoch", "training loss, last epoch", "held-out loss, last epoch", "test loss", "accuracy, %",
@@ -30,8 +26,7 @@ CLAIMS = {
 CURVES = {"train_loss": "training", "held_out_loss": "held-out"}
 
 
-@analyses.register("routing-losses")
-@belongs_to("", place=31, folder=True)
+@analysis_of("", "routing-losses", place=31, folder=True)
 def routing_losses(parts: tuple[Runs, ...]) -> Analysis | None:
     """Losses of dynamic routing and of none with paired differences, with a decoder and without (figure 2)."""
     square = square_of(parts)
@@ -43,8 +38,8 @@ def routing_losses(parts: tuple[Runs, ...]) -> Analysis | None:
     curves = _curves(square)
     figure = None
     if not curves.empty and curves["epoch"].max() > 1:
-        with look():
-            figure, axes = new_figure(5.6, rows=2, columns=2, sharex=True)
+        with figures.look():
+            figure, axes = figures.new_figure(5.6, rows=2, columns=2, sharex=True)
             for place, one in enumerate(axes):
                 decoder, metric = place > 1, list(CURVES)[place % 2]
                 own = curves[(curves["decoder"] == decoder) & (curves["metric"] == metric)]
@@ -61,7 +56,7 @@ def routing_losses(parts: tuple[Runs, ...]) -> Analysis | None:
         figure=figure,
         columns=_columns(),
         notes=_notes(square),
-        alternative=f"Training and held-out loss per epoch, without decoder and with. {reading}",
+        alternative="Training and held-out loss per epoch, without decoder and with.",
     )
 
 
@@ -198,15 +193,15 @@ def _draw(axes: Axes, losses: DataFrame, runs: Runs, title: str) -> None:
         return
     ends, colours = {}, {}
     for _, line in losses.groupby("routed"):
-        colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
+        colour = runs.colours.get(str(line["label"].iloc[0]), palette.MUTED)
         axes.plot(line["epoch"], line["mean"], color=colour, linestyle="-" if line["routed"].iloc[0] else (0, (5, 2)))
         axes.fill_between(line["epoch"], line["low"], line["high"], color=colour, alpha=0.15, linewidth=0)
         short = ROUTED if line["routed"].iloc[0] else UNROUTED
         ends[short], colours[short] = float(line["mean"].iloc[-1]), colour
     last = float(losses["epoch"].max())
     axes.set_xlim(min(0.5, last - 1), last * 1.03)
-    label_ends(axes, last * 1.03, ends, colours, gap=0.13)
+    figures.label_ends(axes, last * 1.03, ends, colours, gap=0.13)
 
 
 if __name__ == "__main__":
-    script.run(routing_losses, "routing-losses")
+    run(routing_losses)

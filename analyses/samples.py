@@ -6,11 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, run, wording
 from routebench.analysis.pictures import first_arrays, hang, on_paper, tiled
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
 
 MOST_MODELS = 4
 IN_A_ROW = 8
@@ -22,8 +19,7 @@ EMPTY = 0.01
 """An image whose mean brightness is below this is called empty; that of a handwritten digit is near 0.13."""
 
 
-@analyses.register("samples")
-@belongs_to("generation", place=50)
+@analysis_of("generation", "samples", place=50)
 def samples(runs: Runs) -> Analysis | None:
     """A grid of samples per model; how bright they are, how many are empty and how far they differ."""
     found = first_arrays(runs, "samples")
@@ -32,10 +28,10 @@ def samples(runs: Runs) -> Analysis | None:
     table = _table(found, runs)
     reading = _reading(table)
     shown = dict(list(found.items())[:MOST_MODELS])
-    with look():
+    with figures.look():
         sheets = {name: _sheet(arrays) for name, arrays in shown.items()}
         heights = [0.36 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()]
-        figure, axes = new_figure(sum(heights), rows=len(sheets), height_ratios=heights)
+        figure, axes = figures.new_figure(sum(heights), rows=len(sheets), height_ratios=heights)
         for one, (name, sheet) in zip(axes, sheets.items(), strict=True):
             hang(one, sheet, wording.in_lines(name, 52))
     return Analysis(
@@ -68,7 +64,7 @@ def samples(runs: Runs) -> Analysis | None:
                 "With certain poses a bound does not hold objects to the spread of their prior, so that the two differ."
             ),
         ),
-        alternative=f"Grids of samples as ink on paper, one block per model. {reading}",
+        alternative="Grids of samples as ink on paper, one block per model.",
     )
 
 
@@ -112,4 +108,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(samples, "samples")
+    run(samples)

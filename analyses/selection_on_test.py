@@ -6,17 +6,14 @@ from collections.abc import Callable
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, run, wording
 from routebench.analysis.comparison import Entry, entries_of
 from routebench.analysis.means import value_with_interval
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 BEST = "best_test_accuracy"
 
 
-@analyses.register("selection-on-test")
-@belongs_to("accuracy", place=28)
+@analysis_of("accuracy", "selection-on-test", place=28)
 def selection_on_test(runs: Runs) -> Analysis | None:
     """Accuracy (%) without selection by test images, of the best epoch by them, and the best epoch, seed and T of all.
 
@@ -112,4 +109,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(selection_on_test, "selection-on-test")
+    run(selection_on_test)

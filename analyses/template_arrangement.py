@@ -9,14 +9,9 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import MARKERS, look, new_figure
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.palette import MUTED
 from routebench.analysis.pictures import Pictures, coloured, first_arrays, hang, tiled
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.analysis.viewpoints import legend_below
-from routebench.registry import analyses
 
 MOST_MODELS = 4
 IN_A_ROW = 6
@@ -29,8 +24,7 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 """Of the circle of hues, from one template to the next: any number of them are far apart."""
 
 
-@analyses.register("template-arrangement")
-@belongs_to("generation", place=30)
+@analysis_of("generation", "template-arrangement", place=30)
 def template_arrangement(runs: Runs) -> Analysis | None:
     """A turned digit with each template in its own colour, and the reuse of templates by angle."""
     table = means_of(runs, "template_reuse", ["angle"])
@@ -45,11 +39,11 @@ def template_arrangement(runs: Runs) -> Analysis | None:
         shown = {DIGIT: arrays, **shown}
     several = len(set(table["angle"])) > 1
     reading = _reading(table)
-    with look():
+    with figures.look():
         heights = [0.3 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()] + [2.6] * several
         figure = None
         if heights:
-            figure, axes = new_figure(sum(heights), rows=len(heights), height_ratios=heights)
+            figure, axes = figures.new_figure(sum(heights), rows=len(heights), height_ratios=heights)
             for one, name in zip(axes, sheets, strict=False):
                 hang(one, sheets[name], name if name == DIGIT else wording.in_lines(name, 52))
                 _name_turns(one, shown[name])
@@ -83,7 +77,7 @@ def template_arrangement(runs: Runs) -> Analysis | None:
             ),
             "Mean over test images, then over seeds with its 95 % t interval.",
         ),
-        alternative=f"A digit in twelve turns, its strokes coloured by template, and lines of reuse. {reading}",
+        alternative="A digit in twelve turns, its strokes coloured by template, and lines of reuse.",
     )
 
 
@@ -119,9 +113,9 @@ def _curves(axes: Axes, table: DataFrame, runs: Runs) -> None:
     step = (angles[-1] - angles[0]) / 180
     for place, name in enumerate(names):
         line = table[table["name"] == name]
-        colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
+        colour = runs.colours.get(str(line["label"].iloc[0]), palette.MUTED)
         x = line["angle"] + 1.5 * step * (place - (len(names) - 1) / 2)  # so that intervals stand side by side
-        marker, shown = MARKERS[place % len(MARKERS)], wording.in_lines(name)
+        marker, shown = figures.MARKERS[place % len(figures.MARKERS)], wording.in_lines(name)
         axes.plot(x, line["mean"], color=colour, linewidth=1.6, marker=marker, markersize=4, label=shown)
         axes.vlines(x, line["low"], line["high"], color=colour, linewidth=1.4, alpha=0.7)
     axes.set_xticks(angles)
@@ -130,7 +124,7 @@ def _curves(axes: Axes, table: DataFrame, runs: Runs) -> None:
     axes.set_xlabel("largest angle of test digits, degrees")
     axes.set_title("Reuse of templates, turned and upright")
     axes.set_ylabel("cosine of shares")
-    legend_below(axes)
+    figures.legend_below(axes)
 
 
 def _reading(table: DataFrame) -> str:
@@ -145,4 +139,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(template_arrangement, "template-arrangement")
+    run(template_arrangement)

@@ -6,14 +6,10 @@ from collections.abc import Callable, Sequence
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.means import by_seed, means_beside, value_with_interval
-from routebench.analysis.palette import HUES
 from routebench.analysis.pictures import first_arrays, hang, on_paper, tiled
-from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.generative.health import ALONE, DEAD, IDLE
-from routebench.registry import analyses
 
 MEASURED: dict[str, tuple[str, dict[str, object]]] = {
     "effective": ("effective_templates", {}),
@@ -29,8 +25,7 @@ MOST_MODELS = 6
 IN_A_ROW = 8
 
 
-@analyses.register("templates")
-@belongs_to("generation", place=10)
+@analysis_of("generation", "templates", place=10)
 def templates(runs: Runs) -> Analysis | None:
     """Learned templates; per model how many draw, dead ones, idle objects, and in how many seeds it collapsed."""
     table = _table(runs)
@@ -39,10 +34,10 @@ def templates(runs: Runs) -> Analysis | None:
     pictures = dict(list(first_arrays(runs, "templates").items())[:MOST_MODELS])
     figure = None
     if pictures:
-        with look():
+        with figures.look():
             sheets = {name: tiled(on_paper(arrays["templates"]), IN_A_ROW) for name, arrays in pictures.items()}
             heights = [0.62 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()]
-            figure, axes = new_figure(sum(heights), rows=len(sheets), height_ratios=heights)
+            figure, axes = figures.new_figure(sum(heights), rows=len(sheets), height_ratios=heights)
             for one, (name, sheet) in zip(axes, sheets.items(), strict=True):
                 hang(one, sheet)
                 _title(one, name, _of_seed(runs, name, int(pictures[name]["seed"])))
@@ -54,7 +49,7 @@ def templates(runs: Runs) -> Analysis | None:
         figure=figure,
         columns=_columns(),
         notes=_notes(),
-        alternative=f"Grids of learned templates as ink on paper, one block per model. {reading}",
+        alternative="Grids of learned templates as ink on paper, one block per model.",
         main=Main("effective", "Templates that draw", digits=1, higher_is_better=True),
     )
 
@@ -122,7 +117,7 @@ def _title(axes: Axes, name: str, seed: dict[str, float]) -> None:
     alarm = "COLLAPSED: " if seed["collapsed"] > 0 else "ALL OBJECTS IDLE: " if seed["idle"] == seed["objects"] else ""
     axes.text(
         0, 1.0, f"{alarm}{told}", transform=axes.transAxes, va="bottom", fontsize=9,
-        color=HUES[1] if alarm else None, fontweight="bold" if alarm else None,
+        color=palette.HUES[1] if alarm else None, fontweight="bold" if alarm else None,
     )  # fmt: skip
 
 
@@ -242,4 +237,4 @@ def _notes() -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    script.run(templates, "templates")
+    run(templates)

@@ -4,12 +4,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import script
-from routebench.analysis.figures import look, new_figure
-from routebench.analysis.palette import HUES, MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run
 from routebench.predictive_coding import toy
-from routebench.registry import analyses
 
 PANELS = {
     "A: no penalty": toy.example(),
@@ -18,13 +14,12 @@ PANELS = {
 }
 
 
-@analyses.register("toy-inference")
-@belongs_to("predictive-coding", place=20)
+@analysis_of("predictive-coding", "toy-inference", place=20)
 def toy_inference(runs: Runs) -> Analysis | None:  # noqa: ARG001  # the network is its own example
     """Hidden activities of three units after inference without a penalty, with L1 and with L2 (figure 3)."""
     table = DataFrame([row for panel, network in PANELS.items() for row in _rows(panel, network)])
-    with look():
-        figure, axes = new_figure(2.4, columns=len(PANELS), sharey=True)
+    with figures.look():
+        figure, axes = figures.new_figure(2.4, columns=len(PANELS), sharey=True)
         for one, panel in zip(axes, PANELS, strict=True):
             _draw(one, table[table["panel"] == panel], panel)
         axes[0].set_ylabel("share of activity")
@@ -55,7 +50,7 @@ def toy_inference(runs: Runs) -> Analysis | None:  # noqa: ARG001  # the network
             ),
             "The share is presumably what the paper calls probability mass.",
         ),
-        alternative=f"Bars of the share of each hidden unit, three panels. {reading}",
+        alternative="Bars of the share of each hidden unit, three panels.",
     )
 
 
@@ -84,7 +79,7 @@ def _reading(table: DataFrame) -> str:
 
 def _draw(axes: Axes, rows: DataFrame, panel: str) -> None:
     best = rows["share"].idxmax()
-    colours = [HUES[0] if place == best else MUTED for place in rows.index]
+    colours = [palette.HUES[0] if place == best else palette.MUTED for place in rows.index]
     axes.bar(rows["unit"], rows["share"], color=colours, width=0.7)
     for unit, share in zip(rows["unit"], rows["share"], strict=True):
         axes.text(unit, share + 0.02, f"{share:.2f}", ha="center", fontsize=8.5)
@@ -95,4 +90,4 @@ def _draw(axes: Axes, rows: DataFrame, panel: str) -> None:
 
 
 if __name__ == "__main__":
-    script.run(toy_inference, "toy-inference")
+    run(toy_inference)

@@ -7,19 +7,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.comparison import compare
-from routebench.analysis.figures import accuracy_axis, label_ends, look, new_figure
-from routebench.analysis.palette import MUTED
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.registry import analyses
 
 ONE_EPOCH = "One epoch was trained, so there is no course to draw yet."
 CURVES = {"held_out_accuracy": "Held-out accuracy, %", "train_loss": "Training loss (log scale)"}
 
 
-@analyses.register("training-curves")
-@belongs_to("accuracy", place=40)
+@analysis_of("accuracy", "training-curves", place=40)
 def training_curves(runs: Runs) -> Analysis | None:
     """Mean over seeds of held-out accuracy and training loss per epoch; each method at its best T."""
     points = runs.results[runs.results["metric"].isin(list(CURVES)) & runs.results["epoch"].notna()]
@@ -51,13 +46,13 @@ def training_curves(runs: Runs) -> Analysis | None:
             "Losses of different kinds (see the training recipe) cannot be compared with each other.",
             "Held-out images are part of the training data and were not trained on; no test image is in these curves.",
         ),
-        alternative=f"Curves of held-out accuracy and training loss over epochs. {reading}",
+        alternative="Curves of held-out accuracy and training loss over epochs.",
     )
 
 
 def _figure(drawn: DataFrame, runs: Runs) -> Figure:
-    with look():
-        figure, grid = new_figure(5.6, rows=2, sharex=True)
+    with figures.look():
+        figure, grid = figures.new_figure(5.6, rows=2, sharex=True)
         for axes, metric in zip(grid, CURVES, strict=True):
             _draw(axes, drawn[drawn["metric"] == metric], metric, runs)
         grid[-1].set_xlabel("epoch")
@@ -77,7 +72,7 @@ def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
 
 def _draw(axes: Axes, curves: DataFrame, metric: str, runs: Runs) -> None:
     if metric == "held_out_accuracy":
-        accuracy_axis(axes, [*curves["low"], *curves["high"]])
+        figures.accuracy_axis(axes, [*curves["low"], *curves["high"]])
     else:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -85,7 +80,7 @@ def _draw(axes: Axes, curves: DataFrame, metric: str, runs: Runs) -> None:
         axes.yaxis.set_minor_formatter(NullFormatter())
     ends = {}
     for label, line in curves.groupby("label"):
-        colour = runs.colours.get(str(label), MUTED)
+        colour = runs.colours.get(str(label), palette.MUTED)
         marker = "o" if len(line) < 3 else None
         sns.lineplot(data=line, x="epoch", y="mean", ax=axes, color=colour, marker=marker)
         axes.fill_between(line["epoch"], line["low"], line["high"], color=colour, alpha=0.12, linewidth=0)
@@ -96,7 +91,7 @@ def _draw(axes: Axes, curves: DataFrame, metric: str, runs: Runs) -> None:
     axes.set_title(CURVES[metric])
     axes.set_ylabel("")
     if ends:
-        label_ends(axes, last, ends, runs.colours, gap=0.11)
+        figures.label_ends(axes, last, ends, runs.colours, gap=0.11)
 
 
 def _reading(curves: DataFrame) -> str:
@@ -115,4 +110,4 @@ def _reading(curves: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(training_curves, "training-curves")
+    run(training_curves)

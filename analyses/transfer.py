@@ -6,21 +6,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.attacked import LINF, accuracies, budgets, compared, main_eps
-from routebench.analysis.figures import look, new_figure
 from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.palette import INK, MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
 
 KINDS = {"noise": ("Noise", "o"), "transfer": ("Black box", "D"), "worst": ("All attacks", "s")}
 SECOND = "cnn"
 ALPHA = 0.05
 
 
-@analyses.register("transfer")
-@belongs_to("robustness", place=40)
+@analysis_of("robustness", "transfer", place=40)
 def transfer(runs: Runs) -> Analysis | None:
     """Accuracy under noise, under images made for another CNN, and under all attacks; Hinton et al. 2018, section 6."""
     eps = main_eps(runs)
@@ -28,8 +23,8 @@ def transfer(runs: Runs) -> Analysis | None:
     if eps is None or table.empty:
         return None
     shown = table[table["eps"] == float(eps)].sort_values("transfer", kind="stable")
-    with look():
-        figure, (axes,) = new_figure(1.2 + 0.32 * len(shown))
+    with figures.look():
+        figure, (axes,) = figures.new_figure(1.2 + 0.32 * len(shown))
         _draw(axes, shown, runs)
         axes.set_xlabel(f"accuracy, % (eps {eps}, L-infinity)")
         figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9, handletextpad=0.2)
@@ -55,7 +50,7 @@ def transfer(runs: Runs) -> Analysis | None:
             ),
             "Mean over seeds with its 95 % t interval.",
         ),
-        alternative=f"Points per method: noise, black box and all attacks. {reading}",
+        alternative="Points per method: noise, black box and all attacks.",
     )  # fmt: skip
 
 
@@ -79,15 +74,15 @@ def _table(runs: Runs) -> DataFrame:
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     for line, row in enumerate(table.to_dict("records")):
-        colour = runs.colours.get(str(row["label"]), MUTED)
+        colour = runs.colours.get(str(row["label"]), palette.MUTED)
         values = [row[key] for key in KINDS if not math.isnan(row[key])]
-        axes.plot([min(values), max(values)], [line, line], color=MUTED, lw=0.8, zorder=1)
+        axes.plot([min(values), max(values)], [line, line], color=palette.MUTED, lw=0.8, zorder=1)
         for key, (_, marker) in KINDS.items():
             face = "none" if key == "noise" else colour
             axes.plot(row[key], line, marker, color=colour, markerfacecolor=face, markersize=6)
     for title, marker in KINDS.values():
-        face = "none" if title == "Noise" else INK
-        axes.plot([], [], marker, color=INK, markerfacecolor=face, markersize=6, label=title)
+        face = "none" if title == "Noise" else palette.INK
+        axes.plot([], [], marker, color=palette.INK, markerfacecolor=face, markersize=6, label=title)
     axes.set_yticks(range(len(table)), list(table["name"]))
     axes.set_ylim(-0.6, len(table) - 0.4)
     axes.set_xlim(-3, 103)
@@ -118,4 +113,4 @@ def _reading(runs: Runs, shown: DataFrame, eps: str) -> str:
 
 
 if __name__ == "__main__":
-    script.run(transfer, "transfer")
+    run(transfer)

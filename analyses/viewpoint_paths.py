@@ -3,19 +3,14 @@
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import MARKERS, look, new_figure
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.means import means_of
-from routebench.analysis.palette import INK, MUTED
-from routebench.analysis.result import Analysis, Column, Runs, belongs_to
-from routebench.analysis.viewpoints import REFERENCE, dashes_of, legend_below
-from routebench.registry import analyses
+from routebench.analysis.viewpoints import REFERENCE, dashes_of
 
 KEYS = ["name", "label", "iterations", "epoch"]
 
 
-@analyses.register("viewpoint-paths")
-@belongs_to("viewpoint", place=30)
+@analysis_of("viewpoint", "viewpoint-paths", place=30)
 def viewpoint_paths(runs: Runs) -> Analysis | None:
     """Accuracy on novel against accuracy on familiar test viewpoints after every epoch, mean over seeds."""
     table = _table(runs)
@@ -25,8 +20,8 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
     theirs = last["familiar"].to_dict().get(REFERENCE)
     target = None if theirs is None else float(theirs)
     reading = _reading(table, last, target)
-    with look():
-        figure, (axes,) = new_figure(3.8)
+    with figures.look():
+        figure, (axes,) = figures.new_figure(3.8)
         _draw(axes, table, runs, target)
     return Analysis(
         title="Novel against familiar accuracy, over epochs",
@@ -44,7 +39,7 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
             "Mean over seeds. A path starts after the first epoch and ends, with its marker, after the last.",
             f"Where a path crosses the upright line, it is as good as {REFERENCE} on familiar test images.",
         ),
-        alternative=f"Paths of novel over familiar accuracy. {reading}",
+        alternative="Paths of novel over familiar accuracy.",
     )
 
 
@@ -59,18 +54,18 @@ def _table(runs: Runs) -> DataFrame:
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs, target: float | None) -> None:
     if target is not None:
-        axes.axvline(target, color=INK, linewidth=1, linestyle=(0, (1, 2)))
+        axes.axvline(target, color=palette.INK, linewidth=1, linestyle=(0, (1, 2)))
     for place, (name, line) in enumerate(table.groupby("name", sort=False)):
-        colour = runs.colours.get(str(line["label"].iloc[0]), MUTED)
+        colour = runs.colours.get(str(line["label"].iloc[0]), palette.MUTED)
         dashes = dashes_of(line)
         axes.plot(line["familiar"], line["novel"], color=colour, linestyle=dashes, linewidth=1.3, alpha=0.8)
         axes.plot(
-            line["familiar"].iloc[-1], line["novel"].iloc[-1], color=colour, marker=MARKERS[place % 10], markersize=7,
-            linestyle=dashes, linewidth=1.3, label=str(name),
+            line["familiar"].iloc[-1], line["novel"].iloc[-1], color=colour, marker=figures.MARKERS[place % 10],
+            markersize=7, linestyle=dashes, linewidth=1.3, label=str(name),
         )  # fmt: skip
     axes.set_xlabel("accuracy on familiar test viewpoints, %")
     axes.set_title("Accuracy on novel test viewpoints, %")
-    legend_below(axes)
+    figures.legend_below(axes)
 
 
 def _reading(table: DataFrame, last: DataFrame, target: float | None) -> str:
@@ -87,4 +82,4 @@ def _reading(table: DataFrame, last: DataFrame, target: float | None) -> str:
 
 
 if __name__ == "__main__":
-    script.run(viewpoint_paths, "viewpoint-paths")
+    run(viewpoint_paths)

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import script, wording
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
 from routebench.analysis.means import value_with_interval
-from routebench.analysis.result import Analysis, Column, Main, Row, Runs, belongs_to
 from routebench.analysis.viewpoints import FAMILIAR, HELD_OUT, LAST, MATCHINGS, REFERENCE, TOLERANCE, summary
-from routebench.registry import analyses
 
 ALPHA = 0.05
 BY = {
@@ -22,8 +20,7 @@ BY = {
 }
 
 
-@analyses.register("viewpoint-table")
-@belongs_to("viewpoint", place=10)
+@analysis_of("viewpoint", "viewpoint-table", place=10)
 def viewpoint_table(runs: Runs) -> Analysis | None:
     """Per method: novel error at held-out and at familiar accuracy equal to the CNN's, and at the last epoch."""
     table = summary(runs)
@@ -158,4 +155,4 @@ def _published_notes(runs: Runs) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    script.run(viewpoint_table, "viewpoint-table")
+    run(viewpoint_table)

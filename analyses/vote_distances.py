@@ -9,18 +9,13 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import script, wording
-from routebench.analysis.figures import look, new_figure
-from routebench.analysis.palette import MUTED
-from routebench.analysis.result import Analysis, Column, Row, Runs, belongs_to
-from routebench.registry import analyses
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 
 IMAGE = 0  # of the three that were measured
 NEAR, FULL = "vote_distances_zoomed", "vote_distances"
 
 
-@analyses.register("vote-distances")
-@belongs_to("sparsity", place=40)
+@analysis_of("sparsity", "vote-distances", place=40)
 def vote_distances(runs: Runs) -> Analysis | None:
     """Histograms of the distance of votes to class capsules, weighted by coupling (Hinton et al. 2018, figure 2)."""
     shown = _shown(runs)
@@ -28,8 +23,8 @@ def vote_distances(runs: Runs) -> Analysis | None:
         return None
     table = DataFrame([row for label, arrays in shown.items() for row in _rows(label, arrays)])
     steps = int(table["iteration"].max())
-    with look():
-        figure, axes = new_figure(0.5 + 1.15 * 2 * len(shown), columns=steps, rows=2 * len(shown))
+    with figures.look():
+        figure, axes = figures.new_figure(0.5 + 1.15 * 2 * len(shown), columns=steps, rows=2 * len(shown))
         _draw(axes, shown, runs, steps)
     reading = _reading(table)
     return Analysis(
@@ -54,7 +49,7 @@ def vote_distances(runs: Runs) -> Analysis | None:
                 "ones the full range, with logarithmic counts."
             ),
         ),
-        alternative=f"Histograms by method and iteration. {reading}",
+        alternative="Histograms by method and iteration.",
     )
 
 
@@ -99,7 +94,7 @@ def _near(row: Row) -> str:
 
 def _draw(axes: list[Axes], shown: Mapping[str, Mapping[str, NDArray[Any]]], runs: Runs, steps: int) -> None:
     for block, (label, arrays) in enumerate(shown.items()):
-        colour, right = runs.colours.get(label, MUTED), int(arrays["vote_labels"][IMAGE])
+        colour, right = runs.colours.get(label, palette.MUTED), int(arrays["vote_labels"][IMAGE])
         for part, name in enumerate((NEAR, FULL)):
             edges = arrays[f"{name}_edges"]
             top = float(arrays[name][:, IMAGE].max())
@@ -108,7 +103,7 @@ def _draw(axes: list[Axes], shown: Mapping[str, Mapping[str, NDArray[Any]]], run
                 for cls, counts in enumerate(arrays[name][step, IMAGE]):
                     own = cls == right
                     one.stairs(
-                        counts, edges, color=colour if own else MUTED, linewidth=1.4 if own else 0.6,
+                        counts, edges, color=colour if own else palette.MUTED, linewidth=1.4 if own else 0.6,
                         alpha=1 if own else 0.5, zorder=3 if own else 2,
                     )  # fmt: skip
                 if part:
@@ -134,4 +129,4 @@ def _reading(table: DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    script.run(vote_distances, "vote-distances")
+    run(vote_distances)

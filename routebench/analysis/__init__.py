@@ -1,6 +1,46 @@
-"""What analyses are made of: the runs they read, the result they return, comparisons, figures, and numbers as text."""
+"""What an analysis is made of: what was measured by method, tables of estimates, decisions, figures, and words.
 
-from routebench import terminal
+>>> from routebench.analysis import METHOD, Analysis, Mean, Runs, table_of
+>>> columns = (METHOD, Mean("Hoyer", "hoyer", "±.3", where={"layer": "classes"}))
+>>> def sparsity(runs: Runs) -> Analysis:
+...     return Analysis("Sparsity", "A sentence.", table_of(runs, columns, order="hoyer"), columns=columns)
 
-with terminal.unheard():  # Fontconfig, which it asks for fonts, tells of every folder that it cannot write to
-    import matplotlib.font_manager  # noqa: F401
+`analyses/` has one file for each; modules beside this one know more of a topic: `comparison`, `cost`, `probe`, ...
+"""
+
+from routebench.analysis import figures, wording
+from routebench.analysis._estimate import Estimate, corrected, difference, mean_of
+from routebench.analysis._method import Method
+from routebench.analysis._result import Analysis, Main, analysis_of
+from routebench.analysis._runs import Runs, means_over_seeds
+from routebench.analysis._script import run
+from routebench.analysis._table import METHOD, SEEDS, Column, Mean, Row, best_first, numbers, table_of
+from routebench.analysis._verdicts import ALPHA, Verdict
+from routebench.analysis.folder import open_folder
+
+__all__ = [
+    "ALPHA",
+    "METHOD",
+    "SEEDS",
+    "Analysis",
+    "Column",
+    "Estimate",
+    "Main",
+    "Mean",
+    "Method",
+    "Row",
+    "Runs",
+    "Verdict",
+    "analysis_of",
+    "best_first",
+    "corrected",
+    "difference",
+    "figures",
+    "mean_of",
+    "means_over_seeds",
+    "numbers",
+    "open_folder",
+    "run",
+    "table_of",
+    "wording",
+]

@@ -7,8 +7,8 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import wording
+from routebench.analysis._runs import Runs
 from routebench.analysis.means import means_of
-from routebench.analysis.result import Runs
 from routebench.masking import verdict
 
 LINF = {"norm": "linf"}

@@ -23,7 +23,8 @@ from pandas import DataFrame
 
 from routebench import published, statistics
 from routebench.analysis import wording
-from routebench.analysis.result import Row, Runs
+from routebench.analysis._runs import Runs
+from routebench.analysis._table import Row
 from routebench.catalogue import Catalogue, catalogue
 from routebench.units import whole_of
 

@@ -16,7 +16,7 @@ from pandas import DataFrame
 
 from routebench import published, statistics
 from routebench.analysis import wording
-from routebench.analysis.result import Runs
+from routebench.analysis._runs import Runs
 
 BASELINE = "uniform"
 

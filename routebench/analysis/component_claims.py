@@ -7,6 +7,7 @@ Statistics and verdicts as in `routebench.analysis.paper_claims`. Variants are f
 from collections.abc import Callable
 from functools import partial
 
+from routebench.analysis._runs import Runs
 from routebench.analysis.attacked import LINF, main_eps
 from routebench.analysis.comparison import Entry, entries_of
 from routebench.analysis.pairs import MARGIN
@@ -24,7 +25,6 @@ from routebench.analysis.paper_claims import (
     difference,
     slopes_of,
 )
-from routebench.analysis.result import Runs
 
 ATTENTION = "inverted-attention"
 ABLATIONS = (f"{ATTENTION}[layer_norm=false]", f"{ATTENTION}[schedule=sequential]", f"{ATTENTION}[activations=true]")

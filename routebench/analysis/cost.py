@@ -17,9 +17,10 @@ from pandas import DataFrame
 from scipy import stats
 
 from routebench.analysis import wording
+from routebench.analysis._runs import Runs
+from routebench.analysis._table import Column
 from routebench.analysis.figures import MARKERS, label_ends, look, new_figure
 from routebench.analysis.palette import INK, MUTED
-from routebench.analysis.result import Column, Runs
 from routebench.statistics import CONFIDENCE, mean_interval
 
 IntArray = NDArray[np.int_]

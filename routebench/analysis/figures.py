@@ -14,11 +14,14 @@ import seaborn as sns
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from pandas import DataFrame
 
+from routebench.analysis._method import Method
 from routebench.analysis.palette import GRID, INK, MUTED, ON_DARK, PAPER
 from routebench.analysis.wording import in_lines
 
 WIDTH = 4.8  # inches: with 10 pt text, legible when a phone shows it 340 pixels wide
+TWO_COLUMNS = 22  # characters of the longest name that leaves room for two columns of names
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 
 TICKS = (0, 20, 40, 60, 70, 80, 85, 90, 95, 97, 98, 99, 99.5, 99.9)  # %
@@ -68,6 +71,74 @@ def new_figure(height: float, columns: int = 1, rows: int = 1, **options: Any) -
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, [cast(Axes, axes) for axes in np.ravel(grid)]
+
+
+def figure_of(
+    draw: Callable[..., None], *given: Any, height: float, columns: int = 1, rows: int = 1, **options: Any
+) -> Figure:
+    """A figure in routebench's style, drawn by `draw(axes, *given)`: the axes, or all of them, row by row, in a list.
+
+    Args:
+        draw: called once.
+        given: to it, after the axes.
+        height, columns, rows, options: as for `new_figure`.
+    """
+    with look():
+        figure, axes = new_figure(height, columns, rows, **options)
+        draw(axes[0] if len(axes) == 1 else axes, *given)
+    return figure
+
+
+def lines(
+    axes: Axes, table: DataFrame, x: str, key: str, colour: Callable[[Method], str], *, bars: bool = True,
+    step: float = 0.0, dashes: Callable[[Method], Any] | None = None, label: Callable[[Method], str] = str,
+    **style: Any,
+) -> tuple[dict[str, float], dict[str, str]]:  # fmt: skip
+    """One line of means per method over a column, in the order of the table, with bars for the 95 % intervals.
+
+    Args:
+        axes: to draw on.
+        table: with a column `method`.
+        x: a column of numbers.
+        key: a column of estimates.
+        colour: of a method, as `Runs.colour`.
+        bars: whether intervals are drawn.
+        step: how far one line is beside the next, in units of x, so that bars can be told apart.
+        dashes: of a method's line; by default one iteration is dashed, to be told from more of the same method.
+        label: of a method's line, for a legend.
+        style: of the lines, as for `Axes.plot`.
+
+    Returns:
+        by the text of a method, what `label_ends` needs: where its line ends, and its colour.
+    """
+    ends, colours = {}, {}
+    groups = [*table.groupby("method", sort=False)]
+    for place, (method, line) in enumerate(groups):
+        cells = [*line[key]]
+        at = line[x] + step * (place - (len(groups) - 1) / 2)
+        usual: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4, "label": label(method)}
+        usual |= {"color": colour(method), "linestyle": (dashes or dashes_of)(method)}
+        axes.plot(at, [cell.mean for cell in cells], **usual | style)
+        if bars:
+            low, high = [cell.low for cell in cells], [cell.high for cell in cells]
+            axes.vlines(at, low, high, color=colour(method), linewidth=1.4, alpha=0.7)
+        ends[str(method)], colours[str(method)] = cells[-1].mean, colour(method)
+    return ends, colours
+
+
+def dashes_of(method: Method) -> str | tuple[int, tuple[int, ...]]:
+    """A full line, or a dashed one for one iteration."""
+    return (0, (3, 2)) if method.iterations == 1 else "-"
+
+
+def legend_below(axes: Axes) -> None:
+    """Names under the figure, which grows by them: lines that cross this often cannot be named at their ends."""
+    names = axes.get_legend_handles_labels()[1]
+    columns = 2 if max(map(len, names)) <= TWO_COLUMNS else 1
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // columns))
+        figure.legend(loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
 
 
 def height_of_rows(names: Iterable[str]) -> float:

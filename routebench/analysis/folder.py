@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas import DataFrame
 
+from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
-from routebench.analysis.result import Runs
 from routebench.engine.results import Record, Store, existing
 from routebench.errors import UserError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pandas import DataFrame, concat
 
 from routebench.analysis import wording
-from routebench.analysis.result import Runs
+from routebench.analysis._runs import Runs
 from routebench.statistics import mean_interval
 from routebench.units import whole_of
 

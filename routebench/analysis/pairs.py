@@ -7,8 +7,8 @@ import numpy as np
 from pandas import DataFrame
 
 from routebench import statistics
+from routebench.analysis._runs import Runs
 from routebench.analysis.comparison import Entry, difference_between, entries_of
-from routebench.analysis.result import Runs
 
 MARGIN = 0.5
 """Points of accuracy; smaller differences count as equal."""

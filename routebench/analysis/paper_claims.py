@@ -13,9 +13,9 @@ import pandas as pd
 
 from routebench import statistics
 from routebench.analysis import wording
+from routebench.analysis._runs import Runs
 from routebench.analysis.comparison import Entry, entries_of
 from routebench.analysis.pairs import MARGIN
-from routebench.analysis.result import Runs
 
 HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecided", "not run"
 KIEFER = "Kiefer et al., section 3.1 and appendix A"

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from routebench.analysis import wording
-from routebench.analysis.result import Runs
+from routebench.analysis._runs import Runs
 
 Pictures = NDArray[np.uint8]
 """(picture, row, column, colour), the colour red, green and blue."""

@@ -3,8 +3,8 @@
 from pandas import DataFrame, concat
 
 from routebench.analysis import wording
+from routebench.analysis._runs import Runs
 from routebench.analysis.means import means_of
-from routebench.analysis.result import Runs
 from routebench.statistics import mean_interval
 
 OWN_ANSWER = "own answer"

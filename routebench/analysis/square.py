@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from routebench.analysis._runs import Runs
 from routebench.analysis.comparison import Entry, entries_of
-from routebench.analysis.result import Runs
 
 DECODER = "-reconstruction"
 ROUTED, UNROUTED, STEPS = "dynamic", "none", 3

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from pandas import DataFrame, Series
 
 from routebench import statistics
 from routebench.analysis import wording
+from routebench.analysis._runs import Runs
 from routebench.analysis.comparison import Entry, entries_of
-from routebench.analysis.result import Runs
 
 REFERENCE = "cnn"
 """What networks are matched to."""
@@ -22,7 +21,6 @@ HELD_OUT, FAMILIAR, LAST = "held_out", "familiar", "last"
 MATCHINGS = (HELD_OUT, FAMILIAR)
 """By which images: held-out ones, or the familiar part of the test images, as the paper does it."""
 
-TWO_COLUMNS = 22  # characters of the longest name that leaves room for two columns of names
 BELOW, ABOVE, BETWEEN = "never as good", "better from the start", "passing between two epochs"
 
 CURVES = {"held_out": "held_out_accuracy", "familiar": "familiar_accuracy", "novel": "novel_accuracy"}
@@ -114,16 +112,6 @@ def summary(runs: Runs) -> DataFrame:
 def dashes_of(line: DataFrame) -> str | tuple[int, tuple[int, ...]]:
     """How the line of a method is drawn: one iteration dashed, to be told from more of the same method."""
     return (0, (3, 2)) if (line["iterations"] == 1).fillna(False).any() else "-"
-
-
-def legend_below(axes: Axes) -> None:
-    """Names under the figure, which grows by them: lines that cross this often cannot be named at their ends."""
-    names = axes.get_legend_handles_labels()[1]
-    columns = 2 if max(map(len, names)) <= TWO_COLUMNS else 1
-    figure = axes.get_figure(root=True)
-    if figure is not None:
-        figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // columns))
-        figure.legend(loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
 
 
 def _curves(runs: Runs) -> dict[str, DataFrame]:

@@ -1,7 +1,7 @@
 """Numbers as text: the same rounding in tables, figures and sentences."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,7 +13,22 @@ NOTHING = "–"
 
 def percent(value: float) -> str:
     """`97.12`, or a dash."""
-    return NOTHING if math.isnan(value) else f"{value:.2f}"
+    return fixed(value, 2)
+
+
+def fixed(value: float, digits: int) -> str:
+    """`97.1` with so many decimals, or a dash."""
+    return NOTHING if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def significant(value: float, beside: float = math.nan) -> str:
+    """Two significant digits, or as many decimals as those of the number beside it; a dash for what is missing."""
+    if math.isnan(value):
+        return NOTHING
+    size = abs(value) if math.isnan(beside) else max(abs(value), abs(beside))
+    decimals = min(3, max(0, 1 - math.floor(math.log10(size)))) if size > 0 else 0
+    rounded = round(value, decimals)
+    return f"{'−' if rounded < 0 else ''}{abs(rounded):,.{decimals}f}"
 
 
 def signed(value: float, digits: int = 2) -> str:
@@ -71,8 +86,9 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(names: list[str], most: int = 4) -> str:
-    """`a, b and c`; beyond `most` names, `a, b, c and 5 more`."""
+def listed(things: Sequence[object], most: int = 4) -> str:
+    """`a, b and c`; beyond `most` things, `a, b, c and 5 more`."""
+    names = [str(thing) for thing in things]
     if len(names) > most:
         names = [*names[: most - 1], f"{len(names) - most + 1} more"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pandas import DataFrame
 
+from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
-from routebench.analysis.result import Runs
 from routebench.engine.results import Store
 from routebench.errors import UserError, nearest, unknown
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
-from routebench.analysis.result import Runs
 from routebench.engine.results import Record
 from routebench.report.origins import Origins, lines_of, origins_of
 

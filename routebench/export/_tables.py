@@ -1,8 +1,9 @@
 """The comparison table of each part of a results folder, as Markdown or LaTeX."""
 
 from routebench.analysis import wording
+from routebench.analysis._result import Analysis, plain_columns
+from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
-from routebench.analysis.result import Analysis, Runs, plain_columns
 from routebench.errors import UserError
 from routebench.export._provenance import origins_of_part, part_lines
 from routebench.report.asking import Broken, ask
@@ -65,7 +66,7 @@ def _caption(runs: Runs, analysis: Analysis, ranked: bool) -> list[str]:
 
 def _intervals(analysis: Analysis) -> list[str]:
     """The kinds of interval beside its means, in words."""
-    kinds = dict.fromkeys(analysis.table.get("interval", []))
+    kinds = dict.fromkeys(analysis.numbers.get("interval", []))
     return [wording.interval_in_words(kind) for kind in kinds if kind and kind != NO_VALUE]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from routebench.analysis.result import Analysis
+from routebench.analysis._result import Analysis
 
 Found = TypeVar("Found")
 

@@ -11,8 +11,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from routebench.analysis._estimate import Estimate
+from routebench.analysis._result import Analysis, plain_columns
+from routebench.analysis._table import Column, flat
 from routebench.analysis.figures import inline_svg, save_svg, to_svg
-from routebench.analysis.result import Analysis, Column, plain_columns
 from routebench.registry import analyses
 from routebench.report.asking import Broken, checked, guarded
 from routebench.report.downloads import Download, downloads_of
@@ -51,7 +53,7 @@ class Block:
         """The figure as an element of the page."""
         if self.drawn is None:
             return None
-        return inline_svg(self.drawn, self.stem, self.found.alternative or self.found.reading)
+        return inline_svg(self.drawn, self.stem, self.found.described)
 
 
 def blocks_of(
@@ -99,10 +101,10 @@ def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> 
     """What was found, as the page shows it."""
     columns = found.columns or plain_columns(found.table)
     rows = [
-        [(column.text(row), _sort_key(row[column.key])) for column in columns]
+        [(column.of(row), _sort_key(column.value(row))) for column in columns]
         for row in found.table.to_dict("records")
     ]  # fmt: skip
-    marks = ["control" if role == "control" else "" for role in found.table.get("role", [""] * len(rows))]
+    marks = ["control" if role == "control" else "" for role in flat(found.table).get("role", [""] * len(rows))]
     drawn = None if found.figure is None else to_svg(found.figure)
     large = found.figure is not None and _smallest_text(found.figure) < SMALL
     return Block(name, stem, found, columns, rows, marks, drawn, large, downloads_of(stem, found, origin))
@@ -116,4 +118,5 @@ def _smallest_text(figure: Figure) -> float:
 
 def _sort_key(value: Any) -> str:
     """What a browser sorts by: the unrounded number, the text, or nothing for what is missing."""
-    return "" if pd.isna(value) else str(value)
+    plain = float(value) if isinstance(value, Estimate) else value
+    return "" if pd.isna(plain) else str(plain)

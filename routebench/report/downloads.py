@@ -10,8 +10,8 @@ import matplotlib as mpl
 from fontTools import subset
 from matplotlib.figure import Figure
 
+from routebench.analysis._result import Analysis
 from routebench.analysis.figures import settle
-from routebench.analysis.result import Analysis
 from routebench.report.text_table import text_table
 from routebench.tables import as_latex, as_markdown
 
@@ -49,7 +49,7 @@ def downloads_of(stem: str, found: Analysis, origin: tuple[str, ...]) -> tuple[D
         found: what an analysis found.
         origin: lines on where the numbers come from.
     """
-    files = [Download("CSV", f"{stem}.csv", "text/csv;charset=utf-8", found.table.to_csv(index=False).encode())]
+    files = [Download("CSV", f"{stem}.csv", "text/csv;charset=utf-8", found.numbers.to_csv(index=False).encode())]
     if 0 < len(found.table) <= MOST_ROWS:
         table = text_table(stem, found, origin)
         files += [

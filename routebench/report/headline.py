@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pandas import DataFrame
 
 from routebench.analysis import wording
+from routebench.analysis._result import Analysis, place_of, reads
+from routebench.analysis._runs import Runs
+from routebench.analysis._table import Row
 from routebench.analysis.comparison import Comparison, compare, compare_samples
-from routebench.analysis.result import Analysis, Row, Runs, place_of, reads
 from routebench.registry import analyses
 from routebench.report.asking import ask
 from routebench.report.lead import Standing, title_of, told_apart

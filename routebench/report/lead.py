@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pandas import DataFrame
 
 from routebench.analysis import wording
-from routebench.analysis.result import Row
+from routebench.analysis._table import Row
 
 MOST = 5  # names in a sentence
 

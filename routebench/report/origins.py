@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from routebench.analysis import wording
-from routebench.analysis.result import Runs
+from routebench.analysis._runs import Runs
 from routebench.engine.results import Identity, Record
 from routebench.registry import protocols
 

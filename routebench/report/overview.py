@@ -8,8 +8,10 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
+from routebench.analysis._result import Analysis, Main
+from routebench.analysis._runs import Runs
+from routebench.analysis._table import Column, Row, flat
 from routebench.analysis.means import value_with_interval
-from routebench.analysis.result import Analysis, Column, Main, Row, Runs
 from routebench.analysis.wording import NOTHING, listed, marked, name_of
 
 PRESETS = ("smoke", "quick", "full")  # from the least to the most that an answer can rest on
@@ -106,7 +108,7 @@ def _main_of(analysis: Analysis) -> tuple[Main, DataFrame]:
 def _numbers(main: Main, table: DataFrame) -> dict[Method, tuple[float, float, float]]:
     prefix = "" if main.column == "mean" else f"{main.column}_"
     keys = (main.column, f"{prefix}low", f"{prefix}high")
-    rows = [*table.to_dict("records")]
+    rows = [*flat(table).to_dict("records")]
     return {
         _method(row): (_number(row.get(keys[0])), _number(row.get(keys[1])), _number(row.get(keys[2]))) for row in rows
     }
@@ -135,7 +137,7 @@ def _ahead(analysis: Analysis) -> Method | None:
 def _roles(found: Iterable[tuple[Runs, Analysis]]) -> dict[Method, str]:
     roles: dict[Method, str] = {}
     for _, analysis in found:
-        for row in _main_of(analysis)[1].to_dict("records"):
+        for row in flat(_main_of(analysis)[1]).to_dict("records"):
             roles.setdefault(_method(row), str(row.get("role", "method")))
     return roles
 

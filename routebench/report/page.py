@@ -6,9 +6,10 @@ from pathlib import Path
 
 from routebench import atomic
 from routebench.analysis import wording
+from routebench.analysis._result import place_of, reads, reads_across, reads_folder
+from routebench.analysis._runs import WHOLE_FOLDER, Runs, across_data
 from routebench.analysis.comparison import compare
 from routebench.analysis.folder import Folder, open_folder
-from routebench.analysis.result import WHOLE_FOLDER, Runs, across_data, place_of, reads, reads_across, reads_folder
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report.asking import Broken

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pandas import DataFrame
 
+from routebench.analysis._runs import Runs
 from routebench.analysis.folder import open_folder
-from routebench.analysis.result import Runs
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report.asking import guarded

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from routebench.analysis.result import Analysis, Column, Row, plain_columns
+from routebench.analysis._result import Analysis, plain_columns
+from routebench.analysis._table import Column, Row
 from routebench.tables import TextCell, TextTable
 
 
@@ -48,4 +49,4 @@ def _cells(row: Row, columns: Sequence[Column], best: bool) -> tuple[TextCell, .
     """What is bold is the number that the groups order, where the table shows it, and the first column where not."""
     keys = [column.key for column in columns]
     bold = "mean" if "mean" in keys else keys[0]
-    return tuple(TextCell(column.text(row), bold=best and column.key == bold) for column in columns)
+    return tuple(TextCell(column.of(row), bold=best and column.key == bold) for column in columns)

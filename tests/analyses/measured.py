@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from routebench.analysis._runs import Runs
 from routebench.analysis.folder import open_folder
-from routebench.analysis.result import Runs
 from routebench.engine.results._store import Store
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._suite import write_plan

@@ -32,7 +32,7 @@ def values(runs, label, iterations):
 def test_a_planted_difference_is_found_and_paired_by_seed():
     runs = runs_of()
     analysis = find(runs)
-    table = analysis.table.set_index("name")
+    table = analysis.numbers.set_index("name")
     expected = statistics.mean_interval(values(runs, "dynamic[detach=true]", 2) - values(runs, "dynamic", 2))
     found = table.loc["dynamic[detach=true] T=2"]
     assert [found["difference"], found["difference_low"], found["difference_high"]] == pytest.approx(
@@ -44,7 +44,7 @@ def test_a_planted_difference_is_found_and_paired_by_seed():
 
 
 def test_the_plain_form_changes_the_fewest_settings():
-    table = find(runs_of()).table
+    table = find(runs_of()).numbers
     plain = table[table["variant"].str.startswith("plain form")]
     assert list(plain["name"]) == ["dynamic T=1", "dynamic T=2", "em[mass_normalisation=ratio] T=2"]
     assert plain["difference"].isna().all()
@@ -57,14 +57,14 @@ def test_variants_in_words_and_in_other_networks_stand_beside_the_plain_form():
         "em (margin loss)": ([2], "method", "capsnet-small", [94.0]),
         "em (vector poses)": ([2], "method", "other-network", [93.0]),
     }
-    table = find(runs_of(methods=more)).table.set_index("label")
+    table = find(runs_of(methods=more)).numbers.set_index("label")
     assert list(table["variant"]) == ["plain form: defaults", "margin loss", "vector poses"]
     assert list(table["method"]) == ["em"] * 3
     assert table.loc["em (vector poses)", "difference"] == pytest.approx(-3, abs=0.4)
 
 
 def test_p_is_corrected_over_all_variants_of_the_table():
-    table = find(runs_of()).table
+    table = find(runs_of()).numbers
     assert table["p_holm"].to_numpy() == pytest.approx(statistics.holm(table["p"].to_numpy()), nan_ok=True)
     assert table["p"].notna().sum() == 4
 
@@ -74,7 +74,7 @@ def test_a_plain_form_without_a_result_gives_way_to_the_next():
     for record in records:
         if record["label"] == "dynamic" and record["identity"]["iterations"] == 2:
             record |= {"status": "oom", "reason": "out of memory", "metrics": []}
-    table = find(made_up_runs(records)).table
+    table = find(made_up_runs(records)).numbers
     own = table[(table["method"] == "dynamic") & (table["iterations"] == 2)].set_index("label")
     assert own.loc["dynamic[detach=true]", "variant"].startswith("plain form")
     assert np.isnan(own.loc["dynamic", "difference"])
@@ -83,7 +83,7 @@ def test_a_plain_form_without_a_result_gives_way_to_the_next():
 
 def test_one_seed_is_compared_by_image_and_says_so():
     analysis = find(runs_of(seeds=1))
-    known = analysis.table["difference_interval"]
+    known = analysis.numbers["difference_interval"]
     assert set(known) == {"", statistics.OVER_SAMPLES}
     assert any(note.startswith("One seed only") for note in analysis.notes)
 
@@ -94,7 +94,7 @@ def test_holes_are_no_error_and_nothing_is_random(options):
     assert one.shown().equals(two.shown())
     assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
     assert to_svg(one.figure) == to_svg(two.figure)
-    assert one.reading in one.alternative
+    assert one.reading in one.described
 
 
 def test_without_variants_there_is_nothing_to_say():

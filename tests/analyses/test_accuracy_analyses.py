@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from routebench.analysis._result import Analysis, place_of, reads
 from routebench.analysis.figures import to_svg
-from routebench.analysis.result import Analysis, place_of, reads
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 
@@ -43,13 +43,13 @@ def test_it_says_what_it_found_and_changes_nothing(name: str) -> None:
     one, two = analyses[name](runs), analyses[name](runs)
     assert one.title
     assert one.reading.endswith(".")
-    assert one.table.equals(two.table)
+    assert one.numbers.equals(two.numbers)
     assert one.shown().equals(two.shown())
     assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
     assert (one.figure is None) == (two.figure is None)
     if one.figure is not None:
         assert to_svg(one.figure) == to_svg(two.figure)
-        assert one.reading in one.alternative
+        assert one.reading in one.described
     assert runs.results.equals(results)
     assert runs.planned.equals(planned)
 
@@ -76,7 +76,7 @@ def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
     if analysis is None:
         assert name != "failures"
     else:
-        assert len(analysis.shown()) == len(analysis.table)
+        assert len(analysis.shown()) == len(analysis.numbers)
         assert analysis.figure is None or "<svg" in to_svg(analysis.figure)
 
 
@@ -105,7 +105,7 @@ def test_published_numbers_stand_in_a_column_of_their_own_with_their_conditions(
 
 
 def test_gains_are_over_uniform_itself_left_out(found: dict[str, Analysis]) -> None:
-    table = found["gain-over-uniform"].table.set_index("name")
+    table = found["gain-over-uniform"].numbers.set_index("name")
     assert "uniform" not in table.index
     assert table.loc["inverted-attention T=2", "gain"] > 0.5
     assert "Significantly better than uniform: inverted-attention T=2" in found["gain-over-uniform"].reading
@@ -129,14 +129,14 @@ def test_accuracy_by_iterations_has_each_method_at_each_count_and_bands_for_the_
     found: dict[str, Analysis],
 ) -> None:
     analysis = found["accuracy-by-iterations"]
-    assert list(analysis.table[analysis.table["label"] == "dynamic"]["iterations"]) == [1, 2, 3]
+    assert list(analysis.numbers[analysis.numbers["label"] == "dynamic"]["iterations"]) == [1, 2, 3]
     assert "dynamic is best with T=2" in analysis.reading
     drawn = to_svg(analysis.figure)
     assert all(f">{label}</text>" in drawn for label in METHODS)
 
 
 def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> None:
-    table = found["iteration-matrix"].table.set_index(["label", "iterations", "test_iterations"])
+    table = found["iteration-matrix"].numbers.set_index(["label", "iterations", "test_iterations"])
     records = [r for r in made_up_records() if r["label"] == "dynamic" and r["identity"]["iterations"] == 1]
     values = [
         m["value"] for r in records for m in r["metrics"] if m["metric"] == "accuracy" and m["test_iterations"] == 5
@@ -147,7 +147,7 @@ def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> 
 
 
 def test_training_curves_never_hold_test_data(found: dict[str, Analysis]) -> None:
-    assert set(found["training-curves"].table["metric"]) == {"held_out_accuracy", "train_loss"}
+    assert set(found["training-curves"].numbers["metric"]) == {"held_out_accuracy", "train_loss"}
     assert "Still gaining over half a point" in found["training-curves"].reading
 
 
@@ -165,7 +165,7 @@ def test_failures_name_each_cell_and_its_reason(found: dict[str, Analysis]) -> N
     assert "the loss was not finite at step 41" in set(shown["Reason"])
     assert found["failures"].reading.startswith("2 of 39 planned runs gave no result")
     complete = analyses["failures"](made_up_runs(failures=False))
-    assert complete.table.empty
+    assert complete.numbers.empty
     assert complete.reading == "All 39 planned runs finished."
 
 
@@ -174,7 +174,7 @@ def test_a_heat_map_value_that_is_missing_stays_missing() -> None:
     for record in records:
         if record["label"] == "dynamic" and record["identity"]["iterations"] == 2:
             record["metrics"] = [metric for metric in record["metrics"] if metric["test_iterations"] != 5]
-    table = analyses["iteration-matrix"](made_up_runs(records)).table
+    table = analyses["iteration-matrix"](made_up_runs(records)).numbers
     dynamic = table[table["label"] == "dynamic"].set_index(["iterations", "test_iterations"])["accuracy"]
     assert (2, 5) not in dynamic.index
     assert not any(math.isnan(value) for value in dynamic)

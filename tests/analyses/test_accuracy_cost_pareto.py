@@ -55,7 +55,7 @@ def cost_runs(milliseconds, model="capsnet-small"):
 
 
 def table_of(*parts):
-    return find(parts).table.set_index("name")
+    return find(parts).numbers.set_index("name")
 
 
 def test_a_planted_point_behind_the_front_is_dominated_and_by_whom():
@@ -75,7 +75,7 @@ def test_a_difference_within_noise_dominates_nothing():
 
 def test_without_the_cost_suite_cost_is_seconds_of_fits_and_says_what_is_wrong_with_it():
     analysis = find((accuracy_runs(),))
-    table = analysis.table.set_index("name")
+    table = analysis.numbers.set_index("name")
     assert table.loc["dynamic T=2", "cost"] == pytest.approx(20 + 0.1 * np.mean(range(5)))
     assert table.loc["dynamic T=2", "cost_low"] < 20.2 < table.loc["dynamic T=2", "cost_high"]
     assert set(table["unit"]) == {"fit, s"}
@@ -85,7 +85,7 @@ def test_without_the_cost_suite_cost_is_seconds_of_fits_and_says_what_is_wrong_w
 def test_with_the_cost_suite_cost_is_the_fastest_step_of_the_network_at_the_largest_batch():
     costs = {("dynamic", 1): 8.0, ("dynamic", 2): 12.0, ("em", 1): 6.0}
     analysis = find((accuracy_runs(), cost_runs(costs)))
-    table = analysis.table.set_index("name")
+    table = analysis.numbers.set_index("name")
     assert table.loc["dynamic T=1", "cost"] == pytest.approx(8)
     assert table.loc["dynamic T=2", "inference"] == pytest.approx(3)
     assert set(table["unit"]) == {"training step, ms"}
@@ -104,7 +104,7 @@ def test_settings_borrow_the_cost_of_their_method_and_say_so():
     methods = {**PLANTED, "em[competition=positions]": ([1], "method", "capsnet-small", [92.0])}
     costs = {("dynamic", 1): 8.0, ("dynamic", 2): 12.0, ("em", 1): 6.0}
     analysis = find((accuracy_runs(methods=methods), cost_runs(costs)))
-    table = analysis.table.set_index("name")
+    table = analysis.numbers.set_index("name")
     assert table.loc["em[competition=positions] T=1", "cost"] == pytest.approx(6)
     assert any(note.startswith("Cost of em[competition=positions]: that of") for note in analysis.notes)
 
@@ -113,7 +113,7 @@ def test_several_comparisons_each_have_a_front_and_a_panel():
     one, two = accuracy_runs(), replace(accuracy_runs(), data="other")
     analysis = find((one, two, replace(one, protocol="sparsity", suite="sparsity")))
     assert len(analysis.figure.axes) == 2
-    assert set(analysis.table["data"]) == {"mnist5k", "other"}
+    assert set(analysis.numbers["data"]) == {"mnist5k", "other"}
     assert "accuracy, quick, other, capsnet-small:" in analysis.reading
 
 
@@ -123,7 +123,7 @@ def test_holes_are_no_error_and_nothing_is_random(options):
     assert one.shown().equals(two.shown())
     assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
     assert to_svg(one.figure) == to_svg(two.figure)
-    assert one.reading in one.alternative
+    assert one.reading in one.described
 
 
 def test_fewer_than_two_results_give_nothing():

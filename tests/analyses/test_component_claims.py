@@ -32,7 +32,7 @@ def runs_of(known, protocol="accuracy", **options):
 
 
 def verdicts(runs):
-    return find((runs,)).table.set_index("claim")["verdict"]
+    return find((runs,)).numbers.set_index("claim")["verdict"]
 
 
 @pytest.mark.parametrize(("gap", "verdict"), [(-3.0, HOLDS), (3.0, FAILS)])
@@ -74,7 +74,7 @@ def rising(whole, of_ablations):
 )
 def test_every_ablation_has_to_gain_less_from_iterations(of_ablations, verdict):
     runs = runs_of(rising(1.0, of_ablations), spread=0.3)
-    row = find((runs,)).table.set_index("claim").loc[ONLY_WHOLE]
+    row = find((runs,)).numbers.set_index("claim").loc[ONLY_WHOLE]
     assert row["verdict"] == verdict
     if verdict == FAILS:
         assert ABLATIONS[1] in row["of"]

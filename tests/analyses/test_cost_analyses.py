@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from pandas import DataFrame
 
+from routebench.analysis._result import Analysis, place_of, reads
+from routebench.analysis._runs import Runs
 from routebench.analysis.cost import (
     MEGABYTE,
     costs_of,
@@ -20,7 +22,6 @@ from routebench.analysis.cost import (
 )
 from routebench.analysis.figures import to_svg
 from routebench.analysis.palette import colours_of
-from routebench.analysis.result import Analysis, Runs, place_of, reads
 from routebench.registry import analyses
 from routebench.report.headline import headline_of
 from tests.analysis.made_up_runs import made_up_runs
@@ -95,13 +96,13 @@ def test_it_says_what_it_found_and_changes_nothing(name: str, runs: Runs) -> Non
     one, two = analyses[name](runs), analyses[name](runs)
     assert one.title
     assert one.reading.endswith(".")
-    assert one.table.equals(two.table)
+    assert one.numbers.equals(two.numbers)
     assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
     if one.figure is not None:
         drawn = to_svg(one.figure)
         assert drawn == to_svg(two.figure)
         assert all(f">{label}</text>" in drawn for label in ("dynamic", "em"))
-        assert one.reading in one.alternative
+        assert one.reading in one.described
     assert runs.results.equals(results)
     assert runs.planned.equals(planned)
 
@@ -128,7 +129,7 @@ def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
     if holes in ("nothing", "no times", "accuracy"):
         assert analysis is None
     if analysis is not None:
-        assert len(analysis.shown()) == len(analysis.table)
+        assert len(analysis.shown()) == len(analysis.numbers)
         assert analysis.figure is None or "<svg" in to_svg(analysis.figure)
 
 
@@ -193,7 +194,7 @@ def test_the_noise_floor_is_that_of_the_pairs() -> None:
 def test_a_rise_below_the_noise_floor_is_not_claimed() -> None:
     noisy = runs_of(noise=0.3, slopes={"dynamic": 0.05, "em": 0.02})
     found = costs_of(noisy)
-    assert not found.table["beyond_noise"].any()
+    assert not found.numbers["beyond_noise"].any()
     reading = analyses["cost-table"](noisy).reading
     assert "what one of dynamic and em costs does not stand out from noise" in reading
     shown = analyses["cost-table"](noisy).shown()

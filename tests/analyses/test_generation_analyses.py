@@ -112,7 +112,7 @@ def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
     assert one.reading.endswith(".")
     assert one.reading[0].isupper() or one.reading.startswith(OURS)
     assert not one.shown().isin(["nan", "None", "<NA>"]).any().any()
-    assert one.table.equals(again.table)
+    assert one.numbers.equals(again.numbers)
     if name != "bound":
         assert to_svg(one.figure) == to_svg(again.figure)
 
@@ -129,7 +129,7 @@ def test_one_seed_of_one_model_is_enough(runs, name):
     one = runs.results[(runs.results["label"] == OURS) & (runs.results["seed"] == 0)].assign(label=label)
     planned = planned[planned["cell"].isin(one["cell"])].assign(label=label)
     found = analyses[name](replace(runs, results=one, planned=planned))
-    assert set(found.table["name"]) == {label}
+    assert set(found.numbers["name"]) == {label}
     assert "±" not in " ".join(found.shown().to_numpy().ravel())
     if found.figure is not None:
         assert "my-own-model" in to_svg(found.figure)
@@ -162,8 +162,8 @@ def test_templates_says_who_collapsed_and_how(runs):
     found = given(given(found, "dead_templates", (2, 1)), "dead_templates", (9, 12), FULL)
     found = given(given(found, "idle_objects", (3, 4)), "idle_objects", (0, 0), FULL)
     analysis = analyses["templates"](found)
-    table = analysis.table.set_index("name")
-    assert list(analysis.table["name"]) == [FULL, OURS]
+    table = analysis.numbers.set_index("name")
+    assert list(analysis.numbers["name"]) == [FULL, OURS]
     assert table["collapsed_seeds"].to_dict() == {FULL: 2, OURS: 1}
     assert table.loc[OURS, "how"] == "one template draws 83 % of everything"
     assert table.loc[FULL, "how"] == (
@@ -201,7 +201,7 @@ def test_templates_without_a_collapse_says_so(runs):
     assert "0.5 dead, 1 of 16 objects idle)" in analysis.reading
     assert _of_collapse(analysis).endswith("did not collapse with any seed.")
     assert "COLLAPSED" not in to_svg(analysis.figure)
-    assert set(analysis.table["how"]) == {""}
+    assert set(analysis.numbers["how"]) == {""}
 
 
 def test_idle_objects_are_not_overlooked(runs):
@@ -229,7 +229,7 @@ def test_free_form_gains_are_paired_by_seed(runs):
     for inference, seconds in (("encoder", (0.001, 0.002)), ("free-form", (1, 4))):
         found = given(found, "seconds_per_image", seconds, inference=inference, angle=90)
     analysis = analyses["free-form"](found)
-    table = analysis.table.set_index(["name", "angle"])
+    table = analysis.numbers.set_index(["name", "angle"])
     interval = statistics.mean_interval([20, 12])
     row = table.loc[OURS, 90]
     assert row[["accuracy_encoder", "accuracy_free"]].tolist() == pytest.approx([55, 71])
@@ -242,19 +242,19 @@ def test_free_form_gains_are_paired_by_seed(runs):
         statistics.holm(table["accuracy_p"].to_numpy(dtype=float)), nan_ok=True
     )
     assert "+0.8 points" in analysis.reading and "+16.0 points" in analysis.reading
-    assert set(analysis.table["name"]) == {OURS, FULL}
+    assert set(analysis.numbers["name"]) == {OURS, FULL}
     assert {"Re-encoded, %", "Re-encoded, free-form", "Re-encoded, change"} <= set(analysis.shown())
     assert analysis.shown()["Time ×"].iloc[1] == "1,500"
 
 
 def test_published_gain_stands_beside_the_same_model_on_the_same_data_only(runs):
-    assert not (analyses["free-form"](runs).table["published_id"] != "").any()
+    assert not (analyses["free-form"](runs).numbers["published_id"] != "").any()
     analysis = analyses["free-form"](replace(runs, data="mnist"))
-    rows = analysis.table[analysis.table["published_id"] != ""]
+    rows = analysis.numbers[analysis.numbers["published_id"] != ""]
     known = published.load_published().set_index("id")["value"]
     assert rows["published_id"].tolist() == ["SMI-019 and SMI-020"]
     assert rows[["accuracy_gain", "ratio"]].iloc[0].tolist() == [known["SMI-019"], known["SMI-020"]]
-    assert list(analysis.table["name"])[2] == f"{OURS}, published"
+    assert list(analysis.numbers["name"])[2] == f"{OURS}, published"
     assert "about +0.5" in set(analysis.shown()["Accuracy, change"])
     assert not analysis.shown().isin(["nan"]).any().any()
 
@@ -276,7 +276,7 @@ def test_each_template_has_a_colour_of_its_own(runs):
 
 def test_reuse_is_the_mean_over_seeds(runs):
     analysis = analyses["template-arrangement"](given(runs, "template_reuse", (0.9, 0.5), angle=90))
-    row = analysis.table.set_index(["name", "angle"]).loc[OURS, 90]
+    row = analysis.numbers.set_index(["name", "angle"]).loc[OURS, 90]
     assert row["mean"] == pytest.approx(0.7)
     assert "turned by up to 90°" in analysis.reading
     upright = replace(runs, results=runs.results[~(runs.results["angle"] == 90).fillna(False)])
@@ -289,7 +289,7 @@ def test_bound_keeps_the_two_kinds_apart(runs):
     analysis = analyses["bound"](
         given(given(runs, "bound", (-10, -20), term="total"), "bound", (5, 6), FULL, term="total")
     )
-    table = analysis.table.set_index("name")
+    table = analysis.numbers.set_index("name")
     assert table["poses"].to_dict() == {OURS: "certain", FULL: "normal", "vae": ""}
     assert table.loc[[OURS, FULL], "total"].tolist() == pytest.approx([-15, 5.5])
     assert np.isnan(table.loc["vae", "total"])
@@ -301,7 +301,7 @@ def test_bound_keeps_the_two_kinds_apart(runs):
 
 
 def test_terms_sum_to_the_bound(runs):
-    table = analyses["bound"](runs).table.set_index("name").loc[[OURS, FULL]]
+    table = analyses["bound"](runs).numbers.set_index("name").loc[[OURS, FULL]]
     assert table[["pixels", "parts", "objects"]].sum(axis=1).to_numpy() == pytest.approx(table["total"].to_numpy())
 
 
@@ -324,10 +324,10 @@ def test_samples_that_are_all_alike_have_no_spread(runs):
         return {key: np.repeat(arrays[key][:1], 5, axis=0) for key in ("samples", "samples_again")}
 
     analysis = analyses["samples"](replace(runs, arrays=alike))
-    assert analysis.table["spread"].to_numpy() == pytest.approx(0)
-    assert (analysis.table["samples"] == 5).all()
+    assert analysis.numbers["spread"].to_numpy() == pytest.approx(0)
+    assert (analysis.numbers["samples"] == 5).all()
     grey = first_arrays(runs, "samples")[OURS]["samples"] / 255
-    rows = analyses["samples"](runs).table.set_index(["name", "made_from"])
+    rows = analyses["samples"](runs).numbers.set_index(["name", "made_from"])
     row = rows.loc[OURS, "nothing"]
     assert row["brightness"] == pytest.approx(100 * grey.mean())
     assert row["spread"] == pytest.approx(np.sqrt(grey.var(axis=0).mean()))
@@ -364,6 +364,6 @@ def test_many_models_are_all_in_the_table(runs):
     many = replace(runs, results=pd.concat(copies))
     for name in ("templates", "free-form", "template-arrangement", "bound"):
         found = analyses[name](many)
-        assert {f"another-model-of-my-own-{number}" for number in range(5)} <= set(found.table["name"])
+        assert {f"another-model-of-my-own-{number}" for number in range(5)} <= set(found.numbers["name"])
         if found.figure is not None:
             to_svg(found.figure)

@@ -46,7 +46,7 @@ def hoyer(runs, label, inference, targets="none", free="none", iterations=None):
 
 
 def test_differences_to_no_routing_are_paired_by_seed(runs):
-    table = find(runs).table.set_index(["condition", "targets", "free"])
+    table = find(runs).numbers.set_index(["condition", "targets", "free"])
     base = hoyer(runs, "none", "forward")
     for key, own in (
         (("none + inference, L1", "label", "classes"), hoyer(runs, "none", "l1", "label", "classes")),
@@ -63,7 +63,7 @@ def test_differences_to_no_routing_are_paired_by_seed(runs):
 
 def test_rows_are_in_order_and_the_sentence_has_the_numbers(runs):
     analysis = find(runs)
-    table = analysis.table
+    table = analysis.numbers
     assert list(table["inference"]).index("plain") == (table["inference"] == "forward").sum()
     assert list(table["targets"].iloc[-8:]) == ["label"] * 3 + ["predicted"] * 3 + ["none"] * 2
     value = float(hoyer(runs, "none", "l1", "label", "classes").mean())
@@ -96,13 +96,13 @@ def test_the_paper_s_claim_is_tested_by_seed(runs):
 
 def test_one_seed_has_no_interval(tmp_path):
     analysis = find(runs_of(tmp_path, 1))
-    assert analysis.table["gain_low"].isna().all()
+    assert analysis.numbers["gain_low"].isna().all()
     assert "[" not in "".join(analysis.shown()["Hoyer less none"])
 
 
 def test_without_none_there_is_no_difference_and_no_figure(tmp_path):
     analysis = find(runs_of(tmp_path, 2, lambda cell: "it broke" if cell.identity.method == "none" else None))
-    assert analysis.table["gain"].isna().all()
+    assert analysis.numbers["gain"].isna().all()
     assert analysis.figure is None
     assert "nothing was inferred" in analysis.reading
 
@@ -113,7 +113,7 @@ def test_nothing_measured_gives_nothing(runs):
 
 def test_the_toy_needs_no_results(runs):
     analysis = analyses["toy-inference"](replace(runs, results=runs.results.head(0)))
-    assert analysis.table["share"].tolist() == pytest.approx(
+    assert analysis.numbers["share"].tolist() == pytest.approx(
         [0.4815, 0.3333, 0.1852, 1, 0, 0, 0.4259, 0.3333, 0.2407], abs=1e-4
     )
     assert "100 % with L1, which leaves 1 of 3 active" in analysis.reading

@@ -80,7 +80,7 @@ def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, one_seed, n
         one, again = analyses[name](part), analyses[name](part)
         assert one.reading.endswith(".")
         assert not one.shown().empty
-        assert one.table.equals(again.table)
+        assert one.numbers.equals(again.numbers)
         if one.figure is not None:
             assert to_svg(one.figure) == to_svg(again.figure)
 
@@ -99,13 +99,13 @@ def test_a_failed_cell_leaves_a_row(runs):
         planned=runs.planned.assign(status=np.where(lost, "failed", runs.planned["status"])),
     )
     found = analyses["overlap-table"](broken)
-    assert found.table.set_index("name").loc["uniform", "n_ok"] == 0
+    assert found.numbers.set_index("name").loc["uniform", "n_ok"] == 0
     assert "Gain over uniform" not in found.shown()
-    assert "uniform" not in set(analyses["overlap-recall"](broken).table["name"])
+    assert "uniform" not in set(analyses["overlap-recall"](broken).numbers["name"])
 
 
 def test_exact_matches_are_compared_as_accuracies_are(runs):
-    table = analyses["overlap-table"](runs).table
+    table = analyses["overlap-table"](runs).numbers
     expected = compare(runs).table
     for column in ("name", "mean", "gain", "p_holm", "group"):
         assert table[column].equals(expected[column])
@@ -115,7 +115,7 @@ def test_exact_matches_are_compared_as_accuracies_are(runs):
 
 
 def test_the_worst_digit_is_the_one_found_least_often(runs):
-    table = analyses["overlap-table"](runs).table.set_index("name")
+    table = analyses["overlap-table"](runs).numbers.set_index("name")
     recalls = runs.results.query("metric == 'recall' and label == 'uniform'").groupby("digit")["value"].mean()
     assert table.loc["uniform", "worst_digit"] == recalls.idxmin() == 3
     assert table.loc["uniform", "worst_recall"] == pytest.approx(recalls.min())
@@ -123,14 +123,14 @@ def test_the_worst_digit_is_the_one_found_least_often(runs):
 
 def test_the_sentence_names_leader_uniform_and_who_is_held_back_by_the_threshold(runs):
     found = analyses["overlap-table"](runs)
-    assert found.reading.startswith(f"{found.table['name'].iloc[0]} answers exactly the digits shown in ")
+    assert found.reading.startswith(f"{found.numbers['name'].iloc[0]} answers exactly the digits shown in ")
     assert "; uniform coupling in " in found.reading
     assert "a threshold chosen on held-out images lifts em" in found.reading
     assert headline_of(runs).title == found.reading
 
 
 def test_the_recall_of_each_digit_is_a_mean_over_seeds(runs):
-    table = analyses["overlap-recall"](runs).table
+    table = analyses["overlap-recall"](runs).numbers
     own = runs.results.query("metric == 'recall' and label == 'random' and digit == 7")["value"]
     row = table[(table["name"] == "random") & (table["digit"] == 7)].iloc[0]
     assert (row["recall"], row["n"]) == (pytest.approx(own.mean()), 3)
@@ -140,7 +140,7 @@ def test_the_recall_of_each_digit_is_a_mean_over_seeds(runs):
 def test_recall_of_who_answers_everything_is_left_aside(runs):
     """`em` answers all ten digits of each image here."""
     found = analyses["overlap-recall"](runs)
-    assert (found.table.loc[found.table["label"].str.startswith("em"), "recall"] == 100).all()
+    assert (found.numbers.loc[found.numbers["label"].str.startswith("em"), "recall"] == 100).all()
     assert "left aside, most of whose answers are wrong" in found.reading
     assert found.notes[-1].startswith("* Most digits")
     names = [label.get_text().replace("\n", "") for label in found.figure.axes[0].get_yticklabels()]

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from routebench import statistics
+from routebench.analysis._result import reads, reads_across
+from routebench.analysis._runs import across_data
 from routebench.analysis.comparison import compare, compare_samples
 from routebench.analysis.figures import to_svg
 from routebench.analysis.pairs import (
@@ -18,7 +20,6 @@ from routebench.analysis.pairs import (
     pairs_of,
     verdict,
 )
-from routebench.analysis.result import across_data, reads, reads_across
 from routebench.registry import analyses
 from routebench.report import page, write_report
 from tests.analysis.made_up_folder import write_folder
@@ -66,17 +67,17 @@ def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:
         "uniform": ([None], "control", "capsnet-small", [97.0]),
     }
     analysis = analyses["accuracy-pairwise"](on("mnist5k", seeds=10, spread=0.05, methods=methods))
-    assert list(analysis.table["verdict"]) == [EQUAL]
+    assert list(analysis.numbers["verdict"]) == [EQUAL]
     assert "in one both are equal within 0.5 points" in analysis.reading
 
 
 def test_one_seed_is_compared_by_image_and_says_so() -> None:
     analysis = analyses["accuracy-pairwise"](on("mnist5k", seeds=1))
-    assert set(analysis.table["interval"]) == {statistics.OVER_SAMPLES}
-    assert analysis.table["effect"].isna().all()
+    assert set(analysis.numbers["interval"]) == {statistics.OVER_SAMPLES}
+    assert analysis.numbers["effect"].isna().all()
     assert any("McNemar" in note for note in analysis.notes)
     assert any(note.startswith("Smallest detectable difference: on the same test images") for note in analysis.notes)
-    assert 0.3 < detectable_in(analysis.table) < 5
+    assert 0.3 < detectable_in(analysis.numbers) < 5
 
 
 def test_correcting_for_many_pairs_asks_for_more() -> None:
@@ -105,9 +106,9 @@ def test_nothing_measured_gives_nothing() -> None:
 def test_several_data_sets_are_ranked_together() -> None:
     parts = tuple(on(data, seeds=seeds) for data, seeds in (("a", 2), ("b", 3), ("c", 1)))
     analysis = analyses["accuracy-across-data"](parts)
-    assert analysis.table["rank"].is_monotonic_increasing
-    scores = [compare(part).table.set_index("name")["mean"][list(analysis.table["name"])] for part in parts]
-    assert list(analysis.table["rank"]) == pytest.approx(list(statistics.friedman(scores).ranks))
+    assert analysis.numbers["rank"].is_monotonic_increasing
+    scores = [compare(part).table.set_index("name")["mean"][list(analysis.numbers["name"])] for part in parts]
+    assert list(analysis.numbers["rank"]) == pytest.approx(list(statistics.friedman(scores).ranks))
     assert "over 3 data sets" in analysis.reading
     assert any("it can tell nothing apart here" in note for note in analysis.notes)
     assert "<svg" in to_svg(analysis.figure)
@@ -116,7 +117,7 @@ def test_several_data_sets_are_ranked_together() -> None:
 def test_methods_missing_on_a_data_set_are_named_and_one_data_set_says_nothing() -> None:
     fewer = {name: FEW[name] for name in ("dynamic", "uniform")}
     analysis = analyses["accuracy-across-data"]((on("a"), on("b", methods=fewer)))
-    assert set(analysis.table["name"]) == {"dynamic T=1", "dynamic T=2", "dynamic T=3", "uniform"}
+    assert set(analysis.numbers["name"]) == {"dynamic T=1", "dynamic T=2", "dynamic T=3", "uniform"}
     assert any("Left out" in note and "cnn" in note for note in analysis.notes)
     assert analyses["accuracy-across-data"]((on("a"),)) is None
 
@@ -168,7 +169,7 @@ def test_the_diagram_of_demsars_example_is_his() -> None:
                     metric["value"] = 100 * known[record["label"]]
         parts.append(replace(made_up_runs(records), data=f"set-{number:02d}"))
     analysis = analyses["accuracy-across-data"](tuple(parts))
-    ranks = analysis.table.set_index("name")["rank"]
+    ranks = analysis.numbers.set_index("name")["rank"]
     assert dict(ranks.round(3)) == {"C4.5+m+cf": 1.964, "C4.5+m": 2.0, "C4.5+cf": 2.893, "C4.5": 3.143}
     assert any("critical difference apart: 1.25 ranks" in note for note in analysis.notes)
     assert ">critical difference 1.25</text>" in to_svg(analysis.figure)

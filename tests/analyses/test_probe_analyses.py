@@ -58,7 +58,7 @@ def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
     one, again = analyses[name](runs), analyses[name](runs)
     assert one.reading.endswith(".")
     assert not one.shown().empty
-    assert one.table.equals(again.table)
+    assert one.numbers.equals(again.numbers)
     if name != "probe-table":
         assert to_svg(one.figure) == to_svg(again.figure)
 
@@ -124,7 +124,7 @@ def test_without_turned_test_digits_the_sentence_is_about_what_else_was_seen(run
 def test_networks_trained_on_turned_digits_have_a_column_of_their_own(runs):
     analysis = analyses["probe-table"](runs)
     assert "Trained ≤ 90°" in analysis.shown()
-    row = analysis.table[(analysis.table["name"] == "vae") & (analysis.table["feature"] == "both")].iloc[0]
+    row = analysis.numbers[(analysis.numbers["name"] == "vae") & (analysis.numbers["feature"] == "both")].iloc[0]
     own, upright = (
         rows_of(runs, "vae", feature="both", kind="maximal", angle=90, train_angle=trained)["value"].mean()
         for trained in (90, 0)
@@ -136,12 +136,12 @@ def test_without_uniform_coupling_there_are_curves_but_no_gains(runs):
     without = replace(runs, results=runs.results[runs.results["label"] != "uniform"])
     assert gains(without, probed(without)).empty
     found = analyses["probe-curves"](without)
-    assert found.table["gain"].isna().all()
-    assert "uniform" not in set(found.table["name"])
+    assert found.numbers["gain"].isna().all()
+    assert "uniform" not in set(found.numbers["name"])
 
 
 def test_the_table_has_a_column_for_every_view(runs):
-    table = analyses["probe-table"](runs).table.set_index(["name", "feature"])
+    table = analyses["probe-table"](runs).numbers.set_index(["name", "feature"])
     views = ["maximal_0", "maximal_90", "fixed_90", f"affine_{CANVAS}"]
     assert set(views) <= set(table)
     own = rows_of(runs, "cnn", feature="hidden", kind="affine")["value"]
@@ -204,7 +204,7 @@ def test_curves_say_where_accuracies_begin_and_end(runs):
 
 def test_published_numbers_stand_beside_the_same_model_on_the_same_data_only(runs):
     results = runs.results.assign(angle=runs.results["angle"].replace({90: 45}), tested_on="affnist")
-    table = analyses["probe-table"](replace(runs, data="mnist", results=results)).table
+    table = analyses["probe-table"](replace(runs, data="mnist", results=results)).numbers
     rows = table[table["published"]]
     assert list(rows["name"]) == ["vae, published"]
     row = rows.iloc[0]
@@ -222,7 +222,7 @@ def test_one_seed_of_one_method_is_enough(runs):
     one = runs.results[(runs.results["label"] == "dynamic") & (runs.results["seed"] == 0)]
     for name in ("probe-table", "probe-curves"):
         found = analyses[name](replace(runs, results=one))
-        assert set(found.table["name"]) == {"dynamic T=1", "dynamic T=3"}
+        assert set(found.numbers["name"]) == {"dynamic T=1", "dynamic T=3"}
         assert found.reading.endswith(".")
 
 
@@ -234,7 +234,7 @@ def test_one_view_is_enough_for_a_table(runs):
 
 
 def test_reconstructions_tell_the_error_of_what_is_shown(runs):
-    table = analyses["reconstructions"](runs).table
+    table = analyses["reconstructions"](runs).numbers
     cell = runs.planned.query("label == 'vae' and seed == 0")["cell"].iloc[0]
     arrays = runs.arrays(cell)
     gaps = (arrays["example_images"][1] / 255.0 - arrays["example_reconstructions"][1] / 255.0) ** 2

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from routebench import published, statistics
+from routebench.analysis._runs import Runs
 from routebench.analysis.figures import to_svg
 from routebench.analysis.palette import colours_of
-from routebench.analysis.result import Runs
 from routebench.registry import analyses
 
 OURS, VAE, SCAE = "generative-capsules", "vae", "scae"
@@ -67,7 +67,7 @@ def values_of(runs, label, feature, angle, train=0):
 
 
 def test_leads_are_paired_by_seed_and_corrected(runs):
-    table = analyses["probe-ordering"](runs).table
+    table = analyses["probe-ordering"](runs).numbers
     row = table.set_index(["view", "pair"]).loc["up to 90°", "t0 > VAE"]
     found = statistics.paired_difference(values_of(runs, OURS, "presences", 90), values_of(runs, VAE, "both", 90))
     assert row[["gain", "gain_low", "gain_high", "p"]].tolist() == pytest.approx(
@@ -85,7 +85,7 @@ def test_leads_are_paired_by_seed_and_corrected(runs):
 
 def test_the_answer_names_the_angles_at_which_the_ordering_holds(runs):
     analysis = analyses["probe-ordering"](runs)
-    holds = analysis.table.set_index(["view", "pair"])["holds"]
+    holds = analysis.numbers.set_index(["view", "pair"])["holds"]
     assert holds["up to 45°", "t0 > VAE"] == "yes" and holds["up to 180°", "t0 > VAE"] == "not shown"
     assert analysis.reading.startswith(
         f"For {OURS}, (t0, A0) > t0 > VAE holds under rotation up to 45° and up to 90° only: up to 180°"
@@ -99,7 +99,7 @@ def test_the_answer_names_the_angles_at_which_the_ordering_holds(runs):
 
 
 def test_published_leads_stand_beside_ours_on_the_same_data_only(runs):
-    table = analyses["probe-ordering"](runs).table.set_index(["view", "pair"])
+    table = analyses["probe-ordering"](runs).numbers.set_index(["view", "pair"])
     known = published.load_published().set_index("id")["value"]
     assert table.loc[("up to 45°", "(t0, A0) > t0"), "published_gain"] == pytest.approx(
         100 * (known["SMI-008"] - known["SMI-002"])
@@ -108,7 +108,7 @@ def test_published_leads_stand_beside_ours_on_the_same_data_only(runs):
     assert table.loc[("up to 180°", "(t0, A0) > VAE"), "published_gain"] == pytest.approx(
         100 * (known["SMI-011"] - known["SMI-017"])
     )
-    elsewhere = analyses["probe-ordering"](runs_of(data="mnist5k")).table
+    elsewhere = analyses["probe-ordering"](runs_of(data="mnist5k")).numbers
     assert elsewhere["published_gain"].isna().all()
 
 
@@ -121,7 +121,7 @@ def test_affnist_has_a_row_of_its_own():
     ]
     affine = affine.assign(kind="affine", angle=pd.NA, tested_on="affnist").astype({"angle": "Int64"})
     analysis = analyses["probe-ordering"](replace(base, results=pd.concat([base.results, affine])))
-    row = analysis.table.set_index(["view", "pair"]).loc["affnist", "(t0, A0) > t0"]
+    row = analysis.numbers.set_index(["view", "pair"]).loc["affnist", "(t0, A0) > t0"]
     assert row["published_ids"] == "SMI-012, SMI-006"
     assert "affnist" not in analysis.reading  # a question of rotation
     upright = base.results[(base.results["angle"] == 0) & (base.results["train_angle"] == 0)]
@@ -133,23 +133,23 @@ def test_affnist_has_a_row_of_its_own():
 def test_one_seed_and_missing_models_are_told():
     one = analyses["probe-ordering"](runs_of(seeds=1))
     assert "one seed: nothing can be tested" in one.reading
-    assert set(one.table["holds"]) == {"not shown"}
+    assert set(one.numbers["holds"]) == {"not shown"}
     without = runs_of(at={key: values for key, values in AT.items() if key[0] != VAE})
     found = analyses["probe-ordering"](without)
     assert "t0 > VAE was not measured under rotation" in found.reading
-    assert set(found.table["pair"]) == {"(t0, A0) > t0"}
+    assert set(found.numbers["pair"]) == {"(t0, A0) > t0"}
     assert analyses["probe-ordering"](runs_of(at={(VAE, "both"): AT[VAE, "both"]}, alike={})) is None
 
 
 def test_variants_are_models_of_their_own():
     long = f"{OURS} (full posterior from the start)"
     found = analyses["probe-ordering"](runs_of(labels={OURS: long}))
-    assert set(found.table["name"]) == {long}
+    assert set(found.numbers["name"]) == {long}
     assert found.reading.startswith(f"For {long}, ")
 
 
 def test_probe_table_has_the_published_rows_of_both_features_and_of_the_vae(runs):
-    table = analyses["probe-table"](runs).table
+    table = analyses["probe-table"](runs).numbers
     rows = table[table["published"]].set_index(["label", "feature"])
     assert set(rows.index) == {(OURS, "presences"), (OURS, "both"), (VAE, "both")}
     known = published.load_published().set_index("id")["value"]
@@ -164,7 +164,7 @@ def test_probe_table_has_the_published_rows_of_both_features_and_of_the_vae(runs
 
 
 def test_leads_over_the_vae_are_paired_at_each_training_angle(runs):
-    table = analyses["probe-rotated-training"](runs).table.set_index(["name", "feature", "angle"])
+    table = analyses["probe-rotated-training"](runs).numbers.set_index(["name", "feature", "angle"])
     found = statistics.paired_difference(
         values_of(runs, OURS, "presences", 180, 180), values_of(runs, VAE, "both", 180, 180)
     )

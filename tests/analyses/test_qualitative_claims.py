@@ -66,7 +66,7 @@ def sparsity_runs(classes=0.8, middle=0.2, nearer=0.5):
 
 
 def verdicts(*parts):
-    return find(parts).table.set_index("claim")["verdict"]
+    return find(parts).numbers.set_index("claim")["verdict"]
 
 
 def test_what_is_planted_as_claimed_holds():
@@ -94,7 +94,7 @@ def test_votes_that_stay_where_they_are_do_not_gather():
 
 def test_a_statistic_is_its_mean_over_seeds_with_the_t_interval():
     runs = accuracy_runs(AS_CLAIMED)
-    row = find((runs,)).table.set_index("claim").loc[FALLS]
+    row = find((runs,)).numbers.set_index("claim").loc[FALLS]
     tested = runs.results.query("metric == 'accuracy' and label == 'dynamic' and iterations == test_iterations")
     lines = tested.pivot_table(index="seed", columns="iterations", values="value")
     slopes = -(lines[3] - lines[1]) / 2  # of a straight line through three equidistant points
@@ -105,18 +105,18 @@ def test_a_statistic_is_its_mean_over_seeds_with_the_t_interval():
 
 def test_the_difference_shown_is_the_one_that_decides():
     ahead = {**AS_CLAIMED, "em": ([1, 2, 3], "method", "capsnet-small", [80.0, 95.0, 97.0])}
-    row = find((accuracy_runs(ahead),)).table.set_index("claim").loc[EM]
+    row = find((accuracy_runs(ahead),)).numbers.set_index("claim").loc[EM]
     assert row["verdict"] == FAILS
     assert row["high"] < 0
     assert row["mean"] == pytest.approx(-2, abs=0.4)
     close = {**AS_CLAIMED, "em": ([1, 2, 3], "method", "capsnet-small", [80.0, 95.0, 95.4])}  # seeds differ by more
-    row = find((accuracy_runs(close, spread=0.5),)).table.set_index("claim").loc[EM]
+    row = find((accuracy_runs(close, spread=0.5),)).numbers.set_index("claim").loc[EM]
     assert row["verdict"] == UNDECIDED
     assert row["low"] < 0 < row["high"]
 
 
 def test_every_verdict_but_not_run_has_a_statistic_and_holding_has_an_interval():
-    table = find((accuracy_runs(AS_CLAIMED, loss=0.05), sparsity_runs())).table
+    table = find((accuracy_runs(AS_CLAIMED, loss=0.05), sparsity_runs())).numbers
     tested = table[table["verdict"] != NOT_RUN]
     assert tested["mean"].notna().all()
     assert tested.loc[tested["verdict"].isin([HOLDS, FAILS]), "low"].notna().all()
@@ -140,7 +140,7 @@ def test_a_method_that_failed_is_not_run():
 
 
 def test_each_part_of_a_folder_is_a_test_of_its_own():
-    table = find((accuracy_runs(AS_CLAIMED), replace(accuracy_runs(OTHERWISE), preset="full"))).table
+    table = find((accuracy_runs(AS_CLAIMED), replace(accuracy_runs(OTHERWISE), preset="full"))).numbers
     own = table[table["claim"] == FALLS]
     assert list(own["verdict"]) == [HOLDS, FAILS]
     assert list(own["on"]) == ["accuracy quick, mnist5k, capsnet-small", "accuracy full, mnist5k, capsnet-small"]

@@ -73,7 +73,7 @@ def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
     one, again = analyses[name](runs), analyses[name](runs)
     assert one.reading.endswith(".")
     assert not one.shown().empty
-    assert one.table.equals(again.table)
+    assert one.numbers.equals(again.numbers)
     assert (one.figure is None) == (name == "robustness-table")
     if one.figure is not None:
         assert to_svg(one.figure) == to_svg(again.figure)
@@ -104,7 +104,7 @@ def test_budgets_are_those_that_were_run(runs):
 
 
 def test_the_table_holds_means_over_seeds_and_the_verdict(runs):
-    table = analyses["robustness-table"](runs).table.set_index("name")
+    table = analyses["robustness-table"](runs).numbers.set_index("name")
     own = runs.results.query("metric == 'attacked_accuracy' and attack == 'worst' and norm == 'linf' and eps == '0.05'")
     for name, label, steps in (("dynamic T=3", "dynamic", 3), ("uniform", "uniform", None)):
         rows = own[own["label"] == label]
@@ -121,7 +121,7 @@ def test_the_table_holds_means_over_seeds_and_the_verdict(runs):
 def test_the_table_says_what_attacks_on_survivors_take_where_they_were_run(runs):
     found = analyses["robustness-table"](runs)
     own = runs.results.query("metric == 'accuracy_taken' and attack == 'apgd-ce' and eps == '0.05' and label == 'cnn'")
-    assert found.table.set_index("name").loc["cnn", "taken_apgd-ce"] == pytest.approx(own["value"].mean())
+    assert found.numbers.set_index("name").loc["cnn", "taken_apgd-ce"] == pytest.approx(own["value"].mean())
     assert [column.title for column in found.columns if "takes" in column.title] == ["APGD-CE takes"]
 
 
@@ -162,7 +162,7 @@ def test_differences_of_one_seed_are_paired_by_image(one_seed):
 
 
 def test_curves_start_without_an_attack_and_state_the_units(runs):
-    table = analyses["attack-curves"](runs).table
+    table = analyses["attack-curves"](runs).numbers
     free = table[(table["eps"] == 0) & (table["name"] == "cnn")]
     clean = runs.results.query("metric == 'clean_accuracy' and label == 'cnn'")["value"].mean()
     assert list(free["mean"]) == pytest.approx([clean] * len(free))
@@ -176,7 +176,7 @@ def test_curves_start_without_an_attack_and_state_the_units(runs):
 
 
 def test_verdicts_count_seeds(runs):
-    table = analyses["attack-verdicts"](runs).table
+    table = analyses["attack-verdicts"](runs).numbers
     rows = table[(table["name"] == "uniform") & (table["check"] == "zero-gradients")]
     assert (int(rows["yes"].iloc[0]), int(rows["n"].iloc[0]), float(rows["value"].iloc[0])) == (2, 2, 100.0)
     assert set(table["check"]) <= set(CHECKS)
@@ -187,12 +187,12 @@ def test_verdicts_count_seeds(runs):
 
 def test_transfer_sets_a_second_cnn_beside_capsules(runs):
     found = analyses["transfer"](runs)
-    rows = found.table[(found.table["eps"] == 0.05) & (found.table["name"] == "cnn")]
+    rows = found.numbers[(found.numbers["eps"] == 0.05) & (found.numbers["name"] == "cnn")]
     own = runs.results.query("attack == 'transfer' and label == 'cnn' and eps == '0.05'")
     accuracy = own[own["metric"] == "attacked_accuracy"]
     accuracy = accuracy[accuracy["loss"] == ""]["value"].mean()
     assert float(rows["transfer"].iloc[0]) == pytest.approx(accuracy)
-    assert (found.table["worst"] <= found.table["transfer"]).all()
+    assert (found.numbers["worst"] <= found.numbers["transfer"]).all()
 
 
 def test_many_methods_with_long_names_can_be_drawn(runs):

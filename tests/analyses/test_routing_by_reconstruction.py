@@ -39,7 +39,7 @@ def values(runs, label, iterations):
 def test_planted_effects_are_found_with_their_paired_intervals():
     plain, decoded = parts()
     analysis = find((plain, decoded))
-    table = analysis.table.set_index("what")
+    table = analysis.numbers.set_index("what")
     gains = [values(runs, "dynamic", 3) - values(runs, "none", 0) for runs in (plain, decoded)]
     for effect, expected in (
         ("routing", (gains[0] + gains[1]) / 2),
@@ -61,7 +61,7 @@ def test_planted_effects_are_found_with_their_paired_intervals():
 
 def test_conditions_are_means_over_seeds_at_three_iterations():
     plain, decoded = parts()
-    table = find((plain, decoded)).table.set_index("what")
+    table = find((plain, decoded)).numbers.set_index("what")
     assert table.loc["dynamic T=3, with decoder", "mean"] == pytest.approx(np.mean(values(decoded, "dynamic", 3)))
     assert table.loc["none, without decoder", "n"] == 5
 
@@ -74,7 +74,7 @@ def test_no_effect_is_not_shown():
 def test_one_seed_has_no_interval_and_says_so():
     analysis = find(parts(seeds=1))
     assert analysis.reading.startswith("With one seed, effects in points are routing")
-    assert analysis.table["low"].isna().all()
+    assert analysis.numbers["low"].isna().all()
     assert not analysis.shown().isin(["None", "nan", "<NA>"]).any().any()
 
 
@@ -82,8 +82,8 @@ def test_a_missing_condition_leaves_a_row_without_a_number_and_no_effect():
     plain, decoded = parts()
     analysis = find((plain, replace(decoded, results=decoded.results[decoded.results["label"] != "none"])))
     assert analysis.reading.startswith("Only 3 of the four conditions finished")
-    assert analysis.table.set_index("what").loc["none, with decoder", "n"] == 0
-    assert set(analysis.table["kind"]) == {"condition"}
+    assert analysis.numbers.set_index("what").loc["none, with decoder", "n"] == 0
+    assert set(analysis.numbers["kind"]) == {"condition"}
 
 
 def test_only_a_network_and_the_same_with_a_decoder_belong_together():

@@ -38,7 +38,7 @@ def parts(**options):
 def test_losses_are_compared_by_seed_within_one_decoder():
     plain, decoded = parts()[0], part(MODELS[1], loss=-0.05)
     analysis = find((plain, decoded))
-    table = analysis.table.set_index(["decoder", "what"])
+    table = analysis.numbers.set_index(["decoder", "what"])
     rows = plain.results.query("metric == 'train_loss' and epoch == 5").sort_values("seed")
     ours = rows[(rows["label"] == "dynamic") & (rows["iterations"] == 3)]["value"].to_numpy(dtype=float)
     gain = rows[rows["label"] == "none"]["value"].to_numpy(dtype=float) - ours
@@ -59,7 +59,7 @@ def test_losses_are_compared_by_seed_within_one_decoder():
 
 
 def test_routing_that_gains_accuracy_contradicts_the_paper():
-    table = find(parts(routed=97.0)).table.set_index("what")
+    table = find(parts(routed=97.0)).numbers.set_index("what")
     assert set(table.loc["accuracy, %", "verdict"]) == {"does not hold here"}
     assert table.loc["accuracy, %", "gain"].to_numpy() == pytest.approx([3, 3], abs=0.3)
 
@@ -69,16 +69,16 @@ def test_the_figure_has_training_and_held_out_losses_of_both_networks_on_logarit
     assert [axes.get_yscale() for axes in analysis.figure.axes] == ["log"] * 4
     assert [len(axes.lines) for axes in analysis.figure.axes] == [2] * 4
     assert to_svg(analysis.figure) == to_svg(find(parts()).figure)
-    assert analysis.reading in analysis.alternative
+    assert analysis.reading in analysis.described
 
 
 def test_one_seed_decides_nothing_and_a_missing_condition_is_said():
     one = find(parts(seeds=1))
-    assert set(one.table["verdict"]) == {"undecided"}
-    assert one.table["gain_low"].isna().all()
+    assert set(one.numbers["verdict"]) == {"undecided"}
+    assert one.numbers["gain_low"].isna().all()
     plain, decoded = parts()
     half = find((plain, replace(decoded, results=decoded.results[decoded.results["label"] != "none"])))
-    assert set(half.table[half.table["decoder"]]["verdict"]) == {"not run"}
+    assert set(half.numbers[half.numbers["decoder"]]["verdict"]) == {"not run"}
     assert not half.shown().isin(["None", "nan", "<NA>"]).any().any()
 
 

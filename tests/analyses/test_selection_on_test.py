@@ -34,7 +34,7 @@ def test_nothing_is_said_where_nothing_was_selected():
 
 
 def test_what_is_added_is_paired_by_seed():
-    table = find(runs_with(lambda seed, iterations: 0.5 + 0.1 * seed + 0.01 * (iterations or 0))).table.set_index(
+    table = find(runs_with(lambda seed, iterations: 0.5 + 0.1 * seed + 0.01 * (iterations or 0))).numbers.set_index(
         "name"
     )
     expected = statistics.mean_interval([0.52, 0.62, 0.72])
@@ -47,7 +47,7 @@ def test_what_is_added_is_paired_by_seed():
 
 def test_the_best_of_all_is_one_run_of_any_t():
     runs = runs_with(lambda seed, iterations: 1.0)
-    found = find(runs).table.set_index("name")
+    found = find(runs).numbers.set_index("name")
     own = runs.results.query("metric == 'best_test_accuracy' and label == 'dynamic'")["value"].max()
     assert set(found.loc[[f"dynamic T={steps}" for steps in (1, 2, 3)], "best_of_all"]) == {own}
     assert found.loc["dynamic T=2", "best_of_all"] > found.loc["dynamic T=2", "picked"]

@@ -41,7 +41,7 @@ def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
     one, again = analyses[name](runs), analyses[name](runs)
     assert one.reading.endswith(".")
     assert not one.shown().empty
-    assert one.table.equals(again.table)
+    assert one.numbers.equals(again.numbers)
     if name != "sparsity-table":
         assert to_svg(one.figure) == to_svg(again.figure)
 
@@ -68,7 +68,7 @@ def test_values_are_shown_with_the_interval_that_they_have():
 
 
 def test_the_table_takes_coupling_at_the_iterations_trained_with(runs):
-    table = analyses["sparsity-table"](runs).table.set_index("name")
+    table = analyses["sparsity-table"](runs).numbers.set_index("name")
     rows = runs.results.query("metric == 't_score' and layer == 'classes' and label == 'dynamic' and iterations == 3")
     own = rows[rows["test_iterations"] == 3]["value"].mean()
     assert table.loc["dynamic T=3", "t_score"] == pytest.approx(own)
@@ -77,14 +77,14 @@ def test_the_table_takes_coupling_at_the_iterations_trained_with(runs):
 
 
 def test_convergence_follows_methods_with_iterations_only(runs):
-    table = analyses["convergence"](runs).table
+    table = analyses["convergence"](runs).numbers
     assert set(table["name"]) == {"dynamic T=1", "dynamic T=3"}
     assert table[table["test_iterations"] == 1]["residual"].isna().all()
     assert table[table["test_iterations"] > 1]["residual"].notna().all()
 
 
 def test_capsules_of_networks_without_poses_are_left_out(runs):
-    table = analyses["capsule-activity"](runs).table
+    table = analyses["capsule-activity"](runs).numbers
     assert "cnn" not in set(table["name"])
     assert set(table["label"]) == {0, 1}
     dynamic = table[table["name"] == "dynamic T=3"]
@@ -92,7 +92,7 @@ def test_capsules_of_networks_without_poses_are_left_out(runs):
 
 
 def test_distances_are_means_of_the_histograms(runs):
-    table = analyses["vote-distances"](runs).table
+    table = analyses["vote-distances"](runs).numbers
     cell = runs.planned.query("label == 'dynamic' and iterations == 3 and seed == 0")["cell"].iloc[0]
     arrays = runs.arrays(cell)
     counts = sum(arrays["vote_distances"][2, image, label] for image, label in enumerate(arrays["vote_labels"]))

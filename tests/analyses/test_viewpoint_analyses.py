@@ -158,7 +158,7 @@ def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
     one, again = analyses[name](runs), analyses[name](runs)
     assert one.reading.endswith(".")
     assert not one.shown().empty
-    assert one.table.equals(again.table)
+    assert one.numbers.equals(again.numbers)
     if one.figure is not None:
         assert to_svg(one.figure) == to_svg(again.figure)
 
@@ -176,7 +176,7 @@ def test_one_seed_and_a_missing_cnn_are_shown_as_they_are(tmp_path, small_data, 
     if name == "viewpoint-table":
         assert "too few seeds to test" in one.reading
         assert alone.reading == "Nothing to match to: cnn was not measured, so that only last epochs are shown."
-        assert alone.table["held_out_novel"].isna().all()
+        assert alone.numbers["held_out_novel"].isna().all()
     assert not alone.shown().empty
 
 
@@ -187,10 +187,10 @@ def test_the_reading_names_who_is_better(runs):
 
 def test_azimuths_around_zero_stand_together(runs):
     found = analyses["viewpoint-curves"](runs)
-    line = found.table[found.table["name"] == "cnn"]
+    line = found.numbers[found.numbers["name"] == "cnn"]
     assert list(line["degrees"]) == list(range(-160, 200, 20))
     assert list(line.loc[line["viewpoints"] == "familiar", "degrees"]) == [-60, -40, -20, 0, 20, 40]
-    assert set(found.table["axis"]) == {"azimuth"}
+    assert set(found.numbers["axis"]) == {"azimuth"}
 
 
 def test_published_errors_stand_beside_the_same_data_only(tmp_path, small_data, runs):

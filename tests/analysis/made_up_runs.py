@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from pandas import DataFrame
 
+from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
-from routebench.analysis.result import Runs
 from routebench.engine.results import Record
 
 # label: (iterations, role, model, accuracy in % per iteration count)

@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-from routebench.analysis import script
+from routebench.analysis import run
+from routebench.analysis._result import reads, reads_across, reads_folder
 from routebench.analysis.folder import open_folder
-from routebench.analysis.result import reads, reads_across, reads_folder
 from routebench.engine.results._checksum import sealed
 from routebench.errors import UserError
 from routebench.registry import analyses
@@ -101,7 +101,7 @@ def test_a_folder_that_is_missing_or_empty_says_what_to_do(tmp_path) -> None:
 def test_an_analysis_runs_as_a_script(tmp_path, monkeypatch, capsys) -> None:
     path = write_folder(tmp_path / "results", made_up_records(methods=FEW, seeds=2, failures=False))
     monkeypatch.setattr(sys, "argv", ["gain_over_uniform.py", str(path)])
-    script.run(analyses["gain-over-uniform"], "gain-over-uniform")
+    run(analyses["gain-over-uniform"])
     said = capsys.readouterr().out
     assert "dynamic T=2" in said
     drawn = path / "report-figures" / "accuracy-quick-mnist5k-capsnet-small-gain-over-uniform.svg"
@@ -116,7 +116,7 @@ def test_a_script_across_data_takes_the_parts_together(tmp_path, monkeypatch, ca
         record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
     write_folder(path, others, time=1)
     monkeypatch.setattr(sys, "argv", ["accuracy_across_data.py", str(path)])
-    script.run(analyses["accuracy-across-data"], "accuracy-across-data")
+    run(analyses["accuracy-across-data"])
     said = capsys.readouterr().out
     assert said.startswith("accuracy, quick, across-data, capsnet-small: Ranks over data sets\n")
     assert said.count("figure: ") == 1
@@ -131,7 +131,7 @@ def two_presets(path):
 def test_a_script_over_a_whole_folder_takes_all_parts_at_once(tmp_path, monkeypatch, capsys) -> None:
     path = two_presets(tmp_path / "results")
     monkeypatch.setattr(sys, "argv", ["accuracy_cost_pareto.py", str(path)])
-    script.run(analyses["pareto"], "pareto")
+    run(analyses["pareto"])
     said = capsys.readouterr().out
     assert said.startswith("the whole folder: Accuracy against cost\n")
     assert said.count("figure: ") == 1
@@ -160,6 +160,6 @@ def test_a_script_without_anything_to_show_ends_with_a_code(tmp_path, monkeypatc
     path = write_folder(tmp_path / "results", made_up_records(methods={"none": METHODS["none"]}, seeds=1))
     monkeypatch.setattr(sys, "argv", ["x.py", str(path if found is None else tmp_path / "no")])
     with pytest.raises(SystemExit) as ended:
-        script.run(analyses["gain-over-uniform"], "gain-over-uniform")
+        run(analyses["gain-over-uniform"])
     assert ended.value.code == code
     assert capsys.readouterr().err.startswith("error: ")

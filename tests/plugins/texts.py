@@ -30,7 +30,7 @@ training = {{ epochs = 1 }}
 ANALYSIS = """
 import pandas as pd
 from routebench import analyses
-from routebench.analysis.result import Analysis
+from routebench.analysis._result import Analysis
 
 @analyses.register("{name}")
 def count_cells(runs):

@@ -12,8 +12,9 @@ from fontTools.ttLib import TTFont
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from routebench.analysis._result import Analysis
+from routebench.analysis._table import Column
 from routebench.analysis.figures import settle, to_svg
-from routebench.analysis.result import Analysis, Column
 from routebench.report.asv_pages import asv_pages
 from routebench.report.downloads import MOST_ROWS, downloads_of, pdf_of
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 from pandas import DataFrame
 
-from routebench.analysis.result import Analysis, Main
+from routebench.analysis._result import Analysis, Main
 from routebench.registry import analyses
 from routebench.report.overview import overview_of
 from tests.analysis.made_up_runs import made_up_runs

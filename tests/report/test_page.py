@@ -13,10 +13,11 @@ from markupsafe import Markup
 from pandas import DataFrame
 
 from routebench import cli
-from routebench.analysis.result import Analysis, Column, belongs_to
+from routebench.analysis._result import Analysis, analysis_of
+from routebench.analysis._table import Column
 from routebench.commands import report, status
 from routebench.errors import UserError
-from routebench.registry import analyses, extensions
+from routebench.registry import extensions
 from routebench.report import comparison_table, headline, write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
@@ -186,7 +187,7 @@ def test_the_terminal_is_told_what_is_not_there(written) -> None:
 def registered():
     """Registers analyses for one test."""
     with extensions.restored():
-        yield lambda name, analysis: analyses.register(name)(belongs_to("accuracy", place=12)(analysis))
+        yield lambda name, analysis: analysis_of("accuracy", name, place=12)(analysis)
 
 
 def raises(runs):
@@ -218,8 +219,8 @@ def test_an_analysis_that_raises_has_its_error_in_its_place(tmp_path, registered
 
 
 def test_one_across_data_sets_likewise(tmp_path, registered) -> None:
-    registered("mine", belongs_to("accuracy", place=12)(raises))
-    analyses.entries["mine"].across = True
+    with extensions.restored():
+        yield lambda name, analysis: analysis_of("accuracy", name, place=12)(analysis)
     methods = {name: METHODS[name] for name in ("none", "uniform")}
     records, others = (made_up_records(seeds=2, methods=methods) for _ in range(2))
     for record in others:

@@ -2,96 +2,26 @@
 
 A file in `analyses/` holds one, registered by name:
 
-    @analyses.register("accuracy-by-iterations")
-    @belongs_to("accuracy", place=20)
+    @analysis_of("accuracy", "accuracy-by-iterations", place=20)
     def accuracy_by_iterations(runs: Runs) -> Analysis | None: ...
 
-None says that these runs hold nothing for it. Without `belongs_to` an analysis is asked about every suite. One that
-belongs to a protocol `across=True` gets a tuple of `Runs` instead: one suite, preset and model on several data sets.
+None says that these runs hold nothing for it. One that is only registered is asked about every suite. One of
+a protocol with `across=True` gets a tuple of `Runs` instead: one suite, preset and model on several data sets.
 One with `folder=True` gets every part of a results folder at once, of all suites, the newest plan first.
 """
 
-import hashlib
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from pandas import DataFrame
 
+from routebench.analysis._table import Column, Row, flat
+from routebench.registry import analyses
+
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
-Row = Mapping[Any, Any]  # of a table: column to value
 LAST = 1000
-LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
-WHOLE_FOLDER = "whole-folder"
-"""Stands for a part's name in the files of an analysis that reads all parts."""
-
-
-def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the signature is the interface
-    """Knows of no per-sample outputs."""
-    return None
-
-
-def no_arrays(cell: str) -> Mapping[str, NDArray[Any]]:  # noqa: ARG001  # the signature is the interface
-    """Knows of no raw outputs."""
-    return {}
-
-
-@dataclass(frozen=True, eq=False)
-class Runs:
-    """Everything that one suite measured with one preset, one data set and one model.
-
-    Args:
-        suite, preset, data, model, protocol: names.
-        results: rows of `routebench.load_results` for the planned cells only.
-        planned: one row per planned cell, with `cell, label, role, iterations, model, data, seed, status, reason`.
-        correct: cell key to (n_test,) right or wrong per test image; None where it was not kept.
-        colours: label to hex colour, the same in every figure of a report.
-        arrays: cell key to its raw outputs by name; empty where none were kept.
-    """
-
-    suite: str
-    preset: str
-    data: str
-    model: str
-    protocol: str
-    results: DataFrame
-    planned: DataFrame
-    correct: Callable[[str], NDArray[np.bool_] | None] = no_samples
-    colours: Mapping[str, str] = field(default_factory=dict)
-    arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
-
-    @property
-    def name(self) -> str:
-        """Names these runs among others, usable in a file name."""
-        whole = re.sub(r"[:/\\]", "-", "-".join((self.suite, self.preset, self.data, self.model)))
-        if len(whole) <= LONGEST:
-            return whole
-        return f"{whole[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column as shown.
-
-    Args:
-        title: its heading.
-        key: the column of the table that it sorts by.
-        text: a row of the table, as a dictionary, to what the cell says.
-        explained: one sentence for the reader who does not know what it is.
-        numeric: aligned by its right edge.
-        extra: left out where there is little room, as in a terminal.
-    """
-
-    title: str
-    key: str
-    text: Callable[[Row], str]
-    explained: str = ""
-    numeric: bool = True
-    extra: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,12 +57,13 @@ class Analysis:
     Args:
         title: a heading.
         reading: one sentence in plain English, made from the numbers.
-        table: the numbers, tidy and unrounded; it is what is saved as CSV.
+        table: the numbers, tidy and unrounded; cells may be a `Method` or an `Estimate`.
         figure: what the table looks like, or None.
         columns: how the table is shown; empty for every column as it is.
         notes: what the reader has to know before believing it.
-        alternative: what the figure shows, for who cannot see it; empty for the reading.
+        alternative: what the figure shows, for who cannot see it; the reading is added.
         main: of a suite's first analysis, the number per method that the overview shows; None for none.
+        saved: the columns of the CSV file, as `flat` names them; empty for what is usual.
     """
 
     title: str
@@ -143,12 +74,23 @@ class Analysis:
     notes: tuple[str, ...] = ()
     alternative: str = ""
     main: Main | None = None
+    saved: str = ""
+
+    @property
+    def described(self) -> str:
+        """What there is to be seen, and what it says."""
+        return f"{self.alternative} {self.reading}".strip()
+
+    @property
+    def numbers(self) -> DataFrame:
+        """The table as plain numbers and texts, as it is saved."""
+        return flat(self.table, self.saved)
 
     def shown(self, *, extra: bool = True) -> DataFrame:
         """The table as text, one column per `Column`; without the extra ones if so asked."""
         rows = self.table.to_dict("records")
         columns = [column for column in self.columns or plain_columns(self.table) if extra or not column.extra]
-        return DataFrame({column.title: [column.text(row) for row in rows] for column in columns})
+        return DataFrame({column.title: [column.of(row) for row in rows] for column in columns})
 
 
 def plain_columns(table: DataFrame) -> tuple[Column, ...]:
@@ -163,25 +105,33 @@ def plain_columns(table: DataFrame) -> tuple[Column, ...]:
     )
 
 
-def belongs_to(
-    protocol: str, place: int = LAST, *, across: bool = False, folder: bool = False
+def analysis_of(
+    protocol: str, name: str, place: int = LAST, *, across: bool = False, folder: bool = False
 ) -> Callable[[Analyse], Analyse]:
-    """A decorator that says which protocol's results an analysis reads, and where it stands in a report.
+    """A decorator that registers an analysis, and says whose results it reads and where it stands in a report.
 
     Args:
-        protocol: its name; empty for every protocol.
+        protocol: whose results it reads; empty for every protocol.
+        name: of the analysis.
         place: smaller comes first.
         across: it reads `tuple[Runs, ...]`, one per data set.
         folder: it reads `tuple[Runs, ...]`, every part of a results folder; its protocol is then empty.
+
+    Raises:
+        UserError: the name is taken.
     """
 
-    def mark(analysis: Analyse) -> Analyse:
-        analysis.protocol, analysis.place = protocol, place  # type: ignore[attr-defined]  # functions carry attributes
-        analysis.across = across  # type: ignore[attr-defined]
-        analysis.folder = folder  # type: ignore[attr-defined]
-        return analysis
+    def register(analysis: Analyse) -> Analyse:
+        marks = {"protocol": protocol, "name": name, "place": place, "across": across, "folder": folder}
+        vars(analysis).update(marks)
+        return analyses.register(name)(analysis)
 
-    return mark
+    return register
+
+
+def name_of(analysis: Callable[..., Any]) -> str:
+    """What an analysis is called in names of files."""
+    return str(getattr(analysis, "name", analysis.__name__.replace("_", "-")))
 
 
 def place_of(analysis: Callable[..., Any]) -> int:
@@ -208,11 +158,3 @@ def reads(analysis: Callable[..., Any], protocol: str) -> bool:
 def reads_across(analysis: Callable[..., Any], protocol: str) -> bool:
     """Whether an analysis is to be asked about results of a protocol on several data sets together."""
     return getattr(analysis, "protocol", "") in ("", protocol) and takes_several(analysis)
-
-
-def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
-    """Groups of runs that differ in nothing but their data set, two data sets or more, those sorted by name."""
-    groups: dict[tuple[str, ...], dict[str, Runs]] = {}
-    for runs in parts:
-        groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {}).setdefault(runs.data, runs)
-    return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]

@@ -8,23 +8,24 @@ from typing import Any
 
 import click
 
+from routebench.analysis._result import Analysis, name_of, reads_folder, takes_several
+from routebench.analysis._runs import WHOLE_FOLDER, Runs, across_data
 from routebench.analysis.figures import save_svg, to_svg
-from routebench.analysis.result import WHOLE_FOLDER, Analysis, Runs, across_data, reads_folder, takes_several
 from routebench.errors import UserError
 
 
-def run(analysis: Callable[[Any], Analysis | None], name: str) -> None:
+def run(analysis: Callable[[Any], Analysis | None]) -> None:
     """Prints the table of an analysis for every part of a results folder, and writes its figures.
 
     Args:
         analysis: the function; of one part, or, where it reads across data sets or a whole folder, of a tuple of them.
-        name: that it is registered under; names the files.
 
     Raises:
         SystemExit: there is no such folder (2), or it holds nothing for this analysis (4).
     """
     from routebench.analysis.folder import open_folder  # only here: an analysis itself needs no results folder
 
+    name = name_of(analysis)
     parser = argparse.ArgumentParser(description=f"The analysis {name!r} of a results folder.")
     parser.add_argument("results", type=Path, help="folder that `python -m routebench suite` filled")
     parser.add_argument("--figures", type=Path, help="folder for the SVG files; default: RESULTS/report-figures")

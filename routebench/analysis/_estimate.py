@@ -1,0 +1,140 @@
+"""A measured value as the cell of a table: its mean, its limits, what they are over, and how it is written."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from routebench import statistics
+from routebench.analysis import wording
+from routebench.analysis._verdicts import Verdict
+from routebench.statistics import Interval
+
+BRACKETED = (statistics.OVER_SAMPLES, statistics.OVER_SEEDS_LOGIT)
+"""Kinds of interval that are not symmetric."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds, or a mean difference, with its 95 % limits, all in the unit of the values.
+
+    `float(estimate)` is the mean, so that `table[key].astype(float)` is a column of means.
+
+    Args:
+        mean: NaN without values.
+        low, high: NaN where none can be given.
+        n: values behind it: seeds, or test images where `kind` says so.
+        kind: what the limits are over, a constant of `routebench.statistics`.
+        p: of 'there is no difference'; NaN for a mean, and where no test can be made.
+        p_holm: the same, corrected by `corrected`.
+    """
+
+    mean: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    n: int = 0
+    kind: str = statistics.NO_VALUE
+    p: float = math.nan
+    p_holm: float = math.nan
+
+    @classmethod
+    def of(cls, found: Interval, scale: float = 1.0) -> "Estimate":
+        """From what `routebench.statistics` gives, times `scale`."""
+        p_value = getattr(found, "p_value", math.nan)
+        return cls(scale * found.mean, scale * found.low, scale * found.high, found.n, found.kind, p_value)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a value."""
+        return not math.isnan(self.mean)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether there is an interval."""
+        return not math.isnan(self.low)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of a difference, by its corrected p."""
+        return Verdict.of(self.mean, self.p_holm)
+
+    def __float__(self) -> float:
+        return float(self.mean)
+
+    def __format__(self, form: str) -> str:
+        """Writes it, a dash for no value.
+
+        | form | with limits | without |
+        | --- | --- | --- |
+        | `.1` | 97.1 | 97.1 |
+        | `±.1` | 97.1 ± 0.4, or 99.1 [97.2, 99.6] where that is not symmetric; 97.1 if all seeds gave the same | 97.1 |
+        | `±0.1` | likewise, but 97.1 ± 0.0 if all seeds gave the same | 97.1 |
+        | `[].1` | 97.1 [96.7, 97.5] | 97.1 |
+        | `+.1` | +0.4 [−0.1, +0.9] | +0.4 |
+        | `~` | 4.1 [3.9, 4.3], with two significant digits | 4.1 |
+        """
+        style, _, places = form.partition(".")
+        digits = int(places or 0)
+
+        def one(value: float, beside: float = math.nan) -> str:
+            if style == "~":
+                return wording.significant(value, beside)
+            return wording.signed(value, digits) if style == "+" else wording.fixed(value, digits)
+
+        if not style or not self.has_limits or (style == "±" and self.low == self.high):
+            return one(self.mean)
+        if style.startswith("±") and self.is_symmetric:
+            return f"{one(self.mean)} ± {self.half_width:.{digits}f}"
+        return f"{one(self.mean, self.half_width)} [{one(self.low, self.mean)}, {one(self.high, self.mean)}]"
+
+    @property
+    def half_width(self) -> float:
+        """Half of the distance between the limits."""
+        return (self.high - self.low) / 2
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the mean lies in the middle of the limits."""
+        middle = math.isclose(self.high - self.mean, self.mean - self.low, rel_tol=1e-6)
+        return middle and self.kind not in BRACKETED
+
+
+def mean_of(values: Iterable[float], whole: float | None = None) -> Estimate:
+    """The mean of one value per seed with its 95 % t interval.
+
+    Args:
+        values: NaN excluded.
+        whole: where they are shares, all of it in their unit: 100 for %.
+    """
+    return Estimate.of(statistics.mean_interval([*values], whole=whole))
+
+
+def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estimate:
+    """The mean of `ours - theirs` over the seeds that both have, with its paired t interval and p."""
+    return Estimate.of(statistics.paired_difference(ours, theirs))
+
+
+def corrected(family: Iterable[Estimate]) -> list[Estimate]:
+    """The same differences with `p_holm`: Holm's correction over all of them."""
+    found = [*family]
+    adjusted = statistics.holm([one.p for one in found])
+    return [replace(one, p_holm=float(p_holm)) for one, p_holm in zip(found, adjusted, strict=True)]
+
+
+def shown(value: Any, form: str = "") -> str:
+    """The text of a cell, a dash for what is missing.
+
+    Args:
+        value: an `Estimate`, a number, or anything with a text.
+        form: of `Estimate.__format__`, also for a plain number; `p` for a p-value; else as in `format`.
+    """
+    if isinstance(value, Estimate):
+        return format(value, form or "±.2")
+    if pd.isna(value):
+        return wording.NOTHING
+    if form == "p":
+        return wording.probability(value)
+    is_own = form == "~" or (form[-1:].isdigit() and "." in form and form[0] in ".±[+")
+    return format(Estimate(float(value)), form) if is_own else format(value, form)

@@ -1,0 +1,153 @@
+"""What was measured: everything that one suite has with one preset, data set and model, keyed by method."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pandas import DataFrame
+
+from routebench.analysis._estimate import mean_of
+from routebench.analysis._method import Method
+from routebench.analysis.palette import MUTED
+from routebench.units import whole_of
+
+LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
+WHOLE_FOLDER = "whole-folder"
+"""Stands for a part's name in the files of an analysis that reads all parts."""
+OF_CELLS = {
+    *("suite", "suite_version", "protocol", "status", "reason", "method", "method_params", "label", "role"),
+    *("iterations", "model", "data", "higher_is_better", "device", "commit", "dirty", "seconds"),
+}
+"""Columns of results that `Runs.values` leaves out, since the method or the runs say the same."""
+
+
+def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the signature is the interface
+    """Knows of no per-sample outputs."""
+    return None
+
+
+def no_arrays(cell: str) -> Mapping[str, NDArray[Any]]:  # noqa: ARG001  # the signature is the interface
+    """Knows of no raw outputs."""
+    return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Everything that one suite measured with one preset, one data set and one model.
+
+    Args:
+        suite, preset, data, model, protocol: names.
+        results: rows of `routebench.load_results` for the planned cells only.
+        planned: one row per planned cell, with `cell, label, role, iterations, model, data, seed, status, reason`.
+        correct: cell key to (n_test,) right or wrong per test image; None where it was not kept.
+        colours: label to hex colour, the same in every figure of a report.
+        arrays: cell key to its raw outputs by name; empty where none were kept.
+    """
+
+    suite: str
+    preset: str
+    data: str
+    model: str
+    protocol: str
+    results: DataFrame
+    planned: DataFrame
+    correct: Callable[[str], NDArray[np.bool_] | None] = no_samples
+    colours: Mapping[str, str] = field(default_factory=dict)
+    arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
+
+    @property
+    def name(self) -> str:
+        """Names these runs among others, usable in a file name."""
+        whole = re.sub(r"[:/\\]", "-", "-".join((self.suite, self.preset, self.data, self.model)))
+        if len(whole) <= LONGEST:
+            return whole
+        return f"{whole[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+    @cached_property
+    def methods(self) -> Mapping[str, Method]:
+        """The method of each planned cell, by the cell's key."""
+        planned, keys = self.planned, ["cell", "label", "iterations", "model", "role"]
+        networks = planned.groupby("label")["model"].nunique()
+        rows = planned[keys].itertuples(index=False, name=None)
+        known: dict[Method, Method] = {}  # one object each, because there may be many cells
+        found = {}
+        for cell, label, steps, model, role in rows:
+            method = Method.of(str(label), steps, str(model), str(role), int(networks[label]))
+            found[str(cell)] = known.setdefault(method, method)
+        return found
+
+    def colour(self, method: Method) -> str:
+        """Of its lines and points, the same in every figure of a report."""
+        return self.colours.get(method.label, MUTED)
+
+    def values(self, metric: str, *, as_trained: bool = False, **where: object) -> DataFrame:
+        """What was measured of one metric, one row per value, by seed.
+
+        Args:
+            metric: a value of the column `metric`.
+            as_trained: only what was tested with the T trained with, or without any.
+            where: further columns and the value that they must have, such as `layer="classes"`.
+
+        Returns:
+            columns `method`, a `Method`, `cell, seed, metric, unit, value`, and those that tell a protocol's values
+            apart. Empty where nothing was measured, or no such column is known.
+        """
+        results = self.results
+        chosen = (results["metric"] == metric) & results["value"].notna()
+        for column, value in where.items():
+            chosen &= (results[column] == value).fillna(False).astype(bool) if column in results else False
+        if as_trained:
+            tested = results["test_iterations"]
+            chosen &= (tested == results["iterations"]).fillna(False).astype(bool) | tested.isna()
+        kept = [column for column in results if column not in OF_CELLS]  # a folder has dozens of columns
+        rows = results.loc[chosen, kept].sort_values("seed")
+        return rows.assign(method=rows["cell"].map(self.methods).astype(object))
+
+    def means(self, metric: str, by: Iterable[str] = (), **where: Any) -> DataFrame:
+        """The mean of a metric over seeds.
+
+        Args:
+            metric: a value of the column `metric`.
+            by: columns of `values` that tell rows apart, such as `test_iterations`.
+            where: as for `values`.
+
+        Returns:
+            one row per method and value of `by`, in this order: columns `method`, those of `by`, and `mean`, an
+            `Estimate`. Empty where nothing was measured.
+        """
+        return means_over_seeds(self.values(metric, **where), by)
+
+    def by_seed(self, metric: str, **where: Any) -> dict[Method, dict[int, float]]:
+        """The values of a metric by method, then by seed; `where` as for `values`."""
+        found: dict[Method, dict[int, float]] = {}
+        rows = self.values(metric, **where)
+        for method, seed, value in zip(rows["method"], rows["seed"], rows["value"], strict=True):
+            found.setdefault(method, {})[int(seed)] = float(value)
+        return found
+
+
+def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
+    """As `Runs.means`, from rows of `Runs.values` of one metric."""
+    keys = [*by]
+    if values.empty:
+        return DataFrame(columns=["method", *keys, "mean"])
+    whole = whole_of(str(values["metric"].iloc[0]), str(values["unit"].iloc[0]))
+    methods: dict[Any, Method] = dict(enumerate(sorted(set(values["method"]))))
+    place = values["method"].map({method: place for place, method in methods.items()})
+    rows = []
+    for (first, *others), own in values["value"].groupby([place, *(values[key] for key in keys)], dropna=False):
+        rows.append({"method": methods[first], **dict(zip(keys, others, strict=True)), "mean": mean_of(own, whole)})
+    return DataFrame(rows)
+
+
+def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
+    """Groups of runs that differ in nothing but their data set, two data sets or more, those sorted by name."""
+    groups: dict[tuple[str, ...], dict[str, Runs]] = {}
+    for runs in parts:
+        groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {}).setdefault(runs.data, runs)
+    return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]

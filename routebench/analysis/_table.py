@@ -1,0 +1,148 @@
+"""Tables of measured values: one row per method, cells that keep their limits; how they are shown, and how saved."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pandas import DataFrame, Series
+
+from routebench.analysis._estimate import Estimate, shown
+from routebench.analysis._method import Method
+
+if TYPE_CHECKING:
+    from routebench.analysis._runs import Runs
+
+Row = Mapping[Any, Any]  # of a table: column to cell
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as shown.
+
+    Args:
+        title: its heading.
+        key: the column of the table that it sorts by, or part of its cells, as in `gain.p_holm` or `method.label`.
+        text: how `shown` writes it, such as `±.1`; or a function of a row, as a dictionary.
+        explained: one sentence for the reader who does not know what it is.
+        numeric: aligned by its right edge.
+        extra: left out where there is little room, as in a terminal.
+    """
+
+    title: str
+    key: str
+    text: Callable[[Row], str] | str = ""
+    explained: str = ""
+    numeric: bool = True
+    extra: bool = False
+
+    def of(self, row: Row) -> str:
+        """What the cell says."""
+        return shown(self.value(row), self.text) if isinstance(self.text, str) else self.text(row)
+
+    def value(self, row: Row) -> Any:
+        """What it sorts by."""
+        if self.key in row:
+            return row[self.key]
+        key, _, part = self.key.rpartition(".")
+        return getattr(row[key], part)
+
+
+@dataclass(frozen=True)
+class Mean(Column):
+    """A column that `table_of` fills: the mean over seeds of a metric.
+
+    Args:
+        metric: that is measured; the key, if none is given.
+        where: what else its values must have, as for `Runs.values`.
+    """
+
+    metric: str = ""
+    where: Mapping[str, object] = field(default_factory=dict)
+
+
+METHOD = Column(
+    "Method", "method", lambda row: str(row["method"].marked),
+    "routing method, and T, the iterations it was trained with", numeric=False,
+)  # fmt: skip
+SEEDS = Column("Seeds", "n", explained="that the mean is over", extra=True)
+
+
+def table_of(runs: "Runs", columns: Iterable[Column], by: Iterable[str] = (), order: str = "") -> DataFrame:
+    """One row per method and value of the columns in `by`, of all that was measured.
+
+    Args:
+        runs: of a suite.
+        columns: of which those that are a `Mean` are measured.
+        by: columns of `Runs.values` that tell rows apart.
+        order: the column of estimates whose largest mean comes first; else by method.
+
+    Returns:
+        columns `method`, those of `by`, `n`, the most seeds of any estimate, and an `Estimate` for each `Mean`.
+    """
+    keys, wanted = ["method", *by], [column for column in columns if isinstance(column, Mean)]
+    cells: dict[tuple[Any, ...], dict[str, Estimate]] = {}
+    for column in wanted:
+        found = runs.means(column.metric or column.key, keys[1:], **column.where)
+        for row in found.to_dict("records"):
+            cells.setdefault(tuple(row[key] for key in keys), {})[column.key] = row["mean"]
+    rows = [
+        dict(zip(keys, of, strict=True))
+        | {"n": max(one.n for one in found.values())}
+        | {column.key: found.get(column.key, Estimate()) for column in wanted}
+        for of, found in cells.items()
+    ]
+    table = DataFrame(rows, columns=[*keys, "n", *(column.key for column in wanted)])
+    table = table.sort_values(keys, kind="stable", ignore_index=True)
+    return best_first(table, order) if order else table
+
+
+def best_first(table: DataFrame, key: str, *, ascending: bool = False) -> DataFrame:
+    """The table sorted by a column of estimates; what is missing comes last."""
+    return table.sort_values(key, ascending=ascending, kind="stable", key=numbers, ignore_index=True)
+
+
+def numbers(cells: "Series[Any]") -> "Series[float]":
+    """The means of a column of estimates, NaN for what is missing."""
+    return cells.astype(float)
+
+
+def flat(table: DataFrame, saved: str = "") -> DataFrame:
+    """The table as plain numbers and texts, as it is saved.
+
+    `method` becomes `name, label, iterations, role`; an estimate `x` becomes `x, x_low, x_high`, and one called `mean`
+    becomes `mean, low, high`.
+
+    Args:
+        table: with such cells.
+        saved: the columns, in order, with blanks between them; empty for all. `n=gain.n` writes that part of the cells
+            of `gain` as `n`.
+    """
+    every: dict[str, Any] = {}
+    for key, cells in table.items():
+        kinds = {type(cell) for cell in cells}
+        if key == "method" and Method in kinds:
+            named = {"name": "text", "label": "label", "iterations": "iterations", "role": "role"}
+        elif Method in kinds:
+            named = {str(key): "text"}
+        elif Estimate in kinds:
+            limits = ("low", "high") if key == "mean" else (f"{key}_low", f"{key}_high")
+            named = dict(zip((str(key), *limits), ("mean", "low", "high"), strict=True))
+        else:
+            every[str(key)] = cells
+            continue
+        every |= {name: _part(cells, part) for name, part in named.items()}
+    names = [column.partition("=") for column in saved.split()] or [(column, "", "") for column in every]
+    return DataFrame({name: _named(table, every, of or name) for name, _, of in names}, index=table.index)
+
+
+def _named(table: DataFrame, every: Mapping[str, Any], name: str) -> Any:
+    if name in every:
+        return every[name]
+    key, _, part = name.rpartition(".")
+    return _part(table[key], part)
+
+
+def _part(cells: "Series[Any]", part: str) -> "Series[Any]":
+    """One attribute of the cells of a column; of a cell that is missing, that of no estimate."""
+    values = [getattr(Estimate() if isinstance(cell, float) else cell, part) for cell in cells]
+    return Series(values, cells.index, dtype="Int64" if part == "iterations" else None)

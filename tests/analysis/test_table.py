@@ -1,0 +1,174 @@
+"""What was measured as a table of estimates: which rows and cells there are, how they are written and saved."""
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from pandas import DataFrame
+
+from routebench import statistics
+from routebench.analysis import METHOD, Column, Estimate, Mean, Method, Verdict, corrected, difference, table_of
+from routebench.analysis._estimate import shown
+from routebench.analysis._table import flat
+from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
+
+FEW = {name: METHODS[name] for name in ("dynamic", "uniform")}
+ONE = Estimate(97.0, 96.6, 97.4, 3, statistics.OVER_SEEDS)
+SEEDS = {0: 1.0, 1: 2.0, 2: 4.0}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return made_up_runs(methods=FEW)
+
+
+@pytest.mark.parametrize(
+    ("label", "parts"),
+    [
+        ("em", ("em", "", "")),
+        ("em[a=1,b=2]", ("em", "a=1,b=2", "")),
+        ("em (margin loss)", ("em", "", "margin loss")),
+        ("em[a=1] (vector poses, b)", ("em", "a=1", "vector poses, b")),
+    ],
+)
+def test_a_method_is_known_by_its_parts_and_written_as_the_plan_has_it(label, parts):
+    method = Method.of(label, 2)
+    assert (method.name, method.params, method.variant) == parts
+    assert method.label == label
+    assert str(method) == f"{label} T=2"
+
+
+def test_methods_differ_by_what_was_run():
+    assert Method.of("em", 2) == Method.of("em", 2.0) != Method.of("em", 3)
+    assert sorted([Method.of("em", 10), Method.of("dynamic"), Method.of("em", 2)])[1].iterations == 2
+    assert Method.of("cnn", 0).iterations is Method.of("cnn", pd.NA).iterations is None
+    assert str(Method.of("cnn", None, "wide", "control", networks=2)) == "cnn (wide)"
+
+
+def test_values_are_those_of_the_finished_cells_of_each_method(runs):
+    values = runs.values("accuracy", split="test", as_trained=True)
+    expected = runs.results.query("metric == 'accuracy' and (iterations == test_iterations or test_iterations.isna())")
+    assert len(values) == len(expected) == 12
+    by_seed = runs.by_seed("accuracy", split="test", as_trained=True)
+    own = expected[expected["label"] == "uniform"].set_index("seed")["value"]
+    assert by_seed[next(method for method in by_seed if method.is_control)] == own.to_dict()
+
+
+def test_a_column_or_metric_that_nobody_measured_gives_nothing(runs):
+    assert runs.values("accuracy", layer="classes").empty
+    assert runs.means("absent").empty
+    assert runs.by_seed("absent") == {}
+    assert table_of(runs, [Mean("A", "absent")]).empty
+
+
+def test_means_are_over_seeds_with_their_interval(runs):
+    found = runs.means("accuracy", ["test_iterations"], split="test")
+    row = next(r for r in found.to_dict("records") if str(r["method"]) == "dynamic T=2" and r["test_iterations"] == 3)
+    own = runs.results.query("label == 'dynamic' and iterations == 2 and test_iterations == 3 and metric == 'accuracy'")
+    expected = statistics.mean_interval(own.sort_values("seed")["value"], whole=100)
+    assert row["mean"] == Estimate.of(expected)
+    assert row["mean"].n == 3
+
+
+def test_two_networks_under_one_label_are_two_methods():
+    records = made_up_records(methods=METHODS, failures=False)
+    for record in records:
+        if record["label"] == "cnn" and record["identity"]["seed"] == 0:
+            record["identity"]["model"] = "cnn-wide"
+    found = made_up_runs(records).means("accuracy", split="test", as_trained=True)
+    assert {"cnn (cnn-small)": 2, "cnn (cnn-wide)": 1}.items() <= {
+        str(method): cell.n for method, cell in zip(found["method"], found["mean"], strict=True)
+    }.items()
+
+
+def test_a_table_has_a_row_for_all_that_has_any_of_its_means(runs):
+    lossless = runs.results[~((runs.results["metric"] == "parameters") & (runs.results["label"] == "uniform"))]
+    columns = (METHOD, Mean("P", "parameters"), Mean("S", "seconds", metric="fit_seconds"))
+    table = table_of(replace(runs, results=lossless), columns, order="seconds")
+    assert [str(method) for method in table["method"]] == ["dynamic T=3", "dynamic T=2", "dynamic T=1", "uniform"]
+    assert table["seconds"].iloc[0].mean == 11.0
+    assert not table["parameters"].iloc[-1].known
+    assert set(table["n"]) == {3}
+
+
+@pytest.mark.parametrize(
+    ("cell", "form", "text"),
+    [
+        (ONE, ".1", "97.0"),
+        (ONE, "±.2", "97.00 ± 0.40"),
+        (ONE, "[].1", "97.0 [96.6, 97.4]"),
+        (Estimate(4.12, 3.94, 4.31), "~", "4.1 [3.9, 4.3]"),
+        (replace(ONE, kind=statistics.OVER_SAMPLES), "±.1", "97.0 [96.6, 97.4]"),
+        (Estimate(97.0, 95.9, 97.8, 3, statistics.OVER_SEEDS_LOGIT), "±.1", "97.0 [95.9, 97.8]"),
+        (Estimate(97.0, 97.0, 97.0, 3, statistics.CONSTANT), "±.1", "97.0"),
+        (Estimate(97.0, 97.0, 97.0, 3, statistics.CONSTANT), "±0.1", "97.0 ± 0.0"),
+        (Estimate(0.4, -0.1, 0.9), "+.1", "+0.4 [−0.1, +0.9]"),
+        (Estimate(-0.001), "+.2", "+0.00"),
+        (Estimate(97.0), "±.1", "97.0"),
+        (Estimate(), "±.1", "–"),
+        (0.031, "p", "0.031"),
+        (math.nan, "p", "–"),
+        (-0.5, "+.1", "−0.5"),
+        (12345.0, ",.0f", "12,345"),
+        (pd.NA, "", "–"),
+        ("a", "", "a"),
+        (3, "", "3"),
+    ],
+)
+def test_cells_are_written_by_their_form(cell, form, text):
+    assert shown(cell, form) == text
+
+
+def test_differences_are_paired_and_corrected_over_their_family():
+    gains = corrected(
+        [difference(SEEDS, {0: 0.0, 1: 1.1, 2: 2.9, 3: 9.0}), difference(SEEDS, {}), difference(SEEDS, SEEDS)]
+    )
+    expected = statistics.paired_difference(SEEDS, {0: 0.0, 1: 1.1, 2: 2.9})
+    assert (gains[0].mean, gains[0].low, gains[0].p) == (expected.mean, expected.low, expected.p_value)
+    assert gains[0].p_holm == pytest.approx(2 * expected.p_value)  # what cannot be tested is not of the family
+    assert [gain.verdict for gain in gains] == [Verdict.BETTER, Verdict.UNTESTABLE, Verdict.OPEN]
+    assert difference({}, SEEDS).n == 0
+
+
+@pytest.mark.parametrize(
+    ("difference", "p_value", "p_equal", "verdict"),
+    [
+        (0.4, 0.01, math.nan, Verdict.BETTER),
+        (-0.4, 0.01, math.nan, Verdict.WORSE),
+        (0.4, 0.01, 0.01, Verdict.BETTER_BY_LITTLE),
+        (0.4, 0.20, 0.01, Verdict.EQUAL),
+        (0.4, 0.20, 0.20, Verdict.OPEN),
+        (0.4, 0.05, math.nan, Verdict.OPEN),
+        (0.4, math.nan, 0.01, Verdict.UNTESTABLE),
+    ],
+)
+def test_a_verdict_needs_a_test(difference, p_value, p_equal, verdict):
+    assert Verdict.of(difference, p_value, p_equal) is verdict
+
+
+def test_a_table_is_saved_as_plain_columns():
+    table = DataFrame([{"method": Method.of("em", 2), "x": ONE, "mean": ONE, "other": Method.of("cnn"), "a b": 1}])
+    plain = flat(table)
+    assert [*plain] == [
+        *("name", "label", "iterations", "role", "x", "x_low", "x_high", "mean", "low", "high", "other", "a b"),
+    ]
+    assert plain.iloc[0][["name", "label", "iterations", "x_low", "high", "other"]].tolist() == [
+        *("em T=2", "em", 2, 96.6, 97.4, "cnn"),
+    ]
+    chosen = flat(table, "name low high=x.high n=x.n model=method.model")
+    assert chosen.to_dict("records") == [{"name": "em T=2", "low": 96.6, "high": 97.4, "n": 3, "model": ""}]
+
+
+def test_what_is_missing_is_saved_as_missing():
+    rows = [{"method": Method.of("cnn"), "x": ONE}, {"method": Method.of("em"), "x": math.nan}]
+    assert flat(DataFrame(rows)).to_csv(index=False).splitlines()[1:] == [
+        "cnn,cnn,,method,97.0,96.6,97.4",
+        "em,em,,method,,,",
+    ]
+
+
+def test_a_column_sorts_by_a_part_of_its_cells():
+    row = {"gain": replace(ONE, p_holm=0.5), "worst_0.05": 1.5, "method": Method.of("em", 2)}
+    columns = [Column("A", "gain.p_holm", "p"), Column("B", "worst_0.05", ".0f"), Column("C", "method.label")]
+    assert [(column.value(row), column.of(row)) for column in columns] == [(0.5, "0.500"), (1.5, "2"), ("em", "em")]
