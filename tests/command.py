@@ -24,16 +24,16 @@ class Command:
 
     Args:
         folder: to work in.
-        monkeypatch, capfd: of the test. What child processes print is captured, too.
+        capfd: of the test. What child processes print is captured, too.
     """
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
-        self.folder, self.monkeypatch, self.capfd = folder, monkeypatch, capfd
+    def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]):
+        self.folder, self.capfd = folder, capfd
 
     def __call__(self, *arguments: object, **environment: str) -> Done:
         """Runs it with more variables in its environment."""
         threads, on_termination = torch.get_num_threads(), signal.getsignal(signal.SIGTERM)
-        with self.monkeypatch.context() as patch, kernels.using(kernels.wished()):
+        with pytest.MonkeyPatch.context() as patch, kernels.using(kernels.wished()):
             patch.chdir(self.folder)
             patch.setattr(sys, "argv", ["routebench", *map(str, arguments)])
             for name, value in environment.items():

@@ -12,10 +12,10 @@ from tests.command import Command
 
 
 @pytest.fixture
-def call(monkeypatch, tmp_path, plain, capfd):
+def call(tmp_path, plain, capfd):
     """Runs `export` beside a folder `results`."""
     shutil.copytree(plain, tmp_path / "results")
-    return partial(Command(tmp_path, monkeypatch, capfd), "export")
+    return partial(Command(tmp_path, capfd), "export")
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,6 @@ def write(tmp_path):
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capfd):
+def call(tmp_path, capfd):
     """Runs the command line in the test's folder."""
-    return Command(tmp_path, monkeypatch, capfd)
+    return Command(tmp_path, capfd)
