@@ -130,7 +130,14 @@ def test_dark_pages_have_a_value_for_every_colour_used(text: str) -> None:
     assert set(re.findall(r"var\(--([\w-]+)\)", text)) <= own
 
 
-def test_several_suites_are_named_unless_one_asks_for_accuracy(tmp_path) -> None:
+@pytest.fixture
+def few_analyses(monkeypatch) -> None:
+    """Pages without most of the shipped analyses, for tests of what stands around them."""
+    few = {name: analyses[name] for name in ("accuracy-table", "failures")}
+    monkeypatch.setattr(analyses, "_entries", few)
+
+
+def test_several_suites_are_named_unless_one_asks_for_accuracy(tmp_path, few_analyses) -> None:
     methods = {name: METHODS[name] for name in ("dynamic", "uniform")}
 
     def hero(folder, *suites: str) -> str:
@@ -183,11 +190,9 @@ def test_the_terminal_is_told_what_is_not_there(written) -> None:
 
 
 @pytest.fixture
-def registered():
-    """Registers analyses for one test."""
-    before = dict(analyses._entries)
-    yield lambda name, analysis: analyses.register(name)(belongs_to("accuracy", place=12)(analysis))
-    analyses._entries = before
+def registered(few_analyses):
+    """Registers analyses for one test, beside few others."""
+    return lambda name, analysis: analyses.register(name)(belongs_to("accuracy", place=12)(analysis))
 
 
 def raises(runs):
