@@ -1,10 +1,9 @@
 """Wrong calls: one line that says what was expected, exit code 2, and nothing is written."""
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from tests.command import Command
+from tests.data.pictures import save
 
 
 @pytest.fixture
@@ -90,17 +89,9 @@ def test_data_that_does_not_suit_is_one_line_before_anything_is_trained(call, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def small_folder(place, side, count=4):
-    """Two classes of square images."""
-    for label in "ab":
-        (place / label).mkdir(parents=True)
-        for number in range(count):
-            pixels = np.random.default_rng([number, ord(label)]).integers(0, 256, (side, side), np.uint8)
-            Image.fromarray(pixels).save(place / label / f"{number}.png")
-
-
 def test_images_that_are_too_small_are_one_line_with_the_size_that_will_do(call, tmp_path):
-    small_folder(tmp_path / "tiny", 8)
+    for label in "ab":
+        save(tmp_path / "tiny" / label, 4, (8, 8))
     command = ("suite", "linear-probe", "--preset", "smoke", "--method", "dynamic", "--data")
     code, out, error = call(*command, "folder:tiny")
     assert (code, out) == (2, "")
