@@ -35,79 +35,9 @@ def test_competition_between_positions(kind, windows, orphan):
     assert largest_error(fused.sweep, given) < CLOSE
 
 
-@pytest.mark.parametrize("option", ["orphan", "offset", "constant"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_options(kind, option):
-    assert largest_error(fused.sweep, random_sweep(kind, **{option: True})) < CLOSE
-
-
-@pytest.mark.parametrize("present", [("query", "bias"), ("query", "curvature"), ("bias",), ("query", "centre")])
-@pytest.mark.parametrize("moments", [1, 2])
-def test_parts_of_a_sweep_alone(present, moments):
-    full = random_sweep("Gaussian")
-    absent = dict.fromkeys({"curvature", "bias", "centre", "weights"} - set(present))
-    given = replace(
-        full, **absent, query=torch.randn_like(full.centre) if "query" in present else None, moments=moments
-    )
-    assert largest_error(fused.sweep, given) < CLOSE
-
-
-@pytest.mark.parametrize("sizes", [{"children": 1}, {"parents": 1}, {"images": 1, "children": 1, "parents": 1}])
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_of_a_kind(kind, sizes):
-    assert largest_error(fused.sweep, random_sweep(kind, **{"images": 3, **sizes})) < CLOSE
-
-
 def test_one_parent_has_all_of_every_child():
     given = random_sweep("query", parents=1)
     assert torch.equal(fused.sweep(given).mass, torch.full((5, 1), 6.0))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_poses_of_zero(kind):
-    given = random_sweep(kind)
-    given = replace(given, children=torch.zeros_like(given.children))
-    exact, found = (evaluate(way, leaves(given)) for way in (reference.dense, fused.sweep))
-    torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1e4])
-def test_tiny_and_huge_poses(scale):
-    given = random_sweep("query", scale=scale)  # with the huge ones, coupling is 0 or 1
-    torch.testing.assert_close(list(fused.sweep(given))[:2], list(reference.dense(given))[:2], rtol=1e-4, atol=1e-9)
-    assert all(bool(torch.isfinite(gradient).all()) for gradient in evaluate(fused.sweep, leaves(given)))
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize("orphan", [False, True])
-def test_what_is_not_finite_stays_visible(bad, orphan):
-    given = random_sweep("query", orphan=orphan)
-    given.children[0, 0, 0] = bad
-    assert not bool(torch.isfinite(fused.sweep(given).first[0]).all())
-    assert bool(torch.isfinite(fused.sweep(given).first[1:]).all())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_inputs_that_are_not_contiguous(kind):
-    given = random_sweep(kind)
-    turned = {
-        name: value.transpose(0, -1).contiguous().transpose(0, -1)
-        for name in INPUTS
-        if (value := getattr(given, name)) is not None
-    }
-    assert not any(value.is_contiguous() for value in turned.values())
-    assert largest_error(fused.sweep, replace(given, **turned)) < CLOSE
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_half_precision_inputs_are_computed_in_single(kind):
-    rounded = leaves(random_sweep(kind, "vectors"), torch.bfloat16)
-    exact = evaluate(reference.dense, leaves(rounded, torch.float64))
-    found = evaluate(fused.sweep, leaves(rounded))
-    sums = 3 if rounded.moments == 2 else 2
-    assert {value.dtype for value in found[:sums]} == {torch.float32}
-    assert {value.dtype for value in found[sums:]} == {torch.bfloat16}
-    torch.testing.assert_close([value.double() for value in found], exact, rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("axis", ["types", "types+positions"])
@@ -122,45 +52,6 @@ def test_two_threads_give_what_one_gives(kind, axis):
         torch.set_num_threads(1)
     torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
     assert all(torch.equal(first, second) for first, second in zip(two, again, strict=True))
-
-
-def test_only_wanted_gradients():
-    given = leaves(random_sweep("Gaussian"))
-    full = fused.sweep(given)
-    for name in ("children", "weight", "bias", "weights"):
-        (alone,) = torch.autograd.grad(full.first.sum() + full.second.sum(), getattr(given, name), retain_graph=True)
-        only = replace(
-            given,
-            **{
-                other: getattr(given, other).detach()
-                for other in INPUTS
-                if other != name and getattr(given, other) is not None
-            },
-        )
-        sums = fused.sweep(only)
-        (found,) = torch.autograd.grad(sums.first.sum() + sums.second.sum(), getattr(given, name))
-        assert torch.equal(found, alone)
-
-
-def test_unused_sums_have_no_gradient():
-    given = leaves(random_sweep("Gaussian"))
-    torch.autograd.backward(fused.sweep(given).mass.sum())
-    stored = leaves(given)
-    torch.autograd.backward(reference.dense(stored).mass.sum())
-    torch.testing.assert_close(given.bias.grad, stored.bias.grad, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradient_of_the_gradient(kind):
-    def second(sweep, given):
-        first = sum(total.sin().sum() for total in sweep(given) if total is not None)
-        (gradient,) = torch.autograd.grad(first, given.weight, create_graph=True)
-        return torch.autograd.grad(gradient.square().sum(), [given.children, given.weight])
-
-    given = random_sweep(kind)
-    exact = second(reference.dense, leaves(given, torch.float64))
-    for mine, right in zip(second(fused.sweep, leaves(given)), exact, strict=True):
-        assert float((mine.double() - right).abs().max()) < 1e-4 * float(right.abs().max())
 
 
 PROBLEMS = {"dense": dense, "matrices": dense_matrices, "grid": on_grid}
