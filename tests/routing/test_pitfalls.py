@@ -11,8 +11,9 @@ from routebench import registry
 from routebench.registry import routing
 from routebench.routing import hyperparameters_of, make
 from tests.references.problem import Problem, assert_close, dense, gradients, on_grid
+from tests.references.transcription import SHIPPED, Transcription
 
-ITERATIVE = ["dynamic", "em", "inverted-attention"]
+ITERATIVE = [name for name in SHIPPED if "iterations" in hyperparameters_of(name)]
 ROOT = Path(registry.__file__).parents[1]
 
 
@@ -20,7 +21,7 @@ def run(method, problem):
     return method(*problem.given_to(method))
 
 
-@pytest.mark.parametrize("name", [*ITERATIVE, "uniform", "random"])
+@pytest.mark.parametrize("name", ["dynamic", "em", "inverted-attention", "uniform", "random"])
 def test_softmax_is_over_parents_and_not_over_children(name):
     problem = dense(children=7, parents=3)
     method = make(name, problem.sizes).double()
@@ -100,7 +101,7 @@ def test_number_of_iterations_is_not_ignored(name):
 
 @pytest.mark.parametrize("name", ITERATIVE)
 def test_default_number_of_iterations_is_the_papers(name):
-    assert hyperparameters_of(name)["iterations"] == {"dynamic": 3, "em": 3, "inverted-attention": 2}[name]
+    assert hyperparameters_of(name)["iterations"] == Transcription(name).takes["iterations"].default
 
 
 @pytest.mark.parametrize("make_problem", [dense, on_grid], ids=["dense", "grid"])
