@@ -13,7 +13,7 @@ from routebench.kernels.trust import evaluate
 from routebench.ops import Competition
 from routebench.routing import make
 from tests.kernels.sweeps import KINDS, POSES, SMALL_GRID, STRIDED_GRID, largest_error, leaves, random_sweep
-from tests.references.problem import dense, dense_matrices, disturb, gradients, on_grid
+from tests.references.problem import dense, dense_matrices, disturb, gradients, on_grid, routed_by
 
 pytestmark = pytest.mark.skipif(bool(fused.missing(8, 16, 0)), reason=f"no kernel here: {fused.missing(8, 16, 0)}")
 CLOSE = 1e-5
@@ -64,12 +64,12 @@ def test_methods_have_the_same_parents_and_gradients(name, iterations, problem):
     exact = PROBLEMS[problem]()
     method = disturb(make(name, exact.sizes, iterations=iterations).double())
     method.competition = "types+positions"
-    expected = method(*exact.given_to(method))
+    expected = routed_by(method, exact)
     right = gradients([expected.poses, expected.activations], exact.leaves())
     single = type(exact)(*(leaf.detach().float() for leaf in exact.leaves()), exact.windows)
     method.float()
     with using("fused"):
-        found = method(*single.given_to(method))
+        found = routed_by(method, single)
         outputs = [None if value is None else value.double() for value in (found.poses, found.activations)]
         ours = gradients(outputs, single.leaves())
     torch.testing.assert_close(found.poses.double(), expected.poses, rtol=1e-4, atol=1e-5)

@@ -7,7 +7,16 @@ from routebench.kernels import fused, using
 from routebench.kernels.trust import differences
 from routebench.routing import hyperparameters_of, make
 from tests.references.competition import on_a_grid
-from tests.references.problem import Problem, assert_close, dense, dense_matrices, disturb, gradients, on_grid
+from tests.references.problem import (
+    Problem,
+    assert_close,
+    dense,
+    dense_matrices,
+    disturb,
+    gradients,
+    on_grid,
+    routed_by,
+)
 from tests.references.transcription import SHIPPED, Transcription
 from tests.references.votes import seen_by
 
@@ -45,7 +54,7 @@ def assert_same(name, problem, params, **more):
     method.progress = more.get("progress", 1.0)
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
-    routed = method(*problem.given_to(method))
+    routed = routed_by(method, problem)
     expected = transcribed(name, problem, learned, **params, **more)
     assert_close(routed.poses, expected[0])
     assert_close(routed.activations, expected[1])
@@ -80,7 +89,7 @@ def test_the_floor_of_masses_is_a_departure_and_can_be_left_out():
     params = {"iterations": 5, "mass_normalisation": "ratio", "final_lambda": 1.0}
     usual, literal = (make("em", problem.sizes, mass_floor=floor, **params).double() for floor in (1e-8, 0.0))
     expected = transcribed("em", problem, dict(literal.named_parameters()), **params)[1].detach()
-    found = [method(*problem.given_to(method)).activations.detach() for method in (usual, literal)]
+    found = [routed_by(method, problem).activations.detach() for method in (usual, literal)]
     departure, rounding = (float((activations - expected).abs().max()) for activations in found)
     assert departure > 0.1
     assert rounding < 1e-9
@@ -99,7 +108,7 @@ def test_gradients_of_small_variances_in_single_precision_are_as_exact_as_in_two
     method = made("em", problem, **params)
 
     def ours(given):
-        routed = method(*given.given_to(method))
+        routed = routed_by(method, given)
         return routed.poses, routed.activations
 
     def twice(given):
@@ -132,7 +141,7 @@ def test_method_equals_its_transcription_on_a_grid_for_each_competition(name, ax
     method = made(name, problem, competition=axis, **params)
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
-    routed = method(*problem.given_to(method))
+    routed = routed_by(method, problem)
     expected = transcribed(name, problem, learned, couple=couple, **params)
     assert_close(routed.poses, expected[0])
     assert_close(gradients([routed.poses], leaves), gradients(expected[:1], leaves))
@@ -147,7 +156,7 @@ def test_gradients_are_those_of_finite_differences(name, zero):
     method = disturb(make(name, problem.sizes, **({"iterations": 3} if name in ITERATIVE else {})).double()).eval()
 
     def outputs(*_):
-        routed = method(*problem.given_to(method))
+        routed = routed_by(method, problem)
         return routed.poses if routed.activations is None else (routed.poses, routed.activations)
 
     assert torch.autograd.gradcheck(outputs, (*problem.leaves(), *method.parameters()), fast_mode=True)

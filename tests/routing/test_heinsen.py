@@ -6,11 +6,7 @@ import torch
 from routebench.kernels import reference
 from routebench.routing import make
 from tests.kernels.saved import largest_tensor
-from tests.references.problem import assert_close, dense, disturb, on_grid
-
-
-def routed_by(method, problem):
-    return method(*problem.given_to(method))
+from tests.references.problem import assert_close, dense, disturb, on_grid, routed_by
 
 
 @pytest.mark.parametrize("iterations", [1, 3])

@@ -12,7 +12,7 @@ from routebench.models import build
 from routebench.registry import routing
 from routebench.routing import hyperparameters_of, make
 from routebench.routing.base import at_least
-from tests.references.problem import disturb, gradients, on_grid
+from tests.references.problem import disturb, gradients, on_grid, routed_by
 from tests.references.transcription import SHIPPED, Transcription
 
 CHOICES = {
@@ -32,7 +32,7 @@ def traces(name, **params):
     problem = on_grid()
     method = disturb(make(name, problem.sizes, **params).double())
     method.progress = 0.5
-    routed = method(*problem.given_to(method))
+    routed = routed_by(method, problem)
     outputs = [routed.poses, routed.activations]
     return [*(output for output in outputs if output is not None), *gradients(outputs, problem.leaves())]
 

@@ -8,13 +8,9 @@ import torch
 from routebench.claims import Claim
 from routebench.routing import make
 from routebench.routing.variational_bayes import expected_log_determinant
-from tests.references.problem import assert_close, dense, gradients, on_grid
+from tests.references.problem import assert_close, dense, gradients, on_grid, routed_by
 
 PLAIN = {"pose_norm": False, "activation_norm": False}
-
-
-def routed_by(method, problem):
-    return method(*problem.given_to(method))
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 6])
