@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,10 @@ import pytest
 import torch
 
 from routebench import cli, kernels
+from routebench.engine.isolation import clean_processes
+
+NEEDED = ("routebench.engine.running._forkserver_training", "routebench.engine.running._forkserver_analyses")
+"""What processes of any suite need, imported once for all of them: what the first of the tests needs may not be all."""
 
 
 class Done(NamedTuple):
@@ -32,6 +37,9 @@ class Command:
 
     def __call__(self, *arguments: object, **environment: str) -> Done:
         """Runs it with more variables in its environment."""
+        if "--plugin" in arguments:
+            clean_processes(NEEDED)
+            forkserver.ensure_running()
         threads, on_termination = torch.get_num_threads(), signal.getsignal(signal.SIGTERM)
         with pytest.MonkeyPatch.context() as patch, kernels.using(kernels.wished()):
             patch.chdir(self.folder)
