@@ -48,6 +48,11 @@ def network_of(method="dynamic", seed=0, model="capsnet-small", **params):
     return build(model, shape=(1, 14, 14), classes=10, method=method, method_params=params)
 
 
+def with_decoder():
+    torch.manual_seed(0)
+    return build("capsnet-small", shape=(1, 14, 14), classes=10, method="dynamic", decoder=True)
+
+
 def trained(data, recipe=SHORT, seed=0, network=None, **more):
     network = network_of(seed=seed) if network is None else network
     return network, fit(network, data, recipe, seed=seed, device=CPU, **more)

@@ -1,17 +1,14 @@
-"""The command line, as a user meets it: exit codes, one-line errors, and how soon it answers."""
+"""The command line, as a user meets it: exit codes, what is printed, and what is imported for it."""
 
 import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
-import numpy as np
 import pytest
 from click.testing import CliRunner
-from PIL import Image
 
 from routebench import cli
 from routebench.commands import suite
@@ -19,73 +16,15 @@ from routebench.engine.running import Counts
 from routebench.engine.suites._suite import load_suite
 from routebench.kernels import compiler, fused
 from routebench.registry import EVERY, shipped
+from tests.command import Command
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def call(monkeypatch, tmp_path, capfd):
-    """Runs the command line in this process, in an empty folder; gives exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["routebench", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, error = capfd.readouterr()
-        return ended.value.code or 0, out, error
-
-    return run
-
-
-MISTYPED = [
-    (("siute", "accuracy"), "'suite'"),
-    (("suite", "acuracy"), "'accuracy'"),
-    (("suite", "accuracy", "--prest", "smoke"), "--preset"),
-    (("suite", "accuracy", "--preset", "smok"), "'smoke'"),
-    (("suite", "accuracy", "--method", "dynamc"), "'dynamic'"),
-    (("suite", "accuracy", "--method", "dynamic[detahc=true]"), "'detach'"),
-    (("suite", "accuracy", "--method", "dynamic[detach"), "NAME[key=value"),
-    (("suite", "accuracy", "--method", "dynamic[iterations=0]"), "iterations"),
-    (("suite", "accuracy", "--data", "mnist5"), "'mnist5k'"),
-    (("suite", "accuracy", "--data", "folder:absent"), "absent"),
-    (("suite", "accuracy", "--device", "gpu"), "cuda"),
-    (("suite", "accuracy", "--backend", "fusd"), "fused"),
-    (("suite", "accuracy", "--device", "cpu", "--backend", "triton"), "--backend triton: cannot be used here"),
-    (("suite", "cost", "--jobs", "2"), "one at a time"),
-    (("suite", "accuracy", "--model", "capsnet-smal"), "'capsnet-small'"),
-    (("suite", "all", "--data", "mnist5k"), "name it instead of `all`"),
-    (("suite", "all", "--preset", "quik"), "'quick'"),
-    (("suite", "accuracy", "--seeds", "0"), "0"),
-    (("suite", "accuracy", "--jobs", "many"), "many"),
-    (("suite", "absent.toml"), "absent.toml"),
-    (("suite", "accuracy", "--plugin", "absent.py"), "absent.py"),
-    (("suite", "accuracy", "--address", "here:1"), "--executor ray"),
-    (("suite", "accuracy", "--gpus-per-cell", "0.2"), "--executor ray"),
-    (("suite", "accuracy", "--memory-limit", "1MB"), "at least 500MB"),
-    (("suite",), "NAME"),
-    (("list", "method"), "methods"),
-    (("report", "absent"), "absent"),
-    (("status", "absent"), "absent"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "says"), MISTYPED, ids=[" ".join(arguments) for arguments, _ in MISTYPED])
-def test_a_wrong_call_is_one_line_and_writes_nothing(call, tmp_path, arguments, says):
-    code, out, error = call(*arguments)
-    assert code == 2
-    assert out == ""
-    assert error.startswith("Error: ")
-    assert error.count("\n") == 1
-    assert says in error
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_results_folder_that_cannot_be_written_is_one_line(call, tmp_path):
-    (tmp_path / "file").write_text("")
-    code, _, error = call("suite", "accuracy", "--preset", "smoke", "--results", "file")
-    assert (code, error.count("\n")) == (2, 1)
-    assert "cannot be written" in error
+def call(tmp_path, capfd):
+    """Runs the command line in an empty folder."""
+    return Command(tmp_path, capfd)
 
 
 def test_dry_run_lists_cells_and_writes_nothing(call, tmp_path):
@@ -106,25 +45,6 @@ def test_all_is_every_standard_suite_in_order(call, tmp_path, no_data):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_all_is_suggested_like_a_suite(call, tmp_path):
-    code, _, err = call("suite", "al", "--preset", "smoke", "--results", str(tmp_path / "none"))
-    assert (code, err) == (2, "Error: unknown suite 'al'; did you mean 'all'?\n")
-    code, _, err = call("suite", "nothing-like-it")
-    assert code == 2
-    assert "known: accuracy, all, cost" in err
-
-
-@pytest.mark.parametrize("command", ["report", "export", "status"])
-def test_the_results_folder_is_an_argument_or_an_option(call, tmp_path, command):
-    as_argument, as_option = call(command, "absent"), call(command, "--results", "absent")
-    assert as_argument == as_option
-    assert "'absent'" in as_option[2]
-    assert call(command, "absent", "--results", "absent") == as_option
-    code, _, error = call(command, "one", "--results", "other")
-    assert (code, error.count("\n")) == (2, 1)
-    assert "'one' and --results 'other'" in error
-
-
 def test_a_suite_says_in_one_line_that_it_falls_back_to_the_slow_back_end(call, tmp_path, monkeypatch, no_data):
     (tmp_path / "file").touch()
     monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "file"))
@@ -141,36 +61,6 @@ def test_a_suite_says_in_one_line_that_it_falls_back_to_the_slow_back_end(call, 
     assert told[2].startswith("warning: routing runs on the slow back end, plain torch: ")
     assert "ROUTEBENCH_CACHE" in told[2] or "C++ compiler" in told[2]
     assert (plain[0], plain[2]) == (0, "")
-
-
-@pytest.mark.parametrize(("suite", "data"), [("overlap", "mnist5k"), ("robustness", "diverse-multimnist5k")])
-def test_data_that_does_not_suit_is_one_line_before_anything_is_trained(call, tmp_path, suite, data):
-    code, out, err = call("suite", suite, "--preset", "smoke", "--data", data, "--results", str(tmp_path / "none"))
-    assert (code, out) == (2, "")
-    assert "; " in err and err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-def small_folder(place, side, count=4):
-    """Two classes of square images."""
-    for label in "ab":
-        (place / label).mkdir(parents=True)
-        for number in range(count):
-            pixels = np.random.default_rng([number, ord(label)]).integers(0, 256, (side, side), np.uint8)
-            Image.fromarray(pixels).save(place / label / f"{number}.png")
-
-
-def test_images_that_are_too_small_are_one_line_with_the_size_that_will_do(call, tmp_path):
-    small_folder(tmp_path / "tiny", 8)
-    command = ("suite", "linear-probe", "--preset", "smoke", "--method", "dynamic", "--data")
-    code, out, error = call(*command, "folder:tiny")
-    assert (code, out) == (2, "")
-    assert error == (
-        "Error: images of folder:tiny are 8 x 8 pixels, too small for capsnet-small (at least 13 x 13), cnn-small (at "
-        "least 13 x 13), scae-small (at least 23 x 23); --data 'folder:tiny?size=23' or more scales them\n"
-    )
-    assert [place.name for place in tmp_path.iterdir()] == ["tiny"]
-    assert call(*command, "folder:tiny?size=23", "--dry-run")[0] == 0
 
 
 def test_a_run_says_how_many_images_are_taken(call, tmp_path):
@@ -226,18 +116,6 @@ def test_help_and_listing_import_nothing_heavy(tmp_path, line):
     assert not imported & {"torch", "numpy", "pandas", "scipy", "matplotlib"}
 
 
-def test_help_answers_at_once(tmp_path):
-    """Under 0.4 s on a machine at rest; processor time, which other work there does not lengthen."""
-    spent = []
-    for _ in range(3):
-        before = os.times()
-        program("--help", cwd=tmp_path)
-        after = os.times()
-        spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
-        time.sleep(0.05)
-    assert min(spent) < 0.4
-
-
 def test_the_committed_catalogue_is_fresh():
     """`make catalogue` writes it anew."""
     from routebench.catalogue import FILE, code_hash
@@ -259,43 +137,43 @@ class Leaves(routing.RoutingMethod):
 """
 
 
-def test_a_plugin_that_does_not_import_is_a_failed_cell(tmp_path):
+def test_a_plugin_that_does_not_import_is_a_failed_cell(call, tmp_path):
     """The others go on, and the exit code says that some failed."""
     (tmp_path / "broken.py").write_text(BROKEN)
-    done = small_suite(tmp_path, "--plugin", "broken.py")
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert "absent_module_of_a_user" in done.stdout
-    assert done.stderr.count("warning: plug-in") == 1
-    shown = done.stdout.partition("Method ")[2]
+    done = small_suite(call, "--plugin", "broken.py")
+    assert done.code == 3, done.out + done.error
+    assert "absent_module_of_a_user" in done.out
+    assert done.error.count("warning: plug-in") == 1
+    shown = done.out.partition("Method ")[2]
     assert "uniform" in shown  # in one table
     assert "broken" in shown
-    listed = small_suite(tmp_path, "--plugin", "broken.py", "--dry-run").stdout.splitlines()
+    listed = small_suite(call, "--plugin", "broken.py", "--dry-run").out.splitlines()
     (line,) = [line for line in listed if "broken" in line]
     assert line.split()[0] == "failed"
 
 
-def test_a_method_that_ends_its_process_does_not_conform(tmp_path):
+def test_a_method_that_ends_its_process_does_not_conform(call, tmp_path):
     (tmp_path / "leaves.py").write_text(LEAVES)
-    done = called(tmp_path, "check", "--plugin", "leaves.py")
-    assert (done.returncode, done.stdout) == (
+    assert call("check", "--plugin", "leaves.py") == (
         1,
         "WRONG: leaves.py: it ended its process with exit code 0, as os._exit does\n",
+        "",
     )
-    told = json.loads(called(tmp_path, "check", "--plugin", "leaves.py", "--json").stdout)
+    told = json.loads(call("check", "--plugin", "leaves.py", "--json").out)
     assert (told["conforms"], "exit code 0" in told["ended"]) == (False, True)
 
 
-def test_a_finished_suite_shows_table_and_report_and_status(tmp_path):
-    done = small_suite(tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "[4/4]" in done.stdout
-    assert "uniform" in done.stdout
+def test_a_finished_suite_shows_table_and_report_and_status(call, tmp_path):
+    done = small_suite(call)
+    assert done.code == 0, done.out + done.error
+    assert "[4/4]" in done.out
+    assert "uniform" in done.out
     page = tmp_path / "results" / "report.html"
-    assert f"report: {page.relative_to(tmp_path)}" in done.stdout
+    assert f"report: {page.relative_to(tmp_path)}" in done.out
     assert "How bright are digits?" in page.read_text()
-    again = small_suite(tmp_path)
-    assert "4 of them done before" in again.stdout
-    assert table_of(again.stdout) == table_of(done.stdout)
+    again = small_suite(call)
+    assert "4 of them done before" in again.out
+    assert table_of(again.out) == table_of(done.out)
 
 
 def test_doctor_examines_the_machine(call):
@@ -310,17 +188,10 @@ def table_of(out):
     return [line for line in out.splitlines() if "uniform" in line and "seed" not in line]
 
 
-def small_suite(folder, *arguments):
+def small_suite(call, *arguments):
     """A suite of four cells that need no training, with the plug-in of tests/engine."""
-    (folder / "small.toml").write_text(
+    (call.folder / "small.toml").write_text(
         'question = "How bright are digits?"\nversion = 1\nprotocol = "brightness"\n[[methods]]\nname = "dynamic"\n'
         '[presets.quick]\ndata = "digits200"\nmodel = "capsnet-small"\niterations = [1, 2]\nseeds = 1\n'
     )
-    parts = Path(__file__).parent / "engine" / "small_parts.py"
-    return called(folder, "suite", "small.toml", "--plugin", parts, "--jobs", "1", *arguments)
-
-
-def called(folder, *arguments):
-    command = [sys.executable, "-m", "routebench", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return call("suite", "small.toml", "--plugin", ROOT / "tests/engine/small_parts.py", "--jobs", "1", *arguments)

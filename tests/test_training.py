@@ -7,14 +7,12 @@ import pytest
 import torch
 
 from routebench.checkpoint import Checkpoint
-from routebench.data import Images, TrainingData, load
-from routebench.errors import Diverged, UserError
+from routebench.data import TrainingData, load
+from routebench.errors import Diverged
 from routebench.losses import LOSSES, Moment
-from routebench.models import build
 from routebench.models.network import routing_methods
-from routebench.recipe import Recipe
 from routebench.registry import routing
-from routebench.training import Epoch, evaluate, fit
+from routebench.training import Epoch, evaluate
 from tests.short_fits import CPU, RECIPES, SHORT, curves, network_of, same_weights, sixty_digits, trained
 
 
@@ -94,89 +92,6 @@ class TestDivergence:
         found = Checkpoint.read(file)
         assert len(json.loads(found.notes["epochs"])) == 1
         assert all(bool(torch.isfinite(value).all()) for value in found.weights.values())
-
-
-OTHER_VALUES = {
-    "epochs": 2,
-    "batch_size": 30,
-    "optimiser": "sgd",
-    "learning_rate": 2e-3,
-    "momentum": 0.5,
-    "weight_decay": 0.1,
-    "schedule": "exponential",
-    "decay": 0.5,
-    "decay_steps": 3,
-    "milestones": (1,),
-    "loss": "cross-entropy",
-    "reconstruction": 0.5,
-    "augmentation": "shift2",
-    "selection": "held-out",
-    "precision": "bfloat16",
-    "channels_last": True,
-}
-"""For each field of a recipe a value that is not its default."""
-
-NEEDS = {
-    "momentum": {"optimiser": "sgd"},
-    "decay": {"schedule": "exponential", "decay_steps": 2},
-    "decay_steps": {"schedule": "exponential", "decay": 0.5},
-    "milestones": {"schedule": "milestones", "decay": 0.1},
-    "selection": {"optimiser": "sgd", "learning_rate": 3.0, "epochs": 4},  # accuracy goes up and down
-}
-"""What else must be set so that a field can have an effect."""
-
-
-class TestRecipe:
-    @pytest.mark.parametrize("key", [field.name for field in fields(Recipe)])
-    def test_every_field_changes_the_result(self, data, key):
-        assert key in OTHER_VALUES, f"give the recipe's field {key} a value in OTHER_VALUES"
-        base = replace(SHORT, **NEEDS.get(key, {}))
-        assert OTHER_VALUES[key] != getattr(base, key)
-        one, other = (
-            trained(data, recipe, network=_with_decoder() if key == "reconstruction" else network_of())[0]
-            for recipe in (base, replace(base, **{key: OTHER_VALUES[key]}))
-        )
-        if key == "channels_last":  # the same numbers, laid out otherwise
-            assert one.primary.convolution.weight.stride() != other.primary.convolution.weight.stride()
-        else:
-            assert not same_weights(one, other)
-
-    def test_reconstruction_needs_a_decoder(self, data):
-        with pytest.raises(UserError, match="needs a model with a decoder"):
-            trained(data, replace(SHORT, reconstruction=0.1))
-
-    def test_selection_keeps_the_best_epoch_and_the_earlier_of_equals(self, data):
-        recipe = replace(SHORT, **NEEDS["selection"])
-        network, epochs = trained(data, replace(recipe, selection="held-out"))
-        best = max(epoch.held_out_accuracy for epoch in epochs)
-        first_best = next(epoch.epoch for epoch in epochs if epoch.held_out_accuracy == best)
-        assert first_best < recipe.epochs
-        assert evaluate(network, data.held_out, recipe, CPU).accuracy == best
-        snapshots = {}
-        again = network_of()
-        fit(again, data, recipe, seed=0, device=CPU, on_progress=_remember(again, snapshots, recipe.epochs))
-        weights = snapshots[first_best]
-        assert all(torch.equal(value, weights[name]) for name, value in network.state_dict().items())
-
-    def test_learning_rates_are_those_of_the_schedule(self, data):
-        _, epochs = trained(data, replace(SHORT, schedule="milestones", decay=0.1, milestones=(1, 2)))
-        assert [epoch.learning_rate for epoch in epochs] == pytest.approx([1e-3, 1e-4, 1e-5])
-
-
-def _with_decoder():
-    torch.manual_seed(0)
-    return build("capsnet-small", shape=(1, 14, 14), classes=10, method="dynamic", decoder=True)
-
-
-def _remember(network, snapshots, epochs):
-    """Copies the weights after each epoch's last step; progress is reported after the update."""
-
-    def on_progress(share):
-        epoch = share * epochs
-        if epoch == pytest.approx(round(epoch)):
-            snapshots[round(epoch)] = {name: value.clone() for name, value in network.state_dict().items()}
-
-    return on_progress
 
 
 class TestPrecisionAndLayout:
@@ -313,78 +228,3 @@ class TestEvaluate:
 
 def test_network_is_left_in_evaluation_mode(data):
     assert not trained(data)[0].training
-
-
-def two_at_once(seed=0):
-    """The sixty digits, each overlaid by another, composed anew in every epoch; half size."""
-    digits = sixty_digits()
-
-    def compose(generator):
-        return _overlaid(digits.train, torch.randperm(len(digits.train), generator=generator))
-
-    order = torch.randperm(20, generator=torch.Generator().manual_seed(seed))
-    train, held_out = compose(torch.Generator().manual_seed(seed)), _overlaid(digits.held_out, order)
-    return TrainingData(digits.name, digits.classes, train, held_out, "", compose)
-
-
-def _overlaid(digits, others):
-    marked = torch.nn.functional.one_hot(digits.labels, 10).bool()
-    return Images(torch.maximum(digits.pixels, digits.pixels[others]), marked | marked[others])
-
-
-class TestSeveralLabels:
-    def test_images_are_composed_anew_every_epoch_by_seed_and_epoch(self):
-        seen = []
-        data = two_at_once()
-
-        def compose(generator):
-            seen.append(data.compose(generator).pixels)
-            return data.compose(generator)
-
-        watched = replace(data, compose=compose)
-        trained(watched, replace(SHORT, epochs=2))
-        trained(watched, replace(SHORT, epochs=1))
-        trained(watched, replace(SHORT, epochs=1), seed=1)
-        assert seen[0].equal(seen[2])
-        assert not seen[0].equal(seen[1])
-        assert not seen[0].equal(seen[3])
-
-    def test_a_run_that_was_interrupted_goes_on_with_the_same_images(self, tmp_path):
-        data, file = two_at_once(), tmp_path / "checkpoint.safetensors"
-        trained(data, replace(SHORT, epochs=1), checkpoint=file)
-        resumed = trained(data, replace(SHORT, epochs=2), checkpoint=file)[0]
-        assert same_weights(resumed, trained(data, replace(SHORT, epochs=2))[0])
-
-    def test_what_is_composed_is_what_is_trained_on(self):
-        data = two_at_once()
-        assert not same_weights(trained(data)[0], trained(replace(data, compose=None))[0])
-
-    def test_right_is_every_class_and_no_other(self):
-        network, data = network_of(), two_at_once()
-        found = evaluate(network, data.held_out, SHORT, CPU)
-        with torch.no_grad():
-            scores = network.eval()(data.held_out.pixels.float() / 255).scores
-        assert torch.allclose(found.scores, scores, atol=1e-6)
-        by_hand = [
-            {k for k in range(10) if scores[n, k] > 0.5} == {k for k in range(10) if data.held_out.labels[n, k]}
-            for n in range(20)
-        ]
-        assert found.correct.tolist() == by_hand
-        assert found.predicted.equal(scores > 0.5)
-        assert found.accuracy == 100 * sum(by_hand) / 20
-        answered = replace(data.held_out, labels=scores > 0.5)
-        assert evaluate(network, answered, SHORT, CPU).accuracy == 100
-
-    def test_training_accuracy_is_the_share_of_exact_matches(self):
-        data = two_at_once()
-        found, epochs = trained(
-            replace(data, compose=None), replace(SHORT, epochs=1, learning_rate=1e-12, batch_size=60)
-        )
-        assert epochs[0].train_accuracy == pytest.approx(evaluate(found, data.train, SHORT, CPU).accuracy)
-
-    def test_what_needs_one_class_is_refused(self):
-        data = two_at_once()
-        with pytest.raises(UserError, match="images of 'mnist5k' may show several; set reconstruction to 0"):
-            trained(data, replace(SHORT, reconstruction=0.1), network=_with_decoder())
-        with pytest.raises(UserError, match="a softmax cross entropy takes one class per image"):
-            trained(data, replace(SHORT, loss="cross-entropy"))

@@ -73,9 +73,9 @@ def test_wheel_runs_outside_the_checkout(python, tmp_path):
 
 @pytest.fixture(scope="module")
 def measured(python, tmp_path_factory):
-    """What the README's command for a plug-in prints and leaves, at the size of a smoke test."""
+    """What the README's command for a plug-in prints and leaves, at the size of a smoke test on few images."""
     folder = tmp_path_factory.mktemp("measured")
-    suite = [python, "-m", "routebench", "suite", "accuracy", "--preset", "smoke"]
+    suite = [python, "-m", "routebench", "suite", "accuracy", "--preset", "smoke", "--data", "take:500:mnist5k"]
     plugin = ["--plugin", ROOT / "examples" / "my_routing.py", "--method", "cosine[sharpness=2.0]"]
     return run(*suite, *plugin, cwd=folder), folder / "results"
 

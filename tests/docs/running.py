@@ -99,7 +99,9 @@ def run_in_shell(command: str, folder: Path) -> tuple[int, str]:
 
 
 def _be_python(arguments: list[str], folder: str, file: str) -> None:
-    """In the forked process: becomes `python` with these arguments."""
+    """In the forked process: becomes `python` with these arguments, on one core, where a suite starts no processes."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.chdir(folder)
     with open(file, "w", encoding="utf-8") as output:  # noqa: PTH123  # its descriptor is what is wanted
         os.dup2(output.fileno(), 1)

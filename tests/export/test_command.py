@@ -1,30 +1,21 @@
 """`routebench export`, as a user meets it."""
 
 import shutil
-import sys
+from functools import partial
 
 import pandas as pd
 import pytest
 
-from routebench import cli
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import made_up_records
+from tests.command import Command
 
 
 @pytest.fixture
-def call(monkeypatch, tmp_path, plain, capfd):
-    """Runs `export` in this process, beside a folder `results`; gives exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
+def call(tmp_path, plain, capfd):
+    """Runs `export` beside a folder `results`."""
     shutil.copytree(plain, tmp_path / "results")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["routebench", "export", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, error = capfd.readouterr()
-        return ended.value.code or 0, out, error
-
-    return run
+    return partial(Command(tmp_path, capfd), "export")
 
 
 @pytest.mark.parametrize(

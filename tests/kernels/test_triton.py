@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import sys
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,10 @@ from routebench.kernels.trust import evaluate
 from routebench.ops import Competition, Windows
 from tests.kernels.sweeps import KINDS, SMALL_GRID, STRIDED_GRID, largest_error, leaves, random_sweep
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed"),
+    pytest.mark.usefixtures("short_parts"),
+]
 CLOSE = 1e-5
 GRID = Windows(3, 4, 2, 1, 1)
 """Six positions, of which every one shares cells with others."""
@@ -23,30 +25,6 @@ APART = Windows(4, 5, 2, 2, 1)
 """Four positions, and a column that nobody sees."""
 SIZES = {"images": 2, "children": 3, "parents": 3}
 interpreted = pytest.mark.usefixtures("interpreter")
-
-
-@pytest.fixture(scope="module")
-def interpreter():
-    """Kernels, and the functions of Triton's own that they call, as the interpreter wants them: as plain functions."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRITON_INTERPRET", "1")
-        decorate_anew()
-        yield
-    decorate_anew()
-
-
-def decorate_anew():
-    """Triton reads the environment when it decorates, and may have been imported long ago."""
-    for name in ("triton.language.standard", "triton.language"):
-        importlib.reload(importlib.import_module(name))
-    sys.modules.pop("routebench.kernels.triton_kernels", None)
-    vars(importlib.import_module("routebench.kernels")).pop("triton_kernels", None)
-
-
-@pytest.fixture(autouse=True)
-def short_parts(monkeypatch):
-    """Loops over few children are split into parts, too."""
-    monkeypatch.setattr(triton_sweep, "FEWEST", 2)
 
 
 def error(given):
@@ -101,80 +79,6 @@ def test_equal_coupling_over_any_axis(axis):
 
 
 @interpreted
-@pytest.mark.parametrize("option", ["orphan", "offset", "constant"])
-@pytest.mark.parametrize("kind", ["query", "Gaussian"])
-def test_options(kind, option):
-    assert error(random_sweep(kind, **SIZES, **{option: True})) < CLOSE
-
-
-@interpreted
-@pytest.mark.parametrize("present", [("query", "bias"), ("query", "curvature"), ("bias",), ("query", "centre")])
-def test_parts_of_a_sweep_alone(present):
-    full = random_sweep("Gaussian", **SIZES)
-    absent = dict.fromkeys({"curvature", "bias", "centre", "weights"} - set(present))
-    query = torch.randn_like(full.centre) if "query" in present else None
-    assert error(replace(full, **absent, query=query)) < CLOSE
-
-
-@interpreted
-@pytest.mark.parametrize("kind", ["uniform", "query", "Gaussian"])
-@pytest.mark.parametrize("sizes", [{"children": 1}, {"parents": 1}, {"images": 1, "children": 1, "parents": 1}])
-def test_one_of_a_kind(kind, sizes):
-    assert error(random_sweep(kind, **{**SIZES, **sizes})) < CLOSE
-
-
-@interpreted
-@pytest.mark.parametrize("kind", ["query", "Gaussian"])
-def test_poses_of_zero(kind):
-    given = random_sweep(kind, **SIZES)
-    given = replace(given, children=torch.zeros_like(given.children))
-    exact, found = (evaluate(way, leaves(given)) for way in (reference.dense, triton_sweep.sweep))
-    torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-6)
-
-
-@interpreted
-@pytest.mark.parametrize(("scale", "axis"), [(1e-6, "types"), (1e4, "types"), (1e4, "types+positions")])
-def test_tiny_and_huge_poses(scale, axis):
-    given = random_sweep("query", windows=GRID, axis=axis, scale=scale, **SIZES)  # huge: coupling is 0 or 1
-    found, expected = (list(way(given))[:2] for way in (triton_sweep.sweep, reference.dense))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-9)
-    assert all(bool(torch.isfinite(gradient).all()) for gradient in evaluate(triton_sweep.sweep, leaves(given)))
-
-
-@interpreted
-@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_what_is_not_finite_stays_visible_and_where_it_is(bad):
-    given = random_sweep("query", **SIZES)
-    given.children[0, 0, 0] = bad
-    first = triton_sweep.sweep(given).first
-    assert not bool(torch.isfinite(first[0]).all())
-    assert bool(torch.isfinite(first[1:]).all())
-
-
-@interpreted
-def test_inputs_that_are_not_contiguous():
-    given = random_sweep("Gaussian", offset=True, **SIZES)
-    present = {name: value for name in INPUTS if (value := getattr(given, name)) is not None}
-    turned = {name: value.transpose(0, -1).contiguous().transpose(0, -1) for name, value in present.items()}
-    assert not any(value.is_contiguous() for value in turned.values())
-    assert error(replace(given, **turned)) < CLOSE
-
-
-@interpreted
-@pytest.mark.parametrize("kind", ["query, two moments", "Gaussian"])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_half_precision_inputs_are_computed_in_single(kind, dtype):
-    rounded = leaves(random_sweep(kind, **SIZES), dtype)
-    exact = evaluate(reference.dense, leaves(rounded, torch.float64))
-    found = evaluate(triton_sweep.sweep, leaves(rounded))
-    assert {value.dtype for value in found[:3]} == {torch.float32}
-    assert {value.dtype for value in found[3:]} == {dtype}
-    for mine, right in zip(found, exact, strict=True):
-        assert (mine.double() - right).abs().max() < 1e-2 * right.abs().max()
-
-
-@interpreted
 def test_single_precision_sums_of_half_precision_inputs_are_not_rounded():
     rounded = random_sweep("Gaussian", **SIZES)
     rounded = leaves(rounded, torch.bfloat16)
@@ -183,43 +87,10 @@ def test_single_precision_sums_of_half_precision_inputs_are_not_rounded():
 
 
 @interpreted
-def test_only_wanted_gradients():
-    given = leaves(random_sweep("Gaussian", **SIZES))
-    full = triton_sweep.sweep(given)
-    present = [name for name in INPUTS if getattr(given, name) is not None]
-    for name in ("weight", "bias"):
-        (alone,) = torch.autograd.grad(full.first.sum() + full.second.sum(), getattr(given, name), retain_graph=True)
-        sums = triton_sweep.sweep(replace(given, **{k: getattr(given, k).detach() for k in present if k != name}))
-        (found,) = torch.autograd.grad(sums.first.sum() + sums.second.sum(), getattr(given, name))
-        assert torch.equal(found, alone)
-
-
-@interpreted
-@pytest.mark.parametrize("used", ["mass", "first", "second"])
-def test_unused_sums_have_no_gradient(used):
-    given, stored = (leaves(one) for one in [random_sweep("Gaussian", **SIZES)] * 2)
-    torch.autograd.backward(getattr(triton_sweep.sweep(given), used).square().sum())
-    torch.autograd.backward(getattr(reference.dense(stored), used).square().sum())
-    for name in ("children", "weight", "curvature", "bias", "centre", "weights"):
-        torch.testing.assert_close(getattr(given, name).grad, getattr(stored, name).grad, rtol=1e-4, atol=1e-4)
-
-
-@interpreted
 def test_the_same_bits_every_time():
     given = random_sweep("Gaussian", "odd matrices", images=5, children=5)
     one, two = (evaluate(triton_sweep.sweep, leaves(given)) for _ in range(2))
     assert all(torch.equal(first, second) for first, second in zip(one, two, strict=True))
-
-
-@interpreted
-@pytest.mark.parametrize("kind", ["uniform", "query"])
-def test_gradient_of_the_gradient(kind):
-    def second(way):
-        (gradient,) = torch.autograd.grad(way(given).first.sin().sum(), given.weight, create_graph=True)
-        return torch.autograd.grad(gradient.square().sum(), [given.children, given.weight])
-
-    given = leaves(random_sweep(kind, **SIZES))
-    torch.testing.assert_close(second(triton_sweep.sweep), second(reference.dense), rtol=1e-4, atol=1e-5)
 
 
 @interpreted

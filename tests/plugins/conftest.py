@@ -1,15 +1,9 @@
 """Plug-ins written for one test, and routebench as it was before, after it."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from routebench.registry import extensions
-
-ROOT = Path(__file__).parents[2]
+from tests.command import Command
 
 
 @pytest.fixture(autouse=True)
@@ -35,12 +29,6 @@ def write(tmp_path):
 
 
 @pytest.fixture
-def program(tmp_path):
-    """`python -m routebench` in a folder of its own, with more folders on the path."""
-
-    def go(*arguments, path=(), **environment):
-        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*path, ROOT])), **environment}
-        command = [sys.executable, "-m", "routebench", *map(str, arguments)]
-        return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
-
-    return go
+def call(tmp_path, capfd):
+    """Runs the command line in the test's folder."""
+    return Command(tmp_path, capfd)

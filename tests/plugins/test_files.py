@@ -163,9 +163,8 @@ def test_a_mistyped_name_of_a_plugin_is_suggested(write):
             _ = registry[wrong]
 
 
-def test_a_decorator_without_parentheses_is_told(write, program):
-    """In a process of its own, where nothing else checks types."""
+def test_a_decorator_without_parentheses_is_told(write, call):
     write({"mine.py": "from routebench import routing\n@routing.register\nclass F(routing.RoutingMethod): ...\n"})
-    done = program("list", "methods", "--plugin", "mine.py")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "expected a name without spaces as in @register('my-name'), got <class" in done.stderr
+    done = call("list", "methods", "--plugin", "mine.py")
+    assert (done.code, done.error.count("\n")) == (2, 1)
+    assert "expected a name without spaces as in @register('my-name'), got <class" in done.error

@@ -91,22 +91,22 @@ def test_names_in_the_environment_stay_with_their_files(monkeypatch, tmp_path):
     assert plugins_of_environment() == ["a.py:Name", "folder", "b.py", "folder"]
 
 
-def test_list_shows_plugins_of_option_and_environment(lab, write, program):
+def test_list_shows_plugins_of_option_and_environment(lab, write, call):
     write({"other.py": method("other")})
-    done = program("list", "--json", "--plugin", "lab", ROUTEBENCH_PLUGINS="other.py")
-    assert (done.returncode, done.stderr) == (0, "")
-    known = {kind: {entry["name"]: entry for entry in entries} for kind, entries in json.loads(done.stdout).items()}
+    done = call("list", "--json", "--plugin", "lab", ROUTEBENCH_PLUGINS="other.py")
+    assert (done.code, done.error) == (0, "")
+    known = {kind: {entry["name"]: entry for entry in entries} for kind, entries in json.loads(done.out).items()}
     assert known["methods"]["mine"]["origin"] == known["suites"]["own-question"]["origin"] == f"plug-in {lab}"
     assert known["methods"]["other"]["origin"].endswith("other.py")
     assert "origin" not in known["methods"]["dynamic"]
     assert "count-cells" in known["analyses"]
 
 
-def test_a_broken_plugin_of_the_environment_is_told_where_plugins_are_asked_for(write, program):
+def test_a_broken_plugin_of_the_environment_is_told_where_plugins_are_asked_for(write, call):
     write({"wrong.py": "1 / 0"})
-    done = program("list", "methods", ROUTEBENCH_PLUGINS="wrong.py")
-    assert done.returncode == 2
-    assert done.stderr == "Error: plug-in wrong.py:1 failed to import: ZeroDivisionError: division by zero\n"
+    done = call("list", "methods", ROUTEBENCH_PLUGINS="wrong.py")
+    assert done.code == 2
+    assert done.error == "Error: plug-in wrong.py:1 failed to import: ZeroDivisionError: division by zero\n"
 
 
 def test_elsewhere_it_is_one_line_and_the_others_are_there(write, monkeypatch, caplog):

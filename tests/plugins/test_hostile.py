@@ -71,12 +71,10 @@ def test_data_that_ends_the_process_is_one_line(write):
         make_plans(Asked("accuracy", "smoke", Choices(data="dark"), (str(write({"dark.py": text})),)))
 
 
-def test_the_environment_is_left_to_the_child(write, program):
+def test_the_environment_is_left_to_the_child(write, call):
     """A plug-in of ROUTEBENCH_PLUGINS that ends its process ends no command that plans."""
     file = write({"ends.py": method("ends") + "\nimport os; os._exit(0)\n"})
-    done = program(
-        "suite", "accuracy", "--preset", "smoke", "--method", "ends", "--dry-run", ROUTEBENCH_PLUGINS=str(file)
-    )
-    assert done.returncode == 0, done.stderr
-    assert "ended its process with exit code 0" in done.stderr
-    assert "0 cached, 0 failed" in done.stdout
+    done = call("suite", "accuracy", "--preset", "smoke", "--method", "ends", "--dry-run", ROUTEBENCH_PLUGINS=str(file))
+    assert done.code == 0, done.error
+    assert "ended its process with exit code 0" in done.error
+    assert "0 cached, 0 failed" in done.out

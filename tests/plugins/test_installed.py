@@ -1,6 +1,7 @@
 """Another package brings methods, a model and suites by entry points; a broken one does no harm."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 from tests.plugins.texts import METHOD, method, suite
 
-PARTS = Path(__file__).parents[1] / "engine" / "small_parts.py"
+ROOT = Path(__file__).parents[2]
+PARTS = ROOT / "tests" / "engine" / "small_parts.py"
 """Brings `digits200`, which trains at once."""
 
 PROJECT = """
@@ -54,14 +56,26 @@ def package(folder, name, group, points, files):
     (folder / "pyproject.toml").write_text(PROJECT.format(name=name, module=module, group=group, points=points))
 
 
+@pytest.fixture
+def program(tmp_path, target):
+    """`python -m routebench` in a folder of its own, where the packages are installed."""
+
+    def go(*arguments, **environment):
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [target, ROOT])), **environment}
+        command = [sys.executable, "-m", "routebench", *map(str, arguments)]
+        return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+
+    return go
+
+
 WARNING = (
     "warning: package broken-lab 1.2 is left out: routebench.routing entry point 'broken': ModuleNotFoundError: "
     "No module named 'absent_module_of_a_package'\n"
 )
 
 
-def test_list_shows_what_installed_packages_bring(program, target):
-    done = program("list", "methods", "--json", path=[target])
+def test_list_shows_what_installed_packages_bring(program):
+    done = program("list", "methods", "--json")
     assert done.returncode == 0, done.stderr
     known = {entry["name"]: entry for entry in json.loads(done.stdout)}
     assert {"lab-method", "from-elsewhere", "dynamic"} <= known.keys()
@@ -69,16 +83,16 @@ def test_list_shows_what_installed_packages_bring(program, target):
     assert done.stderr == WARNING
 
 
-def test_its_suites_are_listed_without_torch(program, target):
-    done = program("list", "suites", path=[target], PYTHONPROFILEIMPORTTIME="1")
+def test_its_suites_are_listed_without_torch(program):
+    done = program("list", "suites", PYTHONPROFILEIMPORTTIME="1")
     (line,) = (line for line in done.stdout.splitlines() if "lab-question" in line)
     assert " ".join(line.split()) == "lab-question How well does the plug-in do? (package capsule-lab 1.2)"
     assert "torch" not in {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 
-def test_a_method_is_measured_by_the_suite_of_its_package(program, target, tmp_path):
+def test_a_method_is_measured_by_the_suite_of_its_package(program, tmp_path):
     call = ("suite", "lab-question", "--preset", "smoke", "--jobs", "1", "--plugin", PARTS, "--data", "digits200")
-    done = program(*call, path=[target])
+    done = program(*call)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "lab-method" in done.stdout
     records = [json.loads(file.read_text()) for file in tmp_path.glob("results/records/*.json")]

@@ -25,10 +25,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def written(program, tmp_path):
-    done = program("new-method", "my-agreement", "--folder", "made here")
-    assert done.returncode == 0, done.stderr
-    return done.stdout, tmp_path / "made here" / "my_agreement.py"
+def written(call, tmp_path):
+    done = call("new-method", "my-agreement", "--folder", "made here")
+    assert done.code == 0, done.error
+    return done.out, tmp_path / "made here" / "my_agreement.py"
 
 
 def test_it_says_what_to_do_next(written):
@@ -75,14 +75,14 @@ def test_a_wrong_hyperparameter_is_refused(written):
         routing.make("my-agreement", Sizes(6, 4, 8), iterations=0)
 
 
-def test_it_trains(written, write, program, tmp_path):
+def test_it_trains(written, write, call, tmp_path):
     """The printed command, on fewer images; an analysis of the user's own stands in the report."""
     count = write({"count.py": analysis("count-cells")})
     command = written[0].splitlines()[-1].replace("'", "").split(" --plugin ")[0].split()[3:]
     small = ["--data", "digits200", "--method", "my-agreement", "--jobs", "2"]
     plugins = [part for plugin in (PARTS, count, f"{written[1]}:MyAgreement") for part in ("--plugin", plugin)]
-    done = program(*command, *small, *plugins)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = call(*command, *small, *plugins)
+    assert done.code == 0, done.out + done.error
     records = [json.loads(file.read_text()) for file in tmp_path.glob("results/records/*.json")]
     mine = [record for record in records if record["identity"]["method"] == "my-agreement"]
     assert {record["identity"]["iterations"] for record in mine} == {1, 3}
@@ -102,9 +102,9 @@ def test_it_trains(written, write, program, tmp_path):
         ("mine", "mine.py' is there already"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused(write, program, tmp_path, name, says):
+def test_a_name_that_cannot_be_is_refused(write, call, tmp_path, name, says):
     write({"mine.py": "kept"})
-    done = program("new-method", name)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert says in done.stderr
+    done = call("new-method", name)
+    assert (done.code, done.error.count("\n")) == (2, 1)
+    assert says in done.error
     assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]

@@ -18,6 +18,7 @@ from routebench.protocols import overlap
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.overlap import Overlap, best_threshold, highest
 from routebench.recipe import Recipe
+from routebench.registry import datasets
 from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 
@@ -174,10 +175,9 @@ def test_a_cell_runs_through_the_engine(tmp_path, monkeypatch):
     whole = load("mnist5k")
     few = replace(whole, train=whole.train.at(torch.arange(0, 3600, 57)), test=whole.test.at(torch.arange(0, 1000, 16)))
     monkeypatch.setattr(diverse_multimnist, "load", lambda _: few)
-    load_again = diverse_multimnist.diverse_multimnist5k()
-    for module in ("protocols.overlap", "data.taking", "engine.running._fits"):
-        monkeypatch.setattr(f"routebench.{module}.load", lambda _: load_again)
-    made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"),)))
+    list(datasets)
+    monkeypatch.setitem(datasets.entries, "few-overlapping", diverse_multimnist.diverse_multimnist5k)
+    made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"),), data="few-overlapping"))
     cell = next(cell for cell in made.cells if cell.identity.iterations == 3)
     store = Store(tmp_path)
     store.prepare()

@@ -4,6 +4,8 @@ import torch
 
 from tests.references.competition import leaky_softmax_over_parents, softmax_over_parents
 
+OPTIONS = [{"detach": True}, {"bias": True}, {"leaky": True}, {"detach": True, "bias": True, "leaky": True}]
+
 
 def squash(s, epsilon=1e-8):
     """|s|^2 / (1 + |s|^2) s / |s|, with the length as sqrt(|s|^2 + epsilon)."""
@@ -30,24 +32,4 @@ def dynamic(V, a, learned, *, iterations=3, detach=False, bias=False, leaky=Fals
             s = s + learned["bias"]
         v = squash(s)
         b = b + (V * v[:, None]).sum(dim=-1)
-    return v, norm(v)
-
-
-def uniform(V, a, learned):
-    """Coupling 1 / J."""
-    v = squash(V.sum(dim=1) / V.shape[2])
-    return v, norm(v)
-
-
-def none(V, a, learned):
-    """Coupling 1."""
-    v = squash(V.sum(dim=1))
-    return v, norm(v)
-
-
-def random(V, a, learned, *, spread=1.0, draw=0):
-    """Coupling that is drawn once, in single precision."""
-    z = torch.randn(V.shape[1], V.shape[2], generator=torch.Generator().manual_seed(draw))
-    c = torch.softmax(spread * z, dim=-1).double()
-    v = squash((c[None, :, :, None] * V).sum(dim=1))
     return v, norm(v)

@@ -6,6 +6,22 @@ import torch
 
 from tests.references.competition import softmax_over_parents
 
+OPTIONS = [
+    {"final_lambda": 1.0},
+    {"final_lambda": 1.0, "lambda_schedule": "training"},
+    {"final_lambda": 1.0, "lambda_schedule": "constant"},
+    {"mass_normalisation": "ratio"},
+    {"variance_floor": 0.5},
+    {"variance_floor": 1e-14},
+    {"variance_floor": 1e-14, "mean_damping": 0.3},
+    {"mean_damping": 0.1},
+    {"start_beta_a": -40.0},
+    {"mean_damping": 0.7, "final_lambda": 1.0},
+    {"activation": "mixing"},
+]
+LITERAL = {"mass_floor": 0.0}
+DEPARTURES = [{"mass_floor": 0.3}]
+
 
 def em(
     V,

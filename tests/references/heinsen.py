@@ -5,6 +5,8 @@ import torch
 from tests.references.competition import softmax_over_parents
 from tests.references.inverted_attention import layer_norm
 
+OPTIONS = [{"presence": "activations"}]
+
 
 def heinsen(V, a, learned, *, x, iterations=2, presence="learned", couple=softmax_over_parents):
     """Poses of the parents, from votes V (lane, child, parent, pose) and poses x (lane, child, pose) of children."""

@@ -6,6 +6,16 @@ import torch
 
 from tests.references.competition import softmax_over_parents
 
+OPTIONS = [
+    {"scale": False},
+    {"layer_norm": False},
+    {"activations": True},
+    {"scale": False, "layer_norm": False, "activations": True},
+    {"start": "learned"},
+    {"start": "learned", "activations": True},
+]
+DEPARTURES = [{"dropout": 0.5}]
+
 
 def layer_norm(x, gain, bias, epsilon=1e-5):
     """(x - mean) / sqrt(variance + epsilon) over the pose, then gain and bias."""

@@ -90,6 +90,11 @@ def disturb(module):
     return module
 
 
+def routed_by(method, problem):
+    """The parents of a problem."""
+    return method(*problem.given_to(method))
+
+
 def gradients(outputs, leaves):
     """Of a fixed random weighting of the outputs, so that each element counts; zero where nothing depends on a leaf."""
     draw = torch.Generator().manual_seed(1)

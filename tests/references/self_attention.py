@@ -6,6 +6,8 @@ import torch
 
 from tests.references.competition import softmax_over_parents
 
+OPTIONS = [{"prior": False}, {"scale": False}]
+
 
 def self_attention(V, a, learned, *, prior=True, scale=True):
     """Poses and their lengths, from votes V (lane, child, parent, pose): all dot products of votes, then their sums."""

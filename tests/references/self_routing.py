@@ -4,6 +4,9 @@ import torch
 
 from tests.references.competition import softmax_over_parents
 
+OPTIONS = [{"pose_norm": False}]
+TRAINING = True
+
 
 def self_routing(V, a, learned, *, x, pose_norm=True, couple=softmax_over_parents):
     """Poses and activations of the parents, from votes V, activations a and poses x (lane, child, pose) of children."""

@@ -7,6 +7,18 @@ import torch
 from tests.references.competition import softmax_over_parents
 from tests.references.inverted_attention import layer_norm
 
+OPTIONS = [
+    {"aggregation": "sum"},
+    {"update": "replace"},
+    {"start": "learned"},
+    {"start": "zeros"},
+    {"projection": False},
+    {"hidden": 5},
+    {"temperature": 0.3},
+    {"sinkhorn": 1},
+    {"sinkhorn": 4, "aggregation": "sum", "update": "replace", "start": "learned"},
+]
+
 
 def slot_attention(
     V,

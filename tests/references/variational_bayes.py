@@ -6,6 +6,19 @@ import torch
 
 from tests.references.competition import softmax_over_parents
 
+OPTIONS = [
+    {"alpha0": 0.2},
+    {"kappa0": 3.0},
+    {"extra_freedom": 7.0},
+    {"psi0": 4.0},
+    {"covariance": "full"},
+    {"covariance": "full", "kappa0": 3.0, "psi0": 0.3, "pose_norm": False, "activation_norm": False},
+    {"pose_norm": False},
+    {"activation_norm": False},
+    {"alpha0": 9.0, "kappa0": 0.1, "psi0": 0.3, "pose_norm": False, "activation_norm": False},
+]
+TRAINING = True
+
 
 def variational_bayes(
     V,

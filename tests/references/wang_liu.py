@@ -5,6 +5,8 @@ import torch
 from tests.references.competition import softmax_over_parents
 from tests.references.dynamic import norm, squash
 
+OPTIONS = [{"alpha": 0.3}, {"output": "squash"}, {"output": "unit"}]
+
 
 def wang_liu(V, a, learned, *, iterations=3, alpha=1.0, output="relative", couple=softmax_over_parents):
     """Poses and their lengths, from votes V (lane, child, parent, pose)."""

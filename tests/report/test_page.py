@@ -131,7 +131,14 @@ def test_dark_pages_have_a_value_for_every_colour_used(text: str) -> None:
     assert set(re.findall(r"var\(--([\w-]+)\)", text)) <= own
 
 
-def test_several_suites_are_named_unless_one_asks_for_accuracy(tmp_path) -> None:
+@pytest.fixture
+def few_analyses(monkeypatch) -> None:
+    """Pages without most of the shipped analyses, for tests of what stands around them."""
+    few = {name: analyses[name] for name in ("accuracy-table", "failures")}
+    monkeypatch.setattr(analyses, "entries", few)
+
+
+def test_several_suites_are_named_unless_one_asks_for_accuracy(tmp_path, few_analyses) -> None:
     methods = {name: METHODS[name] for name in ("dynamic", "uniform")}
 
     def hero(folder, *suites: str) -> str:
@@ -184,8 +191,8 @@ def test_the_terminal_is_told_what_is_not_there(written) -> None:
 
 
 @pytest.fixture
-def registered():
-    """Registers analyses for one test."""
+def registered(few_analyses):
+    """Registers analyses for one test, beside few others."""
     with extensions.restored():
         yield lambda name, analysis: analysis_of("accuracy", name, place=12)(analysis)
 

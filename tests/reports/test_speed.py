@@ -138,8 +138,8 @@ def test_disagreement_is_refused(error, monkeypatch):
     ],
 )
 def test_mistakes_are_one_line(arguments, message, tmp_path):
-    done = run(*arguments, "--quick", f"--output={tmp_path}")
-    assert done.returncode == 2
+    done = CliRunner().invoke(measure.main, [*arguments, "--quick", f"--output={tmp_path}"])
+    assert done.exit_code == 2
     assert done.stderr.startswith(f"Error: {message}")
     assert len(done.stderr.splitlines()) == 1
 

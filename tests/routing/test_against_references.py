@@ -5,45 +5,20 @@ import torch
 
 from routebench.kernels import fused, using
 from routebench.kernels.trust import differences
-from routebench.registry import routing
 from routebench.routing import hyperparameters_of, make
-from tests.references import (
-    dynamic,
-    em,
-    heinsen,
-    inverted_attention,
-    self_attention,
-    self_routing,
-    slot_attention,
-    static,
-    variational_bayes,
-    wang_liu,
-)
 from tests.references.competition import on_a_grid
-from tests.references.problem import Problem, assert_close, dense, dense_matrices, disturb, gradients, on_grid
+from tests.references.problem import (
+    Problem,
+    assert_close,
+    dense,
+    dense_matrices,
+    disturb,
+    gradients,
+    on_grid,
+    routed_by,
+)
+from tests.references.transcription import SHIPPED, Transcription
 from tests.references.votes import seen_by
-
-REFERENCES = {
-    "uniform": dynamic.uniform,
-    "none": dynamic.none,
-    "random": dynamic.random,
-    "dynamic": dynamic.dynamic,
-    "em": em.em,
-    "inverted-attention": inverted_attention.inverted_attention,
-    "self-attention": self_attention.self_attention,
-    "slot-attention": slot_attention.slot_attention,
-    "static": static.static,
-    "wang-liu": wang_liu.wang_liu,
-    "variational-bayes": variational_bayes.variational_bayes,
-    "self-routing": self_routing.self_routing,
-    "heinsen": heinsen.heinsen,
-}
-
-LOOK_AT_CHILDREN = ("self-routing", "heinsen")
-"""Methods that are given the children's poses and not their votes alone."""
-
-NORMALISE_BATCHES = ("variational-bayes", "self-routing")
-"""Methods whose transcription is of training, where they normalise over the batch; others are in evaluation."""
 
 PROBLEMS = {
     "vectors": dense,
@@ -54,77 +29,23 @@ PROBLEMS = {
     "one of each": lambda: dense_matrices(images=1, children=1, parents=1),
 }
 
-OPTIONS = {
-    "random": [{"spread": 3.0}, {"draw": 5}],
-    "dynamic": [{"detach": True}, {"bias": True}, {"leaky": True}, {"detach": True, "bias": True, "leaky": True}],
-    "em": [
-        {"final_lambda": 1.0},
-        {"final_lambda": 1.0, "lambda_schedule": "training"},
-        {"final_lambda": 1.0, "lambda_schedule": "constant"},
-        {"mass_normalisation": "ratio"},
-        {"variance_floor": 0.5},
-        {"variance_floor": 1e-14},
-        {"variance_floor": 1e-14, "mean_damping": 0.3},
-        {"mean_damping": 0.1},
-        {"start_beta_a": -40.0},
-        {"mean_damping": 0.7, "final_lambda": 1.0},
-        {"activation": "mixing"},
-    ],
-    "inverted-attention": [
-        {"scale": False},
-        {"layer_norm": False},
-        {"activations": True},
-        {"scale": False, "layer_norm": False, "activations": True},
-        {"start": "learned"},
-        {"start": "learned", "activations": True},
-    ],
-    "self-attention": [{"prior": False}, {"scale": False}],
-    "slot-attention": [
-        {"aggregation": "sum"},
-        {"update": "replace"},
-        {"start": "learned"},
-        {"start": "zeros"},
-        {"projection": False},
-        {"hidden": 5},
-        {"temperature": 0.3},
-        {"sinkhorn": 1},
-        {"sinkhorn": 4, "aggregation": "sum", "update": "replace", "start": "learned"},
-    ],
-    "wang-liu": [{"alpha": 0.3}, {"output": "squash"}, {"output": "unit"}],
-    "variational-bayes": [
-        {"alpha0": 0.2},
-        {"kappa0": 3.0},
-        {"extra_freedom": 7.0},
-        {"psi0": 4.0},
-        {"covariance": "full"},
-        {"covariance": "full", "kappa0": 3.0, "psi0": 0.3, "pose_norm": False, "activation_norm": False},
-        {"pose_norm": False},
-        {"activation_norm": False},
-        {"alpha0": 9.0, "kappa0": 0.1, "psi0": 0.3, "pose_norm": False, "activation_norm": False},
-    ],
-    "self-routing": [{"pose_norm": False}],
-    "heinsen": [{"presence": "activations"}],
-}
-
-ITERATIVE = [name for name in routing if "iterations" in hyperparameters_of(name)]
+OPTIONS = [(name, options) for name in SHIPPED for options in Transcription(name).options]
+ITERATIVE = [name for name in SHIPPED if "iterations" in hyperparameters_of(name)]
 AXES = ("types", "types+positions", "positions", "children")
-
-
-LITERAL = {"em": {"mass_floor": 0.0}}
-"""Hyperparameters that turn off what the equations do not have."""
 
 
 def transcribed(name, problem, learned, **params):
     """What the transcription gives."""
-    children = {"x": problem.in_lanes()[0]} if name in LOOK_AT_CHILDREN else {}
-    return REFERENCES[name](*problem.written_out(), learned, **children, **params)
+    transcription = Transcription(name)
+    children = {"x": problem.in_lanes()[0]} if "x" in transcription.takes else {}
+    return transcription.function(*problem.written_out(), learned, **children, **params)
 
 
 def made(name, problem, **params):
     """The method with parameters away from where they start."""
-    return disturb(make(name, problem.sizes, **LITERAL.get(name, {}), **params).double()).train(
-        name in NORMALISE_BATCHES
-    )
+    transcription = Transcription(name)
+    method = make(name, problem.sizes, **transcription.literal, **params)
+    return disturb(method.double()).train(transcription.training)
 
 
 def assert_same(name, problem, params, **more):
@@ -133,19 +54,15 @@ def assert_same(name, problem, params, **more):
     method.progress = more.get("progress", 1.0)
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
-    routed = method(*problem.given_to(method))
+    routed = routed_by(method, problem)
     expected = transcribed(name, problem, learned, **params, **more)
     assert_close(routed.poses, expected[0])
     assert_close(routed.activations, expected[1])
     assert_close(gradients([routed.poses, routed.activations], leaves), gradients(expected, leaves))
 
 
-def test_every_shipped_method_has_a_transcription():
-    assert set(REFERENCES) == {name for name in routing if routing[name].__module__.startswith("routebench.")}
-
-
 @pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("name", [name for name in REFERENCES if name not in ITERATIVE])
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name not in ITERATIVE])
 def test_method_without_iterations_equals_its_transcription(name, problem):
     assert_same(name, PROBLEMS[problem](), {})
 
@@ -158,9 +75,9 @@ def test_method_equals_its_transcription_at_every_number_of_iterations(name, pro
 
 
 @pytest.mark.parametrize("problem", ["vectors", "one child"])
-@pytest.mark.parametrize(("name", "params"), [(name, params) for name in OPTIONS for params in OPTIONS[name]], ids=str)
+@pytest.mark.parametrize(("name", "params"), OPTIONS, ids=str)
 def test_method_equals_its_transcription_with_each_option(name, params, problem):
-    more = {"progress": 0.4} if name == "em" else {}
+    more = {"progress": 0.4} if "progress" in Transcription(name).takes else {}
     params = {**params, "iterations": 3} if name in ITERATIVE else params
     assert_same(name, PROBLEMS[problem](), params, **more)
 
@@ -172,7 +89,7 @@ def test_the_floor_of_masses_is_a_departure_and_can_be_left_out():
     params = {"iterations": 5, "mass_normalisation": "ratio", "final_lambda": 1.0}
     usual, literal = (make("em", problem.sizes, mass_floor=floor, **params).double() for floor in (1e-8, 0.0))
     expected = transcribed("em", problem, dict(literal.named_parameters()), **params)[1].detach()
-    found = [method(*problem.given_to(method)).activations.detach() for method in (usual, literal)]
+    found = [routed_by(method, problem).activations.detach() for method in (usual, literal)]
     departure, rounding = (float((activations - expected).abs().max()) for activations in found)
     assert departure > 0.1
     assert rounding < 1e-9
@@ -191,7 +108,7 @@ def test_gradients_of_small_variances_in_single_precision_are_as_exact_as_in_two
     method = made("em", problem, **params)
 
     def ours(given):
-        routed = method(*given.given_to(method))
+        routed = routed_by(method, given)
         return routed.poses, routed.activations
 
     def twice(given):
@@ -216,7 +133,7 @@ def test_full_covariances_equal_their_transcription_at_every_shape(problem, iter
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize("name", [name for name in REFERENCES if "competition" in hyperparameters_of(name)])
+@pytest.mark.parametrize("name", [name for name in SHIPPED if "competition" in hyperparameters_of(name)])
 def test_method_equals_its_transcription_on_a_grid_for_each_competition(name, axis, stride):
     problem = on_grid(stride=stride)
     couple = on_a_grid(seen_by((4, 5, 2), 3, stride), axis)
@@ -224,14 +141,14 @@ def test_method_equals_its_transcription_on_a_grid_for_each_competition(name, ax
     method = made(name, problem, competition=axis, **params)
     learned = dict(method.named_parameters())
     leaves = [*problem.leaves(), *learned.values()]
-    routed = method(*problem.given_to(method))
+    routed = routed_by(method, problem)
     expected = transcribed(name, problem, learned, couple=couple, **params)
     assert_close(routed.poses, expected[0])
     assert_close(gradients([routed.poses], leaves), gradients(expected[:1], leaves))
 
 
 @pytest.mark.parametrize("zero", [False, True], ids=["random poses", "zero poses"])
-@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_gradients_are_those_of_finite_differences(name, zero):
     problem = dense(images=1, children=3, parents=2, pose_in=2, pose=3)
     if zero:
@@ -239,7 +156,7 @@ def test_gradients_are_those_of_finite_differences(name, zero):
     method = disturb(make(name, problem.sizes, **({"iterations": 3} if name in ITERATIVE else {})).double()).eval()
 
     def outputs(*_):
-        routed = method(*problem.given_to(method))
+        routed = routed_by(method, problem)
         return routed.poses if routed.activations is None else (routed.poses, routed.activations)
 
     assert torch.autograd.gradcheck(outputs, (*problem.leaves(), *method.parameters()), fast_mode=True)

@@ -7,7 +7,7 @@ from routebench.claims import Claim
 from routebench.models import build
 from routebench.routing import make
 from tests.references import inverted_attention
-from tests.references.problem import assert_close, dense, disturb, on_grid
+from tests.references.problem import assert_close, dense, disturb, on_grid, routed_by
 
 
 def method_for(problem, **params):
@@ -23,7 +23,7 @@ def test_random_start_is_drawn_for_every_parent_of_every_image_in_training():
     problem = dense()
     method = method_for(problem, start="random")
     torch.manual_seed(5)
-    found = method(*problem.given_to(method)).poses
+    found = routed_by(method, problem).poses
     torch.manual_seed(5)
     assert_close(found, transcribed(problem, method, torch.randn(2, 3, 6, dtype=torch.float64)))
 
@@ -31,7 +31,7 @@ def test_random_start_is_drawn_for_every_parent_of_every_image_in_training():
 def test_random_start_is_another_one_in_each_pass_of_training():
     problem = dense()
     method = method_for(problem, start="random")
-    one, other = (method(*problem.given_to(method)).poses for _ in range(2))
+    one, other = (routed_by(method, problem).poses for _ in range(2))
     assert not torch.allclose(one, other)
 
 
@@ -39,7 +39,7 @@ def test_random_start_is_another_one_in_each_pass_of_training():
 def test_random_start_is_always_the_same_in_evaluation(problem):
     problem = problem()
     method = method_for(problem, start="random").eval()
-    one, other = (method(*problem.given_to(method)).poses for _ in range(2))
+    one, other = (routed_by(method, problem).poses for _ in range(2))
     assert torch.equal(one, other)
     assert_close(one, transcribed(problem, method, method.first))
 
@@ -48,7 +48,7 @@ def test_random_start_of_evaluation_is_kept_with_the_weights():
     problem = dense()
     one, other = (method_for(problem, start="random").eval() for _ in range(2))
     other.load_state_dict(one.state_dict())
-    assert torch.equal(one(*problem.given_to(one)).poses, other(*problem.given_to(other)).poses)
+    assert torch.equal(routed_by(one, problem).poses, routed_by(other, problem).poses)
 
 
 def test_a_learned_start_is_one_pose_for_each_parent_whatever_its_position():
@@ -93,7 +93,7 @@ def test_what_is_drawn_by_place_claims_no_order_of_parents_and_no_independence_i
 def test_dropout_sets_that_share_of_pose_elements_to_zero_in_training_alone():
     problem = dense(images=50, parents=4, pose=8)
     method = make("inverted-attention", problem.sizes, dropout=0.25, layer_norm=False, iterations=1).double()
-    poses = method(*problem.given_to(method)).poses
+    poses = routed_by(method, problem).poses
     zeros = poses == 0
     assert float(zeros.double().mean()) == pytest.approx(0.25, abs=0.04)
     kept = method.eval()(*problem.given_to(method)).poses

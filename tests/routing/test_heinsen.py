@@ -3,17 +3,10 @@
 import pytest
 import torch
 
-from routebench.capsules import Capsules
-from routebench.capsules.layers import ConvCapsules, DenseCapsules
-from routebench.capsules.schedules import concurrent, sequential
 from routebench.kernels import reference
-from routebench.routing import factory, make
+from routebench.routing import make
 from tests.kernels.saved import largest_tensor
-from tests.references.problem import assert_close, dense, disturb, on_grid
-
-
-def routed_by(method, problem):
-    return method(*problem.given_to(method))
+from tests.references.problem import assert_close, dense, disturb, on_grid, routed_by
 
 
 @pytest.mark.parametrize("iterations", [1, 3])
@@ -95,14 +88,3 @@ def test_with_many_capsules_nothing_is_larger_than_the_weights_and_the_coupling(
         torch.autograd.backward(routed_by(method, problem).poses.square().sum())
     assert problem.weight.numel() <= seen.elements <= max(problem.weight.numel(), 24 * 40 * 30)
     assert seen.elements < 24 * 40 * 30 * 16 / 5
-
-
-def test_one_iteration_is_the_same_in_both_schedules_and_more_are_not():
-    torch.manual_seed(0)
-    for iterations in (1, 3):
-        method = factory("heinsen", iterations=iterations)
-        first = ConvCapsules((4, 4, 2), 3, 5, 6, method)
-        layers = [first.double(), DenseCapsules(first.grid, 4, 6, 6, method).double()]
-        primary = Capsules(torch.randn(2, 4, 4, 2, 5).double(), torch.ones(2, 4, 4, 2).double())
-        one, other = sequential(layers, primary)[-1], concurrent(layers, primary)[-1]
-        assert torch.allclose(one.poses, other.poses) == (iterations == 1)

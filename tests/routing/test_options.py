@@ -12,60 +12,8 @@ from routebench.models import build
 from routebench.registry import routing
 from routebench.routing import hyperparameters_of, make
 from routebench.routing.base import at_least
-from tests.references.problem import disturb, gradients, on_grid
-
-OTHER_VALUES = {
-    "random": {"spread": 2.0, "draw": 1},
-    "dynamic": {"iterations": 2, "detach": True, "bias": True, "leaky": True, "competition": "types+positions"},
-    "em": {
-        "iterations": 2,
-        "final_lambda": 0.5,
-        "lambda_schedule": "training",
-        "competition": "types",
-        "mass_normalisation": "ratio",
-        "variance_floor": 0.1,
-        "mass_floor": 0.3,
-        "mean_damping": 0.1,
-        "start_beta_a": -50.0,
-        "activation": "mixing",
-    },
-    "inverted-attention": {
-        "iterations": 3,
-        "scale": False,
-        "layer_norm": False,
-        "activations": True,
-        "start": "learned",
-        "dropout": 0.5,
-        "competition": "types+positions",
-    },
-    "self-attention": {"prior": False, "scale": False},
-    "slot-attention": {
-        "iterations": 2,
-        "aggregation": "sum",
-        "update": "replace",
-        "start": "learned",
-        "projection": False,
-        "hidden": 16,
-        "temperature": 0.5,
-        "sinkhorn": 2,
-        "competition": "types+positions",
-    },
-    "wang-liu": {"iterations": 2, "alpha": 0.5, "output": "squash", "competition": "types+positions"},
-    "variational-bayes": {
-        "iterations": 2,
-        "alpha0": 0.1,
-        "kappa0": 5.0,
-        "extra_freedom": 4.0,
-        "psi0": 3.0,
-        "covariance": "full",
-        "competition": "types",
-        "pose_norm": False,
-        "activation_norm": False,
-    },
-    "self-routing": {"competition": "types+positions", "pose_norm": False},
-    "heinsen": {"iterations": 3, "presence": "activations", "competition": "types+positions"},
-}
-"""For each hyperparameter a value that is not its default."""
+from tests.references.problem import disturb, gradients, on_grid, routed_by
+from tests.references.transcription import SHIPPED, Transcription
 
 CHOICES = {
     "competition": ("types", "types+positions", "positions", "children"),
@@ -76,7 +24,6 @@ CHOICES = {
 }
 HYPERPARAMETERS = [(name, key) for name in routing for key in hyperparameters_of(name) if key != "schedule"]
 SCHEDULED = [name for name in routing if "schedule" in hyperparameters_of(name)]
-SHIPPED = [name for name in routing if routing[name].__module__.startswith("routebench.")]
 
 
 def traces(name, **params):
@@ -85,7 +32,7 @@ def traces(name, **params):
     problem = on_grid()
     method = disturb(make(name, problem.sizes, **params).double())
     method.progress = 0.5
-    routed = method(*problem.given_to(method))
+    routed = routed_by(method, problem)
     outputs = [routed.poses, routed.activations]
     return [*(output for output in outputs if output is not None), *gradients(outputs, problem.leaves())]
 
@@ -94,11 +41,25 @@ def equal(one, other):
     return len(one) == len(other) and all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+def settings_with(name, key):
+    """Hyperparameters among which this one is not as it is by default."""
+    now = hyperparameters_of(name)[key]
+    if key == "iterations":
+        return {key: now + 1}
+    if key == "competition":
+        return {key: "positions" if now == "types" else "types"}
+    transcription = Transcription(name)
+    given = [options for options in [*transcription.options, *transcription.departures] if key in options]
+    assert given, f"give {name}'s hyperparameter {key} another value in OPTIONS or DEPARTURES of its reference"
+    return min(given, key=len)
+
+
 @pytest.mark.parametrize(("name", "key"), HYPERPARAMETERS)
 def test_hyperparameter_changes_outputs_or_gradients(name, key):
-    assert key in OTHER_VALUES.get(name, {}), f"give {name}'s hyperparameter {key} a value in OTHER_VALUES"
-    assert OTHER_VALUES[name][key] != hyperparameters_of(name)[key]
-    assert not equal(traces(name), traces(name, **{key: OTHER_VALUES[name][key]}))
+    given = settings_with(name, key)
+    others = {other: value for other, value in given.items() if other != key}
+    assert given[key] != hyperparameters_of(name)[key]
+    assert not equal(traces(name, **others), traces(name, **given))
 
 
 @pytest.mark.parametrize("name", SCHEDULED)

@@ -9,7 +9,7 @@ from torch.nn import functional
 from routebench.ops import description_length_logit, squash
 from routebench.routing import Routed, make
 from tests.references.em import inverse_temperature, log_density
-from tests.references.problem import assert_close, dense, dense_matrices, disturb
+from tests.references.problem import assert_close, dense, dense_matrices, disturb, routed_by
 from tests.references.votes import every_vote
 
 ITERATIVE = ["dynamic", "em", "inverted-attention"]
@@ -42,21 +42,21 @@ def test_no_routing_lacks_the_factor_of_one_over_parents():
     problem = dense(parents=4)
     method = make("none", problem.sizes)
     votes, _ = problem.written_out()
-    assert_close(method(*problem.given_to(method)).poses, squash(votes.sum(dim=1)))
+    assert_close(routed_by(method, problem).poses, squash(votes.sum(dim=1)))
 
 
 def test_no_routing_differs_from_one_iteration():
     problem = dense(parents=4)
     one = make("dynamic", problem.sizes, iterations=1)
     zero = make("none", problem.sizes)
-    difference = zero(*problem.given_to(zero)).activations - one(*problem.given_to(one)).activations
+    difference = routed_by(zero, problem).activations - routed_by(one, problem).activations
     assert bool((difference > 1e-3).all())
 
 
 def test_one_iteration_of_dynamic_routing_is_uniform_routing():
     problem = dense()
     one, uniform = make("dynamic", problem.sizes, iterations=1), make("uniform", problem.sizes)
-    assert torch.equal(one(*problem.given_to(one)).poses, uniform(*problem.given_to(uniform)).poses)
+    assert torch.equal(routed_by(one, problem).poses, routed_by(uniform, problem).poses)
 
 
 @pytest.mark.parametrize("name", ITERATIVE)
@@ -78,9 +78,9 @@ def test_routing_tells_parents_apart_whose_votes_differ(name):
 def test_without_biases_the_negative_of_an_input_is_as_present_as_the_input(name):
     problem = dense()
     method = make(name, problem.sizes, iterations=3).double()
-    original = method(*problem.given_to(method))
+    original = routed_by(method, problem)
     problem.children.data.neg_()
-    negative = method(*problem.given_to(method))
+    negative = routed_by(method, problem)
     assert_close(negative.poses, -original.poses)
     assert_close(negative.activations, original.activations)
 
@@ -88,9 +88,9 @@ def test_without_biases_the_negative_of_an_input_is_as_present_as_the_input(name
 def test_a_bias_tells_an_input_from_its_negative():
     problem = dense()
     method = disturb(make("dynamic", problem.sizes, bias=True).double())
-    original = method(*problem.given_to(method))
+    original = routed_by(method, problem)
     problem.children.data.neg_()
-    negative = method(*problem.given_to(method))
+    negative = routed_by(method, problem)
     assert float((negative.activations - original.activations).detach().abs().max()) > 0.01
 
 
@@ -101,7 +101,7 @@ class TestEM:
         method = disturb(make("em", problem.sizes, iterations=1, final_lambda=final_lambda).double())
         votes, activations = problem.written_out()
         expected = (activations[:, :, None, None] * votes).sum(dim=1) / activations.sum(dim=1)[:, None, None]
-        assert_close(method(*problem.given_to(method)).poses, expected, rtol=1e-7)
+        assert_close(routed_by(method, problem).poses, expected, rtol=1e-7)
 
     def test_cost_is_the_negative_log_likelihood_of_the_votes(self):
         votes = torch.randn(1, 7, 1, 4, dtype=torch.float64)
@@ -157,19 +157,19 @@ class TestEM:
     def test_mixing_proportions_add_up_to_one(self):
         problem = dense(parents=4)
         method = make("em", problem.sizes, activation="mixing").double()
-        total = method(*problem.given_to(method)).activations.sum(dim=1)
+        total = routed_by(method, problem).activations.sum(dim=1)
         assert_close(total, torch.ones_like(total))
 
     def test_log_odds_are_those_of_the_activations(self):
         problem = dense()
         method = disturb(make("em", problem.sizes, final_lambda=1.0).double())
-        routed = method(*problem.given_to(method))
+        routed = routed_by(method, problem)
         assert_close(routed.logits.sigmoid(), routed.activations)
 
     def test_the_floor_of_masses_hardly_changes_anything(self):
         problem = dense()
         with_floor, literal = (make("em", problem.sizes, mass_floor=floor).double() for floor in (1e-8, 0.0))
-        found, expected = (method(*problem.given_to(method)).poses for method in (with_floor, literal))
+        found, expected = (routed_by(method, problem).poses for method in (with_floor, literal))
         assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -179,7 +179,7 @@ class TestEM:
         method = make("em", problem.sizes).to(dtype)
         for leaf in problem.leaves():
             leaf.data = leaf.data.to(dtype)
-        routed = method(*problem.given_to(method))
+        routed = routed_by(method, problem)
         (routed.poses.sum() + routed.activations.sum()).backward()
         assert all(bool(torch.isfinite(leaf.grad).all()) for leaf in problem.leaves())
 
@@ -195,7 +195,7 @@ class TestInvertedAttention:
     def test_parents_have_mean_zero_and_variance_one_at_first(self, iterations):
         problem = dense(pose=16)
         method = make("inverted-attention", problem.sizes, iterations=iterations).double()
-        poses = method(*problem.given_to(method)).poses
+        poses = routed_by(method, problem).poses
         assert_close(poses.mean(dim=-1), torch.zeros(2, 3, dtype=torch.float64))
         assert_close(poses.var(dim=-1, correction=0), torch.ones(2, 3, dtype=torch.float64), rtol=1e-3)
 
@@ -222,9 +222,9 @@ class TestInvertedAttention:
         for activations, differs in ((False, False), (True, True)):
             problem = dense()
             method = make("inverted-attention", problem.sizes, activations=activations).double()
-            before = method(*problem.given_to(method)).poses
+            before = routed_by(method, problem).poses
             problem.activations.data[:, 0] = 0.0
-            assert torch.equal(before, method(*problem.given_to(method)).poses) != differs
+            assert torch.equal(before, routed_by(method, problem).poses) != differs
 
 
 class TestRandom:
@@ -238,9 +238,7 @@ class TestRandom:
     def test_no_spread_is_uniform_routing(self):
         problem = dense()
         still, uniform = make("random", problem.sizes, spread=0.0).double(), make("uniform", problem.sizes)
-        assert_close(
-            still(*problem.given_to(still)).poses, uniform(*problem.given_to(uniform)).poses, rtol=1e-6, atol=1e-7
-        )
+        assert_close(routed_by(still, problem).poses, routed_by(uniform, problem).poses, rtol=1e-6, atol=1e-7)
 
     def test_coupling_is_the_same_whatever_the_seed_of_the_run(self):
         sizes = dense().sizes

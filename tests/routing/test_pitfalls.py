@@ -10,17 +10,14 @@ import torch
 from routebench import registry
 from routebench.registry import routing
 from routebench.routing import hyperparameters_of, make
-from tests.references.problem import Problem, assert_close, dense, gradients, on_grid
+from tests.references.problem import Problem, assert_close, dense, gradients, on_grid, routed_by
+from tests.references.transcription import SHIPPED, Transcription
 
-ITERATIVE = ["dynamic", "em", "inverted-attention"]
+ITERATIVE = [name for name in SHIPPED if "iterations" in hyperparameters_of(name)]
 ROOT = Path(registry.__file__).parents[1]
 
 
-def run(method, problem):
-    return method(*problem.given_to(method))
-
-
-@pytest.mark.parametrize("name", [*ITERATIVE, "uniform", "random"])
+@pytest.mark.parametrize("name", ["dynamic", "em", "inverted-attention", "uniform", "random"])
 def test_softmax_is_over_parents_and_not_over_children(name):
     problem = dense(children=7, parents=3)
     method = make(name, problem.sizes).double()
@@ -36,18 +33,18 @@ def test_softmax_is_over_parents_and_not_over_children(name):
 def test_activation_of_a_child_does_not_cancel_in_the_m_step():
     problem = dense()
     method = make("em", problem.sizes).double()
-    before = run(method, problem).poses
+    before = routed_by(method, problem).poses
     problem.activations.data[:, 0] *= 0.5
-    assert float((run(method, problem).poses - before).detach().abs().max()) > 1e-3
+    assert float((routed_by(method, problem).poses - before).detach().abs().max()) > 1e-3
 
 
 def test_absent_child_has_no_say_in_em_routing():
     problem = dense()
     problem.activations.data[:, 0] = 0.0
     method = make("em", problem.sizes).double()
-    before = run(method, problem)
+    before = routed_by(method, problem)
     problem.children.data[:, 0] += 5.0
-    after = run(method, problem)
+    after = routed_by(method, problem)
     assert_close(after.poses, before.poses)
     assert_close(after.activations, before.activations)
 
@@ -59,7 +56,7 @@ def test_one_child_per_parent_gives_finite_parents_and_gradients(name, dtype):
     for leaf in problem.leaves():
         leaf.data = leaf.data.to(dtype)
     method = make(name, problem.sizes).to(dtype)
-    routed = run(method, problem)
+    routed = routed_by(method, problem)
     found = [routed.poses, *gradients([routed.poses, routed.activations], problem.leaves())]
     assert all(bool(torch.isfinite(value).all()) for value in found)
 
@@ -72,7 +69,7 @@ def activations_with_copies(problem, copies, normalisation):
         problem.weight.detach().repeat(copies, 1, 1, 1),
     )
     method = make("em", copied.sizes, mass_normalisation=normalisation).double()
-    return run(method, copied).activations.detach()
+    return routed_by(method, copied).activations.detach()
 
 
 @pytest.mark.parametrize(("normalisation", "suits_all_layers"), [("ratio", True), ("none", False)])
@@ -85,29 +82,29 @@ def test_only_normalised_mass_makes_activations_independent_of_the_number_of_chi
 def test_full_gradient_and_the_one_with_constant_coupling_differ_but_outputs_do_not():
     problem = dense()
     full, detached = (make("dynamic", problem.sizes, detach=detach) for detach in (False, True))
-    assert torch.equal(run(full, problem).poses, run(detached, problem).poses)
-    one, other = (gradients([run(method, problem).poses], [problem.weight])[0] for method in (full, detached))
+    assert torch.equal(routed_by(full, problem).poses, routed_by(detached, problem).poses)
+    one, other = (gradients([routed_by(method, problem).poses], [problem.weight])[0] for method in (full, detached))
     assert float((one - other).abs().max()) > 1e-3
 
 
 @pytest.mark.parametrize("name", ITERATIVE)
 def test_number_of_iterations_is_not_ignored(name):
     problem = dense()
-    found = [run(make(name, problem.sizes, iterations=count).double(), problem).poses for count in (1, 2, 3, 4)]
+    found = [routed_by(make(name, problem.sizes, iterations=count).double(), problem).poses for count in (1, 2, 3, 4)]
     for fewer, more in pairwise(found):
         assert float((fewer - more).detach().abs().max()) > 1e-4
 
 
 @pytest.mark.parametrize("name", ITERATIVE)
 def test_default_number_of_iterations_is_the_papers(name):
-    assert hyperparameters_of(name)["iterations"] == {"dynamic": 3, "em": 3, "inverted-attention": 2}[name]
+    assert hyperparameters_of(name)["iterations"] == Transcription(name).takes["iterations"].default
 
 
 @pytest.mark.parametrize("make_problem", [dense, on_grid], ids=["dense", "grid"])
 @pytest.mark.parametrize("name", routing)
 def test_one_image_is_a_batch(name, make_problem):
     problem = make_problem(images=1)
-    routed = run(make(name, problem.sizes).double(), problem)
+    routed = routed_by(make(name, problem.sizes).double(), problem)
     lanes = 1 if problem.windows is None else problem.windows.positions
     assert routed.poses.shape == (lanes, problem.sizes.parents, problem.sizes.pose)
 

@@ -8,17 +8,13 @@ from torch.nn.functional import softplus
 
 from routebench.routing import make
 from routebench.routing.self_attention import log_odds
-from tests.references.problem import assert_close, dense, disturb, on_grid
+from tests.references.problem import assert_close, dense, disturb, on_grid, routed_by
 from tests.references.votes import every_vote
-
-
-def run(method, problem):
-    return method(*problem.given_to(method))
 
 
 def test_one_parent_gets_the_sum_of_all_votes():
     problem = dense(parents=1)
-    routed = run(make("self-attention", problem.sizes).double(), problem)
+    routed = routed_by(make("self-attention", problem.sizes).double(), problem)
     total = every_vote(problem.children, problem.weight).sum(dim=1)
     size = total.norm(dim=-1)
     assert_close(routed.activations, 1 - torch.exp(-size))
@@ -29,10 +25,10 @@ def test_one_parent_gets_the_sum_of_all_votes():
 def test_the_prior_adds_its_share_of_the_votes(make_problem):
     problem = make_problem()
     with_prior, without = (make("self-attention", problem.sizes, prior=prior).double() for prior in (True, False))
-    assert_close(run(with_prior, problem).poses, run(without, problem).poses)  # it starts at zero
+    assert_close(routed_by(with_prior, problem).poses, routed_by(without, problem).poses)  # it starts at zero
     with_prior = disturb(with_prior)
     added = torch.einsum("ij,lijd->ljd", with_prior.prior, problem.written_out()[0])
-    assert_close(_before_squash(run(with_prior, problem)), _before_squash(run(without, problem)) + added)
+    assert_close(_before_squash(routed_by(with_prior, problem)), _before_squash(routed_by(without, problem)) + added)
 
 
 def _before_squash(routed):
@@ -59,7 +55,7 @@ def test_at_zero_votes_a_parent_is_absent_and_has_the_gradient_of_the_plain_sum(
     for leaf in problem.leaves():
         leaf.data = leaf.data.to(dtype)
     problem.children.data.zero_()
-    routed = run(make("self-attention", problem.sizes).to(dtype), problem)
+    routed = routed_by(make("self-attention", problem.sizes).to(dtype), problem)
     (routed.poses.sum() + routed.activations.sum() + routed.logits.sum()).backward()
     assert float(routed.activations.detach().max()) < 1e-6
     expected = problem.weight.detach().sum(dim=(1, 3)).expand_as(problem.children)
@@ -75,6 +71,6 @@ def test_log_odds_stay_exact_where_presence_saturates(size):
 
 def test_log_odds_are_those_of_the_activations_and_lengths_of_poses_are_the_activations():
     problem = dense()
-    routed = run(disturb(make("self-attention", problem.sizes).double()), problem)
+    routed = routed_by(disturb(make("self-attention", problem.sizes).double()), problem)
     assert_close(routed.logits.sigmoid(), routed.activations)
     assert_close(routed.poses.norm(dim=-1), routed.activations)

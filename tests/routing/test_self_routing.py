@@ -7,11 +7,7 @@ from routebench.capsules import Capsules
 from routebench.capsules.layers import ConvCapsules, DenseCapsules
 from routebench.claims import Claim
 from routebench.routing import factory, make
-from tests.references.problem import assert_close, dense, disturb
-
-
-def routed_by(method, problem):
-    return method(*problem.given_to(method))
+from tests.references.problem import assert_close, dense, disturb, routed_by
 
 
 def test_at_the_start_it_is_a_weighted_mean_and_all_parents_are_equally_present():

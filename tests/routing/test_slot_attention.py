@@ -4,7 +4,16 @@ import pytest
 import torch
 
 from routebench.routing import make
-from tests.references.problem import Problem, assert_close, dense, dense_matrices, disturb, gradients, on_grid
+from tests.references.problem import (
+    Problem,
+    assert_close,
+    dense,
+    dense_matrices,
+    disturb,
+    gradients,
+    on_grid,
+    routed_by,
+)
 from tests.references.slot_attention import slot_attention
 
 AS_INVERTED_ATTENTION = {"aggregation": "sum", "update": "replace", "start": "zeros", "projection": False}
@@ -18,7 +27,7 @@ def test_with_four_switches_it_is_inverted_attention(make_problem, iterations):
     slots = disturb(make("slot-attention", problem.sizes, iterations=iterations, **AS_INVERTED_ATTENTION).double())
     inverted = make("inverted-attention", problem.sizes, iterations=iterations).double()
     inverted.load_state_dict(slots.state_dict())
-    found, expected = (method(*problem.given_to(method)).poses for method in (slots, inverted))
+    found, expected = (routed_by(method, problem).poses for method in (slots, inverted))
     assert_close(found, expected)
     assert_close(gradients([found], problem.leaves()), gradients([expected], problem.leaves()))
 
@@ -29,7 +38,7 @@ def test_each_of_the_switches_leads_away_from_inverted_attention(switch):
     params = {key: value for key, value in AS_INVERTED_ATTENTION.items() if key != switch}
     slots = make("slot-attention", problem.sizes, iterations=2, **params).double().eval()
     inverted = make("inverted-attention", problem.sizes).double()
-    found, expected = (method(*problem.given_to(method)).poses for method in (slots, inverted))
+    found, expected = (routed_by(method, problem).poses for method in (slots, inverted))
     assert float((found - expected).detach().abs().max()) > 0.01
 
 
@@ -39,7 +48,7 @@ def test_means_are_not_sums_unless_a_normalisation_takes_the_scale_out(update, l
     mean = disturb(make("slot-attention", problem.sizes, update=update).double()).eval()
     total = make("slot-attention", problem.sizes, update=update, aggregation="sum").double().eval()
     total.load_state_dict(mean.state_dict())
-    apart = mean(*problem.given_to(mean)).poses - total(*problem.given_to(total)).poses
+    apart = routed_by(mean, problem).poses - routed_by(total, problem).poses
     assert least <= float(apart.detach().abs().max()) < most
 
 
@@ -62,12 +71,12 @@ def test_in_training_slots_start_where_the_transcription_starts_with_the_same_nu
 def test_training_draws_and_evaluation_does_not():
     problem = dense()
     method = make("slot-attention", problem.sizes).double()
-    twice = [method(*problem.given_to(method)).poses for _ in range(2)]
+    twice = [routed_by(method, problem).poses for _ in range(2)]
     assert float((twice[0] - twice[1]).detach().abs().max()) > 1e-3
     method.eval()
     before = torch.random.get_rng_state()
-    once = method(*problem.given_to(method)).poses
-    assert torch.equal(once, method(*problem.given_to(method)).poses)
+    once = routed_by(method, problem).poses
+    assert torch.equal(once, routed_by(method, problem).poses)
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -75,14 +84,14 @@ def test_training_draws_and_evaluation_does_not():
 def test_other_starts_draw_nothing_in_training(start):
     problem = dense()
     method = make("slot-attention", problem.sizes, start=start).double()
-    assert torch.equal(*(method(*problem.given_to(method)).poses for _ in range(2)))
+    assert torch.equal(*(routed_by(method, problem).poses for _ in range(2)))
 
 
 def test_a_start_without_spread_is_the_mean():
     problem = dense()
     method = make("slot-attention", problem.sizes).double()
     method.log_std.data.fill_(-50.0)
-    assert_close(method(*problem.given_to(method)).poses, method.eval()(*problem.given_to(method)).poses)
+    assert_close(routed_by(method, problem).poses, method.eval()(*problem.given_to(method)).poses)
 
 
 @pytest.mark.parametrize(("aggregation", "the_same"), [("mean", True), ("sum", False)])
@@ -96,7 +105,7 @@ def test_only_means_do_not_depend_on_how_often_a_child_is_there(aggregation, the
     method = make("slot-attention", problem.sizes, aggregation=aggregation).double().eval()
     more = make("slot-attention", copied.sizes, aggregation=aggregation).double().eval()
     more.load_state_dict(method.state_dict())
-    few, many = method(*problem.given_to(method)).poses, more(*copied.given_to(more)).poses
+    few, many = routed_by(method, problem).poses, routed_by(more, copied).poses
     assert bool((few - many).detach().abs().max() < 1e-6) == the_same
 
 
@@ -104,7 +113,7 @@ def test_slots_with_the_same_votes_stay_the_same_in_evaluation_and_part_in_train
     problem = dense(parents=4)
     problem.weight.data[:] = problem.weight.data[:, :1]
     method = make("slot-attention", problem.sizes).double()
-    apart = method(*problem.given_to(method)).poses
+    apart = routed_by(method, problem).poses
     assert float((apart[:, 0] - apart[:, 1]).detach().abs().max()) > 1e-3
     together = method.eval()(*problem.given_to(method)).poses
     assert_close(together, together[:, :1].expand_as(together))

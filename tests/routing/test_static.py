@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from routebench.routing import make
-from tests.references.problem import assert_close, dense, disturb, gradients, on_grid
+from tests.references.problem import assert_close, dense, disturb, gradients, on_grid, routed_by
 
 
 @pytest.mark.parametrize("make_problem", [dense, on_grid], ids=["dense", "windows"])
 def test_it_starts_as_uniform_routing(make_problem):
     problem = make_problem()
     static, uniform = make("static", problem.sizes).double(), make("uniform", problem.sizes)
-    found, expected = (method(*problem.given_to(method)).poses for method in (static, uniform))
+    found, expected = (routed_by(method, problem).poses for method in (static, uniform))
     assert_close(found, expected)
 
 

@@ -5,19 +5,12 @@ import math
 import pytest
 import torch
 
-from routebench.capsules.layers import ConvCapsules, DenseCapsules
-from routebench.capsules.population import Capsules
-from routebench.capsules.schedules import concurrent, sequential
 from routebench.claims import Claim
-from routebench.routing import factory, make
+from routebench.routing import make
 from routebench.routing.variational_bayes import expected_log_determinant
-from tests.references.problem import assert_close, dense, gradients, on_grid
+from tests.references.problem import assert_close, dense, gradients, on_grid, routed_by
 
 PLAIN = {"pose_norm": False, "activation_norm": False}
-
-
-def routed_by(method, problem):
-    return method(*problem.given_to(method))
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 6])
@@ -234,14 +227,3 @@ class TestNormalisation:
         together = routed_by(method, problem).activations.reshape(3, -1)
         problem.children.data, problem.activations.data = problem.children.data[1:2], problem.activations.data[1:2]
         assert_close(routed_by(method, problem).activations.reshape(1, -1), together[1:2])
-
-
-def test_one_iteration_is_the_same_in_both_schedules_and_more_are_not():
-    torch.manual_seed(0)
-    for iterations in (1, 3):
-        method = factory("variational-bayes", iterations=iterations)
-        first = ConvCapsules((5, 5, 2), 3, 4, 4, method)
-        layers = [first.double(), DenseCapsules(first.grid, 4, 4, 4, method).double()]
-        primary = Capsules(torch.randn(3, 5, 5, 2, 4).double(), torch.rand(3, 5, 5, 2).double())
-        one, other = sequential(layers, primary)[-1], concurrent(layers, primary)[-1]
-        assert torch.allclose(one.activations, other.activations) == (iterations == 1)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from routebench.routing import make
-from tests.references.problem import assert_close, dense, dense_matrices, on_grid
+from tests.references.problem import assert_close, dense, dense_matrices, on_grid, routed_by
 from tests.references.wang_liu import objective
 
 
@@ -65,7 +65,7 @@ def test_relative_lengths_are_those_of_the_sums_over_one_plus_the_longest():
     couplings, _, V = steps_of(problem, 1.0, 3)
     sizes = (couplings[-1][..., None] * V).sum(dim=1).norm(dim=-1)
     method = make("wang-liu", problem.sizes).double()
-    routed = method(*problem.given_to(method))
+    routed = routed_by(method, problem)
     assert_close(routed.activations, sizes / (1 + sizes.max(dim=1, keepdim=True).values))
     assert float(routed.activations.detach().max()) < 1
 
@@ -75,7 +75,7 @@ def test_what_is_given_out_does_not_change_what_is_iterated():
     directions = []
     for output in ("relative", "squash", "unit"):
         method = make("wang-liu", problem.sizes, iterations=4, output=output).double()
-        poses = method(*problem.given_to(method)).poses
+        poses = routed_by(method, problem).poses
         directions.append(poses / poses.norm(dim=-1, keepdim=True))
     assert_close(directions[1], directions[0], rtol=1e-6)
     assert_close(directions[2], directions[0], rtol=1e-6)
@@ -86,4 +86,4 @@ def test_only_parents_without_a_length_of_their_own_leave_activations_to_the_net
     for output, given in (("relative", True), ("squash", True), ("unit", False)):
         method = make("wang-liu", problem.sizes, output=output).double()
         assert method.gives_activations == given
-        assert (method(*problem.given_to(method)).activations is not None) == given
+        assert (routed_by(method, problem).activations is not None) == given

@@ -2,14 +2,17 @@
 
     python -m tests.tools.house [ROOT]
 
-A room is a package of routebench, or `analyses`; the modules beside the packages are the room `(top)`. A floor stands
-on the files that it imports. A public name is a function, class or constant at the top of a file whose name, and whose
-file's name, begin with no underscore; in a package whose `__init__` has `__all__`, it is a name in that list.
+A room is a package of routebench, or `analyses`; the modules beside the packages are the room `(top)`. A package within
+a package is a room within a room: it has a line of its own, its files count in both, and inside the outer room it is
+drawn as one. A floor stands on the files and rooms that it imports. A public name is one in the `__all__` of the
+package; without that list, a function, class or constant at the top of a file whose name, and whose file's name, begin
+with no underscore.
 """
 
 import ast
 import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,10 +38,15 @@ class File:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     @cached_property
-    def room(self) -> str:
-        """`routing` for routebench/routing/em.py, `(top)` for routebench/training.py, `analyses`."""
-        parts = self.path.relative_to(self.root).parts
-        return parts[0] if parts[0] != "routebench" else parts[1] if len(parts) > 2 else TOP
+    def rooms(self) -> tuple[str, ...]:
+        """Rooms that it lies in, the outermost first: `engine` and `engine.results`; `(top)`; `analyses`."""
+        folders = self.path.relative_to(self.root).parts[:-1]
+        return _outermost_first(folders[1:] if folders[0] == "routebench" else folders) or (TOP,)
+
+    def part_of(self, room: str) -> str:
+        """As what it is drawn inside a room: as itself, or as the inner room that it lies in."""
+        inner = self.rooms[self.rooms.index(room) + 1 :]
+        return inner[0] if inner else self.module
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -83,6 +91,10 @@ class File:
         return [pair for pair in pairs if pair[0].partition(".")[0] in ("routebench", "analyses")]
 
 
+def _outermost_first(folders: Sequence[str]) -> tuple[str, ...]:
+    return tuple(".".join(folders[: depth + 1]) for depth in range(len(folders)))
+
+
 def _lines_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     first = function.body[0]
     documented = ast.get_docstring(function) is not None
@@ -100,7 +112,7 @@ class House:
     """The source tree below a folder, as rooms of files and the imports between them."""
 
     def __init__(self, root: Path) -> None:
-        paths = sorted([*root.glob("routebench/**/*.py"), *root.glob("analyses/*.py")])
+        paths = sorted([*root.glob("routebench/**/*.py"), *root.glob("analyses/**/*.py")])
         self.root, self.files = root, [File(path, root) for path in paths]
         self.by_module = {file.module: file for file in self.files}
         self.graph = nx.DiGraph()
@@ -119,43 +131,66 @@ class House:
                 found.append((self.by_module[module], name))
         return found
 
-    @property
+    @cached_property
     def rooms(self) -> dict[str, list[File]]:
-        """Files by room, the rooms with most lines first."""
+        """Files by room, those with most lines first; inner rooms follow the room that they lie in."""
         rooms: dict[str, list[File]] = {}
         for file in self.files:
-            rooms.setdefault(file.room, []).append(file)
-        return dict(sorted(rooms.items(), key=lambda item: -sum(file.lines for file in item[1])))
+            for room in file.rooms:
+                rooms.setdefault(room, []).append(file)
+        sizes = {room: sum(file.lines for file in files) for room, files in rooms.items()}
+        return dict(
+            sorted(
+                rooms.items(), key=lambda item: [(-sizes[room], room) for room in _outermost_first(item[0].split("."))]
+            )
+        )
+
+    def door(self, room: str) -> File | None:
+        """The `__init__` of a room."""
+        return self.by_module.get(f"routebench.{room}")
+
+    def inner(self, room: str) -> list[str]:
+        """The rooms directly within a room."""
+        return [other for other in self.rooms if other.rpartition(".")[0] == room]
+
+    def _drawn(self, parts: dict[str, str]) -> nx.DiGraph:
+        """Imports between the parts that the files of these modules are drawn as."""
+        drawn = nx.DiGraph()
+        drawn.add_nodes_from(parts.values())
+        edges = ((parts[a], parts[b]) for a, b in self.graph.edges if a in parts and b in parts)
+        drawn.add_edges_from((a, b) for a, b in edges if a != b)
+        return drawn
 
     def inside(self, room: str) -> nx.DiGraph:
-        """Imports between the files of one room, its `__init__` left out: a door imports everything."""
-        doors = {f"routebench.{room}", "routebench"}
-        return self.graph.subgraph(file.module for file in self.rooms[room] if file.module not in doors)
+        """Imports between the files and inner rooms of a room, its `__init__` left out: a door imports everything."""
+        files = [file for file in self.rooms[room] if file is not self.door(room) and file.module != "routebench"]
+        return self._drawn({file.module: file.part_of(room) for file in files})
 
     def between(self) -> nx.DiGraph:
-        """Imports between rooms; a module beside the packages is a room of its own here."""
-        names = {file.module: file.module if file.room == TOP else file.room for file in self.files}
-        rooms = nx.DiGraph((names[a], names[b]) for a, b in self.graph.edges if names[a] != names[b])
-        rooms.remove_nodes_from([name for name in ("routebench",) if name in rooms])  # lazy: it imports nothing itself
-        return rooms
+        """Imports between outermost rooms; a module beside the packages is a room of its own here."""
+        parts = {file.module: file.module if file.rooms == (TOP,) else file.rooms[0] for file in self.files}
+        del parts["routebench"]  # lazy: it imports nothing itself
+        return self._drawn(parts)
+
+    def circles_between(self) -> list[list[str]]:
+        """Circles of rooms: of outermost ones, and of inner ones within each."""
+        within = (circle for room in self.rooms for circle in circles(self.inside(room)) if {*circle} & {*self.rooms})
+        return [*circles(self.between()), *within]
 
     def public_names(self, room: str) -> int:
-        """How many names a room shows."""
-        door = self.by_module.get(f"routebench.{room}")
+        """How many names a room shows: in its door's list, or without one its own and those of its inner rooms."""
+        door = self.door(room)
         if door is not None and door.listed is not None:
             return len(door.listed)
-        return sum(len(file.public) for file in self.rooms[room])
+        own = sum(len(file.public) for file in self.rooms[room] if file.rooms[-1] == room)
+        return own + sum(map(self.public_names, self.inner(room)))
 
     def used_outside(self, room: str) -> int:
-        """How many names or modules of a room files of other rooms import."""
-        used = {
-            (other.module, name)
-            for file in self.files
-            if file.room != room
-            for other, name in self._imported(file)
-            if other.room == room
-        }
-        return len(used)
+        """How many names or modules of a room files outside it import."""
+        outside = [file for file in self.files if room not in file.rooms]
+        return len(
+            {(other.module, name) for file in outside for other, name in self._imported(file) if room in other.rooms}
+        )
 
 
 def floors(graph: nx.DiGraph) -> int:
@@ -207,8 +242,8 @@ def _names(file: File) -> int:
 
 
 def _newcomers(house: House) -> list[str]:
-    analyses = [file for file in house.files if file.room == "analyses"]
-    methods = [file for file in house.files if file.room == "routing" and "register(" in file.path.read_text()]
+    analyses = [file for file in house.files if file.rooms[0] == "analyses"]
+    methods = [file for file in house.files if file.rooms[0] == "routing" and "register(" in file.path.read_text()]
     suites = [len(_keys(tomllib.loads(path.read_text()))) for path in sorted(house.root.glob("suites/*.toml"))]
     example = File(house.root / "examples" / "my_routing.py", house.root)
     return [
@@ -243,7 +278,7 @@ def figures(root: Path) -> list[str]:
             f"{lengths[len(lengths) * 9 // 10]}, {long} above {LONG} ({long / len(lengths):.1%})"
         ),
         f"imports between rooms: {arrows} of {possible} possible, {high} floors",
-        f"circles between rooms: {_told(circles(rooms))}",
+        f"circles between rooms: {_told(house.circles_between())}",
         f"circles between files: {_told(circles(house.graph))}",
         *_newcomers(house),
     ]

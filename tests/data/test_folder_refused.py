@@ -1,0 +1,189 @@
+"""Folders that are no data set, each refused with its reason."""
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from routebench.data import load
+from routebench.errors import UserError
+from tests.data.pictures import save
+
+NOBODY = 65534  # a user without rights
+
+
+@pytest.mark.parametrize("side", [10, 300])  # 300: read by threads
+@pytest.mark.parametrize("content", [b"", b"no image", None])
+def test_a_damaged_image_is_named(tmp_path, content, side):
+    for name in "ab":
+        save(tmp_path / name, 4, (side, side))
+    damaged = tmp_path / "b" / "002.png"
+    damaged.write_bytes(damaged.read_bytes()[:-60] if content is None else content)
+    with pytest.raises(UserError) as raised:
+        load(f"folder:{tmp_path}")
+    message = str(raised.value)
+    assert message.startswith(f"cannot read the image {damaged} (")
+    assert message.count(str(damaged)) == 1
+    assert "\n" not in message
+
+
+def test_pictures_without_a_fixed_range_are_refused(tmp_path):
+    for name in "ab":
+        save(tmp_path / name, 4)
+    Image.new("F", (5, 5)).save(tmp_path / "a" / "float.tiff")
+    with pytest.raises(UserError, match=r"float.tiff \(mode F has no fixed range"):
+        load(f"folder:{tmp_path}")
+
+
+def empty(place: Path) -> None:
+    place.mkdir(exist_ok=True)
+
+
+def single(place: Path) -> None:
+    save(place / "cat", 5)
+
+
+def hollow(place: Path) -> None:
+    save(place / "cat", 5)
+    (place / "dog").mkdir()
+
+
+def few(place: Path) -> None:
+    save(place / "cat", 5)
+    save(place / "dog", 2)
+
+
+def copies(place: Path) -> None:
+    few(place)
+    for number in range(5):
+        (place / "dog" / f"copy{number}.png").write_bytes((place / "dog" / "000.png").read_bytes())
+
+
+def foreign(place: Path) -> None:
+    for name in ("cat", "dog"):
+        save(place / "train" / name, 5)
+    save(place / "test" / "cow", 5)
+
+
+def third_part(place: Path) -> None:
+    foreign(place)
+    (place / "extra").mkdir()
+
+
+def twins(place: Path) -> None:
+    save(place / "cat", 5)
+    (place / "dog").mkdir()
+    for file in (place / "cat").iterdir():
+        (place / "dog" / file.name).write_bytes(file.read_bytes())
+
+
+def two_of_a_part(place: Path) -> None:
+    foreign(place)
+    (place / "Testing").mkdir()
+
+
+def classes_in_train_alone(place: Path) -> None:
+    foreign(place)
+    (place / "test" / "cow").rename(place / "test" / ".cow")
+    save(place / "test", 2)
+
+
+def held_out_that_is_tested(place: Path) -> None:
+    for part in ("train", "val", "test"):
+        save(place / part / "cat", 5, first=5 * (part == "train"))
+        save(place / part / "dog", 5, first=5 * (part == "train"))
+
+
+def no_test_classes(place: Path) -> None:
+    foreign(place)
+    (place / "test" / "cow").rename(place / "test" / ".cow")
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (empty, "expected one sub-folder of images per class, got no sub-folder"),
+        (single, "expected at least two class sub-folders, got only cat/"),
+        (hollow, "expected images in dog/, got none"),
+        (few, "expected 3 different images of class 'dog' or more, got 2"),
+        (copies, "expected 3 different images of class 'dog' or more, got 2"),
+        (foreign, "expected only classes of train/, got cow/"),
+        (third_part, "expected only val/ and test/ beside train/, got extra/; rename or move it away"),
+        (
+            twins,
+            "got 0: 5 of its 5 files are copies, such as dog/000.png of cat/000.png; an image has one class",
+        ),
+        (two_of_a_part, "expected one folder for each part, got Testing/ and test/"),
+        (classes_in_train_alone, "test: expected one sub-folder of images per class, got images that are in none"),
+        (held_out_that_is_tested, "expected images in val/ that are not in test/ too, got none"),
+        (no_test_classes, "expected one sub-folder of images per class, got no sub-folder"),
+    ],
+)
+def test_an_unusable_folder_says_why(tmp_path, make, expected):
+    make(tmp_path)
+    with pytest.raises(UserError, match=f"^folder:{tmp_path}.*{expected}") as raised:
+        load(f"folder:{tmp_path}")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("nowhere", "'nowhere' does not exist"),
+        ("", "expected a folder"),
+        ("file", "'file' is a file"),
+        ("?size=9", "'' "),
+    ],
+)
+def test_a_path_that_is_no_folder_is_refused(tmp_path, monkeypatch, path, expected):
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=expected):
+        load(f"folder:{path}")
+
+
+@pytest.mark.parametrize("size", ["", "x", "0", "-3", "1025", "28.0"])
+def test_a_size_that_is_none_is_refused(animals, size):
+    with pytest.raises(UserError, match=f"a size in pixels from 1 to 1024 after '.size=', got '{size}'"):
+        load(f"folder:{animals}?size={size}")
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    """Of a PNG file; Pillow writes none with 16 bits per channel in colour."""
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def test_colours_of_which_eight_bits_would_hold_a_few_levels_are_refused(tmp_path):
+    for label in "ab":
+        save(tmp_path / label, 4)
+    (tmp_path / "a" / "deep.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 16, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(b"\0" + np.full(6, 4095, ">u2").tobytes()))
+        + chunk(b"IEND", b"")
+    )
+    with pytest.raises(UserError, match=r"deep.png \(12 of 16 bits per channel are in use, .*save it with 8 bits"):
+        load(f"folder:{tmp_path}")
+
+
+@pytest.mark.parametrize("closed", ["dog", "dog/deeper", "."])
+def test_a_folder_without_permission_is_named(animals, monkeypatch, closed):
+    (animals / "dog" / "deeper").mkdir()
+    monkeypatch.chdir(animals)
+    Path(closed).chmod(0)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(NOBODY)  # root may read everything
+    try:
+        with pytest.raises(
+            UserError, match=rf"^folder:.: cannot read {closed} \(Permission denied\); make it readable"
+        ):
+            load("folder:.")
+    finally:
+        if is_root:
+            os.seteuid(0)
+        Path(closed).chmod(0o755)
