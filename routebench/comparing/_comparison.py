@@ -110,8 +110,8 @@ class FolderComparison:
     def with_verdict(self, *verdicts: str) -> list[Change]:
         """Rows with one of some verdicts, pooled ones first."""
         order = (ALL, METHOD, SETTING)
-        found = [change for change in self.changes if change.verdict in verdicts]
-        return sorted(found, key=lambda change: order.index(change.level))
+        rows = [change for change in self.changes if change.verdict in verdicts]
+        return sorted(rows, key=lambda change: order.index(change.level))
 
     @property
     def sensitivities(self) -> list[Sensitivity]:
@@ -171,8 +171,8 @@ def _unjudged(changes: Iterable[Change], tolerances: Container[str]) -> Iterator
         series = [one for row in rows for one in row.series]
         by_wish = group.metric not in tolerances and once_timed(series)
         hidden = all(pair.obstacle for one in series for pair in one.cells.values())
-        told = any(row.judged or row.verdict == UNDECIDED for row in rows)
-        if not (group.higher_is_better is None or by_wish or hidden or told):
+        decided = any(row.judged or row.verdict == UNDECIDED for row in rows)
+        if not (group.higher_is_better is None or by_wish or hidden or decided):
             yield group
 
 
@@ -238,16 +238,16 @@ def _of(pair: CellPair) -> Iterator[LostMetric]:
         instead = _instead(rows, theirs.get(spot, []))
         if instead and _counts(rows, pair):
             lost.setdefault(spot[0], []).append(instead)
-    for name, found in lost.items():
-        words = ", ".join(dict.fromkeys(found))
-        yield LostMetric(pair, name, words if len(found) == 1 else f"{words} ({plural(len(found), 'setting')})")
+    for name, values in lost.items():
+        count = "" if len(values) == 1 else f" ({plural(len(values), 'setting')})"
+        yield LostMetric(pair, name, ", ".join(dict.fromkeys(values)) + count)
 
 
 def _counts(rows: Rows, pair: CellPair) -> bool:
     """Whether it would have been judged."""
     (name, unit, direction), *_ = ((row["metric"], row["unit"], row["higher_is_better"]) for row in rows)
-    own = name in SPEEDS or name.endswith("_iqr") or (pair.machines and is_of_machine(unit))
-    return direction is not None and not own
+    uncounted = name in SPEEDS or name.endswith("_iqr") or (pair.machines and is_of_machine(unit))
+    return direction is not None and not uncounted
 
 
 def _instead(base: Rows, head: list[Any]) -> str:
@@ -273,9 +273,9 @@ def _nothing(base: list[float], head: list[float]) -> str:
 def _sensitivity(group: Group, rows: list[Change]) -> Sensitivity:
     could_see = {}
     for level in (ALL, METHOD, SETTING):
-        known = [row.could_see for row in rows if row.level == level and not math.isnan(row.could_see)]
-        if known:
-            could_see[level] = float(np.median(known))
+        sizes = [row.could_see for row in rows if row.level == level and not math.isnan(row.could_see)]
+        if sizes:
+            could_see[level] = float(np.median(sizes))
     kinds = tuple(dict.fromkeys(row.evidence.kind for row in rows))
     identical = all(row.base == row.head for row in rows)
     return Sensitivity(group, len(rows), could_see, kinds, identical, () if identical else tuple(_unseen(rows)))
@@ -289,11 +289,11 @@ def _unseen(rows: list[Change]) -> list[Change]:
     """
     if rows[0].evidence.kind == "rounds":
         several = {row.method for row in rows if row.level == METHOD}
-        own = [row for row in rows if row.level == METHOD or (row.level == SETTING and row.method not in several)]
-        found = [row for row in own if row.blind and row.verdict not in (REGRESSION, IMPROVEMENT)]
+        shown = [row for row in rows if row.level == METHOD or (row.level == SETTING and row.method not in several)]
+        unseen = [row for row in shown if row.blind and row.verdict not in (REGRESSION, IMPROVEMENT)]
     else:
-        found = [min(rows, key=_size)] if all(row.blind for row in rows) else []
-    return sorted(found, key=_size, reverse=True)
+        unseen = [min(rows, key=_size)] if all(row.blind for row in rows) else []
+    return sorted(unseen, key=_size, reverse=True)
 
 
 def _size(row: Change) -> float:

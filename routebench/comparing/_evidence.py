@@ -119,21 +119,21 @@ def _images(series: PairedSeries) -> int:
 def _over_samples(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
     right = np.stack([both for one in series for both in one.right.values()])  # (networks, 2, n_test)
     base, head = right[:, 0], right[:, 1]
-    found = statistics.paired_samples_of_seeds(head, base)
+    test = statistics.paired_samples_of_seeds(head, base)
     per_image = head.mean(axis=0) - base.mean(axis=0)
     networks, images = base.shape
     error = 100 * float(np.sqrt((per_image**2).sum())) / images
     floor = noise.over_seeds(series)
     least = 100 / (networks * images)
-    return Evidence("samples", 100 * found.mean, found.p_value, floor, _by_error(error, least))
+    return Evidence("samples", 100 * test.mean, test.p_value, floor, _by_error(error, least))
 
 
 def _over_rounds(series: Sequence[PairedSeries], change: float) -> Evidence:
-    found = [changes_by_round(one) for one in series]
-    rounds = min(map(len, found))
+    by_round = [changes_by_round(one) for one in series]
+    rounds = min(map(len, by_round))
     if rounds < 2:
         return Evidence("", change, why="" if change == 0 else NOT_IN_TURN)
-    return _by_t("rounds", np.mean([changes[:rounds] for changes in found], axis=0))
+    return _by_t("rounds", np.mean([changes[:rounds] for changes in by_round], axis=0))
 
 
 def changes_by_round(series: PairedSeries) -> FloatArray:
@@ -143,14 +143,14 @@ def changes_by_round(series: PairedSeries) -> FloatArray:
     HEAD. What a process measures has its luck in common (where its memory lies, how fast the machine is just then): a
     turn is one value, however many repeats and seeds it has.
     """
-    told = sorted(
+    in_time = sorted(
         (str(getattr(pair, side).provenance.get("finished")), side, float(np.log(values[seed]).mean()))
         for side, values in (("base", series.base), ("head", series.head))
         for seed, pair in series.cells.items()
     )
     turns: dict[str, list[float]] = {"base": [], "head": []}
-    for side, own in groupby(told, key=itemgetter(1)):
-        turns[side].append(float(np.mean([value for *_, value in own])))
+    for side, turn in groupby(in_time, key=itemgetter(1)):
+        turns[side].append(float(np.mean([value for *_, value in turn])))
     rounds = min(map(len, turns.values()))
     return np.subtract(turns["head"][:rounds], turns["base"][:rounds], dtype=np.float64)
 
@@ -165,11 +165,11 @@ def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int]) -> Evidenc
 
 
 def _by_t(kind: str, changes: FloatArray) -> Evidence:
-    found = statistics.paired_difference(dict(enumerate(changes)), dict.fromkeys(range(changes.size), 0.0))
+    test = statistics.paired_difference(dict(enumerate(changes)), dict.fromkeys(range(changes.size), 0.0))
     deviation = float(np.std(changes, ddof=1))
     detectable = partial(statistics.smallest_detectable_difference, deviation, changes.size)
     needed = partial(_needed, deviation)
-    return Evidence(kind, found.mean, found.p_value, detectable=detectable, needed=needed, pairs=changes.size)
+    return Evidence(kind, test.mean, test.p_value, detectable=detectable, needed=needed, pairs=changes.size)
 
 
 def _needed(deviation: float, alpha: float, size: float) -> int:

@@ -158,8 +158,8 @@ def _paragraph(title: str, lines: list[str]) -> list[str]:
 
 def _counts(comparison: FolderComparison) -> str:
     names = (REGRESSION, UNDECIDED, IMPROVEMENT, NOISE, UNSHOWN, SAME, UNJUDGED, UNCOMPARED)
-    found = {name: len(comparison.with_verdict(name)) for name in names}
-    return ", ".join(f"{count} {name}" for name, count in found.items() if count)
+    counts = {name: len(comparison.with_verdict(name)) for name in names}
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
 def _unjudged(comparison: FolderComparison) -> list[str]:

@@ -62,15 +62,15 @@ class Noise:
         """
         left: list[float] = []
         degrees = 0
-        for own in _by_method(self._of(series[0].group)):
-            found = _changes(own)
-            left += np.abs(found - np.median(found)).tolist()
-            degrees += found.size - 1
+        for of_method in _by_method(self._of(series[0].group)):
+            changes = _changes(of_method)
+            left += np.abs(changes - np.median(changes)).tolist()
+            degrees += changes.size - 1
         count = _changes(series).size
         if degrees >= FEWEST and count > 1:
             deviation = math.sqrt(sum(value**2 for value in left) / degrees)
             return count, deviation, degrees, float(np.quantile(left, COVERED))
-        means = [float(_changes(own).mean()) for own in _by_method(series)]
+        means = [float(_changes(of_method).mean()) for of_method in _by_method(series)]
         if degrees < FEWEST and len(means) >= FEWEST_METHODS:
             return len(means), float(np.std(means, ddof=1)), len(means) - 1, 0.0
         return None
@@ -112,19 +112,19 @@ def _floor(spread: tuple[float, int], rows: int, count: int) -> float:
 
 def _changes(series: Iterable[PairedSeries]) -> FloatArray:
     """Of each measurement; of each network, where one that was trained is tested in several settings."""
-    found: dict[object, list[float]] = {}
+    by_network: dict[object, list[float]] = {}
     for place, one in enumerate(series):
         for seed in one.seeds:
-            own = (place, seed) if one.group.relative else one.cells[seed].base.key
-            found.setdefault(own, []).append(one.change(seed))
-    return np.array([np.mean(values) for values in found.values()])
+            network = (place, seed) if one.group.relative else one.cells[seed].base.key
+            by_network.setdefault(network, []).append(one.change(seed))
+    return np.array([np.mean(values) for values in by_network.values()])
 
 
 def _by_method(series: Iterable[PairedSeries]) -> list[list[PairedSeries]]:
-    found: dict[str, list[PairedSeries]] = {}
+    methods: dict[str, list[PairedSeries]] = {}
     for one in series:
-        found.setdefault(one.method, []).append(one)
-    return list(found.values())
+        methods.setdefault(one.method, []).append(one)
+    return list(methods.values())
 
 
 def _floor_of_one_seed(series: Sequence[PairedSeries], group: Sequence[PairedSeries], rows: int) -> float:
@@ -146,9 +146,9 @@ def _floor_of_one_seed(series: Sequence[PairedSeries], group: Sequence[PairedSer
     if _reproducible(group):
         return SEEN
     level, many = (1 + COVERED ** (1 / rows)) / 2, math.sqrt(len(series))
-    known, degrees = _over_base_seeds(group)
+    base_spread, degrees = _over_base_seeds(group)
     if degrees >= FEWEST:
-        return float(special.stdtrit(degrees, level)) * math.sqrt(2) * known / many
+        return float(special.stdtrit(degrees, level)) * math.sqrt(2) * base_spread / many
     usual, quantile = math.sqrt(2) * SPREAD, float(special.ndtri(level))
     if len({one.method for one in series}) == 1:
         return quantile * max(usual, _smaller_half(group)) / many

@@ -120,20 +120,20 @@ def series_of(pairs: Iterable[CellPair], base: Side, head: Side) -> tuple[list[P
 
     Points of training curves are left out: the last epoch's weights are what a metric on the test images tells about.
     """
-    found: dict[tuple[object, ...], PairedSeries] = {}
+    by_key: dict[tuple[object, ...], PairedSeries] = {}
     alone: dict[str, set[str]] = {"BASE": set(), "HEAD": set()}
     for pair in pairs:
         ours, theirs = values_of(pair.base), values_of(pair.head)
         alone["BASE"] |= {spot[0] for spot in ours.keys() - theirs.keys()}
         alone["HEAD"] |= {spot[0] for spot in theirs.keys() - ours.keys()}
         for spot in (spot for spot in ours if spot in theirs):
-            _add(found, pair, spot, ours[spot], theirs[spot])
-    _add_other_seeds(found, base)
-    for series in found.values():
+            _add(by_key, pair, spot, ours[spot], theirs[spot])
+    _add_other_seeds(by_key, base)
+    for series in by_key.values():
         _finish(series, base, head)
-    _tell_networks_apart(found.values())
+    _tell_networks_apart(by_key.values())
     notes = [f"Metrics only in {who}: {', '.join(sorted(names))}." for who, names in alone.items() if names]
-    return list(found.values()), notes
+    return list(by_key.values()), notes
 
 
 Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
@@ -142,37 +142,38 @@ Spot = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]
 
 def values_of(cell: MeasuredCell) -> dict[Spot, list[Mapping[str, Any]]]:
     """The metrics of a cell by what they measure; several of one are repeats."""
-    found: dict[Spot, list[Mapping[str, Any]]] = {}
+    by_spot: dict[Spot, list[Mapping[str, Any]]] = {}
     for metric in cell.metrics:
         if metric.get("epoch") is None and metric["metric"] != "absent" and metric["value"] is not None:
-            found.setdefault(spot_of(metric), []).append(metric)
-    return found
+            by_spot.setdefault(spot_of(metric), []).append(metric)
+    return by_spot
 
 
 def spot_of(metric: Mapping[str, Any]) -> Spot:
     """What one value of a cell measures."""
-    own = tuple(sorted((key, value) for key, value in metric.get("where", {}).items() if key not in REPEATS))
-    return metric["metric"], metric["split"], metric.get("test_iterations"), own
+    coordinates = tuple(sorted((key, value) for key, value in metric.get("where", {}).items() if key not in REPEATS))
+    return metric["metric"], metric["split"], metric.get("test_iterations"), coordinates
 
 
 def _add(
-    found: dict[tuple[object, ...], PairedSeries],
+    by_key: dict[tuple[object, ...], PairedSeries],
     pair: CellPair,
     spot: Spot,
     base: list[Mapping[str, Any]],
     head: list[Mapping[str, Any]],
 ) -> None:
-    address, (metric, split, tested, own) = pair.address, spot
+    address, (metric, split, tested, coordinates) = pair.address, spot
     trained = address.iterations
     note = OTHER_ITERATIONS if tested not in (None, trained) else ""
-    parts = [f"in {value}" for key, value in own if key == PART]
+    parts = [f"in {value}" for key, value in coordinates if key == PART]
     unit, higher = base[0]["unit"], base[0]["higher_is_better"]
     group = Group(
         address.suite, address.preset, address.data, metric, split, unit, higher, " ".join([note, *parts]).strip()
     )
-    where = [f"{key} {value}" for key, value in own if key != PART] + ([f"tested with T={tested}"] if note else [])
+    where = [f"{key} {value}" for key, value in coordinates if key != PART]
+    where += [f"tested with T={tested}"] if note else []
     method = pair.base.label
-    series = found.setdefault(_key(address, spot), PairedSeries(group, method, trained, ", ".join(where)))
+    series = by_key.setdefault(_key(address, spot), PairedSeries(group, method, trained, ", ".join(where)))
     other = (head[0]["unit"], head[0]["higher_is_better"])
     if other != (unit, higher):
         series.obstacle = f"unit or direction differs: {unit!r}, {higher} in BASE, {other[0]!r}, {other[1]} in HEAD"
@@ -188,11 +189,11 @@ def _key(address: Address, spot: Spot) -> tuple[object, ...]:
     return (*(value for name, value in vars(address).items() if name != "seed"), spot)
 
 
-def _add_other_seeds(found: Mapping[tuple[object, ...], PairedSeries], base: Side) -> None:
+def _add_other_seeds(by_key: Mapping[tuple[object, ...], PairedSeries], base: Side) -> None:
     """How far BASE's seeds lie apart is known from all of them."""
     for address, cell in base.cells.items():
         for spot, rows in values_of(cell).items():
-            series = found.get(_key(address, spot))
+            series = by_key.get(_key(address, spot))
             if series is not None and cell.status == "ok":
                 series.base_means[address.seed] = float(np.mean([row["value"] for row in rows]))
 
@@ -205,9 +206,9 @@ def _finish(series: PairedSeries, base: Side, head: Side) -> None:
     elif series.group.relative and (values <= 0).any():
         series.obstacle = series.obstacle or "a value is not positive, so that there is no ratio"
     if series.group.unit == "%" and not series.group.note and not series.obstacle:
-        found = {seed: _right(series, seed, base, head) for seed in series.seeds}
-        kept = {seed: right for seed, right in found.items() if right is not None}
-        if len(kept) == len(found) and len({right.shape for right in kept.values()}) == 1:
+        outcomes = {seed: _right(series, seed, base, head) for seed in series.seeds}
+        kept = {seed: right for seed, right in outcomes.items() if right is not None}
+        if len(kept) == len(outcomes) and len({right.shape for right in kept.values()}) == 1:
             series.right = kept
 
 
@@ -217,8 +218,8 @@ def _right(series: PairedSeries, seed: int, base: Side, head: Side) -> NDArray[n
     ours, theirs = base.correct(pair.base), head.correct(pair.head)
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return None
-    told = ((ours, series.base[seed]), (theirs, series.head[seed]))
-    if any(abs(100 * right.mean() - values.mean()) > 1e-3 for right, values in told):
+    sides = ((ours, series.base[seed]), (theirs, series.head[seed]))
+    if any(abs(100 * right.mean() - values.mean()) > 1e-3 for right, values in sides):
         return None
     return np.stack([ours, theirs]).astype(bool)
 

@@ -144,7 +144,7 @@ def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[s
     Raises:
         UserError: a text is neither, or its value is negative.
     """
-    found = {}
+    tolerances = {}
     for text in texts:
         metric, _, value = text.partition("=")
         number = value.strip().removesuffix("%")
@@ -154,8 +154,8 @@ def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[s
             size = math.nan
         if not metric.strip() or not 0 <= size < math.inf:
             raise UserError(f"expected {option} METRIC=VALUE or METRIC=VALUE%, such as accuracy=0.5, got {text!r}")
-        found[metric.strip()] = Tolerance(size, value.strip().endswith("%"))
-    return found
+        tolerances[metric.strip()] = Tolerance(size, value.strip().endswith("%"))
+    return tolerances
 
 
 TINY = 1e-9
@@ -228,8 +228,8 @@ def _weighed(change: Change, noise: Noise, wishes: Wishes) -> Change:
     same = not evidence.kind and evidence.change == 0
     verdict = SAME if same else UNJUDGED
     why = "" if same else evidence.why
-    known = replace(change, evidence=evidence, accepted=accepted, threshold=threshold, verdict=verdict, why=why)
-    return replace(known, must_see=must_see, stated=stated is not None)
+    weighed = replace(change, evidence=evidence, accepted=accepted, threshold=threshold, verdict=verdict, why=why)
+    return replace(weighed, must_see=must_see, stated=stated is not None)
 
 
 def _direction_less(change: Change) -> Evidence:
@@ -252,11 +252,11 @@ def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
         adjusted = np.minimum(2 * statistics.holm(tested), 1.0)
         made = max(1, int(np.isfinite(adjusted).sum()))
         for place, p_value in zip(places, adjusted.tolist(), strict=True):
-            change, own = changes[place], alpha / 2 / made
-            could_see = max(change.evidence.detectable(own), change.threshold)
+            change, each = changes[place], alpha / 2 / made
+            could_see = max(change.evidence.detectable(each), change.threshold)
             p_value = change.evidence.p_value if change.evidence.sure else p_value  # noqa: PLW2901  # not corrected
             verdict, why = _verdict(change, p_value, alpha)
-            judged[place] = replace(change, p_value=p_value, could_see=could_see, alpha=own, verdict=verdict, why=why)
+            judged[place] = replace(change, p_value=p_value, could_see=could_see, alpha=each, verdict=verdict, why=why)
     return judged
 
 

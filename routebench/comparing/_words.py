@@ -119,12 +119,12 @@ def provenance(comparison: FolderComparison) -> list[str]:
 
 def _worse(comparison: FolderComparison) -> str:
     broken, lost, worse = comparison.pairs.broken, comparison.lost, comparison.with_verdict(REGRESSION)
-    found = [told(worse[0])] if worse else []
-    found += [f"{plural(len(broken), 'cell')} ok in BASE and without result in HEAD"] if broken else []
+    faults = [told(worse[0])] if worse else []
+    faults += [f"{plural(len(broken), 'cell')} ok in BASE and without result in HEAD"] if broken else []
     if lost:
         others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        found.append(f"no number in HEAD for {lost[0].in_words()}{others}")
-    return "; ".join(found) + (f"; and {plural(len(worse) - 1, 'more row')}" if len(worse) > 1 else "")
+        faults.append(f"no number in HEAD for {lost[0].in_words()}{others}")
+    return "; ".join(faults) + (f"; and {plural(len(worse) - 1, 'more row')}" if len(worse) > 1 else "")
 
 
 def _gaps(comparison: FolderComparison) -> Iterator[str]:
