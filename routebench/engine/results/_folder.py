@@ -23,8 +23,6 @@ from routebench.engine.results._record import SCHEMA
 from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
 
-SUMMARY = ("file", "status", "reason", "has_arrays")
-"""Columns of records that a status needs."""
 UNREADABLE = "could not be read"
 CHANGED = "is not what was written (its checksum does not hold)"
 LOST = "its raw outputs are gone or damaged"
@@ -136,57 +134,31 @@ class Reader:
 
     def outcomes(self) -> dict[str, tuple[str, str]]:
         """Status and reason of every cell that has a record; one whose raw outputs are gone or damaged is not run."""
-        found = self._outcomes()
-        return dict.fromkeys(self._lacking, (plans.NOT_RUN, LOST)) | found
-
-    def _outcomes(self) -> dict[str, tuple[str, str]]:
-        present = self._present("records", ".json")
-        saved = index.load(self._index, SUMMARY, ["stamps"]) if len(present) >= index.ENOUGH else None
-        if saved is None:
-            return _outcomes(self.records())
-        columns = [saved.columns[name].items() for name in SUMMARY]
-        fresh, found, whole = present, {}, self._whole_arrays()
-        stamps = map(tuple, saved.arrays["stamps"].tolist())
-        for name, status, reason, has_arrays, stamp in zip(*columns, stamps, strict=True):
-            if fresh.get(name) == stamp:
-                del fresh[name]
-                if records.lacks(status, has_arrays, name[:-5], whole):
-                    self._lacking[name[:-5]] = None
-                else:
-                    found[name[:-5]] = (status, reason)
-        if len(fresh) >= index.ENOUGH:
-            return _outcomes(self.records())
-        return found | _outcomes(self._that_count(self._read_all(fresh)))
+        found = self.records()
+        columns = [found.facts[name].items() for name in ("file", "status", "reason")]
+        outcomes = {name[:-5]: (status, reason) for name, status, reason in zip(*columns, strict=True)}
+        return dict.fromkeys(self._lacking, (plans.NOT_RUN, LOST)) | outcomes
 
     def records(self) -> Records:
         """All records that count, in any order. One whose raw outputs are gone or damaged does not."""
-        return self._that_count(self._all_records())
-
-    def _that_count(self, found: Records) -> Records:
+        found = self._all_records()
         lacking = found.lacking(self._whole_arrays() if found.counts.size else ())
         self._lacking |= dict.fromkeys(name[:-5] for name in found.facts["file"].at(lacking).items())
         return found.at(~lacking) if lacking.any() else found
 
     def _all_records(self) -> Records:
         present = self._present("records", ".json")
-        saved = None
+        saved, beside = None, self.path / "index" / "records.safetensors"
         if len(present) >= index.ENOUGH:
-            saved = index.load(self._index, ("file", *records.FACTS, "metrics"), ("stamps", "counts", "values"))
-        if saved is None:
-            found = self._read_all(present)
-            fresh = len(found.counts)
-        else:
-            known = Records.read(saved)
-            files, stamps = known.facts["file"].items(), map(tuple, known.stamps.tolist())
-            same = [present.get(name) == stamp for name, stamp in zip(files, stamps, strict=True)]
-            kept = known if all(same) else known.at(np.array(same, dtype=bool))
-            old = {name for name, is_same in zip(files, same, strict=True) if is_same}
-            more = self._read_all(name for name in present if name not in old)
-            fresh = len(more.counts)
-            found = kept.followed_by(more) if fresh else kept
+            saved = index.load(beside, ("file", *records.FACTS, "metrics"), ("stamps", "counts", "values"))
+        known = records.Growing().records() if saved is None else Records.read(saved)
+        stamps = zip(known.facts["file"].items(), map(tuple, known.stamps.tolist()), strict=True)
+        kept = known.at(np.array([present.get(name) == stamp for name, stamp in stamps], dtype=bool))
+        more = self._read_all(present.keys() - kept.facts["file"].items())
+        found = kept.followed_by(more) if more.counts.size else kept
         settled = index.settled(found.stamps)
-        if settled[len(settled) - fresh :].sum() >= index.ENOUGH:  # what was read now comes last
-            index.save(self._index, found.at(settled).saved())
+        if settled[len(kept.counts) :].sum() >= index.ENOUGH:
+            index.save(beside, found.at(settled).saved())
         return found
 
     def arrays_are_whole(self, file: Path) -> bool:
@@ -232,10 +204,6 @@ class Reader:
             index.save(beside, Saved({"file": Column.of(whole).at(settled)}, {"stamps": stamps[settled]}))
         return {name[:-ending] for name in whole}
 
-    @property
-    def _index(self) -> Path:
-        return self.path / "index" / "records.safetensors"
-
     def _present(self, part: str, ending: str) -> dict[str, Stamp]:
         """The stamps of all files of a part of the folder, by name."""
         found: dict[str, Stamp] = {}
@@ -266,11 +234,6 @@ def _lacking(cells: Collection[str]) -> str:
     more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
     counts = "its cell counts as not run" if len(cells) == 1 else "their cells count as not run"
     return f"{some}{more}: gone or damaged, so that {counts}; the same suite command measures again"
-
-
-def _outcomes(found: Records) -> dict[str, tuple[str, str]]:
-    columns = [found.facts[name].items() for name in ("file", "status", "reason")]
-    return {name.removesuffix(".json"): (status, reason) for name, status, reason in zip(*columns, strict=True)}
 
 
 def parsed(text: bytes) -> Any:

@@ -36,11 +36,6 @@ NOTHING = {"metric": None, "split": ""}
 Stamp = tuple[int, int, int, int]
 
 
-def lacks(status: str, has_arrays: bool, cell: str, whole: Container[str]) -> bool:
-    """Whether a result does not count because its raw outputs are missing or damaged."""
-    return status == "ok" and has_arrays and cell not in whole
-
-
 class Growing:
     """Collects records by column, one at a time."""
 
@@ -184,9 +179,9 @@ class Records:
         )
 
     def lacking(self, whole: Container[str]) -> NDArray[np.bool_]:
-        """[records], whose result has raw outputs in no file of `whole`, which names cells."""
-        told = zip(*(self.facts[name].items() for name in ("file", "status", "has_arrays")), strict=True)
-        return np.array([lacks(status, has, name[:-5], whole) for name, status, has in told], dtype=bool)
+        """[records], whose results do not count: their raw outputs are in no file of `whole`, which names cells."""
+        known = zip(*(self.facts[name].items() for name in ("file", "status", "has_arrays")), strict=True)
+        return np.array([status == "ok" and has and name[:-5] not in whole for name, status, has in known], dtype=bool)
 
     def saved(self) -> Saved:
         """For an index."""

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from routebench.data.taking import whole_name
-from routebench.engine.suites._tables import NOTHING, TABLE, Place, Reader, by_key, each, expect, expect_known, read
+from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, expect, expect_known, read
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
 from routebench.recipes import NAME, RECIPES, merged
