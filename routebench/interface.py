@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from routebench.comparing import FolderComparison
-    from routebench.conformance import Verdict
+    from routebench.conformance import Checkup
     from routebench.engine.running import Call, Counts, PlannedRun, Progress
     from routebench.report.page import Written
     from routebench.routing import RoutingMethod
@@ -239,7 +239,7 @@ def compare(
     Args:
         base, head: results folders.
         metrics, methods: only these; empty for all.
-        alpha: chance of any false verdict.
+        alpha: chance of any false checkup.
         tolerances: changes that are accepted, such as `["accuracy=0.5", "training_time=10%"]`.
         must_see: changes that have to be visible, likewise, or the comparison is undecided.
 
@@ -262,7 +262,7 @@ def check(
     device: str = "auto",
     seed: int = 0,
     time_limit: float | str = 900.0,
-) -> "Verdict":
+) -> "Checkup":
     """Checks a routing method: what is required of every method, and what this one claims, on random inputs.
 
     Args:
@@ -283,11 +283,11 @@ def check(
 
         return conformance.check(method, seed=seed, device=choose_device(device))
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
-    verdict: Verdict = alone(_check, method, _several(plugins), device, seed, limit=limit)
-    return verdict
+    checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit)
+    return checkup
 
 
-def _check(method: str, plugins: tuple[str, ...], device: str, seed: int) -> "Verdict":
+def _check(method: str, plugins: tuple[str, ...], device: str, seed: int) -> "Checkup":
     import torch
 
     from routebench import conformance

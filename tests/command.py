@@ -16,6 +16,12 @@ NEEDED = ("torch._dynamo", "routebench.analysis")
 """What processes of any suite need, imported once for all of them: what the first of the tests needs may not be all."""
 
 
+def import_once() -> None:
+    """Starts the process that others are forked from, unless it runs."""
+    clean_processes(NEEDED)
+    forkserver.ensure_running()
+
+
 class Done(NamedTuple):
     """Exit code, and what was printed."""
 
@@ -38,8 +44,7 @@ class Command:
     def __call__(self, *arguments: object, **environment: str) -> Done:
         """Runs it with more variables in its environment."""
         if "--plugin" in arguments:
-            clean_processes(NEEDED)
-            forkserver.ensure_running()
+            import_once()
         threads, on_termination = torch.get_num_threads(), signal.getsignal(signal.SIGTERM)
         with pytest.MonkeyPatch.context() as patch, kernels.using(kernels.wished()):
             patch.chdir(self.folder)

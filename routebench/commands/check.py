@@ -11,7 +11,7 @@ import click
 from routebench.commands.options import PIPE_WIDTH, TIME, device, say
 
 if TYPE_CHECKING:
-    from routebench.conformance import Finding, Verdict
+    from routebench.conformance import Checkup, Finding
 
 STYLES = {"ok": "green", "WRONG": "bold red", "not claimed": "dim", "not checked": "dim"}
 
@@ -43,43 +43,43 @@ def command(  # noqa: PLR0917  # click passes them by name
     if sys.stdout.isatty() and not as_json:
         click.echo(f"checking {name}, which takes up to a minute ...", err=True)
     try:
-        verdict = check(method or "", plugins=plugins, device=device, seed=seed, time_limit=time_limit)
+        checkup = check(method or "", plugins=plugins, device=device, seed=seed, time_limit=time_limit)
     except Ended as end:
         ended = {"method": name, "conforms": False, "ended": str(end)}
         click.echo(json.dumps(ended, indent=2) if as_json else f"WRONG: {name}: it {end}")
         sys.exit(1)
     if as_json:
-        click.echo(json.dumps(verdict.as_json(), indent=2))
+        click.echo(json.dumps(checkup.as_json(), indent=2))
     else:
-        click.echo(_text(verdict), nl=False)
-    sys.exit(0 if verdict.conforms else 1)
+        click.echo(_text(checkup), nl=False)
+    sys.exit(0 if checkup.conforms else 1)
 
 
-def _text(verdict: "Verdict") -> str:
-    """The verdict as it is printed, without blanks at the ends of lines."""
+def _text(checkup: "Checkup") -> str:
+    """The checkup as it is printed, without blanks at the ends of lines."""
     from rich.console import Console
 
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else PIPE_WIDTH
     written = StringIO()
-    _print(Console(file=written, width=width, force_terminal=is_terminal), verdict)
+    _print(Console(file=written, width=width, force_terminal=is_terminal), checkup)
     return "".join(f"{line.rstrip()}\n" for line in written.getvalue().splitlines())
 
 
-def _print(console: Any, verdict: "Verdict") -> None:
-    say(console, f"{verdict.method}: random inputs of seed {verdict.seed}, device {verdict.device}")
-    kinds = dict.fromkeys(finding.kind for finding in verdict.findings)
+def _print(console: Any, checkup: "Checkup") -> None:
+    say(console, f"{checkup.method}: random inputs of seed {checkup.seed}, device {checkup.device}")
+    kinds = dict.fromkeys(finding.kind for finding in checkup.findings)
     for kind in kinds:
         console.print()
         say(console, f"{kind.value}:")
-        console.print(_table([finding for finding in verdict.findings if finding.kind is kind]))
-    for finding in verdict.faults:
+        console.print(_table([finding for finding in checkup.findings if finding.kind is kind]))
+    for finding in checkup.faults:
         console.print()
         say(console, f"WRONG: {finding.name}: {finding.seen}")
         say(console, f"  at: {finding.at}")
         say(console, f"  look at: {finding.advice}")
     console.print()
-    say(console, str(verdict))
+    say(console, str(checkup))
 
 
 def _table(findings: "list[Finding]") -> Any:

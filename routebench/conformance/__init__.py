@@ -6,6 +6,6 @@
 """
 
 from routebench.conformance._check import check
-from routebench.conformance._findings import Finding, Kind, Status, Verdict
+from routebench.conformance._findings import Checkup, Finding, Kind, Status
 
-__all__ = ["Finding", "Kind", "Status", "Verdict", "check"]
+__all__ = ["Checkup", "Finding", "Kind", "Status", "check"]

@@ -6,7 +6,7 @@ from routebench import kernels
 from routebench.conformance._agreement import back_ends, devices
 from routebench.conformance._calls import CheckInputs
 from routebench.conformance._claims import claims
-from routebench.conformance._findings import Finding, Kind, Verdict
+from routebench.conformance._findings import Checkup, Finding, Kind
 from routebench.conformance._method import CheckedMethod, seeded, subject_of
 from routebench.conformance._options import options
 from routebench.conformance._requirements import (
@@ -23,15 +23,15 @@ from routebench.routing import RoutingMethod
 from routebench.routing.spec import MethodSpec
 
 
-def check(method: str | MethodSpec | type[RoutingMethod], *, seed: int = 0, device: str = "cpu") -> Verdict:
+def check(method: str | MethodSpec | type[RoutingMethod], *, seed: int = 0, device: str = "cpu") -> Checkup:
     """Measures what is required of a routing method, and every claim that it makes or could make.
 
     It runs on random inputs in several shapes, scales and precisions, with plain torch unless it says otherwise, and
     leaves torch's random generators as they were. What a method raises is a finding.
 
     >>> from routebench.conformance import check
-    >>> verdict = check("uniform")  # doctest: +SKIP
-    >>> assert verdict.conforms, verdict  # doctest: +SKIP
+    >>> checkup = check("uniform")  # doctest: +SKIP
+    >>> assert checkup.conforms, checkup  # doctest: +SKIP
 
     Args:
         method: a registered method, `dynamic` or `dynamic[detach=true]`; or a class, which need not be registered.
@@ -47,7 +47,7 @@ def check(method: str | MethodSpec | type[RoutingMethod], *, seed: int = 0, devi
     with kernels.using("reference"), seeded(seed):
         found = _findings(subject, seed, where)
     order = list(Kind)
-    return Verdict(str(subject), seed, device, tuple(sorted(found, key=lambda finding: order.index(finding.kind))))
+    return Checkup(str(subject), seed, device, tuple(sorted(found, key=lambda finding: order.index(finding.kind))))
 
 
 def _findings(subject: CheckedMethod, seed: int, device: torch.device | None) -> list[Finding]:

@@ -57,7 +57,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Checkup:
     """All findings about one method.
 
     Args:

@@ -23,7 +23,6 @@ TWICE = {
     "Sizes": HASHED,
     "Sparsity": HASHED,
     "Square": HASHED,
-    "Standing": "of a plan's cells, and of the leaders",
     "Widths": HASHED,
 }
 """Public class names that are defined twice, and why still."""
