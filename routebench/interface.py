@@ -239,7 +239,7 @@ def compare(
     Args:
         base, head: results folders.
         metrics, methods: only these; empty for all.
-        alpha: chance of any false checkup.
+        alpha: chance of any false verdict.
         tolerances: changes that are accepted, such as `["accuracy=0.5", "training_time=10%"]`.
         must_see: changes that have to be visible, likewise, or the comparison is undecided.
 
