@@ -5,6 +5,8 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +66,9 @@ def rows_of(folder: Path) -> Rows:
     """The rows of a results folder, and one without a value for each cell that was planned and not run."""
     from routebench import load_results  # not above: a commit without it still has the benchmarks' names
 
-    try:
-        from routebench.engine.results import Store
-    except ImportError:  # an earlier commit
-        from routebench.engine.store import Store  # type: ignore[assignment]
-
-    table, planned = load_results(folder), Store(folder).planned()
+    module = "routebench.engine.results" if find_spec("routebench.engine.results") else "routebench.engine.store"
+    store = import_module(module).Store(folder)  # an earlier commit has it elsewhere
+    table, planned = load_results(folder), store.planned()
     rows = table.to_dict("records") + planned[planned["status"] == "not run"].to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
 
