@@ -129,7 +129,7 @@ def method(name: str) -> str:
 
 def reference(name: str) -> str:
     """The foot of a method's page: hyperparameters, departures, claims, cost and citation."""
-    header, rows = ["Name", "Default", "Legal values", "Meaning { .of-option }"], methods.arguments(name)
+    header, rows = ["Name", "Default", "Legal values", "Meaning { .of-option }"], methods.hyperparameters(name)
     departures = methods.as_markdown(methods.parts_of(name)["Departures"] or "none.")
     first, *further = methods.work(name)
     once = f"First iteration: {first}. Each further iteration: {further[0]}." if further else f"One pass: {first}."

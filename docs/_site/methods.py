@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from annotated_types import Ge, Gt, Le, Lt
 from sources import explained
 
+from routebench import arguments
 from routebench.capsules import Competition, Sizes, Votes
 from routebench.catalogue import catalogue
 from routebench.claims import Claim
@@ -22,9 +24,6 @@ SMALL = Sizes(children=6, parents=3, pose=4)
 USES, GIVES = "Weights children by their activations", "Gives parents activations"
 CONTROLS = ("uniform", "random", "static", "none")
 PART = re.compile(r"^(Source|Departures): ", re.MULTILINE)
-LISTED = re.compile(r"must be one of (.*?), got")
-LEAST = re.compile(r"must be (?:an integer|a number) of at least (\S+), got")
-BELOW = re.compile(r"must be below (\S+), got")
 
 
 def parts_of(name: str) -> dict[str, str]:
@@ -65,7 +64,7 @@ def overview() -> list[list[str]]:
     return rows
 
 
-def arguments(name: str) -> list[list[str]]:
+def hyperparameters(name: str) -> list[list[str]]:
     """A row per hyperparameter: name, default, legal values, and what the docstring says of it."""
     told = explained(inspect.getdoc(routing[name]) or "")
     rows = []
@@ -77,21 +76,15 @@ def arguments(name: str) -> list[list[str]]:
 
 
 def legal_values(name: str, key: str) -> str:
-    """Which values a hyperparameter takes, from what the method says to those that it refuses."""
-    default = hyperparameters_of(name)[key]
-    if isinstance(default, bool):
+    """Which values a hyperparameter takes, as its annotation says; of words, those that go with the other defaults."""
+    legal = arguments.legal_values(routing[name].__init__)[key]
+    if legal.kind is bool:
         return "`true`, `false`"
-    if isinstance(default, str):
-        words = LISTED.search(_refusal(name, key, "no-such-word"))
-        if words is None:
-            raise LookupError(f"{name} does not say which words {key} takes")
-        return ", ".join(f"`{word}`" for word in words[1].split(", ") if not _refusal(name, key, word))
-    least = LEAST.search(_refusal(name, key, type(default)(-1e18)))
-    if least is None:
-        raise LookupError(f"{name} does not say from where on {key} is legal")
-    kind = "whole numbers" if isinstance(default, int) else "numbers"
-    below = BELOW.search(_refusal(name, key, 1e6)) if isinstance(default, float) else None
-    return f"{kind} ≥ {float(least[1]):g}" + (f" and < {below[1]}" if below else "")
+    if legal.choices:
+        return ", ".join(f"`{word}`" for word in legal.choices if not _refusal(name, key, word))
+    signs = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
+    limits = (f"{signs[type(bound)]} {getattr(bound, type(bound).__name__.lower()):g}" for bound in legal.bounds)
+    return f"{'whole numbers' if legal.kind is int else 'numbers'} {' and '.join(limits)}".strip()
 
 
 def claims(name: str) -> list[str]:

@@ -1,6 +1,7 @@
 """The order in which several capsule layers iterate."""
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from routebench.capsules.equilibrium import Equilibrium
 from routebench.capsules.iterating import common_iterations, update
@@ -41,6 +42,7 @@ def concurrent(layers: Sequence[CapsuleLayer], primary: Capsules) -> list[Capsul
 
 Schedule = Callable[[Sequence[CapsuleLayer], Capsules], list[Capsules]]
 """Takes layers and primary capsules; gives the capsules of every layer, primary first."""
+ScheduleName = Literal["sequential", "concurrent", "equilibrium", "equilibrium-implicit", "equilibrium-damped"]
 SCHEDULES: dict[str, Schedule] = {
     "sequential": sequential,
     "concurrent": concurrent,

@@ -5,9 +5,6 @@ not as the method stands, then with another value of another hyperparameter, bec
 """
 
 import enum
-import inspect
-import re
-import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from routebench.arguments import legal_values
 from routebench.capsules import Capsules, Sizes
 from routebench.capsules.layers import DenseCapsules, Routing
 from routebench.capsules.schedules import SCHEDULES
@@ -39,10 +37,7 @@ ENOUGH = 3
 COUNTS = (1, 2, 3, 4)
 """Numbers of iterations of which each must differ from the next."""
 WHERE = "two dense layers of 6, 4 and 3 capsules, 5 images, evaluation"
-NONSENSE = "no-such-word"
 SIZES = Sizes(children=6, parents=4, pose=9)
-_LISTED = re.compile(r"must be one of (.*?), got")
-_QUOTED = re.compile(r"['\"]([\w.+-]+)['\"]")
 
 
 class NotKnown(Exception):
@@ -88,8 +83,7 @@ def parents(subject: CheckedMethod, changes: Mapping[str, Any]) -> Tensor:
 def other_values(subject: CheckedMethod, name: str) -> list[Any]:
     """Values that the method takes besides the one that is set: all choices, or up to two numbers near by.
 
-    Choices are read from a `Literal` or `Enum` annotation or, as `one_of` words it, from the error that a nonsensical
-    word raises.
+    Choices are read from a `Literal` or `Enum` annotation.
 
     Raises:
         NotKnown: there is no way to tell what else is legal.
@@ -233,8 +227,8 @@ def refusal(subject: CheckedMethod, name: str, value: Any) -> str:
 
 
 def _candidates(subject: CheckedMethod, name: str, now: Any) -> list[Any]:
-    if declared := _declared(subject, name):
-        return declared
+    if choices := legal_values(subject.method.__init__)[name].choices:
+        return list(choices)
     if isinstance(now, bool):
         return [not now]
     if isinstance(now, int):
@@ -242,22 +236,5 @@ def _candidates(subject: CheckedMethod, name: str, now: Any) -> list[Any]:
     if isinstance(now, float):
         return [2 * now, now / 2, now + 1.0, now + 0.1, 0.5 * (now + 1)]
     if isinstance(now, str):
-        return _choices(subject, name)
+        raise NotKnown("it takes any word, so that a mistyped one is not noticed; declare the legal ones: Literal[...]")
     return [1, 0.5, 2, True, False, 0.1]  # None, or no default: whatever is taken
-
-
-def _declared(subject: CheckedMethod, name: str) -> list[Any]:
-    """The values of a `Literal` or `Enum` annotation; none for any other."""
-    annotation = inspect.signature(subject.method.__init__).parameters[name].annotation
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        return list(annotation)
-    return list(typing.get_args(annotation)) if typing.get_origin(annotation) is typing.Literal else []
-
-
-def _choices(subject: CheckedMethod, name: str) -> list[str]:
-    said = refusal(subject, name, NONSENSE)
-    if not said:
-        raise NotKnown("it takes any word, so that a mistyped one is not noticed; check it with `one_of`")
-    if listed := _LISTED.search(said):
-        return listed.group(1).split(", ")
-    return [word for word in _QUOTED.findall(said) if word != NONSENSE]

@@ -1,13 +1,15 @@
 """Amortised inference of generative capsules: parts from an image, objects from parts."""
 
+from typing import Literal
+
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from routebench.arguments import Count, Natural, Positive, checked
 from routebench.generative.attentive_pooling import AttentivePooling
 from routebench.generative.beliefs import Belief
-from routebench.generative.expected import expect_above, expect_at_least, expect_counts, expect_switches
 from routebench.generative.part_whole import POSE, Layer, as_deviation
 from routebench.generative.set_transformer import InducedSelfAttention, PoolingByAttention, SelfAttention
 
@@ -29,21 +31,18 @@ class PartEncoder(nn.Module):
         part_size: of the parts when training starts, as a share of the canvas; they start all over its inner half.
     """
 
+    @checked
     def __init__(
         self,
-        channels: int,
-        parts: int,
+        channels: Count,
+        parts: Count,
         *,
-        width: int = 32,
-        padding: int = 1,
+        width: Count = 32,
+        padding: Natural = 1,
         full: bool = False,
-        part_size: float = 0.5,
+        part_size: Positive = 0.5,
     ):
         super().__init__()
-        expect_counts(channels=channels, parts=parts, width=width)
-        expect_at_least(0, padding=padding)
-        expect_above(0, part_size=part_size)
-        expect_switches(full=full)
         outputs = 1 + POSE * (2 if full else 1)
         self.network = AttentivePooling(channels, parts, outputs, width=width, padding=padding, activation=nn.ELU)
         start = torch.zeros(parts, outputs)
@@ -76,26 +75,22 @@ class ObjectEncoder(nn.Module):
         full: give deviations of poses too.
     """
 
+    @checked
     def __init__(
         self,
-        objects: int,
-        parts: int,
+        objects: Count,
+        parts: Count,
         *,
-        width: int = 128,
-        heads: int = 4,
-        blocks: int = 4,
-        points: int = 32,
-        code: int = 32,
-        hidden: int = 128,
-        seeds: str = "each",
+        width: Count = 128,
+        heads: Count = 4,
+        blocks: Natural = 4,
+        points: Natural = 32,
+        code: Count = 32,
+        hidden: Count = 128,
+        seeds: Literal["one", "each"] = "each",
         full: bool = False,
     ):
         super().__init__()
-        if seeds not in ("one", "each"):
-            raise ValueError(f"seeds must be one or each, got {seeds!r}")
-        expect_counts(objects=objects, parts=parts, width=width, heads=heads, code=code, hidden=hidden)
-        expect_at_least(0, blocks=blocks, points=points)
-        expect_switches(full=full)
         self.objects, self.each = objects, seeds == "each"
         self.embed = nn.Linear(1 + POSE, width)
         self.identity = nn.Parameter(torch.randn(parts, width) / width**0.5)  # or all parts would be alike

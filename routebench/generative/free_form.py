@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
+from routebench.arguments import Natural, Positive, checked
 from routebench.generative.beliefs import Belief
-from routebench.generative.expected import expect_above, expect_at_least
 from routebench.generative.generative_capsules import Batch, GenerativeCapsules, Posterior, Scene
 
 ROUNDING = 1e-4
@@ -27,12 +27,13 @@ class FreeForm:
     bounds: Float[Tensor, "batch step"]
 
 
+@checked
 def climb(
     network: GenerativeCapsules,
     images: Batch,
     *,
-    steps: int = 300,
-    learning_rate: float = 0.02,
+    steps: Natural = 300,
+    learning_rate: Positive = 0.02,
     generator: Generator | None = None,
 ) -> FreeForm:
     """Raises the bound of each image from what the encoders say of it, with the model as it is.
@@ -54,8 +55,6 @@ def climb(
         TypeError: the network is another one.
         ValueError: another argument is not as it is said to be here.
     """
-    expect_at_least(0, steps=steps)
-    expect_above(0, learning_rate=learning_rate)
     _check(network, images)
     with torch.no_grad():
         start = network.middle(images)

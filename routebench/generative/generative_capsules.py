@@ -1,15 +1,16 @@
 """The probabilistic generative capsule model: objects, their parts, templates, and how they are inferred."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
+from routebench.arguments import Share, checked
 from routebench.generative.beliefs import Belief
 from routebench.generative.concrete import concrete_log_density, concrete_sample
 from routebench.generative.encoders import ObjectEncoder, PartEncoder
-from routebench.generative.expected import expect_share
 from routebench.generative.part_whole import POSE, Layer, PartWhole, normal_log_density
 from routebench.generative.sprites import Sprites
 
@@ -79,6 +80,7 @@ class GenerativeCapsules(nn.Module):
 
     object_log_odds: Tensor
 
+    @checked
     def __init__(
         self,
         sprites: Sprites,
@@ -86,14 +88,11 @@ class GenerativeCapsules(nn.Module):
         part_encoder: PartEncoder,
         object_encoder: ObjectEncoder,
         *,
-        object_probability: float = 0.1,
-        posterior: str = "delta",
-        delta_until: float = 0.5,
+        object_probability: Share = 0.1,
+        posterior: Literal["delta", "full"] = "delta",
+        delta_until: Share = 0.5,
     ):
         super().__init__()
-        if posterior not in ("delta", "full"):
-            raise ValueError(f"posterior must be delta or full, got {posterior!r}")
-        expect_share(delta_until=delta_until, object_probability=object_probability)
         if object_probability in (0, 1):
             raise ValueError(f"object_probability must be between 0 and 1, got {object_probability}")
         self.sprites, self.part_whole = sprites, part_whole

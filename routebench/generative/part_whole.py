@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from einops import rearrange
@@ -9,9 +10,9 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from routebench.arguments import Count, NonNegative, Positive, checked
 from routebench.generative.affine_poses import after
 from routebench.generative.concrete import concrete_log_density, concrete_sample
-from routebench.generative.expected import expect_above, expect_at_least, expect_counts
 
 POSE = 6
 """Numbers of an affine pose: the two upper rows of its matrix, one after the other."""
@@ -62,26 +63,21 @@ class PartWhole(nn.Module):
         part_size: of parts in their object when training starts, as a share of the canvas.
     """
 
+    @checked
     def __init__(
         self,
-        objects: int,
-        parts: int,
+        objects: Count,
+        parts: Count,
         *,
-        temperature: float = 1.0,
-        least_deviation: float = 0.1,
-        clutter_affinity: float = 0.1,
-        clutter_deviation: float = 1.0,
-        off_deviation: float = 1.0,
-        switch: str = "geometric",
-        part_size: float = 0.5,
+        temperature: Positive = 1.0,
+        least_deviation: NonNegative = 0.1,
+        clutter_affinity: Positive = 0.1,
+        clutter_deviation: Positive = 1.0,
+        off_deviation: Positive = 1.0,
+        switch: Literal["geometric", "arithmetic"] = "geometric",
+        part_size: Positive = 0.5,
     ):
         super().__init__()
-        if switch not in ("geometric", "arithmetic"):
-            raise ValueError(f"switch must be geometric or arithmetic, got {switch!r}")
-        expect_counts(objects=objects, parts=parts)
-        expect_above(0, temperature=temperature, clutter_affinity=clutter_affinity, part_size=part_size)
-        expect_above(0, clutter_deviation=clutter_deviation, off_deviation=off_deviation)
-        expect_at_least(0.0, least_deviation=least_deviation)
         self.temperature, self.least_deviation, self.switch = temperature, least_deviation, switch
         self.clutter_affinity, self.clutter_deviation = clutter_affinity, clutter_deviation
         self.off_deviation = off_deviation

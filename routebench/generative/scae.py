@@ -2,23 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
+from routebench.arguments import Count, Natural, NonNegative, Positive, checked, legal_values
 from routebench.errors import UserError, nearest
-from routebench.generative.expected import expect_above, expect_at_least, expect_counts, expect_switches
 from routebench.generative.scae_object_decoder import ObjectDecoder, Predictions
-from routebench.generative.scae_object_encoder import STOPS, ObjectEncoder, stopped
-from routebench.generative.scae_part_decoder import PartDecoder
+from routebench.generative.scae_object_encoder import Mask, ObjectEncoder, Stop, stopped
+from routebench.generative.scae_part_decoder import PartDecoder, Picture
 from routebench.generative.scae_part_encoder import PartEncoder, Parts
 from routebench.generative.scae_part_likelihood import Explanation, explain
 from routebench.generative.scae_sparsity import posterior_sparsity, prior_sparsity
 from routebench.models.facts import facts
 from routebench.registry import models
-from routebench.routing.base import one_of
 
 Batch = Float[Tensor, "batch channel height width"]
 
@@ -34,17 +33,17 @@ class Weights:
         objects_per_image: that `prior_within` wants; None for objects / classes.
     """
 
-    part_likelihood: float = 1.0
-    deformation: float = 10.0
-    prior_within: float = 2.0
-    prior_between: float = 0.35
-    posterior_within: float = 0.7
-    posterior_between: float = 0.2
-    objects_per_image: float | None = 4.3
+    part_likelihood: NonNegative = 1.0
+    deformation: NonNegative = 10.0
+    prior_within: NonNegative = 2.0
+    prior_between: NonNegative = 0.35
+    posterior_within: NonNegative = 0.7
+    posterior_between: NonNegative = 0.2
+    objects_per_image: NonNegative | None = 4.3
 
     def __post_init__(self) -> None:
-        given = {name: value for name, value in vars(self).items() if name != "objects_per_image" or value is not None}
-        expect_at_least(0.0, **given)
+        for name, legal in legal_values(type(self)).items():
+            legal.take(name, getattr(self, name))
 
 
 CODE = Weights()
@@ -125,46 +124,37 @@ class SCAE(nn.Module):
         ValueError: a number is out of its range.
     """
 
+    @checked
     def __init__(
         self,
         shape: tuple[int, int, int],
         classes: int,
         *,
-        parts: int = 24,
-        objects: int = 24,
-        width: int = 128,
-        features: int = 16,
-        template: int = 11,
-        set_width: int = 16,
-        set_layers: int = 3,
-        set_heads: int = 1,
-        encoded: int = 256,
-        parameters: int = 32,
-        hidden: int = 128,
+        parts: Count = 24,
+        objects: Count = 24,
+        width: Count = 128,
+        features: Natural = 16,
+        template: Count = 11,
+        set_width: Count = 16,
+        set_layers: Natural = 3,
+        set_heads: Count = 1,
+        encoded: Count = 256,
+        parameters: Count = 32,
+        hidden: Count = 128,
         weights: str | Mapping[str, float] = "code",
-        noise: float = 4.0,
+        noise: NonNegative = 4.0,
         places: bool = True,
         coloured: bool = True,
         weighed: bool = True,
         deviation: float = 1.0,
         gain: float = 1.0,
-        mask: str = "log",
-        stop: str = "poses",
+        mask: Mask = "log",
+        stop: Stop = "poses",
         normalised: bool = True,
-        clutter: float = 0.01,
-        batch: int | None = 128,
+        clutter: Positive = 0.01,
+        batch: Count | None = 128,
     ):
         super().__init__()
-        if stop not in STOPS:
-            raise UserError(f"scae: expected stop to be one of {', '.join(STOPS)}, got {stop!r}")
-        expect_counts(parts=parts, objects=objects, width=width, template=template, set_width=set_width)
-        expect_counts(set_heads=set_heads, encoded=encoded, parameters=parameters, hidden=hidden)
-        expect_at_least(0, features=features, set_layers=set_layers)
-        expect_at_least(0.0, noise=noise)
-        expect_above(0, clutter=clutter)
-        expect_switches(places=places, normalised=normalised)
-        if batch is not None:
-            expect_counts(batch=batch)
         self.weights = weights_of(weights)
         self.share, self.batch = 1 / classes, batch
         known = self.weights.objects_per_image
@@ -262,7 +252,10 @@ class SCAE(nn.Module):
         """What is seen of each template in the reconstruction of images, as brightness."""
         return self.part_decoder.visible(self.part_encoder(images, None))
 
-    def reconstruction(self, images: Batch, *, by: str = "parts", of: str = "mode") -> Batch:
+    @checked
+    def reconstruction(
+        self, images: Batch, *, by: Literal["parts", "objects"] = "parts", of: Picture = "mode"
+    ) -> Batch:
         """Images drawn from what was seen, values in [0, 1].
 
         Args:
@@ -271,7 +264,6 @@ class SCAE(nn.Module):
                 says which explains it best.
             of: `mode` or `mean`, see `PartDecoder.picture`.
         """
-        one_of(("parts", "objects"), by=by)
         seen = self.see(images)
         if by == "parts":
             return self.part_decoder.picture(seen.parts, of=of)

@@ -1,18 +1,19 @@
 """From the set of parts to one encoding per object capsule."""
 
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from routebench.errors import UserError
+from routebench.arguments import checked
 from routebench.generative.affine_poses import NUMBERS
 from routebench.generative.scae_part_encoder import Parts
 from routebench.generative.set_transformer import Bias, SelfAttention, Set
 
-MASKS = ("log", "code", "none")
+Mask = Literal["log", "code", "none"]
 FAR = 1e32
 """What the code takes off the logit of a part that is not there."""
 
@@ -39,12 +40,11 @@ class ObjectEncoder(nn.Module):
             those in between all attention goes to the single part that is most present. `none`: nothing.
     """
 
+    @checked
     def __init__(
-        self, *, objects: int, features: int, pixels: int, width: int, layers: int, heads: int, encoded: int, mask: str
+        self, *, objects: int, features: int, pixels: int, width: int, layers: int, heads: int, encoded: int, mask: Mask
     ):
         super().__init__()
-        if mask not in MASKS:
-            raise UserError(f"scae: expected mask to be one of {', '.join(MASKS)}, got {mask!r}")
         self.mask = mask
         self.enter = nn.Linear(NUMBERS + 1 + features + pixels, width)
         self.layers = nn.ModuleList(SelfAttention(width, heads, hidden=2 * width) for _ in range(layers))
@@ -77,10 +77,10 @@ class ObjectEncoder(nn.Module):
         return pooled
 
 
-STOPS = ("poses", "all", "nothing")
+Stop = Literal["poses", "all", "nothing"]
 
 
-def stopped(parts: Parts, stop: str) -> Parts:
+def stopped(parts: Parts, stop: Stop) -> Parts:
     """Parts that tell objects what they are, without learning from them.
 
     Args:

@@ -2,20 +2,21 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from routebench.generative.expected import expect_above, expect_at_least, expect_switches
+from routebench.arguments import Positive, checked
 from routebench.generative.scae_part_encoder import Parts
 from routebench.generative.templates import warp
-from routebench.routing.base import one_of
 
 LEAST_DEVIATION = 0.1
 """Of a pixel: a value that is 1 away has a density of e^-50 then, which single precision can still hold."""
-PICTURES = ("mode", "mean")
+Picture = Literal["mode", "mean"]
 Canvas = Float[Tensor, "batch channel height width"]
 
 
@@ -59,6 +60,7 @@ class PartDecoder(nn.Module):
         ValueError: the deviation is too small, or the gain is not above 0.
     """
 
+    @checked
     def __init__(
         self,
         shape: tuple[int, int, int],
@@ -68,13 +70,10 @@ class PartDecoder(nn.Module):
         template: int,
         coloured: bool,
         weighed: bool,
-        deviation: float,
-        gain: float = 1.0,
+        deviation: Annotated[float, Ge(LEAST_DEVIATION)],
+        gain: Positive = 1.0,
     ):
         super().__init__()
-        expect_at_least(LEAST_DEVIATION, deviation=deviation)
-        expect_above(0, gain=gain)
-        expect_switches(coloured=coloured, weighed=weighed)
         self.size, self.deviation, self.gain = (shape[1], shape[2]), deviation, gain
         self.logits = nn.Parameter(_different((parts, shape[0], template, template)) / gain)
         self.colour = _colour(features, shape[0]) if coloured else None
@@ -125,7 +124,8 @@ class PartDecoder(nn.Module):
         constant = 0.5 * math.log(2 * math.pi) + math.log(self.deviation)
         return likely.flatten(1).sum(dim=1) - constant * images[0].numel()
 
-    def picture(self, parts: Parts, *, of: str = "mode") -> Canvas:
+    @checked
+    def picture(self, parts: Parts, *, of: Picture = "mode") -> Canvas:
         """The canvas, values in [0, 1].
 
         Args:
@@ -133,7 +133,6 @@ class PartDecoder(nn.Module):
             of: `mode`: at every pixel the mean of whoever has the greatest weight, what the code measures its error
                 with; `mean`: the mean of the mixture.
         """
-        one_of(PICTURES, of=of)
         drawing = self.draw(parts)
         if of == "mean":
             mean: Tensor = (drawing.weights.softmax(dim=0) * drawing.values).sum(dim=0)

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from routebench.generative.expected import expect_counts
+from routebench.arguments import Count, checked
 
 Set = Float[Tensor, "batch member width"]
 Bias = Float[Tensor, "batch member"]
@@ -28,9 +28,9 @@ class AttentionBlock(nn.Module):
             them, as in the code of Kosiorek et al. (stacked capsule autoencoders). None for one linear layer with ReLU.
     """
 
-    def __init__(self, width: int, heads: int, *, layer_norm: bool = True, hidden: int | None = None):
+    @checked
+    def __init__(self, width: Count, heads: Count, *, layer_norm: bool = True, hidden: int | None = None):
         super().__init__()
-        expect_counts(width=width, heads=heads)
         if width % heads:
             raise ValueError(f"expected a width that is a multiple of heads, got {width} and {heads}")
         self.heads = heads

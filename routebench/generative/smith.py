@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
+from routebench.arguments import Count, checked
 from routebench.errors import nearest
 from routebench.generative.encoders import ObjectEncoder, PartEncoder
-from routebench.generative.expected import expect_counts
 from routebench.generative.generative_capsules import GenerativeCapsules
 from routebench.generative.part_whole import PartWhole
 from routebench.generative.sprites import Sprites
@@ -26,14 +26,15 @@ OF_MODEL = {
 
 @models.register("generative-capsules")
 @facts(source=SMITH, routed=False, unsupervised=True)
+@checked
 def generative_capsules(
     shape: tuple[int, int, int],
     classes: int,  # noqa: ARG001  # the signature is the interface
     *,
-    objects: int = 16,
-    parts: int = 16,
-    template: int = 12,
-    posterior: str = "delta",
+    objects: Count = 16,
+    parts: Count = 16,
+    template: Count = 12,
+    posterior: Literal["delta", "full"] = "delta",
     delta_until: float = 0.5,
     object_probability: float = 0.1,
     part_size: float = 1.0,
@@ -53,7 +54,6 @@ def generative_capsules(
         part_size: of parts when training starts: 1 draws a template at its own size where `unit` is `template`.
         sprites, part_whole, part_encoder, object_encoder: further arguments of these, by name.
     """
-    expect_counts(objects=objects, parts=parts, template=template)
     full = posterior == "full"
     return GenerativeCapsules(
         Sprites(parts, shape[0], size=template, **_further(Sprites, sprites)),

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from routebench.generative.expected import expect_above, expect_counts, expect_switches
+from routebench.arguments import Count, Positive, checked
 from routebench.generative.part_whole import Layer, as_matrix, normal_log_density
 from routebench.generative.templates import drawn, warp
 
@@ -37,28 +38,20 @@ class Sprites(nn.Module):
             so that poses count in halves of a template, 6 pixels. `canvas`: the template over the whole canvas.
     """
 
+    @checked
     def __init__(
         self,
-        count: int,
-        channels: int,
+        count: Count,
+        channels: Count,
         *,
-        size: int = 12,
-        pixel_deviation: float = 0.2,
+        size: Count = 12,
+        pixel_deviation: Positive = 0.2,
         learned_deviation: bool = False,
-        non_linearity: str = "sigmoid",
-        ground: str = "black",
-        unit: str = "template",
+        non_linearity: Literal["sigmoid", "softplus", "none"] = "sigmoid",
+        ground: Literal["black", "transparent"] = "black",
+        unit: Literal["template", "canvas"] = "template",
     ):
         super().__init__()
-        if non_linearity not in NON_LINEARITIES:
-            raise ValueError(f"non_linearity must be one of {', '.join(NON_LINEARITIES)}, got {non_linearity!r}")
-        if ground not in ("black", "transparent"):
-            raise ValueError(f"ground must be black or transparent, got {ground!r}")
-        if unit not in ("template", "canvas"):
-            raise ValueError(f"unit must be template or canvas, got {unit!r}")
-        expect_counts(count=count, channels=channels, size=size)
-        expect_above(0, pixel_deviation=pixel_deviation)
-        expect_switches(learned_deviation=learned_deviation)
         self.pixel_deviation, self.non_linearity, self.ground = pixel_deviation, non_linearity, ground
         self.unit = unit
         self.raw_colours = nn.Parameter((0.3 * torch.randn(count, channels, size, size) + 3) / SPEED)

@@ -2,28 +2,21 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from routebench.arguments import Count, Natural, NonNegative, Positive, Share, checked
 from routebench.capsules.layers import DenseCapsules
 from routebench.capsules.population import Capsules
 from routebench.generative.attention import Children, Predictions, attend, predict
-from routebench.generative.expected import (
-    expect_above,
-    expect_at_least,
-    expect_counts,
-    expect_share,
-    expect_switches,
-)
 from routebench.generative.vmf_mixture import VMFMixture, Weights
 from routebench.models.backbones import grid_after
 from routebench.models.facts import facts
 from routebench.registry import models
-from routebench.routing.base import one_of
 from routebench.routing.make import factory
 
 Batch = Float[Tensor, "batch channel height width"]
@@ -31,9 +24,9 @@ Parents = Float[Tensor, "batch parent pose_above"]
 Drawn = Float[Tensor, "count parent pose_above"]
 PerImage = Float[Tensor, " batch"]
 
-BLOCKS = ("learned", "transposed")
-STARTS = ("resting", "bottom-up")
-POSTERIORS = ("top-down", "product", "bottom-up")
+Blocks = Literal["learned", "transposed"]
+Start = Literal["resting", "bottom-up"]
+PosteriorName = Literal["top-down", "product", "bottom-up"]
 FIRST_DOUBT = 2.5
 """Log deviation of what the encoder says of children, at first: hardly anything of it counts in a product."""
 HALVES = ((3, 2, 1), (3, 2, 1))
@@ -115,41 +108,32 @@ class TopDownCapsules(nn.Module):
         mixture: further arguments of `VMFMixture`: `learn_kappa`, `learn_sigma`, `per_pair`, `weights`, `floor`.
     """
 
+    @checked
     def __init__(
         self,
         shape: tuple[int, int, int],
         *,
-        parents: int = 8,
-        parent_pose: int = 8,
-        types: int = 1,
-        pose: int = 8,
-        maps: int = 32,
+        parents: Count = 8,
+        parent_pose: Count = 8,
+        types: Count = 1,
+        pose: Count = 8,
+        maps: Count = 32,
         inference: str = "none",
         inference_params: dict[str, Any] | None = None,
-        blocks: str = "learned",
+        blocks: Blocks = "learned",
         bias: bool = True,
-        start: str = "resting",
-        iterations: int = 2,
-        beta: float = 1.0,
+        start: Start = "resting",
+        iterations: Natural = 2,
+        beta: NonNegative = 1.0,
         accumulate: bool = False,
-        posterior: str = "top-down",
-        warm_up: float = 0.3,
-        pixel_sigma: float | None = None,
+        posterior: PosteriorName = "top-down",
+        warm_up: Share = 0.3,
+        pixel_sigma: Positive | None = None,
         kappa: float = 10.0,
         sigma: float = 0.2,
         **mixture: Any,
     ):
         super().__init__()
-        one_of(BLOCKS, blocks=blocks)
-        one_of(STARTS, start=start)
-        one_of(POSTERIORS, posterior=posterior)
-        expect_counts(parents=parents, parent_pose=parent_pose, types=types, pose=pose, maps=maps)
-        expect_at_least(0, iterations=iterations)
-        expect_at_least(0.0, beta=beta)
-        expect_share(warm_up=warm_up)
-        expect_switches(bias=bias, accumulate=accumulate)
-        if pixel_sigma is not None:
-            expect_above(0, pixel_sigma=pixel_sigma)
         self.shape, self.pose, self.parents, self.parent_pose = shape, pose, parents, parent_pose
         self.start, self.iterations, self.beta, self.accumulate = start, iterations, beta, accumulate
         self.posterior, self.warm_up, self.pixel_sigma = posterior, warm_up, pixel_sigma

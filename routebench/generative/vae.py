@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from routebench.generative.expected import expect_counts
+from routebench.arguments import Count, checked
 from routebench.models.facts import facts
 from routebench.registry import models
 
@@ -26,9 +26,9 @@ class VAE(nn.Module):
         hidden: units of the hidden layer of encoder and of decoder.
     """
 
-    def __init__(self, shape: tuple[int, int, int], *, latent: int = 10, hidden: int = 128):
+    @checked
+    def __init__(self, shape: tuple[int, int, int], *, latent: Count = 10, hidden: Count = 128):
         super().__init__()
-        expect_counts(latent=latent, hidden=hidden)
         self.shape = shape
         pixels = shape[0] * shape[1] * shape[2]
         self.encoder = nn.Sequential(nn.Flatten(), nn.Linear(pixels, hidden), nn.ReLU(), nn.Linear(hidden, 2 * latent))

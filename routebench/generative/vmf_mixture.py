@@ -1,13 +1,14 @@
 """The mixture that generates children from the predictions of their parents."""
 
 import math
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
+from routebench.arguments import NonNegative, Positive, checked
 from routebench.generative.attention import Children, Predictions
-from routebench.generative.expected import expect_above, expect_at_least, expect_switches
 from routebench.ops import von_mises_fisher
 
 Weights = Float[Tensor, "batch child parent"]
@@ -15,7 +16,7 @@ EPSILON = 1e-12
 """Added to a squared length before its root is taken, so that a zero vector has a gradient; its cosines are 0."""
 LARGEST = 80.0
 """Log-densities above it count as this much in the softmax over densities, whose exponential would overflow."""
-WEIGHTS = ("log-density", "density")
+WeightsOver = Literal["log-density", "density"]
 
 
 class VMFMixture(nn.Module):
@@ -42,32 +43,28 @@ class VMFMixture(nn.Module):
         sigma: standard deviation of each pose element, to begin with; above `floor`.
         learn_kappa, learn_sigma: whether they are learned.
         per_pair: one kappa and one sigma for each pair of a child and a parent.
-        weights: one of `WEIGHTS`, what the softmax is over.
+        weights: what the softmax is over.
         floor: sigma^2 is this squared plus what is learned.
     """
 
+    @checked
     def __init__(
         self,
         children: int,
         parents: int,
         pose: int,
         *,
-        kappa: float = 1.0,
-        sigma: float = 0.5,
+        kappa: Positive = 1.0,
+        sigma: Positive = 0.5,
         learn_kappa: bool = True,
         learn_sigma: bool = True,
         per_pair: bool = False,
-        weights: str = "log-density",
-        floor: float = 0.01,
+        weights: WeightsOver = "log-density",
+        floor: NonNegative = 0.01,
     ):
         super().__init__()
-        if weights not in WEIGHTS:
-            raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}, got {weights!r}")
-        expect_above(0, kappa=kappa, sigma=sigma)
-        expect_at_least(0.0, floor=floor)
         if sigma <= floor:
             raise ValueError(f"sigma must be above its floor {floor}, got {sigma}")
-        expect_switches(learn_kappa=learn_kappa, learn_sigma=learn_sigma, per_pair=per_pair)
         self.pose, self.weights, self.floor = pose, weights, floor
         shape = (children, parents) if per_pair else ()
         self._log_kappa = nn.Parameter(torch.full(shape, math.log(kappa)), requires_grad=learn_kappa)

@@ -1,6 +1,6 @@
 """Plain functions that routing methods are written in: the readable reference of everything that is computed."""
 
-from routebench.ops.competition import AXES, Competition
+from routebench.ops.competition import AXES, Axis, Competition
 from routebench.ops.gaussian import description_length_logit, log_normaliser
 from routebench.ops.sinkhorn import sinkhorn
 from routebench.ops.squash import length, length_logit, squash
@@ -8,6 +8,7 @@ from routebench.ops.windows import Windows
 
 __all__ = [
     "AXES",
+    "Axis",
     "Competition",
     "Windows",
     "description_length_logit",

@@ -1,19 +1,22 @@
 """Which parents compete for a child: the axis over which its coupling sums to one."""
 
+from typing import Literal, get_args
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from routebench.ops.windows import Windows
 
-AXES = ("types", "types+positions", "positions", "children", "none")
+Axis = Literal["types", "types+positions", "positions", "children"]
 """What coupling sums to one over, for each child:
 
 `types`: the parent types at one position; `types+positions`: every parent that sees the child, which is the literal
 reading of Hinton et al. 2018; `positions`: the positions that see it, for each type apart; `children`: the other way
-round, as in ordinary attention; `none`: all coefficients are 1. In a dense layer, where parents have no position, the
-first three are the same.
+round, as in ordinary attention. In a dense layer, where parents have no position, the first three are the same.
 """
+AXES = (*get_args(Axis), "none")
+"""These, and `none`: all coefficients are 1."""
 
 
 class Competition:

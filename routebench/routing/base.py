@@ -1,19 +1,18 @@
 """What every routing method is: votes and child activations in, parents out."""
 
 import inspect
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from routebench.capsules import AXES, Activations, Poses, Sizes, Votes, is_transformed
+from routebench.arguments import Count, checked
+from routebench.capsules import Activations, Poses, Sizes, Votes, is_transformed
 from routebench.capsules.equilibrium import NO_EQUATION
-from routebench.capsules.schedules import SCHEDULES
+from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
 
 
@@ -46,7 +45,8 @@ class RoutingMethod(nn.Module, ABC):
     """Decides how much each child capsule contributes to each parent capsule.
 
     A method defines `route`, and takes its hyperparameters as keyword-only arguments of `__init__`, with the paper's
-    values as defaults. One called `iterations` makes it iterative: suites then run it over their grid of iterations.
+    values as defaults. Their annotations say what is legal, and are checked: see `routebench.arguments`. One called
+    `iterations` makes the method iterative: suites then run it over their grid of iterations.
 
     Args:
         sizes: of the routing problem, given by the network.
@@ -71,6 +71,11 @@ class RoutingMethod(nn.Module, ABC):
     takes it as a hyperparameter if it has one of this name."""
     progress: float = 1.0
     """How much of the training run has passed, 0 to 1; the trainer sets it. 1 outside training."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, sizes: Sizes):
         super().__init__()
@@ -136,9 +141,11 @@ class IterativeRouting(RoutingMethod):
     """Whether its state can stay the same from one iteration to the next. If not, as where something is summed over
     iterations, equilibrium schedules take plain steps, and the implicit gradient is refused."""
 
-    def __init__(self, sizes: Sizes, *, iterations: int):
+    def __init__(self, sizes: Sizes, *, iterations: Count, schedule: ScheduleName = "sequential"):
         super().__init__(sizes)
-        self.iterations = at_least(1, iterations=iterations)
+        if schedule == "equilibrium-implicit" and not self.settles:
+            raise ValueError(NO_EQUATION)
+        self.iterations, self.schedule = iterations, schedule
 
     @abstractmethod
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
@@ -165,45 +172,3 @@ def expect_shape(owner: str, what: str, value: Tensor, shape: tuple[int, ...]) -
         raise RoutingError(f"{owner}: expected {what} to be a tensor, got {type(value).__name__}")
     if tuple(value.shape) != shape:
         raise RoutingError(f"{owner}: expected {what} of shape {shape}, got {tuple(value.shape)}")
-
-
-def at_least(least: float, **given: Any) -> Any:
-    """The one keyword argument's value, checked: `at_least(1, iterations=iterations)`. An int stays whole.
-
-    Numbers of NumPy become Python's own.
-    """
-    ((name, value),) = given.items()
-    whole = isinstance(least, int)
-    kind: Any = Integral if whole else Real
-    if isinstance(value, bool) or not isinstance(value, kind) or not least <= value < math.inf:  # nan fails too
-        raise ValueError(f"{name} must be {'an integer' if whole else 'a number'} of at least {least}, got {value!r}")
-    return int(value) if isinstance(value, Integral) else float(value)
-
-
-def one_of(known: tuple[str, ...], **given: Any) -> Any:
-    """The one keyword argument's value, checked to be among `known`."""
-    ((name, value),) = given.items()
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
-    return value
-
-
-def true_or_false(**given: Any) -> bool:
-    """The one keyword argument's value, checked to be a bool: a word such as `no` would count as true."""
-    ((name, value),) = given.items()
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be true or false, got {value!r}")
-    return value
-
-
-def schedule_of_layers(schedule: str, *, settles: bool = True) -> str:
-    """`schedule`, checked to be one of `SCHEDULES`, and to suit a method whose state settles or does not."""
-    if schedule == "equilibrium-implicit" and not settles:
-        raise ValueError(NO_EQUATION)
-    return str(one_of(tuple(SCHEDULES), schedule=schedule))
-
-
-def competition_axis(axis: str) -> str:
-    """`axis`, checked to be one of `AXES` in which parents compete."""
-    parents = tuple(name for name in AXES if name != "none")
-    return str(one_of(parents, competition=axis))

@@ -3,11 +3,13 @@
 import torch
 from torch import nn
 
+from routebench.arguments import Count
 from routebench.capsules import Activations, Sizes, Votes
+from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
-from routebench.ops import length, squash
+from routebench.ops import Axis, length, squash
 from routebench.registry import routing
-from routebench.routing.base import IterativeRouting, Routed, competition_axis, schedule_of_layers, true_or_false
+from routebench.routing.base import IterativeRouting, Routed
 
 
 @routing.register("dynamic")
@@ -42,21 +44,20 @@ class DynamicRouting(IterativeRouting):
         self,
         sizes: Sizes,
         *,
-        iterations: int = 3,
+        iterations: Count = 3,
         detach: bool = False,
         bias: bool = False,
         leaky: bool = False,
-        competition: str = "types",
-        schedule: str = "sequential",
+        competition: Axis = "types",
+        schedule: ScheduleName = "sequential",
     ):
-        super().__init__(sizes, iterations=iterations)
-        self.detach = true_or_false(detach=detach)
-        self.leaky = self.orphan = true_or_false(leaky=leaky)
+        super().__init__(sizes, iterations=iterations, schedule=schedule)
+        self.detach = detach
+        self.leaky = self.orphan = leaky
         if leaky and competition == "children":
             raise ValueError("leaky needs parents that compete; choose another competition than 'children'")
-        self.competition = competition_axis(competition)
-        self.schedule = schedule_of_layers(schedule, settles=self.settles)
-        self.bias = nn.Parameter(torch.zeros(sizes.parents, sizes.pose)) if true_or_false(bias=bias) else None
+        self.competition = competition
+        self.bias = nn.Parameter(torch.zeros(sizes.parents, sizes.pose)) if bias else None
         if bias:  # a direction of its own, which does not turn with the votes
             self.claims = tuple(claim for claim in self.claims if claim is not Claim.POSE_ROTATION)
 

@@ -1,17 +1,20 @@
 """EM routing of matrix capsules."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge, Lt
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from routebench.arguments import Count, NonNegative
 from routebench.capsules import Activations, Poses, Sizes, Votes
+from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
-from routebench.ops import description_length_logit, log_normaliser
+from routebench.ops import Axis, description_length_logit, log_normaliser
 from routebench.registry import routing
-from routebench.routing.base import IterativeRouting, Routed, at_least, competition_axis, one_of, schedule_of_layers
+from routebench.routing.base import IterativeRouting, Routed
 
 SWEPT_ONCE = 5e-4 / torch.finfo(torch.float32).eps
 """Variance floors from here on, in units of rounding, need no mean beforehand: with poses up to 1000 in size, gradients
@@ -79,34 +82,31 @@ class EMRouting(IterativeRouting):
         self,
         sizes: Sizes,
         *,
-        iterations: int = 3,
-        final_lambda: float = 0.01,
-        lambda_schedule: str = "iteration",
-        competition: str = "types+positions",
-        schedule: str = "sequential",
-        mass_normalisation: str = "none",
-        variance_floor: float = 5e-4,
-        mass_floor: float = 1e-8,
-        mean_damping: float = 0.0,
+        iterations: Count = 3,
+        final_lambda: NonNegative = 0.01,
+        lambda_schedule: Literal["iteration", "training", "constant"] = "iteration",
+        competition: Axis = "types+positions",
+        schedule: ScheduleName = "sequential",
+        mass_normalisation: Literal["none", "ratio"] = "none",
+        variance_floor: NonNegative = 5e-4,
+        mass_floor: NonNegative = 1e-8,
+        mean_damping: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0,
         start_beta_a: float = 0.0,
-        activation: str = "description-length",
+        activation: Literal["description-length", "mixing"] = "description-length",
     ):
-        super().__init__(sizes, iterations=iterations)
-        self.final_lambda: float = at_least(0.0, final_lambda=final_lambda)
-        self.lambda_schedule = one_of(("iteration", "training", "constant"), lambda_schedule=lambda_schedule)
-        self.competition = competition_axis(competition)
-        self.schedule = schedule_of_layers(schedule)
-        self.mass_normalisation = one_of(("none", "ratio"), mass_normalisation=mass_normalisation)
-        self.variance_floor = at_least(0.0, variance_floor=variance_floor)
-        self.mass_floor: float = at_least(0.0, mass_floor=mass_floor)
-        self.mean_damping = at_least(0.0, mean_damping=mean_damping)
-        if mean_damping >= 1:
-            raise ValueError(f"mean_damping must be below 1, got {mean_damping!r}")
+        super().__init__(sizes, iterations=iterations, schedule=schedule)
+        self.final_lambda: NonNegative = final_lambda
+        self.lambda_schedule = lambda_schedule
+        self.competition = competition
+        self.mass_normalisation = mass_normalisation
+        self.variance_floor = variance_floor
+        self.mass_floor: float = mass_floor
+        self.mean_damping = mean_damping
         if mean_damping > 0:  # the first mean is drawn to the origin
             self.claims = tuple(claim for claim in self.claims if claim is not Claim.POSE_TRANSLATION)
-        self.activation = one_of(("description-length", "mixing"), activation=activation)
+        self.activation = activation
         self.beta_u = nn.Parameter(torch.zeros(sizes.parents))
-        self.start_beta_a = at_least(-1e9, start_beta_a=start_beta_a)
+        self.start_beta_a = start_beta_a
         self.beta_a = nn.Parameter(torch.full((sizes.parents,), float(start_beta_a)))
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:

@@ -1,16 +1,20 @@
 """Heinsen's routing of vectors in sequences."""
 
 import math
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, einsum, nn
 from torch.nn.functional import layer_norm, logsigmoid
 
+from routebench.arguments import Count
 from routebench.capsules import Activations, Sizes, Votes
+from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
+from routebench.ops import Axis
 from routebench.registry import routing
-from routebench.routing.base import IterativeRouting, Routed, competition_axis, one_of, schedule_of_layers
+from routebench.routing.base import IterativeRouting, Routed
 
 
 @routing.register("heinsen")
@@ -49,16 +53,15 @@ class HeinsenRouting(IterativeRouting):
         self,
         sizes: Sizes,
         *,
-        iterations: int = 2,
-        presence: str = "learned",
-        competition: str = "types",
-        schedule: str = "sequential",
+        iterations: Count = 2,
+        presence: Literal["learned", "activations"] = "learned",
+        competition: Axis = "types",
+        schedule: ScheduleName = "sequential",
     ):
-        super().__init__(sizes, iterations=iterations)
-        self.presence = one_of(("learned", "activations"), presence=presence)
+        super().__init__(sizes, iterations=iterations, schedule=schedule)
+        self.presence = presence
         self.uses_activations = presence == "activations"
-        self.competition = competition_axis(competition)
-        self.schedule = schedule_of_layers(schedule)
+        self.competition = competition
         pairs, below, parents, pose = (sizes.children, sizes.parents), sizes.pose_below, sizes.parents, sizes.pose
         if presence == "learned":
             self.score = nn.Parameter(2 * below**-0.5 * torch.randn(sizes.children, below))  # W_A

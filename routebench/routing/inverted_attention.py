@@ -1,29 +1,25 @@
 """Inverted dot-product attention routing."""
 
 import math
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge, Lt
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from routebench.arguments import Count
 from routebench.capsules import Activations, Sizes, Votes
+from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
-from routebench.ops import description_length_logit
+from routebench.ops import Axis, description_length_logit
 from routebench.registry import routing
-from routebench.routing.base import (
-    IterativeRouting,
-    Routed,
-    at_least,
-    competition_axis,
-    one_of,
-    schedule_of_layers,
-    true_or_false,
-)
+from routebench.routing.base import IterativeRouting, Routed
 
 VARIANCE_FLOOR = 5e-4
 """Added to variances under `activations`, as in EM routing."""
-STARTS = ("zeros", "learned", "random")
+Start = Literal["zeros", "learned", "random"]
 
 
 @routing.register("inverted-attention")
@@ -64,25 +60,22 @@ class InvertedAttention(IterativeRouting):
         self,
         sizes: Sizes,
         *,
-        iterations: int = 2,
+        iterations: Count = 2,
         scale: bool = True,
         layer_norm: bool = True,
         activations: bool = False,
-        start: str = "zeros",
-        dropout: float = 0.0,
-        competition: str = "types",
-        schedule: str = "concurrent",
+        start: Start = "zeros",
+        dropout: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0,
+        competition: Axis = "types",
+        schedule: ScheduleName = "concurrent",
     ):
-        super().__init__(sizes, iterations=iterations)
-        self.scale = true_or_false(scale=scale)
-        self.layer_norm = true_or_false(layer_norm=layer_norm)
-        self.activations = self.gives_activations = self.uses_activations = true_or_false(activations=activations)
-        self.start = one_of(STARTS, start=start)
-        self.dropout = at_least(0.0, dropout=dropout)
-        if dropout >= 1:
-            raise ValueError(f"dropout must be below 1, got {dropout!r}")
-        self.competition = competition_axis(competition)
-        self.schedule = schedule_of_layers(schedule)
+        super().__init__(sizes, iterations=iterations, schedule=schedule)
+        self.scale = scale
+        self.layer_norm = layer_norm
+        self.activations = self.gives_activations = self.uses_activations = activations
+        self.start = start
+        self.dropout = dropout
+        self.competition = competition
         self.norm = nn.LayerNorm(sizes.pose) if layer_norm else nn.Identity()
         if activations:
             self.beta_u = nn.Parameter(torch.zeros(sizes.parents))

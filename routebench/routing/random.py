@@ -1,12 +1,16 @@
 """The control with arbitrary routing: coupling drawn once, for ever."""
 
-import torch
+from typing import Annotated
 
+import torch
+from annotated_types import Ge
+
+from routebench.arguments import NonNegative
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.ops import length, squash
 from routebench.registry import routing
-from routebench.routing.base import Routed, RoutingMethod, at_least
+from routebench.routing.base import Routed, RoutingMethod
 
 
 @routing.register("random")
@@ -26,10 +30,10 @@ class FixedRandom(RoutingMethod):
     source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (control)"
     claims = (Claim.BATCH_INDEPENDENCE, Claim.MASS_CONSERVATION, Claim.POSE_ROTATION)
 
-    def __init__(self, sizes: Sizes, *, spread: float = 1.0, draw: int = 0):
+    def __init__(self, sizes: Sizes, *, spread: NonNegative = 1.0, draw: Annotated[int, Ge(0)] = 0):
         super().__init__(sizes)
-        self.spread = at_least(0.0, spread=spread)
-        self.draw = at_least(0, draw=draw)
+        self.spread = spread
+        self.draw = draw
         logits = torch.randn(sizes.children, sizes.parents, generator=torch.Generator().manual_seed(draw))
         self.register_buffer("coupling", (spread * logits).softmax(dim=1))  # over parents
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.registry import routing
-from routebench.routing.base import Routed, RoutingMethod, true_or_false
+from routebench.routing.base import Routed, RoutingMethod
 
 EPSILON = 1e-16
 """Added to a squared length before its root is taken, so that the gradient at the zero vector is finite."""
@@ -39,8 +39,8 @@ class SelfAttention(RoutingMethod):
 
     def __init__(self, sizes: Sizes, *, prior: bool = True, scale: bool = True):
         super().__init__(sizes)
-        self.scale = true_or_false(scale=scale)
-        self.prior = nn.Parameter(torch.zeros(sizes.children, sizes.parents)) if true_or_false(prior=prior) else None
+        self.scale = scale
+        self.prior = nn.Parameter(torch.zeros(sizes.children, sizes.parents)) if prior else None
         if not prior:
             self.claims = (*self.claims, Claim.CHILD_ORDER, Claim.MASS_CONSERVATION)
 

@@ -7,8 +7,9 @@ from torch.nn.functional import batch_norm
 
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
+from routebench.ops import Axis
 from routebench.registry import routing
-from routebench.routing.base import Routed, RoutingMethod, competition_axis, true_or_false
+from routebench.routing.base import Routed, RoutingMethod
 
 MASS_FLOOR = 1e-8
 """The least mass that is divided by; of a parent or of all children together."""
@@ -52,10 +53,10 @@ class SelfRouting(RoutingMethod):
     )
     uses_activations = True
 
-    def __init__(self, sizes: Sizes, *, competition: str = "types", pose_norm: bool = True):
+    def __init__(self, sizes: Sizes, *, competition: Axis = "types", pose_norm: bool = True):
         super().__init__(sizes)
-        self.competition = competition_axis(competition)
-        self.pose_norm = true_or_false(pose_norm=pose_norm)
+        self.competition = competition
+        self.pose_norm = pose_norm
         self.norm = nn.BatchNorm1d(sizes.children * sizes.pose_below, affine=False) if pose_norm else None
         self.gate = nn.Parameter(torch.zeros(sizes.children, sizes.parents, sizes.pose_below))
         self.bias = nn.Parameter(torch.zeros(sizes.children, sizes.parents))

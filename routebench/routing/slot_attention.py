@@ -1,24 +1,20 @@
 """Slot attention, and its two-sided relative by optimal transport."""
 
 import math
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from routebench.arguments import Count
 from routebench.capsules import Activations, Poses, Sizes, Votes, is_transformed
+from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
-from routebench.ops import sinkhorn
+from routebench.ops import Axis, sinkhorn
 from routebench.registry import routing
-from routebench.routing.base import (
-    IterativeRouting,
-    Routed,
-    at_least,
-    competition_axis,
-    one_of,
-    schedule_of_layers,
-    true_or_false,
-)
+from routebench.routing.base import IterativeRouting, Routed
 
 EPSILON = 1e-8
 """Added to the mass that a mean is divided by."""
@@ -72,29 +68,28 @@ class SlotAttention(IterativeRouting):
         self,
         sizes: Sizes,
         *,
-        iterations: int = 3,
-        aggregation: str = "mean",
-        update: str = "gru",
-        start: str = "random",
+        iterations: Count = 3,
+        aggregation: Literal["mean", "sum"] = "mean",
+        update: Literal["gru", "replace"] = "gru",
+        start: Literal["random", "learned", "zeros"] = "random",
         projection: bool = True,
-        hidden: int = 128,
-        temperature: float = 1.0,
-        sinkhorn: int = 0,
-        competition: str = "types",
-        schedule: str = "sequential",
+        hidden: Count = 128,
+        temperature: Annotated[float, Ge(1e-6)] = 1.0,
+        sinkhorn: Annotated[int, Ge(0)] = 0,
+        competition: Axis = "types",
+        schedule: ScheduleName = "sequential",
     ):
-        super().__init__(sizes, iterations=iterations)
-        self.aggregation = one_of(("mean", "sum"), aggregation=aggregation)
-        self.update = one_of(("gru", "replace"), update=update)
-        self.start = one_of(("random", "learned", "zeros"), start=start)
-        self.projection = true_or_false(projection=projection)
-        self.hidden = at_least(1, hidden=hidden)
-        self.temperature = at_least(1e-6, temperature=temperature)
-        self.sinkhorn = at_least(0, sinkhorn=sinkhorn)
+        super().__init__(sizes, iterations=iterations, schedule=schedule)
+        self.aggregation = aggregation
+        self.update = update
+        self.start = start
+        self.projection = projection
+        self.hidden = hidden
+        self.temperature = temperature
+        self.sinkhorn = sinkhorn
         if sinkhorn and competition == "children":
             raise ValueError("sinkhorn needs parents that compete; choose another competition than 'children'")
-        self.competition = competition_axis(competition)
-        self.schedule = schedule_of_layers(schedule)
+        self.competition = competition
         self._make_start(sizes)
         self.project = nn.Linear(sizes.pose, sizes.pose, bias=False) if projection else nn.Identity()
         self.norm = nn.LayerNorm(sizes.pose)  # before the attention or, where slots are replaced, after it

@@ -1,24 +1,21 @@
 """Variational-Bayes routing."""
 
 import math
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
+from routebench.arguments import Count, NonNegative
 from routebench.capsules import Activations, Sizes, Votes
+from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
+from routebench.ops import Axis
 from routebench.registry import routing
-from routebench.routing.base import (
-    IterativeRouting,
-    Routed,
-    at_least,
-    competition_axis,
-    one_of,
-    schedule_of_layers,
-    true_or_false,
-)
+from routebench.routing.base import IterativeRouting, Routed
 
 SMALLEST = 1e-6
 """Of what a prior must be positive in."""
@@ -71,27 +68,26 @@ class VariationalBayesRouting(IterativeRouting):
         self,
         sizes: Sizes,
         *,
-        iterations: int = 3,
-        alpha0: float = 1.0,
-        kappa0: float = 1.0,
-        extra_freedom: float = 1.0,
-        psi0: float = 1.0,
-        covariance: str = "diagonal",
-        competition: str = "types+positions",
-        schedule: str = "sequential",
+        iterations: Count = 3,
+        alpha0: Annotated[float, Ge(SMALLEST)] = 1.0,
+        kappa0: Annotated[float, Ge(SMALLEST)] = 1.0,
+        extra_freedom: NonNegative = 1.0,
+        psi0: Annotated[float, Ge(SMALLEST)] = 1.0,
+        covariance: Literal["diagonal", "full"] = "diagonal",
+        competition: Axis = "types+positions",
+        schedule: ScheduleName = "sequential",
         pose_norm: bool = True,
         activation_norm: bool = True,
     ):
-        super().__init__(sizes, iterations=iterations)
-        self.alpha0 = at_least(SMALLEST, alpha0=alpha0)
-        self.kappa0 = at_least(SMALLEST, kappa0=kappa0)
-        self.extra_freedom = at_least(0.0, extra_freedom=extra_freedom)
-        self.psi0 = at_least(SMALLEST, psi0=psi0)
-        self.covariance = one_of(("diagonal", "full"), covariance=covariance)
-        self.competition = competition_axis(competition)
-        self.schedule = schedule_of_layers(schedule)
-        self.pose_norm = true_or_false(pose_norm=pose_norm)
-        self.activation_norm = true_or_false(activation_norm=activation_norm)
+        super().__init__(sizes, iterations=iterations, schedule=schedule)
+        self.alpha0 = alpha0
+        self.kappa0 = kappa0
+        self.extra_freedom = extra_freedom
+        self.psi0 = psi0
+        self.covariance = covariance
+        self.competition = competition
+        self.pose_norm = pose_norm
+        self.activation_norm = activation_norm
         self.norm_of_poses = nn.BatchNorm1d(sizes.parents, affine=False) if pose_norm else None
         self.norm_of_logits = nn.BatchNorm1d(sizes.parents, affine=False) if activation_norm else None
         if not activation_norm:

@@ -1,22 +1,20 @@
 """Dynamic routing as the minimisation of an objective with an entropy."""
 
+from typing import Annotated, Literal
+
 import torch
+from annotated_types import Ge
 from jaxtyping import Float
 from torch import Tensor
 
+from routebench.arguments import Count
 from routebench.capsules import Activations, Poses, Sizes, Votes
+from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
-from routebench.ops import length, squash
+from routebench.ops import Axis, length, squash
 from routebench.ops.squash import EPSILON
 from routebench.registry import routing
-from routebench.routing.base import (
-    IterativeRouting,
-    Routed,
-    at_least,
-    competition_axis,
-    one_of,
-    schedule_of_layers,
-)
+from routebench.routing.base import IterativeRouting, Routed
 
 
 @routing.register("wang-liu")
@@ -59,18 +57,17 @@ class WangLiu(IterativeRouting):
         self,
         sizes: Sizes,
         *,
-        iterations: int = 3,
-        alpha: float = 1.0,
-        output: str = "relative",
-        competition: str = "types",
-        schedule: str = "sequential",
+        iterations: Count = 3,
+        alpha: Annotated[float, Ge(1e-6)] = 1.0,
+        output: Literal["relative", "squash", "unit"] = "relative",
+        competition: Axis = "types",
+        schedule: ScheduleName = "sequential",
     ):
-        super().__init__(sizes, iterations=iterations)
-        self.alpha = at_least(1e-6, alpha=alpha)
-        self.output = one_of(("relative", "squash", "unit"), output=output)
+        super().__init__(sizes, iterations=iterations, schedule=schedule)
+        self.alpha = alpha
+        self.output = output
         self.gives_activations = output != "unit"
-        self.competition = competition_axis(competition)
-        self.schedule = schedule_of_layers(schedule)
+        self.competition = competition
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
         """The step of the coupling, then that of the parents."""

@@ -91,7 +91,7 @@ class Mean(RoutingMethod):
         return Routed(poses, length(poses))
 
 
-def test_choices_are_read_from_a_literal_and_from_the_error_of_a_wrong_word():
+def test_choices_are_read_from_annotations():
     assert other_values(subject_of(Mean), "how") == ["b"]
     assert other_values(subject_of("em"), "lambda_schedule") == ["training", "constant"]
     assert other_values(subject_of("dynamic"), "iterations") == [4, 6]

@@ -1,21 +1,20 @@
 """A schedule is checked where it counts: in two layers."""
 
 from routebench.capsules import Sizes
+from routebench.capsules.schedules import ScheduleName
 from routebench.conformance import Status
 from routebench.conformance._calls import CheckInputs
 from routebench.conformance._method import subject_of
 from routebench.conformance._options import Traces, option
 from routebench.conformance._problems import DENSE
-from routebench.routing.base import schedule_of_layers
 from routebench.routing.dynamic import DynamicRouting
 
 
 class Deaf(DynamicRouting):
     """Does not pass its schedule on."""
 
-    def __init__(self, sizes: Sizes, *, iterations: int = 3, schedule: str = "sequential"):
+    def __init__(self, sizes: Sizes, *, iterations: int = 3, schedule: ScheduleName = "sequential"):
         super().__init__(sizes, iterations=iterations)
-        schedule_of_layers(schedule)
 
 
 class Stubborn(DynamicRouting):

@@ -35,7 +35,7 @@ def test_a_network_without_routing_takes_settings_from_the_command_line(no_data)
 @pytest.mark.parametrize(
     ("methods", "choices", "message"),
     [
-        (["generative-capsules[posterior=ful]"], {}, "posterior must be delta or full, got 'ful'"),
+        (["generative-capsules[posterior=ful]"], {}, "posterior must be one of delta, full, got 'ful'"),
         (["generative-capsules[iterations=3]"], {}, "without routing, and has no iterations"),
         (["vae"], {}, r"runs beside every method, unasked .*--method 'vae\[NAME=VALUE\]'"),
         (["vae"], {"suite": "smith-inference"}, "without routing; suite smith-inference does not run it"),

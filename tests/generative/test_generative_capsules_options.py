@@ -62,17 +62,17 @@ def test_every_option_changes_the_bound(option):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"posterior": "certain"}, "posterior must be delta or full, got 'certain'"),
+        ({"posterior": "certain"}, "posterior must be one of delta, full, got 'certain'"),
         ({"object_probability": 1.0}, "object_probability must be between 0 and 1"),
-        ({"part_whole": {"switch": "x"}}, "switch must be geometric or arithmetic"),
-        ({"sprites": {"ground": "white"}}, "ground must be black or transparent"),
-        ({"sprites": {"unit": "pixel"}}, "unit must be template or canvas"),
-        ({"object_encoder": {"seeds": "two"}}, "seeds must be one or each"),
+        ({"part_whole": {"switch": "x"}}, "switch must be one of geometric, arithmetic"),
+        ({"sprites": {"ground": "white"}}, "ground must be one of black, transparent"),
+        ({"sprites": {"unit": "pixel"}}, "unit must be one of template, canvas"),
+        ({"object_encoder": {"seeds": "two"}}, "seeds must be one of one, each"),
         *(({name: 0}, f"{name} must be an integer of at least 1, got 0") for name in ("objects", "parts", "template")),
         ({"objects": -1}, "objects must be an integer of at least 1, got -1"),
         ({"part_size": 0}, "part_size must be a number above 0, got 0"),
-        ({"delta_until": 2}, "delta_until must be a share from 0 to 1, got 2"),
-        ({"object_probability": 2}, "object_probability must be a share from 0 to 1, got 2$"),
+        ({"delta_until": 2}, "delta_until must be a number from 0 to 1, got 2"),
+        ({"object_probability": 2}, "object_probability must be a number from 0 to 1, got 2$"),
         ({"part_whole": {"least_deviation": -1}}, "least_deviation must be a number of at least 0"),
         *(
             ({"part_whole": {name: 0}}, f"{name} must be a number above 0, got 0")
@@ -86,7 +86,7 @@ def test_every_option_changes_the_bound(option):
         ({"object_encoder": {"blocks": -1}}, "blocks must be an integer of at least 0, got -1"),
         ({"part_encoder": {"width": 0}}, "width must be an integer of at least 1, got 0"),
         ({"part_encoder": {"padding": -1}}, "padding must be an integer of at least 0, got -1"),
-        ({"posterior": "ful"}, "posterior must be delta or full, got 'ful'$"),
+        ({"posterior": "ful"}, "posterior must be one of delta, full, got 'ful'$"),
         ({"posteriour": "full"}, "unknown argument 'posteriour'; did you mean 'posterior'"),
         ({"objekts": 3}, "unknown argument 'objekts'; did you mean 'objects'"),
         ({"sprites": {"non_linear": "none"}}, "Sprites: unknown argument 'non_linear'; did you mean 'non_linearity'"),

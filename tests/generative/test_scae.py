@@ -196,20 +196,20 @@ class TestOptions:
         [
             ({"weights": "papre"}, "expected weights to be code, paper or a table of numbers, got 'papre'"),
             ({"weights": {"prior_witin": 1.0}}, "unknown loss 'prior_witin'.*'prior_within'"),
-            ({"mask": "soft"}, "expected mask to be one of log, code, none, got 'soft'"),
+            ({"mask": "soft"}, "mask must be one of log, code, none, got 'soft'"),
             ({"deviation": 0.01}, "deviation must be a number of at least 0.1, got 0.01"),
-            ({"stop": "some"}, "expected stop to be one of poses, all, nothing, got 'some'"),
+            ({"stop": "some"}, "stop must be one of poses, all, nothing, got 'some'"),
             *(
                 ({name: 0}, f"{name} must be an integer of at least 1, got 0")
                 for name in ("parts", "objects", "width", "template", "set_width", "set_heads", "encoded", "parameters")
             ),
             ({"hidden": 0}, "hidden must be an integer of at least 1, got 0"),
-            ({"batch": 0}, "batch must be an integer of at least 1, got 0"),
+            ({"batch": 0}, "batch must be an integer of at least 1, or none, got 0"),
             ({"set_layers": -1}, "set_layers must be an integer of at least 0, got -1"),
             ({"gain": 0}, "gain must be a number above 0, got 0"),
             ({"clutter": 0}, "clutter must be a number above 0, got 0"),
-            ({"noise": -4}, "noise must be a number of at least 0.0, got -4"),
-            ({"weights": {"deformation": -5}}, "deformation must be a number of at least 0.0, got -5"),
+            ({"noise": -4}, "noise must be a number of at least 0, got -4"),
+            ({"weights": {"deformation": -5}}, "deformation must be a number of at least 0, got -5"),
             ({"deviaton": 1.0}, "unknown argument 'deviaton'; did you mean 'deviation'"),
         ],
         ids=str,

@@ -246,7 +246,7 @@ def test_odd_sizes_and_colours_fit():
         ({"blocks": "inverted"}, "blocks must be one of learned, transposed"),
         ({"start": "anywhere"}, "start must be one of resting, bottom-up"),
         ({"posterior": "sideways"}, "posterior must be one of top-down, product, bottom-up"),
-        ({"warm_up": 2.0}, "warm_up must be a share"),
+        ({"warm_up": 2.0}, "warm_up must be a number from 0 to 1"),
         ({"pixel_sigma": 0.0}, "pixel_sigma must be a number above 0"),
         ({"inference": "inverted-attention"}, "gives activations"),
         ({"inference": "dynamc"}, "did you mean 'dynamic'"),

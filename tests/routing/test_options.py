@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import torch
 
@@ -11,7 +10,6 @@ from routebench.errors import UserError
 from routebench.models import build
 from routebench.registry import routing
 from routebench.routing import hyperparameters_of, make
-from routebench.routing.base import at_least
 from tests.references.problem import disturb, gradients, on_grid, routed_by
 from tests.references.transcription import SHIPPED, Transcription
 
@@ -194,16 +192,3 @@ def test_unknown_method_suggests_the_right_one():
 @pytest.mark.parametrize("name", SHIPPED)
 def test_method_names_its_source(name):
     assert routing[name].source
-
-
-@pytest.mark.parametrize(("least", "given", "kind"), [(1, np.int64(3), int), (0.0, np.float32(0.5), float)])
-def test_numbers_of_numpy_become_pythons_own(least, given, kind):
-    value = at_least(least, some=given)
-    assert value == given
-    assert type(value) is kind
-
-
-@pytest.mark.parametrize("given", [np.float64(3.0), np.bool_(True), "3"])
-def test_what_is_no_whole_number_is_refused(given):
-    with pytest.raises(ValueError, match="some must be an integer of at least 1, got"):
-        at_least(1, some=given)

@@ -1,0 +1,144 @@
+"""Legal values of arguments, declared once, in a signature; checked when it is called, and read by whoever lists them.
+
+>>> class Sharp:
+...     @checked
+...     def __init__(self, *, iterations: Count = 3, start: Literal["zeros", "random"] = "zeros"):
+...         self.iterations, self.start = iterations, start
+>>> Sharp(iterations=0)
+Traceback (most recent call last):
+    ...
+ValueError: iterations must be an integer of at least 1, got 0
+"""
+
+import enum
+import functools
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+
+from annotated_types import Ge, Gt, Le, Lt
+
+Count = Annotated[int, Ge(1)]
+Natural = Annotated[int, Ge(0)]
+NonNegative = Annotated[float, Ge(0.0)]
+Positive = Annotated[float, Gt(0.0)]
+Share = Annotated[float, Ge(0.0), Le(1.0)]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Legal:
+    """What an argument may be.
+
+    Args:
+        kind: `int`, `float`, `bool`, or None for anything, unless `choices` say.
+        choices: all values, where they are few words.
+        bounds: that a number keeps, of `annotated_types`.
+        optional: whether it may be None.
+    """
+
+    kind: type | None = None
+    choices: tuple[Any, ...] = ()
+    bounds: tuple[Ge | Gt | Le | Lt, ...] = ()
+    optional: bool = False
+
+    @classmethod
+    def of(cls, annotation: Any) -> "Legal":
+        """By an annotation: `Literal`, an enumeration, numbers with or without bounds, bool; with None or without."""
+        bounds: tuple[Any, ...] = ()
+        if typing.get_origin(annotation) is Annotated:
+            annotation, *extra = typing.get_args(annotation)
+            bounds = tuple(bound for bound in extra if isinstance(bound, Ge | Gt | Le | Lt))
+        if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+            members = [member for member in typing.get_args(annotation) if member is not type(None)]
+            if len(members) == len(typing.get_args(annotation)) or len(members) > 1:
+                return cls()
+            inner = cls.of(members[0])
+            return cls(inner.kind, inner.choices, inner.bounds or bounds, optional=True)
+        if typing.get_origin(annotation) is Literal:
+            return cls(choices=typing.get_args(annotation))
+        if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+            return cls(choices=tuple(annotation))
+        return cls(annotation if annotation in (int, float, bool) else None, bounds=bounds)
+
+    def __str__(self) -> str:
+        """`an integer of at least 1`, `one of gru, replace`; empty where anything is legal."""
+        if self.choices:
+            return f"one of {', '.join(map(str, self.choices))}"
+        if self.kind is bool:
+            return "true or false"
+        if self.kind is None:
+            return ""
+        return " ".join(["an integer" if self.kind is int else "a number", *self._limits()])
+
+    def _limits(self) -> list[str]:
+        match self.bounds:
+            case (Ge(least), Le(most)):
+                return [f"from {least:g} to {most:g}"]
+        words = {Ge: "of at least", Gt: "above", Le: "of at most", Lt: "below"}
+        told = [f"{words[type(bound)]} {getattr(bound, type(bound).__name__.lower()):g}" for bound in self.bounds]
+        return [" and ".join(told)] if told else []
+
+    def take(self, name: str, value: Any) -> Any:
+        """The value, as Python's own number where it is one of NumPy's.
+
+        Raises:
+            ValueError: it is not legal; the message names the argument, what is, and what came.
+        """
+        if (value is None and self.optional) or not str(self):
+            return value
+        if self.choices or self.kind is bool:
+            fits = value in self.choices if self.choices else isinstance(value, bool)
+        else:
+            fits = self._is_number(value) and all(_holds(bound, value) for bound in self.bounds)
+        if not fits:
+            also = ", or none" if self.optional else ""
+            raise ValueError(f"{name} must be {self}{also}, got {value!r}")
+        return self.kind(value) if self.kind in (int, float) and not isinstance(value, int) else value
+
+    def _is_number(self, value: Any) -> bool:
+        kind: Any = Integral if self.kind is int else Real
+        return isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _holds(bound: Ge | Gt | Le | Lt, value: Any) -> bool:
+    match bound:
+        case Ge(least):
+            return bool(value >= least)
+        case Gt(limit):
+            return bool(value > limit)
+        case Le(most):
+            return bool(value <= most)
+        case Lt(limit):
+            return bool(value < limit)
+
+
+def legal_values(function: Callable[..., Any]) -> Mapping[str, Legal]:
+    """What each argument of a function may be, by its annotation; of an annotation that cannot be read, anything."""
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        hints = {}
+    return {name: Legal.of(hints.get(name)) for name in inspect.signature(function).parameters}
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, whose arguments are checked by their annotations when it is called."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = signature.bind(*args, **kwargs)
+        legal = legal_values(function)
+        for name, value in given.arguments.items():
+            given.arguments[name] = legal[name].take(name, value)
+        return function(*given.args, **given.kwargs)
+
+    return call
