@@ -31,7 +31,7 @@ class Plan:
 
     Args:
         steps: of iterative attacks, APGD apart.
-        restarts: random starts of PGD; from the second on, only images that withstood are attacked.
+        restarts: random starts of PGD and APGD; from the second on, only images that withstood are attacked.
         losses: name to loss.
         seed: of the cell.
         apgd_steps: of APGD, for each class that it aims at.
@@ -107,8 +107,9 @@ class Ball:
             return
         if name in (*ADAPTIVE, SCORES):
             for loss, attack in _on_what_is_left(name, plan):
-                places = (~self.broken_within(WHITE)).nonzero()[:, 0]
-                self.strike(name, loss, attack, places, (plan.seed,))
+                for restart in range(plan.restarts if name in ADAPTIVE else 1):
+                    places = (~self.broken_within(WHITE)).nonzero()[:, 0]
+                    self.strike(name, loss, attack, places, (plan.seed, restart))
             return
         for loss in plan.losses:
             attack = GRADIENT[name](plan.losses[loss], plan.steps)

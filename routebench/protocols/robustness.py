@@ -25,7 +25,7 @@ class Robustness(Protocol):
         eps: budgets of the L-infinity attacks, rising.
         main_eps: the one that images are kept for, and at which the costly checks are made.
         steps: of BIM, PGD and momentum.
-        restarts: of PGD.
+        restarts: of PGD and APGD.
         apgd_steps: of APGD, for its cross entropy and for each of up to nine classes that it aims at.
         square_queries: how often the Square attack may ask the network per image.
         attacks: names, in the order in which they are run; the noise is the floor under them. APGD and Square take only

@@ -209,7 +209,7 @@ def test_only_survivors_of_white_boxes_are_tried(victim):
         left = int((~large.broken_within(WHITE)).sum())
         large.run(attack, PLAN)
         assert left <= int((~known).sum())
-        assert victim.queries - before <= left * max(PLAN.apgd_steps + 4, PLAN.queries + 2)
+        assert victim.queries - before <= left * max(PLAN.restarts * (PLAN.apgd_steps + 4), PLAN.queries + 2)
         assert not (large.broken_by([attack]) & known).any()
 
 
