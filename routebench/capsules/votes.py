@@ -1,6 +1,7 @@
 """The votes of children for parents, `V_ij = W_ij u_i`, offered as the few sums that routing needs."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 
 from jaxtyping import Float
@@ -71,6 +72,13 @@ class Votes:
     def poses_below(self) -> Float[Tensor, "lane child pose_in"]:
         """Poses of the children that each lane sees, repeated where windows overlap."""
         return reference.in_lanes(self._given)
+
+    def competing_over(self, axis: str) -> "Votes":
+        """The same votes, with coupling that sums to one over another axis of `routebench.capsules.AXES`."""
+        own = copy(self)
+        own.competition = Competition(axis, windows=self.competition.windows, orphan=self.competition.orphan)
+        own._given = replace(self._given, competition=own.competition)
+        return own
 
     def dense(self) -> Float[Tensor, "lane child parent pose"]:
         """Every vote, stored. A method that uses it pays lanes x children x parents x pose elements of memory."""

@@ -33,12 +33,23 @@ class EMRouting(IterativeRouting):
     It gives one beta_a for all capsules or one per capsule, depending on the section; here there is a pair per type.
 
     More iterations can make training harder. A parent's Gaussian, with a variance for each pose element, is fitted to
-    the few children that its competitors leave it: one to five in small networks under `types+positions`. With every
-    E-step coupling then gets nearer to all or nothing and moves more with small changes of the votes, and in lower
-    layers the gradients of different batches no longer point the same way. In `matrix-capsules-small` that, and
-    activations that start far from one half, keep three iterations from learning in an epoch or two. `types`, whose
-    parents keep two to three times the children, `mass_normalisation=ratio` and `start_beta_a=-2500` together mended it
-    there. The authors' code competes over `positions` alone in convolutional layers.
+    the few children that its competitors leave it. Their number depends on the competition. In a network with as many
+    types in each layer, as the paper's, a parent of `types+positions` has on average 4.7 a children in the first and
+    2.25 a in the second convolutional layer of 32 x 32 images, where a is the mean activation of the children: that is
+    children seen by parents, 13^2 by 6^2 and 6^2 by 4^2, whatever the width. A parent of `types` has 9 a, and one of
+    `positions`, where each parent type has a share of every child, 4.7 a and 2.25 a times the types: 150 a and 72 a
+    with 32 types, 38 a and 18 a with 8. With few children, every E-step brings coupling nearer to all or nothing and
+    makes it move more with small changes of the votes, and in lower layers the gradients of different batches no longer
+    point the same way. In `matrix-capsules-small` that, and activations that start far from one half, keep three
+    iterations from learning in an epoch or two. `types`, `mass_normalisation=ratio` and `start_beta_a=-2500` together
+    mended it there.
+
+    The authors' code (google-research, `capsule_em`) is another method in places. Its convolutional layers compete over
+    `positions`, after a first iteration whose shares are 1 / types: `competition=positions`, `first_coupling=types`. It
+    has `mean_damping=0.1`, `mass_floor=1e-7` and, in the unit of our cost, `final_lambda=0.02`, a quarter of it for the
+    classes. It learns beta_a in units of 2500: `beta_a_unit=2500`. Not followed: 1e-7 of the largest density that a
+    child meets anywhere is added to what its coupling is divided by, and with a stride of 2 the positions whose
+    densities are added up there are not those that see the child.
 
     Args:
         iterations: t in the paper, which uses 3.
@@ -46,6 +57,8 @@ class EMRouting(IterativeRouting):
         lambda_schedule: `iteration`, lambda (1 - 0.95^k) in iteration k, as in the authors' code; `training`, the same
             times the share of the training run that has passed, which is how others read the paper; `constant`.
         competition: which parents share a child, in convolutional layers; `types+positions` is the literal reading.
+        first_coupling: what the equal shares of the first iteration sum to one over: `competition`, the same, or
+            `types`.
         schedule: the order in which several layers iterate; the paper finishes one layer before the next.
         mass_normalisation: `none`, or `ratio`, which multiplies a parent's mass by 100 x parents / children in its cost
             so that one lambda suits layers with few and with many children (the factor of a public TensorFlow code).
@@ -56,10 +69,11 @@ class EMRouting(IterativeRouting):
         mass_floor: added to the mass that something is divided by.
         mean_damping: d of `mean <- (1 - d) weighted mean + d last mean`, which starts at 0; variances are then about
             that mean. 0.1 in the authors' code, of which the paper says nothing.
-        start_beta_a: where every beta_a starts; the paper does not say. Lambda is so small that steps of an optimiser
-            hardly move the logit by beta_a. About -2500 starts activations near one half in small networks with
+        start_beta_a: where every beta_a starts; the paper does not say. About -2500 starts activations near one half in small networks with
             `mass_normalisation=ratio`. That TensorFlow code draws it around -1000; in the unit of this class the
             authors' code has -1250, and -2500 for the classes, at twice our lambda.
+        beta_a_unit: what is learned is beta_a by this. Lambda is so small that with 1 the steps of an optimiser hardly
+            move the logit by beta_a.
         activation: `description-length`, the logistic of the paper, or `mixing`, S_j / sum_k S_k (its section 5).
     """
 
@@ -83,18 +97,26 @@ class EMRouting(IterativeRouting):
         final_lambda: float = 0.01,
         lambda_schedule: str = "iteration",
         competition: str = "types+positions",
+        first_coupling: str = "competition",
         schedule: str = "sequential",
         mass_normalisation: str = "none",
         variance_floor: float = 5e-4,
         mass_floor: float = 1e-8,
         mean_damping: float = 0.0,
         start_beta_a: float = 0.0,
+        beta_a_unit: float = 1.0,
         activation: str = "description-length",
     ):
         super().__init__(sizes, iterations=iterations)
         self.final_lambda: float = at_least(0.0, final_lambda=final_lambda)
         self.lambda_schedule = one_of(("iteration", "training", "constant"), lambda_schedule=lambda_schedule)
         self.competition = competition_axis(competition)
+        self.first_coupling = one_of(("competition", "types"), first_coupling=first_coupling)
+        if (
+            first_coupling == "types" and competition != "types"
+        ):  # equal shares need not sum to one over the competition
+            broken = (Claim.MASS_CONSERVATION, Claim.UNIFORM_FIRST)
+            self.claims = tuple(claim for claim in self.claims if claim not in broken)
         self.schedule = schedule_of_layers(schedule)
         self.mass_normalisation = one_of(("none", "ratio"), mass_normalisation=mass_normalisation)
         self.variance_floor = at_least(0.0, variance_floor=variance_floor)
@@ -107,12 +129,16 @@ class EMRouting(IterativeRouting):
         self.activation = one_of(("description-length", "mixing"), activation=activation)
         self.beta_u = nn.Parameter(torch.zeros(sizes.parents))
         self.start_beta_a = at_least(-1e9, start_beta_a=start_beta_a)
-        self.beta_a = nn.Parameter(torch.full((sizes.parents,), float(start_beta_a)))
+        self.beta_a_unit: float = at_least(0.0, beta_a_unit=beta_a_unit)
+        if beta_a_unit == 0:
+            raise ValueError("beta_a_unit must be above 0, got 0")
+        self.beta_a = nn.Parameter(torch.full((sizes.parents,), float(start_beta_a) / beta_a_unit))
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
         """One E-step (in the first iteration, equal shares) and one M-step."""
         logits: dict[str, Any] = {}  # none: equal shares
         if previous is None:
+            votes = votes.competing_over("types") if self.first_coupling == "types" else votes
             mass, first, _ = votes.sweep(weights=activations)
             centre = self._per_mass(first, mass)
             last = torch.zeros_like(centre)
@@ -173,6 +199,6 @@ class EMRouting(IterativeRouting):
             return torch.log(mass) - torch.log(mass.sum(dim=-1, keepdim=True)), None
         if self.mass_normalisation == "ratio":
             mass = mass * (100 * self.sizes.parents / self.sizes.children)
-        logit = description_length_logit(mass, variance, self.beta_u, self.beta_a)
+        logit = description_length_logit(mass, variance, self.beta_u, self.beta_a_unit * self.beta_a)
         logit = self.inverse_temperature(iteration) * logit
         return logsigmoid(logit), logit

@@ -1,8 +1,11 @@
 """Every shipped method against a transcription of its paper's equations: outputs and all gradients, in float64."""
 
+import math
+
 import pytest
 import torch
 
+from routebench.engine.suites import load_suite
 from routebench.kernels import fused, using
 from routebench.kernels.trust import differences
 from routebench.registry import routing
@@ -67,6 +70,7 @@ OPTIONS = {
         {"variance_floor": 1e-14, "mean_damping": 0.3},
         {"mean_damping": 0.1},
         {"start_beta_a": -40.0},
+        {"beta_a_unit": 40.0},
         {"mean_damping": 0.7, "final_lambda": 1.0},
         {"activation": "mixing"},
     ],
@@ -228,6 +232,35 @@ def test_method_equals_its_transcription_on_a_grid_for_each_competition(name, ax
     expected = transcribed(name, problem, learned, couple=couple, **params)
     assert_close(routed.poses, expected[0])
     assert_close(gradients([routed.poses], leaves), gradients(expected[:1], leaves))
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_em_can_begin_with_equal_shares_of_types(axis, iterations):
+    problem, params = on_grid(stride=2), {"iterations": iterations, "first_coupling": "types"}
+    method = made("em", problem, competition=axis, **params)
+    routed = method(*problem.given_to(method))
+    couple = on_a_grid(seen_by((4, 5, 2), 3, 2), axis)
+    expected = transcribed("em", problem, dict(method.named_parameters()), couple=couple, **params)
+    assert_close([routed.poses, routed.activations], list(expected))
+
+
+def test_em_as_released_equals_a_transcription_of_the_code():
+    """Of one of its convolutional layers, but for the least density that it adds."""
+    problem = on_grid()
+    (released,) = (entry for entry in load_suite("hinton-table1").methods if entry.variant == "as released")
+    method = make("em", problem.sizes, iterations=3, **released.params).double()
+    b_u, b_a = 0.5, torch.linspace(-1e-3, 1e-3, problem.sizes.parents, dtype=torch.float64)  # or all are absent
+    with torch.no_grad():
+        method.beta_u.fill_(b_u * (1 + math.log(2 * math.pi)) / 2)
+        method.beta_a.copy_(-2500 * b_a / method.beta_a_unit)
+    routed = method(*problem.given_to(method))
+    couple = on_a_grid(seen_by((4, 5, 2), 3, 1), "positions")
+    expected = em.as_released(
+        *problem.written_out(), b_u, b_a, iterations=3, final_beta=released.params["final_lambda"] / 2, couple=couple
+    )
+    assert_close([routed.poses, routed.activations], list(expected), rtol=1e-6, atol=1e-7)  # 1e-7 of mass is elsewhere
+    assert float(routed.activations.detach().std()) > 1e-3
 
 
 @pytest.mark.parametrize("zero", [False, True], ids=["random poses", "zero poses"])

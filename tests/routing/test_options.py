@@ -27,6 +27,8 @@ OTHER_VALUES = {
         "mass_floor": 0.3,
         "mean_damping": 0.1,
         "start_beta_a": -50.0,
+        "beta_a_unit": 2500.0,
+        "first_coupling": "types",
         "activation": "mixing",
     },
     "inverted-attention": {
@@ -69,6 +71,7 @@ OTHER_VALUES = {
 
 CHOICES = {
     "competition": ("types", "types+positions", "positions", "children"),
+    "first_coupling": ("competition", "types"),
     "lambda_schedule": ("iteration", "training", "constant"),
     "start": ("random", "learned", "zeros"),
     "output": ("relative", "squash", "unit"),
@@ -176,6 +179,9 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("em", {"mean_damping": -0.1}),
         ("em", {"mean_damping": 1.0}),
         ("em", {"start_beta_a": float("inf")}),
+        ("em", {"beta_a_unit": 0.0}),
+        ("em", {"beta_a_unit": -1.0}),
+        ("em", {"first_coupling": "positions"}),
         ("em", {"lambda_schedule": "epoch"}),
         ("em", {"mass_normalisation": "IBM"}),
         ("em", {"activation": "sigmoid"}),
