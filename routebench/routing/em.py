@@ -69,9 +69,9 @@ class EMRouting(IterativeRouting):
         mass_floor: added to the mass that something is divided by.
         mean_damping: d of `mean <- (1 - d) weighted mean + d last mean`, which starts at 0; variances are then about
             that mean. 0.1 in the authors' code, of which the paper says nothing.
-        start_beta_a: where every beta_a starts; the paper does not say. About -2500 starts activations near one half in small networks with
-            `mass_normalisation=ratio`. That TensorFlow code draws it around -1000; in the unit of this class the
-            authors' code has -1250, and -2500 for the classes, at twice our lambda.
+        start_beta_a: where every beta_a starts; the paper does not say. About -2500 starts activations near one half in
+            small networks with `mass_normalisation=ratio`. That TensorFlow code draws it around -1000; in the unit of
+            this class the authors' code has -1250, and -2500 for the classes, at twice our lambda.
         beta_a_unit: what is learned is beta_a by this. Lambda is so small that with 1 the steps of an optimiser hardly
             move the logit by beta_a.
         activation: `description-length`, the logistic of the paper, or `mixing`, S_j / sum_k S_k (its section 5).
