@@ -4,6 +4,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -85,6 +86,17 @@ class Votes:
         if self._stored is None:
             self._stored = reference.votes(self._given)
         return self._stored.transpose(1, 2)
+
+    def misfit(self, means: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent pose_in"]:
+        """How far children are from what their parents' means predict for them: `(V_ij - mean_j) W_ij^-1`, stored.
+
+        For weights that are square matrices. Source: Hinton, Sabour and Frosst, ICLR 2018, appendix A.2.
+        """
+        apart, inverse = self.dense() - means[:, None], torch.linalg.inv(self._given.weight)
+        if self._given.is_matrix:
+            rows = apart.reshape(*apart.shape[:3], *inverse.shape[2:])
+            return torch.matmul(rows, inverse).flatten(-2)
+        return torch.matmul(apart[..., None, :], inverse).squeeze(-2)
 
     def sweep(
         self,

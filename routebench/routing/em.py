@@ -75,6 +75,11 @@ class EMRouting(IterativeRouting):
         beta_a_unit: what is learned is beta_a by this. Lambda is so small that with 1 the steps of an optimiser hardly
             move the logit by beta_a.
         activation: `description-length`, the logistic of the paper, or `mixing`, S_j / sum_k S_k (its section 5).
+        misfit: where a child is compared with its parent, for variances, activations and coupling. `votes`: its vote
+            with the parent's mean, as in the procedure. `children`: its own pose with what the mean predicts for it by
+            the inverse of W, which appendix A.2 calls correct. That stores all votes, and inverts W in every iteration:
+            for small networks. Children then need poses as large as their parents'. The paper does not say what the
+            variances are then; here a parent has one for each element of its children's poses.
     """
 
     source = "Hinton, Sabour and Frosst, ICLR 2018, Procedure 1"
@@ -106,6 +111,7 @@ class EMRouting(IterativeRouting):
         start_beta_a: float = 0.0,
         beta_a_unit: float = 1.0,
         activation: str = "description-length",
+        misfit: str = "votes",
     ):
         super().__init__(sizes, iterations=iterations)
         self.final_lambda: float = at_least(0.0, final_lambda=final_lambda)
@@ -127,6 +133,10 @@ class EMRouting(IterativeRouting):
         if mean_damping > 0:  # the first mean is drawn to the origin
             self.claims = tuple(claim for claim in self.claims if claim is not Claim.POSE_TRANSLATION)
         self.activation = one_of(("description-length", "mixing"), activation=activation)
+        self.misfit = one_of(("votes", "children"), misfit=misfit)
+        if misfit == "children" and sizes.pose_below != sizes.pose:
+            found = f"{sizes.pose_below} and {sizes.pose}"
+            raise ValueError(f"misfit 'children' needs poses of one size below and above, got {found} elements")
         self.beta_u = nn.Parameter(torch.zeros(sizes.parents))
         self.start_beta_a = at_least(-1e9, start_beta_a=start_beta_a)
         self.beta_a_unit: float = at_least(0.0, beta_a_unit=beta_a_unit)
@@ -139,6 +149,9 @@ class EMRouting(IterativeRouting):
         logits: dict[str, Any] = {}  # none: equal shares
         if previous is None:
             votes = votes.competing_over("types") if self.first_coupling == "types" else votes
+        if self.misfit == "children":
+            return self._iterate_below(votes, activations, previous)
+        if previous is None:
             mass, first, _ = votes.sweep(weights=activations)
             centre = self._per_mass(first, mass)
             last = torch.zeros_like(centre)
@@ -156,6 +169,27 @@ class EMRouting(IterativeRouting):
         if self.mean_damping > 0:
             away = self.mean_damping * (last - mean)
             mean, variance = mean + away, variance + away.square()
+        return self._routed(mass, mean, variance, previous)
+
+    def _iterate_below(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
+        """The same with misfits in the pose space of the children, and with all votes stored."""
+        stored = votes.dense()
+        if previous is None:
+            logits, last = stored.new_zeros(stored.shape[:3]), torch.zeros_like(stored[:, 0])
+        else:
+            last, variance, log_activation = previous.memory
+            distance = (votes.misfit(last).square() / variance[:, None]).sum(dim=-1)  # lane, child, parent
+            logits = (log_activation + log_normaliser(variance))[:, None] - 0.5 * distance
+        coupling = votes.competition.couple(logits)
+        weights = coupling * activations[..., None]
+        mass = weights.sum(dim=1)
+        mean = self._per_mass(votes.aggregate(weights, shown=coupling), mass)
+        mean = mean + self.mean_damping * (last - mean)
+        squares = (weights[..., None] * votes.misfit(mean).square()).sum(dim=1)
+        return self._routed(mass, mean, self._per_mass(squares, mass) + self.variance_floor, previous)
+
+    def _routed(self, mass: Tensor, mean: Tensor, variance: Tensor, previous: Routed | None) -> Routed:
+        """What an M-step leaves: parents, and what the next E-step needs."""
         iteration = 1 if previous is None else previous.iteration + 1
         log_activation, logit = self._activate(mass, variance, iteration)
         memory = (mean, variance, log_activation)

@@ -21,6 +21,8 @@ def em(
     start_beta_a=0.0,  # of what is learned, which is given
     beta_a_unit=1.0,
     first_coupling="competition",
+    misfit="votes",
+    inverses=None,  # of W, (child, parent, pose, pose), where misfits are those of the children
     activation="description-length",
     progress=1.0,
     couple=softmax_over_parents,
@@ -32,7 +34,10 @@ def em(
         w = R * a[:, :, None]
         S = w.sum(dim=1)
         mu = (1 - mean_damping) * (w[..., None] * V).sum(dim=1) / S[..., None] + mean_damping * mu
-        var = (w[..., None] * (V - mu[:, None]) ** 2).sum(dim=1) / S[..., None] + variance_floor
+        apart = V - mu[:, None]
+        if misfit == "children":
+            apart = torch.einsum("lcjd,cjde->lcje", apart, inverses)
+        var = (w[..., None] * apart**2).sum(dim=1) / S[..., None] + variance_floor
         if activation == "mixing":
             a_j = S / S.sum(dim=-1, keepdim=True)
         else:
@@ -41,7 +46,7 @@ def em(
             lam = inverse_temperature(k, final_lambda, lambda_schedule, progress)
             a_j = 1 / (1 + torch.exp(-lam * (beta_a_unit * learned["beta_a"] - cost.sum(dim=-1))))
         if k < iterations:
-            R = couple(torch.log(a_j)[:, None] + log_density(V, mu, var))
+            R = couple(torch.log(a_j)[:, None] + log_density(apart, torch.zeros_like(mu), var))
     return mu, a_j
 
 

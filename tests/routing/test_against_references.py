@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from routebench.engine.suites import load_suite
+from routebench.errors import UserError
 from routebench.kernels import fused, using
 from routebench.kernels.trust import differences
 from routebench.registry import routing
@@ -243,6 +244,42 @@ def test_em_can_begin_with_equal_shares_of_types(axis, iterations):
     couple = on_a_grid(seen_by((4, 5, 2), 3, 2), axis)
     expected = transcribed("em", problem, dict(method.named_parameters()), couple=couple, **params)
     assert_close([routed.poses, routed.activations], list(expected))
+
+
+SQUARE = {"vectors": lambda: dense(pose_in=4, pose=4), "matrices": dense_matrices, "grid": lambda: on_grid(stride=2)}
+
+
+@pytest.mark.parametrize("problem", SQUARE)
+@pytest.mark.parametrize("params", [{}, {"mean_damping": 0.3, "final_lambda": 1.0}], ids=str)
+def test_em_can_compare_children_in_their_own_pose_space(problem, params):
+    """By the inverse of W, which for matrices multiplies each row of a vote."""
+    exact = SQUARE[problem]()
+    method = made("em", exact, iterations=3, misfit="children", competition="types", **params)
+    learned = dict(method.named_parameters())
+    leaves = [*exact.leaves(), *learned.values()]
+    routed = method(*exact.given_to(method))
+    inverses = torch.linalg.inv(exact.weight)
+    if problem == "matrices":
+        inverses = torch.stack([torch.block_diag(*[one] * 3) for one in inverses.flatten(0, 1)]).unflatten(0, (5, 3))
+    given = {"misfit": "children", "inverses": inverses, "iterations": 3, **params}
+    expected = transcribed("em", exact, learned, **given)
+    assert_close([routed.poses, routed.activations], list(expected))
+    assert_close(gradients([routed.poses, routed.activations], leaves), gradients(expected, leaves))
+
+
+def test_misfits_of_children_do_not_depend_on_the_scale_of_transformations():
+    """The collapse of appendix A.2: smaller votes make a parent's Gaussian narrower, unless children are compared."""
+    exact = dense_matrices()
+    smaller = Problem(exact.children.detach(), exact.activations.detach(), 0.1 * exact.weight.detach())
+    for misfit, same in (("children", True), ("votes", False)):
+        method = made("em", exact, iterations=1, final_lambda=1.0, misfit=misfit, variance_floor=0.0)
+        before, after = (method(*given.given_to(method)).activations for given in (exact, smaller))
+        assert torch.allclose(before, after, rtol=1e-6) == same
+
+
+def test_misfits_of_children_need_poses_of_one_size():
+    with pytest.raises(UserError, match="poses of one size below and above, got 4 and 6 elements"):
+        make("em", dense().sizes, misfit="children")
 
 
 def test_em_as_released_equals_a_transcription_of_the_code():

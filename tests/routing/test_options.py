@@ -29,6 +29,7 @@ OTHER_VALUES = {
         "start_beta_a": -50.0,
         "beta_a_unit": 2500.0,
         "first_coupling": "types",
+        "misfit": "children",
         "activation": "mixing",
     },
     "inverted-attention": {
@@ -182,6 +183,7 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("em", {"beta_a_unit": 0.0}),
         ("em", {"beta_a_unit": -1.0}),
         ("em", {"first_coupling": "positions"}),
+        ("em", {"misfit": "parents"}),
         ("em", {"lambda_schedule": "epoch"}),
         ("em", {"mass_normalisation": "IBM"}),
         ("em", {"activation": "sigmoid"}),
