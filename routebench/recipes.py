@@ -109,10 +109,24 @@ RECIPES: Mapping[str, NamedRecipe] = {
         augmentation="smallnorb-jitter",
     ),
     "hinton-em-code": _recipe(
-        "the defaults of the code of Hinton, Sabour and Frosst: another rate, and a margin that grows by steps",
+        "the defaults of the code of Hinton, Sabour and Frosst: another rate, a margin that grows with the step, and a "
+        "weight decay of 2e-7, here times five: their loss is the mean over five classes, and ours the sum",
         _HINTON,
         learning_rate=1e-2,
+        weight_decay=1e-6,
         loss="spread-sigmoid",
+        augmentation="smallnorb-jitter",
+    ),
+    "smallnorb-cnn": _recipe(
+        "the CNN of Hinton, Sabour and Frosst for smallNORB, which they tuned and do not describe. Tuned here, in "
+        "`smallnorb-cnn` on held-out toys of `rendered-shapes-small-azimuth`, 6 epochs: 16 points of a Sobol sequence, "
+        "learning rate 3e-4 to 3e-2 and weight decay 1e-7 to 1e-2 by their logarithms, dropout 0 to 0.8; the best two "
+        "by the mean of three epochs, and `hinton-em`, again with three new seeds: the best (93.4 %, before 92.1 and "
+        "89.8), rounded, with dropout 0.5",
+        _HINTON,
+        learning_rate=1.1e-3,
+        weight_decay=7e-6,
+        loss="cross-entropy",
         augmentation="smallnorb-jitter",
     ),
     "scae": _recipe(

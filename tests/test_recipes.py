@@ -63,7 +63,13 @@ def test_rates_of_tsai_fall_twice(name, epoch, rate):
 
 @pytest.mark.parametrize(
     ("name", "step", "rate"),
-    [("sabour", 2000, 0.96e-3), ("kiefer", 4000, 0.96**2 * 1e-3), ("hinton-em", 20_000, 0.96 * 3e-3)],
+    [
+        ("sabour", 2000, 0.96e-3),
+        ("kiefer", 4000, 0.96**2 * 1e-3),
+        ("hinton-em", 20_000, 0.96 * 3e-3),
+        ("hinton-em-code", 40_000, 0.96**2 * 1e-2),
+        ("smallnorb-cnn", 20_000, 0.96 * 1.1e-3),
+    ],
 )
 def test_rates_of_adam_fall_by_steps(name, step, rate):
     recipe = Recipe(**RECIPES[name].settings)
@@ -88,6 +94,15 @@ def test_rmsprop_of_scae_takes_the_steps_of_its_formula():
 
 def test_kiefer_is_13_epochs_of_sabour():
     assert RECIPES["kiefer"].settings == {**RECIPES["sabour"].settings, "epochs": 13}
+
+
+@pytest.mark.parametrize("suite", ["hinton-table1", "hinton-viewpoint"])
+def test_the_cnn_of_hinton_keeps_its_recipe_where_a_preset_names_another(suite):
+    suite = load_suite(suite)
+    (cnn,) = (entry for entry in suite.controls if entry.name == "cnn")
+    found = suite.recipe(suite.preset("full").training, cnn.training)
+    assert (found.learning_rate, found.loss, found.augmentation) == (1.1e-3, "cross-entropy", "smallnorb-jitter")
+    assert found.epochs == 100
 
 
 def test_a_recipe_is_where_settings_start(recipe_of):

@@ -106,6 +106,14 @@ def attention_rises_with_iterations(runs: Runs) -> Finding | None:
     return above_zero(*_slopes(runs, "inverted-attention"))
 
 
+def em_loses_from_three_to_five(runs: Runs) -> Finding | None:
+    """Accuracy with T=3 less that with T=5."""
+    line = _line(runs, "em")
+    if 3 not in line or 5 not in line:
+        return None
+    return above_zero(difference(line[3].accuracies, line[5].accuracies), line[3].label)
+
+
 def em_is_best_with_two(runs: Runs) -> Finding | None:
     """Accuracy with T=2 less that with each other T: holds where all are above 0; the one that decides is shown."""
     line = _line(runs, "em")
@@ -157,6 +165,18 @@ def votes_gather(runs: Runs) -> Finding | None:
             means = (own * middle).sum(axis=1) / np.maximum(own.sum(axis=1), 1e-12)
             gathered[int(seed)] = float(means[0] - means[-1])
     return above_zero(gathered, str(cells["label"].iloc[0])) if gathered else None
+
+
+def near_votes_are_of_the_right_class(runs: Runs) -> Finding | None:
+    """`gathered` after the last iteration less that after the first, EM routing as trained with most iterations."""
+    found = runs.results[(runs.results["label"] == "em") & (runs.results["metric"] == "gathered")]
+    found = found[found["iterations"].fillna(0) > 1]
+    found = found[found["iterations"] == found["iterations"].max()]
+    if found.empty:
+        return None
+    by_seed = found.pivot_table(index="seed", columns="test_iterations", values="value")
+    gains = by_seed[by_seed.columns.max()] - by_seed[1]
+    return above_zero({int(seed): float(gain) for seed, gain in gains.items()}, "em")
 
 
 CLAIMS: tuple[PaperClaim, ...] = (
@@ -239,6 +259,23 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "predictive-coding",
         l1_inference_is_sparser,
         "none in the suite kiefer-sparsity",
+    ),
+    PaperClaim(
+        "Five iterations of EM routing are worse than three",
+        f"{HINTON}, table 1",
+        "points, T=3 less T=5: above 0",
+        "accuracy",
+        em_loses_from_three_to_five,
+        "em with T=3 and T=5, as in the preset full of hinton-table1",
+    ),
+    PaperClaim(
+        "Votes near a class's mean are more and more the right class's over iterations of EM",
+        f"{HINTON}, figure 2",
+        "weight of votes near the right class's mean less that near another's, in % of all, last iteration less first: "
+        "above 0",
+        "sparsity",
+        near_votes_are_of_the_right_class,
+        "em in the suite sparsity or hinton-votes; older results have no metric `gathered`",
     ),
     PaperClaim(
         "Probes on presences read less after training on turned digits",

@@ -1,8 +1,10 @@
 """The votes of children for parents, `V_ij = W_ij u_i`, offered as the few sums that routing needs."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -72,11 +74,29 @@ class Votes:
         """Poses of the children that each lane sees, repeated where windows overlap."""
         return reference.in_lanes(self._given)
 
+    def competing_over(self, axis: str) -> "Votes":
+        """The same votes, with coupling that sums to one over another axis of `routebench.capsules.AXES`."""
+        own = copy(self)
+        own.competition = Competition(axis, windows=self.competition.windows, orphan=self.competition.orphan)
+        own._given = replace(self._given, competition=own.competition)
+        return own
+
     def dense(self) -> Float[Tensor, "lane child parent pose"]:
         """Every vote, stored. A method that uses it pays lanes x children x parents x pose elements of memory."""
         if self._stored is None:
             self._stored = reference.votes(self._given)
         return self._stored.transpose(1, 2)
+
+    def misfit(self, means: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent pose_in"]:
+        """How far children are from what their parents' means predict for them: `(V_ij - mean_j) W_ij^-1`, stored.
+
+        For weights that are square matrices. Source: Hinton, Sabour and Frosst, ICLR 2018, appendix A.2.
+        """
+        apart, inverse = self.dense() - means[:, None], torch.linalg.inv(self._given.weight)
+        if self._given.is_matrix:
+            rows = apart.reshape(*apart.shape[:3], *inverse.shape[2:])
+            return torch.matmul(rows, inverse).flatten(-2)
+        return torch.matmul(apart[..., None, :], inverse).squeeze(-2)
 
     def sweep(
         self,

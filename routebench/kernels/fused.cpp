@@ -37,15 +37,16 @@ struct Problem {
     const Vec *curvature, *centre;
     const Vec *bias;        // (block, position, parent), or null
     const Vec *weights;     // (block, position, child), or null
-    const Vec *peak, *scale;  // (block, cell): greatest logit of all that compete for a cell, and 1 / sum of exponentials of
-                              // logits less that; null: the parents of a lane compete
+    const Vec *peak, *scale;  // (block, cell), or with `apart` (block, cell, parent): greatest logit of all that compete for
+                              // a cell, and 1 / sum of exponentials of logits less that; null: the parents of a lane compete
     const int *cells;       // (position, child): which cell a child of a window is
     long blocks, positions, cell_count, groups, types, parents;  // a window has groups x types children
-    int orphan, uniform, full;  // full: with curvature, centre and second moments
+    int orphan, uniform, full, apart;  // full: with curvature, centre and second moments; apart: only positions compete for
+                                       // a cell, those of each parent for themselves
 };
 struct Sums { Vec *mass, *first, *second; };               // as bias, as query
 struct Gradients {
-    const Vec *mass, *first, *second, *expectation;        // given: of the sums; (block, cell), or null
+    const Vec *mass, *first, *second, *expectation;        // given: of the sums; as peak, or null
     Vec *children, *query, *curvature, *centre, *bias, *weights;
     float *weight, *offset;                                // wanted, or null
     int constant_coupling;
@@ -181,13 +182,23 @@ static inline void look(const Problem& p, const Gradients* g, const Tile<G>& til
     }
 }
 
+// Of a cell: where the first of its competitions is in `peak`, and its like; that of parent j is j * apart further.
+static inline long competition(const Problem& p, long block, long cell) {
+    return (block * p.cell_count + cell) * (p.apart ? p.parents : 1);
+}
+// Calls visit(competition) for all competitions for cells whose type is in [begin, end).
+template <class Visit> static inline void competitions(const Problem& p, long begin, long end, Visit visit) {
+    for (long at = 0; at < p.blocks * p.cell_count; at += p.types)
+        for (long n = competition(p, 0, at + begin); n < competition(p, 0, at + end); ++n) visit(n);
+}
+
 // Logits (parent) become coupling, over the parents or all that compete for the cell.
 template <bool LOGITS> static inline void couple(const Problem& p, long block, long cell, Vec* r) {
     const long J = p.parents;
     if (!LOGITS) { for (long j = 0; j < J; ++j) r[j] = splat(1); return; }
     if (p.peak) {
-        const Vec top = p.peak[block * p.cell_count + cell], scale = p.scale[block * p.cell_count + cell];
-        for (long j = 0; j < J; ++j) r[j] = exponential(r[j] - top) * scale;
+        const Vec *peak = p.peak + competition(p, block, cell), *scale = p.scale + competition(p, block, cell);
+        for (long j = 0; j < J; ++j) r[j] = exponential(r[j] - peak[j * p.apart]) * scale[j * p.apart];
         return;
     }
     Vec peak = r[0];
@@ -260,14 +271,23 @@ template <bool LOGITS, bool FULL> static void forward(const Problem& p, const Su
         }
 }
 
-// Greatest of all logits that compete for a cell, and 1 / sum of exponentials of logits less that, into (block, cell).
-template <bool FULL> static void normalise(const Problem& p, Vec* out_peak, Vec* out_scale, long begin, long end) {
-    const long J = p.parents;
-    std::vector<Vec> peaks(2 * p.cell_count), sums(2 * p.cell_count);
+// Takes the logits of `count` parents into a competition: its greatest, and the sum of exponentials of logits less that.
+static inline void compete(const Vec* logits, long count, Vec& peak, Vec& sum) {
+    Vec top = peak;
+    for (long j = 0; j < count; ++j) top = greater(top, logits[j]);
+    sum *= exponential(peak - top);
+    for (long j = 0; j < count; ++j) sum += exponential(logits[j] - top);
+    peak = top;
+}
+
+// Greatest of all logits of each competition for a cell, and 1 / sum of exponentials of logits less that.
+template <bool FULL> static void normalise(const Problem& p, Vec* peak, Vec* scale, long begin, long end) {
     Scratch to(p, 2);
+    competitions(p, begin, end, [&](long n) {
+        peak[n] = p.orphan ? splat(0) : splat(-INFINITY);
+        scale[n] = p.orphan ? splat(1) : splat(0);
+    });
     pairs(0, p.blocks, [&](long block, auto g) {
-        for (Vec& v : peaks) v = p.orphan ? splat(0) : splat(-INFINITY);
-        for (Vec& v : sums) v = p.orphan ? splat(1) : splat(0);
         for (long position = 0; position < p.positions; ++position)
             tiles(p, begin, end, [&](long child, long count) {
                 const Tile<g()> tile(p, child, count, block, position);
@@ -275,22 +295,13 @@ template <bool FULL> static void normalise(const Problem& p, Vec* out_peak, Vec*
                 for (long c = 0; c < count; ++c)
                     for (int b = 0; b < g(); ++b) {
                         const Vec* r = &to.r[to.at(c, b)];
-                        Vec &peak = peaks[b * p.cell_count + tile.cell[c]], &sum = sums[b * p.cell_count + tile.cell[c]];
-                        Vec top = peak;
-                        for (long j = 0; j < J; ++j) top = greater(top, r[j]);
-                        sum *= exponential(peak - top);
-                        for (long j = 0; j < J; ++j) sum += exponential(r[j] - top);
-                        peak = top;
+                        const long n = competition(p, block + b, tile.cell[c]);
+                        if (p.apart) for (long j = 0; j < p.parents; ++j) compete(r + j, 1, peak[n + j], scale[n + j]);
+                        else compete(r, p.parents, peak[n], scale[n]);
                     }
             });
-        for (int b = 0; b < g(); ++b)
-            for (long cell = 0; cell < p.cell_count; ++cell)
-                if (cell % p.types >= begin && cell % p.types < end) {
-                    const long at = b * p.cell_count + cell;
-                    out_peak[block * p.cell_count + at] = peaks[at];
-                    out_scale[block * p.cell_count + at] = 1.f / sums[at];
-                }
     });
+    competitions(p, begin, end, [&](long n) { scale[n] = 1.f / scale[n]; });
 }
 
 static inline Vec mean(const Problem& p, const Vec* r, const Vec* d) {
@@ -299,11 +310,10 @@ static inline Vec mean(const Problem& p, const Vec* r, const Vec* d) {
     return sum;
 }
 
-// Expectation of the slopes, times weights, over all that compete for a cell, into (block, cell).
+// Expectation of the slopes, times weights, over all that compete for a cell.
 template <bool FULL> static void expect(const Problem& p, const Gradients& g, Vec* out, long begin, long end) {
     Scratch to(p, 2);
-    for (long at = 0; at < p.blocks * p.cell_count; ++at)
-        if (at % p.types >= begin && at % p.types < end) out[at] = splat(0);
+    competitions(p, begin, end, [&](long n) { out[n] = splat(0); });
     pairs(0, p.blocks, [&](long block, auto two) {
         for (long position = 0; position < p.positions; ++position)
             tiles(p, begin, end, [&](long child, long count) {
@@ -311,9 +321,12 @@ template <bool FULL> static void expect(const Problem& p, const Gradients& g, Ve
                 look<true, FULL, false, true>(p, &g, tile, to, 0);
                 couple<true>(p, tile, to, 0);
                 for (long c = 0; c < count; ++c)
-                    for (int b = 0; b < two(); ++b)
-                        out[(block + b) * p.cell_count + tile.cell[c]] +=
-                            tile.weight(p, c, b) * mean(p, &to.r[to.at(c, b)], &to.d[to.at(c, b)]);
+                    for (int b = 0; b < two(); ++b) {
+                        const Vec a = tile.weight(p, c, b), *r = &to.r[to.at(c, b)], *d = &to.d[to.at(c, b)];
+                        Vec* own = out + competition(p, block + b, tile.cell[c]);
+                        if (p.apart) for (long j = 0; j < p.parents; ++j) own[j] += a * r[j] * d[j];
+                        else *own += a * mean(p, r, d);
+                    }
             });
     });
 }
@@ -324,21 +337,23 @@ static inline void pull(const Problem& p, const Gradients& g, const Tile<G>& til
     const long J = p.parents;
     for (int b = 0; b < G; ++b) {
         const long lane = tile.lane(p, b);
-        Vec a[TILE], drift[TILE];
+        Vec a[TILE], means[TILE];
+        const Vec* drift[TILE];
+        const long apart = g.expectation ? p.apart : 0;
         for (long c = 0; c < tile.count; ++c) {
             const long at = to.at(c, first + b);
-            const Vec m = mean(p, &to.r[at], &to.d[at]);
+            means[c] = mean(p, &to.r[at], &to.d[at]);
             a[c] = tile.weight(p, c, b);
-            if (g.weights) g.weights[lane * p.groups * p.types + tile.child + c] = m;
-            drift[c] = g.expectation ? g.expectation[(tile.block + b) * p.cell_count + tile.cell[c]] : m;
+            if (g.weights) g.weights[lane * p.groups * p.types + tile.child + c] = means[c];
+            drift[c] = g.expectation ? g.expectation + competition(p, tile.block + b, tile.cell[c]) : means + c;
         }
         for (long j = 0; j < J; ++j) {
             Vec share[TILE], change[TILE];  // change: of the logit
             for (long c = 0; c < tile.count; ++c) {
                 const long at = to.at(c, first + b) + j;
                 share[c] = a[c] * to.r[at];
-                const Vec d = to.d[at];
-                change[c] = g.expectation ? to.r[at] * (a[c] * d - drift[c]) : share[c] * (d - drift[c]);
+                const Vec d = to.d[at], of_all = drift[c][j * apart];
+                change[c] = g.expectation ? to.r[at] * (a[c] * d - of_all) : share[c] * (d - of_all);
                 if (g.constant_coupling) change[c] = splat(0);
                 if (LOGITS && g.bias) g.bias[lane * J + j] += change[c];
             }

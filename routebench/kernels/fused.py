@@ -29,9 +29,8 @@ def obstacle(given: Sweep) -> str:
         value = getattr(given, name)
         if value is not None and value.dtype not in TYPES:
             return f"it computes in single precision, and {name} are in {str(value.dtype).removeprefix('torch.')}"
-    axis, is_dense = given.competition.axis, given.competition.windows is None
-    if not (given.is_uniform or axis in {"types", "types+positions"} or (is_dense and axis == "positions")):
-        return f"it has no competition over {axis!r}"
+    if not given.is_uniform and given.competition.axis not in {"types", *_BETWEEN_POSITIONS}:
+        return f"it has no competition over {given.competition.axis!r}"
     return missing(given.children.shape[2], given.pose, given.weight.shape[2] if given.is_matrix else 0)
 
 
@@ -61,8 +60,10 @@ class _Fused(torch.autograd.Function):
     def forward(ctx: Any, settings: Mapping[str, Any], *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
         work = _Work(settings, dict(zip(INPUTS, tensors, strict=True)))
         sums = work.forward()
-        # What a competition between positions is normalised by is as small as the activations; votes are made anew.
-        ctx.save_for_backward(*tensors, work.arrays.get("peak"), work.arrays.get("scale"))
+        # What all parents of a cell are normalised by is as small as the activations; votes are made anew, and so is
+        # what each of them is normalised by apart.
+        kept = {} if work.is_apart else work.arrays
+        ctx.save_for_backward(*tensors, kept.get("peak"), kept.get("scale"))
         ctx.settings = settings
         ctx.set_materialize_grads(False)
         return sums
@@ -101,8 +102,9 @@ class _Work:
         self.is_uniform = all(given[name] is None for name in ("query", "curvature", "bias"))
         self.full = settings["moments"] == 2 or any(given[name] is not None for name in ("curvature", "centre"))
         self.full |= self.is_uniform and given["offset"] is not None  # `forward_uniform` knows none
-        across = settings["competition"].axis == "types+positions" and windows is not None
-        self.is_shared = across and not self.is_uniform  # a cell's parents at several positions compete
+        axis = settings["competition"].axis if windows is not None and not self.is_uniform else "types"
+        self.is_shared = axis in _BETWEEN_POSITIONS  # a cell's parents at several positions compete
+        self.is_apart = axis == "positions"
         self.edges = _edges(types, torch.get_num_threads())
         self.parts = len(self.edges) - 1
         self.arrays: dict[str, Tensor] = {
@@ -125,15 +127,13 @@ class _Work:
             orphan=settings["competition"].orphan,
             uniform=self.is_uniform,
             full=self.full,
+            apart=self.is_apart,
         )
 
     def forward(self) -> tuple[Tensor | None, ...]:
         """Mass, first moment, and the second or None."""
         if self.is_shared:
-            peak, scale = self._per_cell(), self._per_cell()
-            self._run("sweep_normalise", to=[peak, scale])
-            self.arrays |= {"peak": peak, "scale": scale}
-            self.problem.peak, self.problem.scale = _pointer(peak), _pointer(scale)
+            self._normalise()
         sums = {"mass": self._partial(scalar=True), "first": self._partial()}
         if self.full:
             sums["second"] = self._partial()
@@ -147,8 +147,10 @@ class _Work:
         arrays = {
             name: self._zeros(scalar=name == "mass") if of is None else self._pack(of) for name, of in of_sums.items()
         }
+        if self.is_shared and "peak" not in self.arrays:
+            self._normalise()
         if self.is_shared and not self.settings["constant_coupling"]:
-            arrays["expectation"] = self._per_cell()
+            arrays["expectation"] = self._per_competition()
             self._run("sweep_expect", self._by_part(_Gradients, {}, arrays), to=[arrays["expectation"]])
         partial = self._gradients_of_parents(wanted)
         shared = self._gradients_of_children(wanted)
@@ -211,9 +213,17 @@ class _Work:
     def _zeros(self, *, scalar: bool = False) -> Tensor:
         return self._partial(scalar=scalar)[0].zero_()
 
-    def _per_cell(self) -> Tensor:
+    def _normalise(self) -> None:
+        """Finds what the coupling of competitors at several positions is normalised by."""
+        peak, scale = self._per_competition(), self._per_competition()
+        self._run("sweep_normalise", to=[peak, scale])
+        self.arrays |= {"peak": peak, "scale": scale}
+        self.problem.peak, self.problem.scale = _pointer(peak), _pointer(scale)
+
+    def _per_competition(self) -> Tensor:
         children = self.arrays["children"]
-        return children.new_empty(*children.shape[:2], self.side_by_side)
+        each = (self.parents,) if self.is_apart else ()
+        return children.new_empty(*children.shape[:2], *each, self.side_by_side)
 
     def _by_part(
         self,
@@ -242,6 +252,8 @@ class _Work:
         entry(ctypes.byref(self.problem), *own, *targets, edges, ctypes.c_long(count))
 
 
+_BETWEEN_POSITIONS = ("types+positions", "positions")
+"""Axes over which, in a convolutional layer, parents of several lanes compete for a cell."""
 _BY_LANE = ("query", "curvature", "bias", "centre", "weights")
 
 
@@ -252,7 +264,7 @@ class _Problem(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("children", "weight", "offset", "query", "curvature", "centre")),
         *((name, ctypes.c_void_p) for name in ("bias", "weights", "peak", "scale", "cells")),
         *((name, ctypes.c_long) for name in ("blocks", "positions", "cell_count", "groups", "types", "parents")),
-        *((name, ctypes.c_int) for name in ("orphan", "uniform", "full")),
+        *((name, ctypes.c_int) for name in ("orphan", "uniform", "full", "apart")),
     )
 
 

@@ -50,21 +50,24 @@ def sums(given, out, sizes, per_part, tile: tl.constexpr):
 def totals(given, out, sizes, per_part, tile: tl.constexpr):
     """For each child of a tile of lanes, its greatest logit and the sum of all exponentials of logits less this one.
 
-    Both are (lane, child).
+    Both are (lane, child). Where each parent competes apart, a logit is the greatest of its own: (lane, child, parent).
     """
     at = _axes(tl.program_id(0) * tile.lanes_tile, tile)
     part = tl.program_id(1)
     vectors = _vectors(given, at, sizes, tile)
     for child in range(part * per_part, tl.minimum((part + 1) * per_part, sizes.seen)):
         logits = _logits(given, _votes(given, child, vectors, at, sizes, tile), vectors, tile)
-        peak = tl.max(logits, 1)
-        _store_of_child(out.peak, peak, child, at, sizes)
-        _store_of_child(out.total, tl.sum(tl.exp(logits - peak[:, None]), 1), child, at, sizes)
+        if tile.coupling == "apart":
+            _store_of_competitions(out.peak, logits, child, at, sizes, tile)
+        else:
+            peak = tl.max(logits, 1)
+            _store_of_child(out.peak, peak, child, at, sizes)
+            _store_of_child(out.total, tl.sum(tl.exp(logits - peak[:, None]), 1), child, at, sizes)
 
 
 @_kernel
 def expectations(given, gradients, out, sizes, per_part, tile: tl.constexpr):
-    """For each child of a tile of lanes, the sum over parents of w R dL/dR: (lane, child)."""
+    """For each child of a tile of lanes, the sum of w R dL/dR over competing parents: as `totals`."""
     at = _axes(tl.program_id(0) * tile.lanes_tile, tile)
     part = tl.program_id(1)
     vectors = _vectors(given, at, sizes, tile)
@@ -72,9 +75,12 @@ def expectations(given, gradients, out, sizes, per_part, tile: tl.constexpr):
     for child in range(part * per_part, tl.minimum((part + 1) * per_part, sizes.seen)):
         apart = _votes(given, child, vectors, at, sizes, tile)
         coupling = _coupling(given, child, apart, vectors, at, sizes, tile)
-        expected = tl.sum(coupling * _gain(gradients, apart, gains), 1)
-        expected *= _of_child(given.weights, child, at, sizes, 1.0)
-        _store_of_child(out, expected, child, at, sizes)
+        expected = coupling * _gain(gradients, apart, gains)
+        expected *= _of_child(given.weights, child, at, sizes, 1.0)[:, None]
+        if tile.coupling == "apart":
+            _store_of_competitions(out, expected, child, at, sizes, tile)
+        else:
+            _store_of_child(out, tl.sum(expected, 1), child, at, sizes)
 
 
 @_kernel
@@ -223,9 +229,9 @@ def _coupling(given, child, apart, vectors, at, sizes, tile: tl.constexpr):
         return tl.full([tile.lanes_tile, tile.parents_tile], 1.0, tl.float32)
     else:
         logits = _logits(given, apart, vectors, tile)
-        if tile.coupling == "shared":
-            peak = _of_child(given.peak, child, at, sizes, 0.0)
-            return tl.exp(logits - peak[:, None]) / _of_child(given.total, child, at, sizes, 1.0)[:, None]
+        if tile.coupling != "softmax":
+            peak = _of_competitions(given.peak, child, at, sizes, 0.0, tile)
+            return tl.exp(logits - peak) / _of_competitions(given.total, child, at, sizes, 1.0, tile)
         else:
             peak = tl.max(logits, 1)
             if tile.orphan:
@@ -283,7 +289,7 @@ def _pull(given, gradients, child, apart, vectors, gains, at, sizes, tile: tl.co
         if given.expected is None:
             of_logits = coupling * weights * (gain - expected[:, None])
         else:
-            of_logits = coupling * (weights * gain - _of_child(given.expected, child, at, sizes, 0.0)[:, None])
+            of_logits = coupling * (weights * gain - _of_competitions(given.expected, child, at, sizes, 0.0, tile))
         if given.query is not None:
             of_votes += of_logits[:, :, None, None] * query
         if given.curvature is not None:
@@ -314,6 +320,32 @@ def _store_of_child(pointer, values, child, at, sizes):
     if pointer is not None:
         lanes = at[0]
         tl.store(pointer + lanes.to(tl.int64) * sizes.seen + child, values, mask=lanes < sizes.lanes)
+
+
+@_kernel
+def _of_competitions(pointer, child, at, sizes, otherwise: tl.constexpr, tile: tl.constexpr):
+    """What competitions for one child have: (lane, parent) of (lane, child, parent); (lane, 1) if parents share it."""
+    if tile.coupling == "apart":
+        place, inside = _competitions_at(child, at, sizes, tile)
+        return tl.load(pointer + place, mask=inside, other=otherwise)
+    else:
+        return _of_child(pointer, child, at, sizes, otherwise)[:, None]
+
+
+@_kernel
+def _store_of_competitions(pointer, values, child, at, sizes, tile: tl.constexpr):
+    """Into (lane, child, parent)."""
+    place, inside = _competitions_at(child, at, sizes, tile)
+    tl.store(pointer + place, values, mask=inside)
+
+
+@_kernel
+def _competitions_at(child, at, sizes, tile: tl.constexpr):
+    """Where (lane, child, parent) are of one child, and which there are."""
+    lanes, parents, _, _ = at
+    first = (lanes.to(tl.int64) * sizes.seen + child) * tile.parents
+    inside = (lanes < sizes.lanes)[:, None] & (parents < tile.parents)[None, :]
+    return first[:, None] + parents[None, :], inside
 
 
 @_kernel

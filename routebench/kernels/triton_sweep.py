@@ -42,6 +42,7 @@ class Inputs(NamedTuple):
     peak, total: (lane, child), the greatest logit of all that compete for a child and the sum of all exponentials of
         logits less this peak, where parents of other lanes compete.
     expected: (lane, child), the expectation of the gradient over all that compete for a child, likewise.
+        Where each parent type competes apart, these three are (lane, child, parent).
     """
 
     children: Tensor | None = None
@@ -70,7 +71,8 @@ class Sizes(NamedTuple):
 class Tile(NamedTuple):
     """What a kernel is compiled for: sizes, the same padded to powers of two, and options.
 
-    coupling: `one`, `softmax` over the parents of a lane, or `shared` with other lanes.
+    coupling: `one`, `softmax` over the parents of a lane, `shared` with other lanes, or `apart`, with other lanes but
+        for each parent by itself.
     constant: no gradient goes through the coupling.
     """
 
@@ -192,7 +194,7 @@ def _gradients(given: Sweep, gradients: list[Tensor | None], wanted: set[str]) -
     gains, inputs, windows = _Gains(*gradients), _inputs(given), given.competition.windows
     is_constant = given.constant_coupling or _coupling(given) == "one"
     if inputs.peak is not None and windows is not None and not is_constant:
-        own = _empty(given, given.lanes, given.weight.shape[0])
+        own = _per_competition(given)
         _start("expectations", _over_children(given, live=5), given, inputs, gains, own)
         inputs = inputs._replace(expected=windows.gather(_add_up(windows, own)))
     found: dict[str, Tensor] = {}
@@ -221,15 +223,17 @@ def _inputs(given: Sweep) -> Inputs:
     if windows is None:
         return inputs
     inputs = inputs._replace(cell_of=_cell_of(windows, given.children.device))
-    if _coupling(given) != "shared":
+    if _coupling(given) not in ("shared", "apart"):
         return inputs
-    peak, total = (_empty(given, given.lanes, given.weight.shape[0]) for _ in range(2))
+    peak = _per_competition(given)
+    total = None if _coupling(given) == "apart" else _per_competition(given)  # of one logit, less itself: 1
     _start("totals", _over_children(given, live=4), given, inputs, Inputs(peak=peak, total=total))
     peaks = _greatest(windows, peak)
     if given.competition.orphan:
         peaks = peaks.clamp(min=0)
     at_windows = windows.gather(peaks)
-    totals = _add_up(windows, total * (peak - at_windows).exp())
+    shares = (peak - at_windows).exp()
+    totals = _add_up(windows, shares if total is None else total * shares)
     if given.competition.orphan:
         totals = totals + (-peaks).exp()
     return inputs._replace(peak=at_windows, total=windows.gather(totals))
@@ -316,7 +320,7 @@ def _coupling(given: Sweep) -> str:
         return "one"  # and the shares are weights
     if axis == "types" or (is_dense and axis in ("types+positions", "positions")):
         return "softmax"
-    return "shared" if axis == "types+positions" else ""
+    return {"types+positions": "shared", "positions": "apart"}.get(axis, "")
 
 
 def _with_shares(given: Sweep) -> Sweep:
@@ -331,6 +335,13 @@ def _with_shares(given: Sweep) -> Sweep:
 
 def _empty(given: Sweep, *shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device=given.children.device)
+
+
+def _per_competition(given: Sweep) -> Tensor:
+    """A number for every competition for a child in a lane."""
+    seen, parents = given.weight.shape[:2]
+    each = (parents,) if _coupling(given) == "apart" else ()
+    return _empty(given, given.lanes, seen, *each)
 
 
 def _is_interpreting() -> bool:
@@ -351,7 +362,7 @@ def _add_up(windows: Windows, of_children: Float[Tensor, "lane child *rest"]) ->
     return cells.flatten(1, 3)
 
 
-def _greatest(windows: Windows, of_children: Float[Tensor, "lane child"]) -> Float[Tensor, "batch cell"]:
+def _greatest(windows: Windows, of_children: Float[Tensor, "lane child *rest"]) -> Float[Tensor, "batch cell *rest"]:
     """Each cell's greatest value over the windows that see it."""
     cells, views = _by_place(windows, of_children, -1e30)  # less than any; and no infinity, which would make nan
     for cell, seen in views:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from routebench.capsules.coordinates import Field, coordinates
 from routebench.capsules.layers import CapsuleLayer, ConvCapsules, DenseCapsules, MakeRouting, PrimaryCapsules
@@ -175,28 +176,46 @@ def _scale_lambda(layer: CapsuleLayer, share: Any) -> None:
 def start_as_the_authors(network: CapsuleNetwork) -> None:
     """Weights and betas as they start in the authors' code.
 
-    Standard deviations: first convolution 0.05; primary poses 0.5 and activations 3, the logit of which starts at -1;
-    convolutional capsules 0.3, class capsules 0.01. Betas (of EM routing): their logit is
+    Weights are drawn from normal distributions that are cut off at twice their standard deviation: first convolution
+    0.05, with a bias of 0.1; primary capsules 0.5 and 3, see `_authors_primary`, the logit of whose activations starts
+    at -1; convolutional capsules 0.3, class capsules 0.01. Betas (of EM routing): their logit is
     lambda (S (-sum_h log var_h - 16 b_u (1 + log 2 pi)) - 5000 b_a) with b_u = b_a = 0.5, for the classes 2 and 1; with
     beta_u = b_u (1 + log 2 pi) / 2, beta_a = -2500 b_a and twice their final lambda, 0.02, ours is the same.
-    That lambda is the method's to set, and `class_lambda` the network's.
+    That lambda is the method's to set, and `class_lambda` the network's. With the method's `beta_a_unit=2500`, a step
+    of the optimiser moves the logit by b_a as far as theirs.
 
-    Departure: primary capsules keep their bias, which starts at zero; theirs have none. A step of the optimiser moves
-    their b_a by as much as our beta_a, and so their logit 2500 times as far.
+    Departure: primary capsules keep their bias; theirs have none.
     """
     convolution: Any = network.features[1]  # type: ignore[index]  # a sequence, made above
     primary: Any = network.primary
-    convolution.weight.normal_(std=0.05)
-    convolution.bias.zero_()
-    poses = primary.types * primary.pose
-    primary.convolution.weight[:poses].normal_(std=0.5)
-    primary.convolution.weight[poses:].normal_(std=3.0)
-    primary.convolution.bias[:poses] = 0.0
-    primary.convolution.bias[poses:] = -1.0
+    convolution.weight.copy_(_cut_normal(torch.tensor(0.05).expand_as(convolution.weight)))
+    convolution.bias.fill_(0.1)
+    deviations = _authors_primary(primary.types, primary.pose)[:, None, None, None]
+    primary.convolution.weight.copy_(_cut_normal(deviations.expand_as(primary.convolution.weight)))
+    primary.convolution.bias.zero_()
+    primary.convolution.bias[primary.types * primary.pose :] = -1.0
     starts = [(0.3, 0.5, 0.5), (0.3, 0.5, 0.5), (0.01, 2.0, 1.0)]
     layers: Any = network.layers
     for layer, (std, b_u, b_a) in zip(layers, starts, strict=True):
-        layer.weight.normal_(std=std)
+        layer.weight.copy_(_cut_normal(torch.tensor(std).expand_as(layer.weight)))
         if hasattr(layer.routing, "beta_u"):
             layer.routing.beta_u.fill_(b_u * (1 + math.log(2 * math.pi)) / 2)
-            layer.routing.beta_a.fill_(-2500 * b_a)
+            layer.routing.beta_a.fill_(-2500 * b_a / getattr(layer.routing, "beta_a_unit", 1.0))
+
+
+def _cut_normal(deviation: Tensor) -> Tensor:
+    """Normal numbers of these standard deviations, drawn again where they are more than twice as large."""
+    return (
+        nn.init.trunc_normal_(torch.empty_like(deviation, memory_format=torch.contiguous_format), a=-2, b=2) * deviation
+    )
+
+
+def _authors_primary(types: int, pose: int) -> Float[Tensor, " channel"]:
+    """Standard deviations of what makes each channel of the primary capsules: first poses, then activations.
+
+    Their code draws channels for poses with 0.5, then channels for activations with 3. It then cuts the row of all
+    channels into one piece for each capsule, whose last channel becomes the activation: with 32 types, all but the
+    last two capsules have activations from weights of 0.5, and these two have poses from weights of 3.
+    """
+    row = torch.cat([torch.full((types * pose,), 0.5), torch.full((types,), 3.0)]).reshape(types, pose + 1)
+    return torch.cat([row[:, :pose].flatten(), row[:, pose]])

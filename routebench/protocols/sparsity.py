@@ -1,6 +1,6 @@
 """How concentrated capsule outputs and couplings are, and whether routing has come to rest."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +14,7 @@ from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.chosen import evenly
 from routebench.protocols.traced import LayerTrace, Trace, trace
-from routebench.protocols.vote_distances import first_of_classes, vote_distances
+from routebench.protocols.vote_distances import distances_of, first_of_classes, gathered, vote_distances
 from routebench.registry import protocols
 
 THRESHOLDS = (0.1, 0.5)
@@ -125,8 +125,9 @@ def _statistics(activity: Tensor) -> dict[str, float]:
 def _iteration_metrics(
     network: nn.Module, images: Images, trained_with: int | None, steps: int, context: Context
 ) -> list[Metric]:
-    """Coupling after each number of iterations, and how far the last one moved the parents."""
+    """Coupling after each number of iterations, how far the last one moved the parents, and how votes gather."""
     metrics: list[Metric] = []
+    apart: list[tuple[Tensor, Tensor]] = []
     before: Trace | None = None
     pixels = _pixels(images, 0, len(images), context.device)
     counts: list[int | None] = [None] if trained_with is None else [*range(1, max(steps, trained_with) + 1)]
@@ -146,9 +147,18 @@ def _iteration_metrics(
                 metrics.append(
                     Metric("residual", "test", float(moved.double().mean()), test_iterations=iterations, where=where)
                 )
+        if (iterations or 1) <= (trained_with or 1) and (found := distances_of(now.layers[-1])) is not None:
+            apart.append(found)
         before = now
         context.progress(0.5 + 0.4 * (iterations or 1) / len(counts))
-    return metrics
+    return [*metrics, *_gathering(apart, images)]
+
+
+def _gathering(apart: Sequence[tuple[Tensor, Tensor]], images: Images) -> Iterator[Metric]:
+    """Of the class capsules, up to the iterations trained with; nothing for images of several classes."""
+    if apart and not images.multi_label:
+        for iterations, value in enumerate(gathered(apart, images.labels), start=1):
+            yield Metric("gathered", "test", value, "%", test_iterations=iterations, where={"layer": "classes"})
 
 
 def _coupling_statistics(layer: LayerTrace) -> dict[str, float]:

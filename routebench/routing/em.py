@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from routebench.arguments import Count, NonNegative
+from routebench.arguments import Count, NonNegative, Positive
 from routebench.capsules import Activations, Poses, Sizes, Votes
 from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
@@ -36,12 +36,23 @@ class EMRouting(IterativeRouting):
     It gives one beta_a for all capsules or one per capsule, depending on the section; here there is a pair per type.
 
     More iterations can make training harder. A parent's Gaussian, with a variance for each pose element, is fitted to
-    the few children that its competitors leave it: one to five in small networks under `types+positions`. With every
-    E-step coupling then gets nearer to all or nothing and moves more with small changes of the votes, and in lower
-    layers the gradients of different batches no longer point the same way. In `matrix-capsules-small` that, and
-    activations that start far from one half, keep three iterations from learning in an epoch or two. `types`, whose
-    parents keep two to three times the children, `mass_normalisation=ratio` and `start_beta_a=-2500` together mended it
-    there. The authors' code competes over `positions` alone in convolutional layers.
+    the few children that its competitors leave it. Their number depends on the competition. In a network with as many
+    types in each layer, as the paper's, a parent of `types+positions` has on average 4.7 a children in the first and
+    2.25 a in the second convolutional layer of 32 x 32 images, where a is the mean activation of the children: that is
+    children seen by parents, 13^2 by 6^2 and 6^2 by 4^2, whatever the width. A parent of `types` has 9 a, and one of
+    `positions`, where each parent type has a share of every child, 4.7 a and 2.25 a times the types: 150 a and 72 a
+    with 32 types, 38 a and 18 a with 8. With few children, every E-step brings coupling nearer to all or nothing and
+    makes it move more with small changes of the votes, and in lower layers the gradients of different batches no longer
+    point the same way. In `matrix-capsules-small` that, and activations that start far from one half, keep three
+    iterations from learning in an epoch or two. `types`, `mass_normalisation=ratio` and `start_beta_a=-2500` together
+    mended it there.
+
+    The authors' code (google-research, `capsule_em`) is another method in places. Its convolutional layers compete over
+    `positions`, after a first iteration whose shares are 1 / types: `competition=positions`, `first_coupling=types`. It
+    has `mean_damping=0.1`, `mass_floor=1e-7` and, in the unit of our cost, `final_lambda=0.02`, a quarter of it for the
+    classes. It learns beta_a in units of 2500: `beta_a_unit=2500`. Not followed: 1e-7 of the largest density that a
+    child meets anywhere is added to what its coupling is divided by, and with a stride of 2 the positions whose
+    densities are added up there are not those that see the child.
 
     Args:
         iterations: t in the paper, which uses 3.
@@ -49,6 +60,8 @@ class EMRouting(IterativeRouting):
         lambda_schedule: `iteration`, lambda (1 - 0.95^k) in iteration k, as in the authors' code; `training`, the same
             times the share of the training run that has passed, which is how others read the paper; `constant`.
         competition: which parents share a child, in convolutional layers; `types+positions` is the literal reading.
+        first_coupling: what the equal shares of the first iteration sum to one over: `competition`, the same, or
+            `types`.
         schedule: the order in which several layers iterate; the paper finishes one layer before the next.
         mass_normalisation: `none`, or `ratio`, which multiplies a parent's mass by 100 x parents / children in its cost
             so that one lambda suits layers with few and with many children (the factor of a public TensorFlow code).
@@ -59,11 +72,17 @@ class EMRouting(IterativeRouting):
         mass_floor: added to the mass that something is divided by.
         mean_damping: d of `mean <- (1 - d) weighted mean + d last mean`, which starts at 0; variances are then about
             that mean. 0.1 in the authors' code, of which the paper says nothing.
-        start_beta_a: where every beta_a starts; the paper does not say. Lambda is so small that steps of an optimiser
-            hardly move the logit by beta_a. About -2500 starts activations near one half in small networks with
-            `mass_normalisation=ratio`. That TensorFlow code draws it around -1000; in the unit of this class the
-            authors' code has -1250, and -2500 for the classes, at twice our lambda.
+        start_beta_a: where every beta_a starts; the paper does not say. About -2500 starts activations near one half in
+            small networks with `mass_normalisation=ratio`. That TensorFlow code draws it around -1000; in the unit of
+            this class the authors' code has -1250, and -2500 for the classes, at twice our lambda.
+        beta_a_unit: what is learned is beta_a by this. Lambda is so small that with 1 the steps of an optimiser hardly
+            move the logit by beta_a.
         activation: `description-length`, the logistic of the paper, or `mixing`, S_j / sum_k S_k (its section 5).
+        misfit: where a child is compared with its parent, for variances, activations and coupling. `votes`: its vote
+            with the parent's mean, as in the procedure. `children`: its own pose with what the mean predicts for it by
+            the inverse of W, which appendix A.2 calls correct. That stores all votes, and inverts W in every iteration:
+            for small networks. Children then need poses as large as their parents'. The paper does not say what the
+            variances are then; here a parent has one for each element of its children's poses.
     """
 
     source = "Hinton, Sabour and Frosst, ICLR 2018, Procedure 1"
@@ -86,18 +105,26 @@ class EMRouting(IterativeRouting):
         final_lambda: NonNegative = 0.01,
         lambda_schedule: Literal["iteration", "training", "constant"] = "iteration",
         competition: Axis = "types+positions",
+        first_coupling: Literal["competition", "types"] = "competition",
         schedule: ScheduleName = "sequential",
         mass_normalisation: Literal["none", "ratio"] = "none",
         variance_floor: NonNegative = 5e-4,
         mass_floor: NonNegative = 1e-8,
         mean_damping: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0,
         start_beta_a: float = 0.0,
+        beta_a_unit: Positive = 1.0,
         activation: Literal["description-length", "mixing"] = "description-length",
+        misfit: Literal["votes", "children"] = "votes",
     ):
         super().__init__(sizes, iterations=iterations, schedule=schedule)
         self.final_lambda: NonNegative = final_lambda
         self.lambda_schedule = lambda_schedule
         self.competition = competition
+        self.first_coupling = first_coupling
+        if first_coupling == "types" and competition != "types":
+            # equal shares need not sum to one over the competition
+            broken = (Claim.MASS_CONSERVATION, Claim.UNIFORM_FIRST)
+            self.claims = tuple(claim for claim in self.claims if claim not in broken)
         self.mass_normalisation = mass_normalisation
         self.variance_floor = variance_floor
         self.mass_floor: float = mass_floor
@@ -105,13 +132,21 @@ class EMRouting(IterativeRouting):
         if mean_damping > 0:  # the first mean is drawn to the origin
             self.claims = tuple(claim for claim in self.claims if claim is not Claim.POSE_TRANSLATION)
         self.activation = activation
+        self.misfit = misfit
+        if misfit == "children" and sizes.pose_below != sizes.pose:
+            found = f"{sizes.pose_below} and {sizes.pose}"
+            raise ValueError(f"misfit 'children' needs poses of one size below and above, got {found} elements")
         self.beta_u = nn.Parameter(torch.zeros(sizes.parents))
-        self.start_beta_a = start_beta_a
-        self.beta_a = nn.Parameter(torch.full((sizes.parents,), float(start_beta_a)))
+        self.start_beta_a, self.beta_a_unit = start_beta_a, beta_a_unit
+        self.beta_a = nn.Parameter(torch.full((sizes.parents,), start_beta_a / beta_a_unit))
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
         """One E-step (in the first iteration, equal shares) and one M-step."""
         logits: dict[str, Any] = {}  # none: equal shares
+        if previous is None:
+            votes = votes.competing_over("types") if self.first_coupling == "types" else votes
+        if self.misfit == "children":
+            return self._iterate_below(votes, activations, previous)
         if previous is None:
             mass, first, _ = votes.sweep(weights=activations)
             centre = self._per_mass(first, mass)
@@ -130,6 +165,27 @@ class EMRouting(IterativeRouting):
         if self.mean_damping > 0:
             away = self.mean_damping * (last - mean)
             mean, variance = mean + away, variance + away.square()
+        return self._routed(mass, mean, variance, previous)
+
+    def _iterate_below(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
+        """The same with misfits in the pose space of the children, and with all votes stored."""
+        stored = votes.dense()
+        if previous is None:
+            logits, last = stored.new_zeros(stored.shape[:3]), torch.zeros_like(stored[:, 0])
+        else:
+            last, variance, log_activation = previous.memory
+            distance = (votes.misfit(last).square() / variance[:, None]).sum(dim=-1)  # lane, child, parent
+            logits = (log_activation + log_normaliser(variance))[:, None] - 0.5 * distance
+        coupling = votes.competition.couple(logits)
+        weights = coupling * activations[..., None]
+        mass = weights.sum(dim=1)
+        mean = self._per_mass(votes.aggregate(weights, shown=coupling), mass)
+        mean = mean + self.mean_damping * (last - mean)
+        squares = (weights[..., None] * votes.misfit(mean).square()).sum(dim=1)
+        return self._routed(mass, mean, self._per_mass(squares, mass) + self.variance_floor, previous)
+
+    def _routed(self, mass: Tensor, mean: Tensor, variance: Tensor, previous: Routed | None) -> Routed:
+        """What an M-step leaves: parents, and what the next E-step needs."""
         iteration = 1 if previous is None else previous.iteration + 1
         log_activation, logit = self._activate(mass, variance, iteration)
         memory = (mean, variance, log_activation)
@@ -173,6 +229,6 @@ class EMRouting(IterativeRouting):
             return torch.log(mass) - torch.log(mass.sum(dim=-1, keepdim=True)), None
         if self.mass_normalisation == "ratio":
             mass = mass * (100 * self.sizes.parents / self.sizes.children)
-        logit = description_length_logit(mass, variance, self.beta_u, self.beta_a)
+        logit = description_length_logit(mass, variance, self.beta_u, self.beta_a_unit * self.beta_a)
         logit = self.inverse_temperature(iteration) * logit
         return logsigmoid(logit), logit

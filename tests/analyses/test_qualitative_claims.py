@@ -14,6 +14,9 @@ from tests.analysis.made_up_runs import made_up_records, made_up_runs
 
 find = analyses["qualitative-claims"]
 LOWER_LOSS, NO_GAIN, SLOWER, SPARSE, MIDDLE, FALLS, EM, RISES, VOTES = (claim.claim for claim in CLAIMS[:9])
+FIVE, NEAR = (
+    next(claim.claim for claim in CLAIMS if claim.claim.startswith(words)) for words in ("Five", "Votes near")
+)
 AS_CLAIMED = {
     "dynamic": ([1, 2, 3], "method", "capsnet-small", [97.5, 96.5, 95.5]),
     "em": ([1, 2, 3], "method", "capsnet-small", [93.0, 97.0, 95.0]),
@@ -50,6 +53,9 @@ def sparsity_runs(classes=0.8, middle=0.2, nearer=0.5):
             for layer, value in (("classes", classes), ("middle", middle)):
                 where = {"layer": layer, "of": "length", "value": value + 0.01 * seed}
                 results.append({**known, "model": "capsnet-small", "metric": "hoyer", **where})
+            for number in (1, 2, 3):
+                gathered = {"metric": "gathered", "layer": "classes", "value": number * nearer + 0.01 * seed * number}
+                results.append({**known, "model": "capsnet-small", "test_iterations": number, **gathered})
             counts = np.zeros((2, 1, 2, 3))  # iterations, images, classes, bins
             counts[0, 0, 1, 1] = 10 + seed
             counts[1, 0, 1, 1 if nearer == 0 else 0] = 10 + seed
@@ -89,7 +95,24 @@ def test_what_noise_covers_is_undecided():
 
 
 def test_votes_that_stay_where_they_are_do_not_gather():
-    assert verdicts(sparsity_runs(nearer=0))[VOTES] != HOLDS
+    found = verdicts(sparsity_runs(nearer=0))
+    assert found[VOTES] != HOLDS
+    assert found[NEAR] != HOLDS
+
+
+def test_votes_near_the_mean_are_those_of_the_right_class():
+    row = find((sparsity_runs(),)).table.set_index("claim").loc[NEAR]
+    assert row["verdict"] == HOLDS
+    assert row["mean"] == pytest.approx(2 * (0.5 + 0.01))  # from the first to the third, mean of three seeds
+    assert verdicts(sparsity_runs(nearer=-0.5))[NEAR] == FAILS
+
+
+@pytest.mark.parametrize(("five", "verdict"), [(92.0, HOLDS), (96.0, FAILS)])
+def test_three_iterations_against_five(five, verdict):
+    lines = {"em": ([1, 3, 5], "method", "matrix-capsules", [90.0, 94.0, five])}
+    found = verdicts(accuracy_runs(lines))
+    assert found[FIVE] == verdict
+    assert verdicts(accuracy_runs(AS_CLAIMED))[FIVE] == NOT_RUN
 
 
 def test_a_statistic_is_its_mean_over_seeds_with_the_t_interval():

@@ -14,7 +14,7 @@ from routebench.conformance._calls import Case, CheckInputs, difference
 from routebench.conformance._claims import measured
 from routebench.conformance._method import seeded, subject_of
 from routebench.conformance._options import NotKnown, options, other_values
-from routebench.conformance._problems import DENSE, WINDOWS, draw
+from routebench.conformance._problems import DENSE, MATRICES, WINDOWS, draw
 from routebench.errors import UserError
 from routebench.ops import length, squash
 from routebench.registry import routing
@@ -74,7 +74,7 @@ def test_a_gpus_generators_are_seeded_and_put_back(monkeypatch):
 
 
 def test_options_that_count_only_together_are_no_fault():
-    found = {finding.name: finding for finding in options(inputs_for("em[activation=mixing]"))}
+    found = {finding.name: finding for finding in options(inputs_for("em[activation=mixing]", DENSE, MATRICES, WINDOWS))}
     assert not any(finding.wrong for finding in found.values())
     assert "only with activation = 'description-length'" in found["option final_lambda"].seen
 

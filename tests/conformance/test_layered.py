@@ -20,7 +20,7 @@ class Deaf(DynamicRouting):
 class Stubborn(DynamicRouting):
     """Cannot go on from what it did not leave itself."""
 
-    def __init__(self, sizes: Sizes, *, iterations: int = 3, schedule: str = "sequential"):
+    def __init__(self, sizes: Sizes, *, iterations: int = 3, schedule: ScheduleName = "sequential"):
         super().__init__(sizes, iterations=iterations, schedule=schedule)
         self.last = None
 

@@ -73,3 +73,5 @@ def largest_error(kernel, given):
 
 SMALL_GRID = Windows(5, 4, 3, 1, 3)
 STRIDED_GRID = Windows(6, 6, 2, 2, 2)
+UNEVEN_GRID = Windows(7, 5, 3, 2, 3)
+"""Cells that one, two or four positions see."""

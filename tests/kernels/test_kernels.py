@@ -84,8 +84,14 @@ def test_poses_of_zero(kernel, kind):
 @both
 @pytest.mark.parametrize(
     ("scale", "axis", "windows"),
-    [(1e-6, "types", None), (1e-6, "types", GRID), (1e4, "types", GRID), (1e4, "types+positions", GRID)],
-    ids=["tiny", "tiny on a grid", "huge", "huge between positions"],
+    [
+        (1e-6, "types", None),
+        (1e-6, "types", GRID),
+        (1e4, "types", GRID),
+        (1e4, "types+positions", GRID),
+        (1e4, "positions", GRID),
+    ],
+    ids=["tiny", "tiny on a grid", "huge", "huge between positions", "huge between positions of a type"],
 )
 def test_tiny_and_huge_poses(kernel, scale, axis, windows):
     given = random_sweep("query", windows=windows, axis=axis, scale=scale, **kernel.sizes)  # huge: coupling is 0 or 1

@@ -61,8 +61,16 @@ def test_windows_that_leave_cells_out():
 @interpreted
 @pytest.mark.parametrize("kind", ["query", "Gaussian"])
 @pytest.mark.parametrize("orphan", [False, True], ids=["", "orphan"])
-def test_competition_between_positions(kind, orphan):
-    given = random_sweep(kind, windows=GRID, axis="types+positions", orphan=orphan, **SIZES)
+@pytest.mark.parametrize("axis", ["types+positions", "positions"])
+def test_competition_between_positions(kind, orphan, axis):
+    given = random_sweep(kind, windows=GRID, axis=axis, orphan=orphan, **SIZES)
+    assert error(given) < CLOSE
+
+
+@interpreted
+@pytest.mark.parametrize("kind", KINDS)
+def test_competition_of_the_positions_of_each_type(kind):
+    given = random_sweep(kind, "odd matrices", windows=GRID, axis="positions", offset=True, constant=True, **SIZES)
     assert error(given) < CLOSE
 
 
@@ -121,8 +129,7 @@ def test_obstacles(monkeypatch):
     assert triton_sweep.obstacle(leaves(given, torch.float64)) == "torch.float64 is not supported"
     assert triton_sweep.obstacle(replace(given, query=given.query.double())) == "torch.float64 is not supported"
     assert triton_sweep.obstacle(random_sweep(axis="children")) == "competition over 'children' is not supported"
-    of_positions = random_sweep(axis="positions", windows=GRID)
-    assert triton_sweep.obstacle(of_positions) == "competition over 'positions' is not supported"
+    assert triton_sweep.obstacle(random_sweep(axis="positions", windows=GRID)) == ""
     assert triton_sweep.obstacle(random_sweep("uniform", axis="children")) == ""
     assert triton_sweep.obstacle(random_sweep(images=0)) == "the batch is empty"
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
@@ -146,7 +153,9 @@ def test_weights_that_fit_no_registers_are_an_obstacle(monkeypatch, parents, pos
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("poses", ["vectors", "odd matrices"])
 @pytest.mark.parametrize("windows", [None, SMALL_GRID, STRIDED_GRID], ids=["dense", "overlapping", "apart"])
-def test_on_a_gpu(kind, poses, windows):
-    given = random_sweep(kind, poses, windows=windows, axis="types+positions", images=65, children=70, parents=10)
+@pytest.mark.parametrize("axis", ["types+positions", "positions"])
+def test_on_a_gpu(kind, poses, windows, axis):
+    sizes = {"images": 65, "children": 70, "parents": 10}
+    given = random_sweep(kind, poses, windows=windows, axis=axis, orphan=axis == "positions", **sizes)
     present = {name: value.cuda() for name in INPUTS if (value := getattr(given, name)) is not None}
     assert error(replace(given, **present)) < CLOSE

@@ -118,6 +118,10 @@ class TestCoordinates:
             matrix_capsules(coordinates="polar")
 
 
+CUT = 0.8796
+"""Deviation of normal numbers of deviation 1 without those beyond 2."""
+
+
 class TestStart:
     def test_votes_have_the_same_deviation_in_matrices_and_vectors(self):
         for model in ("matrix-capsules", "matrix-capsules-vector"):
@@ -129,19 +133,32 @@ class TestStart:
     def test_authors_weights_have_their_deviations(self):
         network = matrix_capsules("matrix-capsules", start="authors")
         weights = [network.features[1].weight, *(layer.weight for layer in network.layers)]
-        assert [float(weight.detach().std()) for weight in weights] == pytest.approx([0.05, 0.3, 0.3, 0.01], rel=0.1)
-        poses, logits = network.primary.convolution.weight.detach().split([512, 32])
-        assert (float(poses.std()), float(logits.std())) == (pytest.approx(0.5, rel=0.05), pytest.approx(3, rel=0.1))
+        found = [float(weight.detach().std()) / CUT for weight in weights]
+        assert found == pytest.approx([0.05, 0.3, 0.3, 0.01], rel=0.1)
+        assert float(weights[1].detach().abs().max()) <= 0.6  # cut off at two deviations
+        assert network.features[1].bias.tolist() == pytest.approx([0.1] * 32)
         assert network.primary.convolution.bias.tolist() == [0.0] * 512 + [-1.0] * 32
 
-    def test_authors_betas_give_the_logit_of_their_code(self):
-        network = matrix_capsules(start="authors", method_params={"final_lambda": 0.02}, class_lambda=0.25)
+    def test_authors_primary_weights_are_large_in_the_last_two_capsules(self):
+        """Their code draws 512 channels with 0.5 and 32 with 3, and gives each capsule 17 in a row."""
+        weight = matrix_capsules("matrix-capsules", start="authors").primary.convolution.weight.detach()
+        poses, logits = weight[:512].reshape(32, 16, 32), weight[512:].reshape(32, 32)
+        assert float(poses[:30].std()) / CUT == pytest.approx(0.5, rel=0.05)
+        assert float(logits[:30].std()) / CUT == pytest.approx(0.5, rel=0.1)
+        assert float(poses[31].std()) / CUT == pytest.approx(3, rel=0.1)
+        assert float(logits[30:].std()) / CUT == pytest.approx(3, rel=0.25)
+        assert (poses[30, :2].abs().max() <= 1, poses[30, 2:].abs().max() > 1) == (True, True)  # channels 510 and 511
+
+    @pytest.mark.parametrize("unit", [1.0, 2500.0])
+    def test_authors_betas_give_the_logit_of_their_code(self, unit):
+        params = {"final_lambda": 0.02, "beta_a_unit": unit}
+        network = matrix_capsules(start="authors", method_params=params, class_lambda=0.25)
         mass, variance = torch.rand(3, 5) * 20, torch.rand(3, 5, 16)
         for layer, b_u, b_a, theirs in zip(
             network.layers, (0.5, 0.5, 2.0), (0.5, 0.5, 1.0), (0.01, 0.01, 0.0025), strict=True
         ):
             method = layer.routing
-            betas = (method.beta_u[:5].detach(), method.beta_a[:5].detach())
+            betas = (method.beta_u[:5].detach(), unit * method.beta_a[:5].detach())
             found = method.inverse_temperature(1) * description_length_logit(mass, variance, *betas)
             cost = variance.log().sum(dim=-1) + b_u * 16 * (math.log(2 * math.pi) + 1)
             assert_close(found, theirs * 0.05 * (-mass * cost - 5000 * b_a), rtol=1e-5, atol=1e-6)

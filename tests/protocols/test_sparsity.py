@@ -12,7 +12,7 @@ from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.sparsity import Sparsity, layer_names
 from routebench.protocols.traced import trace
-from routebench.protocols.vote_distances import vote_distances
+from routebench.protocols.vote_distances import gathered, vote_distances
 from routebench.recipe import Recipe
 
 OPTIONS = {"follow": 4, "images": 16}
@@ -118,6 +118,35 @@ def test_vote_distances_are_weighted_counts():
     edges = found["vote_distances_zoomed_edges"].numpy()
     expected, _ = np.histogram(distances, bins=edges, weights=weights)
     assert found["vote_distances_zoomed"][1, 1, 4].numpy() == pytest.approx(expected, abs=1e-4)
+
+
+def test_votes_gather_where_weight_is_near_the_right_class():
+    """Two children and three classes: half of the weight for the right class lies nearest after the last iteration."""
+    distances = torch.tensor([[[1.0, 2.0, 3.0], [4.0, 1.0, 9.0]]])
+    spread = torch.full((1, 2, 3), 0.25)
+    drawn = torch.tensor([[[0.6, 0.2, 0.0], [0.2, 0.2, 0.3]]])
+    labels = torch.tensor([0])
+    first, last = gathered([(distances, spread), (distances, drawn)], labels)
+    assert last == pytest.approx(100 * (0.6 - 0.2 / 2) / 1.5)
+    assert first == pytest.approx(100 * (0.25 - 0.25 / 2) / 1.5)
+
+
+def test_gathering_is_that_of_the_class_capsules(measured):
+    found, network = measured
+    test = load("mnist5k").test
+    some = test.at(torch.linspace(0, len(test) - 1, 16).round().long())
+    apart = []
+    for iterations in (1, 2):
+        layer = trace(network, some.pixels.float() / 255, iterations).layers[0]
+        apart.append(
+            (
+                (layer.votes.dense() - layer.capsules.poses[:, None]).norm(dim=-1).detach(),
+                layer.coupling * layer.present[..., None],
+            )
+        )
+    expected = gathered(apart, some.labels)
+    assert [value(found, "gathered", test_iterations=number) for number in (1, 2)] == pytest.approx(expected, rel=1e-4)
+    assert {each.test_iterations for each in found.metrics if each.metric == "gathered"} == {1, 2}  # as trained
 
 
 @pytest.mark.parametrize("method", ["uniform", "none", "random"])

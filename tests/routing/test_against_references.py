@@ -1,11 +1,16 @@
 """Every shipped method against a transcription of its paper's equations: outputs and all gradients, in float64."""
 
+import math
+
 import pytest
 import torch
 
+from routebench.engine.suites import load_suite
+from routebench.errors import UserError
 from routebench.kernels import fused, using
 from routebench.kernels.trust import differences
 from routebench.routing import hyperparameters_of, make
+from tests.references import em
 from tests.references.competition import on_a_grid
 from tests.references.problem import (
     Problem,
@@ -145,6 +150,71 @@ def test_method_equals_its_transcription_on_a_grid_for_each_competition(name, ax
     expected = transcribed(name, problem, learned, couple=couple, **params)
     assert_close(routed.poses, expected[0])
     assert_close(gradients([routed.poses], leaves), gradients(expected[:1], leaves))
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_em_can_begin_with_equal_shares_of_types(axis, iterations):
+    problem, params = on_grid(stride=2), {"iterations": iterations, "first_coupling": "types"}
+    method = made("em", problem, competition=axis, **params)
+    routed = method(*problem.given_to(method))
+    couple = on_a_grid(seen_by((4, 5, 2), 3, 2), axis)
+    expected = transcribed("em", problem, dict(method.named_parameters()), couple=couple, **params)
+    assert_close([routed.poses, routed.activations], list(expected))
+
+
+SQUARE = {"vectors": lambda: dense(pose_in=4, pose=4), "matrices": dense_matrices, "grid": lambda: on_grid(stride=2)}
+
+
+@pytest.mark.parametrize("problem", SQUARE)
+@pytest.mark.parametrize("params", [{}, {"mean_damping": 0.3, "final_lambda": 1.0}], ids=str)
+def test_em_can_compare_children_in_their_own_pose_space(problem, params):
+    """By the inverse of W, which for matrices multiplies each row of a vote."""
+    exact = SQUARE[problem]()
+    method = made("em", exact, iterations=3, misfit="children", competition="types", **params)
+    learned = dict(method.named_parameters())
+    leaves = [*exact.leaves(), *learned.values()]
+    routed = method(*exact.given_to(method))
+    inverses = torch.linalg.inv(exact.weight)
+    if problem == "matrices":
+        inverses = torch.stack([torch.block_diag(*[one] * 3) for one in inverses.flatten(0, 1)]).unflatten(0, (5, 3))
+    given = {"misfit": "children", "inverses": inverses, "iterations": 3, **params}
+    expected = transcribed("em", exact, learned, **given)
+    assert_close([routed.poses, routed.activations], list(expected))
+    assert_close(gradients([routed.poses, routed.activations], leaves), gradients(expected, leaves))
+
+
+def test_misfits_of_children_do_not_depend_on_the_scale_of_transformations():
+    """The collapse of appendix A.2: smaller votes make a parent's Gaussian narrower, unless children are compared."""
+    exact = dense_matrices()
+    smaller = Problem(exact.children.detach(), exact.activations.detach(), 0.1 * exact.weight.detach())
+    for misfit, same in (("children", True), ("votes", False)):
+        method = made("em", exact, iterations=1, final_lambda=1.0, misfit=misfit, variance_floor=0.0)
+        before, after = (method(*given.given_to(method)).activations for given in (exact, smaller))
+        assert torch.allclose(before, after, rtol=1e-6) == same
+
+
+def test_misfits_of_children_need_poses_of_one_size():
+    with pytest.raises(UserError, match="poses of one size below and above, got 4 and 6 elements"):
+        make("em", dense().sizes, misfit="children")
+
+
+def test_em_as_released_equals_a_transcription_of_the_code():
+    """Of one of its convolutional layers, but for the least density that it adds."""
+    problem = on_grid()
+    (released,) = (entry for entry in load_suite("hinton-table1").methods if entry.variant == "as released")
+    method = make("em", problem.sizes, iterations=3, **released.params).double()
+    b_u, b_a = 0.5, torch.linspace(-1e-3, 1e-3, problem.sizes.parents, dtype=torch.float64)  # or all are absent
+    with torch.no_grad():
+        method.beta_u.fill_(b_u * (1 + math.log(2 * math.pi)) / 2)
+        method.beta_a.copy_(-2500 * b_a / method.beta_a_unit)
+    routed = method(*problem.given_to(method))
+    couple = on_a_grid(seen_by((4, 5, 2), 3, 1), "positions")
+    expected = em.as_released(
+        *problem.written_out(), b_u, b_a, iterations=3, final_beta=released.params["final_lambda"] / 2, couple=couple
+    )
+    assert_close([routed.poses, routed.activations], list(expected), rtol=1e-6, atol=1e-7)  # 1e-7 of mass is elsewhere
+    assert float(routed.activations.detach().std()) > 1e-3
 
 
 @pytest.mark.parametrize("zero", [False, True], ids=["random poses", "zero poses"])

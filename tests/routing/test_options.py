@@ -15,6 +15,7 @@ from tests.references.transcription import SHIPPED, Transcription
 
 CHOICES = {
     "competition": ("types", "types+positions", "positions", "children"),
+    "first_coupling": ("competition", "types"),
     "lambda_schedule": ("iteration", "training", "constant"),
     "start": ("random", "learned", "zeros"),
     "output": ("relative", "squash", "unit"),
@@ -135,6 +136,10 @@ def test_an_orphan_that_nothing_would_compete_with_is_refused():
         ("em", {"mean_damping": -0.1}),
         ("em", {"mean_damping": 1.0}),
         ("em", {"start_beta_a": float("inf")}),
+        ("em", {"beta_a_unit": 0.0}),
+        ("em", {"beta_a_unit": -1.0}),
+        ("em", {"first_coupling": "positions"}),
+        ("em", {"misfit": "parents"}),
         ("em", {"lambda_schedule": "epoch"}),
         ("em", {"mass_normalisation": "IBM"}),
         ("em", {"activation": "sigmoid"}),
