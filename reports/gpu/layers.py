@@ -26,7 +26,7 @@ BATCHES = (128, 512, 1024)
 COMPILED = ", compiled"
 TIMED = 0.5
 """Seconds of timing for each row, at least."""
-COLUMNS = ("ms", "spread", "runs", "mbytes", "floor_ms", "error", "used", "note")
+COLUMNS = ("ms", "device_ms", "spread", "runs", "mbytes", "floor_ms", "error", "used", "note")
 TOLERANCE = 1e-4
 
 
@@ -123,6 +123,17 @@ def _once(run: Callable[[], object], device: torch.device) -> float:
     return start.elapsed_time(end) / 1e3
 
 
+def device_time(run: Callable[[], object], device: torch.device, times: int = 3) -> float:
+    """Seconds in which the device works for a call, without the gaps in which it waits for the next kernel."""
+    if device.type != "cuda":
+        return math.nan
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        for _ in range(times):
+            run()
+        torch.cuda.synchronize()
+    return float(sum(event.self_device_time_total for event in seen.key_averages())) / 1e6 / times
+
+
 def extra_memory(run: Callable[[], object], device: torch.device) -> float:
     """Bytes at the peak of a call above what was held before; not known on a processor, see reports/speed."""
     if device.type != "cuda":
@@ -179,6 +190,7 @@ def row_of(case: str, batch: int, implementation: str, asked: rows.Call, able: d
         middle, spread, runs = timed(work.step, asked.device, 0.02 if asked.tiny else TIMED)
     return {
         "ms": 1e3 * middle,
+        "device_ms": 1e3 * device_time(work.step, asked.device),
         "spread": 1e3 * spread,
         "runs": runs,
         "mbytes": memory / 1e6,

@@ -97,14 +97,17 @@ def _doctor(where: Where, _seconds: float) -> list[str]:
 
 
 def _tests(_where: Where, _seconds: float) -> list[str]:
-    return ["-m", "pytest", "tests/kernels/test_triton.py", "-k", "gpu", "-q", "-p", "no:cacheprovider"]
+    options = ["-k", "test_on_a_gpu", "-q", "-W", "default", "-p", "no:cacheprovider"]
+    return ["-m", "pytest", "tests/kernels/test_triton.py", *options]
 
 
 def _sanitized(where: Where, seconds: float) -> list[str]:
     program = shutil.which("compute-sanitizer") or "compute-sanitizer"
     checks = _script("check", "--sanitized")(where, seconds)
-    watched = [program, "--error-exitcode", "9", "--launch-timeout", "0", sys.executable, *checks]
-    return ["-c", f"import os; os.execv({program!r}, {watched!r})"]
+    options = ["--error-exitcode", "9", "--target-processes", "application-only"]
+    watched = [program, *options, sys.executable, *checks]
+    alone = "import os; os.environ['PYTORCH_NO_CUDA_MEMORY_CACHING'] = '1'"  # else one block holds many tensors
+    return ["-c", f"{alone}; os.execv({program!r}, {watched!r})"]
 
 
 def _needs_gpu(where: Where) -> str:

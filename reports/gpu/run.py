@@ -16,13 +16,14 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from reports.gpu.parts import PARTS, Part, Where, parts
 
 ROOT = Path(__file__).resolve().parents[2]
-STATE, PACKED = "state.json", "gpu-results.tar.xz"
+STATE, PACKED, FOLDER = "state.json", "gpu-results.tar.xz", "gpu"
 GRACE = 15
 """Seconds between the end that a part is asked for and the end that it is made to have."""
 DONE, SKIPPED, FAILED, PARTLY = "done", "skipped", "failed", "partly"
@@ -89,25 +90,39 @@ def _status(known: Mapping[str, Outcome], part: Part) -> str:
     help="Run this part, whatever came of it before (repeatable).",
 )
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option(
+    "--packed",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help=f"All results in one file, after each part [default: {PACKED} in the folder].",
+)
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Begin with the results of this file, where the folder has none.",
+)
 @click.option("--tiny", is_flag=True, help="A rehearsal: sizes that show that all works, and nothing else.")
 @click.option("--dry-run", is_flag=True, help="Say what would run, and for how long; run nothing.")
-def main(budget: str, output: Path, only: tuple[str, ...], *, device: str, tiny: bool, dry_run: bool) -> None:
+def main(output: Path, packed: Path | None, resume: Path | None, only: tuple[str, ...], **options: Any) -> None:
     """Runs what is missing of all parts, the most telling first.
 
     Exit codes: 0 no part failed; 1 some did, and their logs say why; 2 the call was wrong.
     """
-    ends = time.monotonic() + _seconds(budget)
-    where = Where(_device(device), output.resolve(), tiny)
+    ends = time.monotonic() + _seconds(options["budget"])
+    where = Where(_device(options["device"]), output.resolve(), options["tiny"])
+    if resume is not None and not (output / STATE).exists():
+        unpack(resume, where.output)
     known = read(where.output)
     _say_plan(ends - time.monotonic(), where, known, only)
-    if not dry_run:
+    if not options["dry_run"]:
         where.output.mkdir(parents=True, exist_ok=True)
-        known = _all(ends, where, known, only)
+        known = _all(ends, where, known, only, packed or where.output / PACKED)
         _say_outcomes(known)
         sys.exit(any(outcome.status == FAILED for outcome in known.values()))
 
 
-def _all(ends: float, where: Where, known: dict[str, Outcome], only: tuple[str, ...]) -> dict[str, Outcome]:
+def _all(
+    ends: float, where: Where, known: dict[str, Outcome], only: tuple[str, ...], packed: Path
+) -> dict[str, Outcome]:
     """Runs parts as long as one fits, each once, and plans anew after each: some take less than they were given."""
     asked = {part.name: part for part in parts(where.tiny) if not only or part.name in only}
     known |= {name: Outcome(SKIPPED, 0.0, why) for name, part in asked.items() if (why := part.obstacle(where))}
@@ -117,7 +132,7 @@ def _all(ends: float, where: Where, known: dict[str, Outcome], only: tuple[str, 
         open_.remove(part.name)
         known[part.name] = _run(part, where, share)
         write(where.output, known)
-        pack(where.output)
+        pack(where.output, packed)
     write(where.output, known)
     return known
 
@@ -179,6 +194,7 @@ def _run(part: Part, where: Where, seconds: float) -> Outcome:
 def start(command: list[str], seconds: float, log: int) -> int | None:
     """Runs Python with these arguments; its exit code, or None if it was stopped because its time was over."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": _path()}
+    environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS is not deterministic
     process = subprocess.Popen(
         [sys.executable, *command], cwd=ROOT, stdout=log, stderr=log, env=environment, start_new_session=True
     )
@@ -229,13 +245,22 @@ def write(output: Path, known: Mapping[str, Outcome]) -> None:
     aside.replace(output / STATE)
 
 
-def pack(output: Path) -> Path:
-    """All results but trained weights, in one file."""
-    path, aside = output / PACKED, output / f".{PACKED}"
+def pack(output: Path, path: Path) -> None:
+    """All results but trained weights, in one file, which is replaced as a whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}")
     with tarfile.open(aside, "w:xz", preset=1) as archive:
-        archive.add(output, "gpu", filter=_packable)
+        archive.add(output, FOLDER, filter=_packable)
     aside.replace(path)
-    return path
+
+
+def unpack(path: Path, output: Path) -> None:
+    """What `pack` put in."""
+    output.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path) as archive:
+        for member in archive.getmembers():
+            inside = Path(member.name).relative_to(FOLDER)
+            archive.extract(member.replace(name=str(inside)), output, filter="data")
 
 
 def _packable(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

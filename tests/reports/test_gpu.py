@@ -79,9 +79,11 @@ def test_whole_rehearsal(tmp_path, in_this_process):
         names = packed.getnames()
     assert {"gpu/state.json", "gpu/check.csv", "gpu/logs/doctor.txt", "gpu/cost/report.html"} <= set(names)
     assert not [name for name in names if name.endswith("weights.safetensors")]
-    again = call("--tiny", "--device=cpu", f"--output={tmp_path}")
+    elsewhere = tmp_path / "elsewhere"
+    again = call("--tiny", "--device=cpu", f"--output={elsewhere}", f"--resume={tmp_path / run.PACKED}")
     assert again.exit_code == 0
     assert again.output.count("done before") == len(parts.PARTS) - len(CUDA_ALONE)
+    assert (elsewhere / "check.csv").read_bytes() == (tmp_path / "check.csv").read_bytes()
 
 
 def test_twenty_five_minutes_are_planned_and_no_more(able):
