@@ -163,7 +163,7 @@ def _photographs(name: str) -> Callable[[Where, float], list[str]]:
 
 PARTS = (
     Part("doctor", "what the machine has", _doctor, 30, most=60),
-    Part("check", "kernels against double precision, gradients, determinism", _script("check"), 120, most=240),
+    Part("check", "kernels against double precision, gradients, determinism", _script("check"), 180, most=360),
     Part("tests", "tests of the Triton kernels", _tests, 60, most=180, obstacle=_needs_gpu),
     Part("sanitizer", "kernels under compute-sanitizer", _sanitized, 90, most=180, obstacle=_needs_sanitizer),
     Part("layers", "layers against the yardstick, compiled or not, and the floor", _script("layers"), 240, most=600),
@@ -175,7 +175,7 @@ PARTS = (
     Part("sparsity", "predictive coding in those networks", _of_kiefer("kiefer-sparsity"), 40, 30, 300, _needs_mnist),
     Part("robustness", "attacks on those networks", _fits("robustness", CONDITIONS), 90, 60, 600, _needs_mnist),
     Part("probes", "linear probes of those networks", _fits("probes", CONDITIONS), 50, 40, 300, _needs_mnist),
-    Part("accuracy", "full accuracy with one and three iterations", _fits("accuracy"), 180, 120, 3600, _needs_mnist),
+    Part("accuracy", "full accuracy with one and three iterations", _fits("accuracy"), 180, 90, 3600, _needs_mnist),
     Part("em", "EM as released, on toys", _fits("em"), 240, 150, 3600),
     Part("smith", "Smith et al., table 1", _fits("smith", LABELLESS), 600, 400, 3600, _needs_mnist),
     Part("tsai", "networks of Tsai et al. on photographs", _photographs("tsai"), 600, 300, 7200, _needs_photographs),
