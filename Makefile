@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test versions check docs microbench house catalogue clean
+.PHONY: help setup bench test versions check docs microbench gpu wheelhouse house catalogue clean
 
 help: ## Lists the commands.
 	@echo "make COMMAND, with COMMAND one of"
@@ -37,6 +37,12 @@ docs: $(INSTALLED) ## Builds the documentation into build/site; a broken link is
 
 microbench: $(INSTALLED) ## Times single operations with pytest-benchmark.
 	@$(RUN) pytest tests/benchmarks --benchmark-enable --benchmark-only --benchmark-group-by=func $(ARGS)
+
+gpu: ## Measures all that is worth it on a GPU, in 25 minutes or ARGS="--budget TIME"; reports/gpu/README.md.
+	@$(or $(wildcard $(VENV)/bin/python),$(PYTHON)) reports/gpu/environment.py $(ARGS)
+
+wheelhouse: $(INSTALLED) ## Collects what `make gpu` needs on a machine without a network: build/gpu-kit.
+	@$(RUN) reports.gpu.wheelhouse $(ARGS)
 
 house: $(INSTALLED) ## Measures the structure of the source tree: sizes, public names, imports, circles.
 	@$(RUN) tests.tools.house
