@@ -199,7 +199,7 @@ def _gradients(given: Sweep, gradients: list[Tensor | None], wanted: set[str]) -
         inputs = inputs._replace(expected=windows.gather(_add_up(windows, own)))
     found: dict[str, Tensor] = {}
     if of_parents := wanted & ({"centre"} if is_constant else {"query", "curvature", "bias", "centre"}):
-        plan = _over_children(given, live=8)
+        plan = _over_children(given, live=6 if gains.second is None else 8)
         parts = {name: _empty(given, plan.grid[1], *getattr(given, name).shape) for name in of_parents}
         _start("to_parents", plan, given, inputs, gains, Inputs(**parts))
         found |= {name: part.sum(dim=0) for name, part in parts.items()}
@@ -271,13 +271,13 @@ def _tile(given: Sweep, lanes: int = 1) -> Tile:
 def _over_children(given: Sweep, live: int) -> Plan:
     """A program takes a tile of lanes, and loops over children.
 
-    A warp takes 256 elements of one lane's votes, so that sums over parents and pose elements are shuffles within it or
-    few; a thread then has 8 of each lane. Of its 255 registers 128 are for `live` tensors of the size of a tile, which
-    gives 1 to 4 lanes for poses of 16 elements; addresses and temporaries take the rest.
+    A warp takes 512 elements of one lane's votes, so that sums over parents and pose elements are shuffles within it or
+    few; a thread then has 16 of each lane. Of its 255 registers 192 are for `live` tensors of the size of a tile, which
+    gives 1 or 2 lanes for 32 parents with poses of 16 elements; addresses and temporaries take the rest.
     """
     lane = _tile(given).lane
-    warps = min(max(lane // 256, 1), 8)
-    tile = _tile(given, _lanes(given, 128 * 32 * warps // (live * lane)))
+    warps = _warps(lane)
+    tile = _tile(given, _lanes(given, 192 * 32 * warps // (live * lane)))
     tiles = -(-given.lanes // tile.lanes_tile)
     parts, per_part = _parts(tiles, given.weight.shape[0])
     return Plan(tile, warps, (tiles, parts), per_part)
@@ -289,11 +289,16 @@ def _over_lanes(given: Sweep) -> Plan:
     A thread has up to 64 registers for the gradient of W, and 16 for each of some six tensors of the size of a tile.
     """
     tile = _tile(given)
-    warps = min(max(tile.lane // 256, 1), 8)
+    warps = _warps(tile.lane)
     tile = _tile(given, _lanes(given, 16 * 32 * warps // tile.lane))
     seen, tiles = given.weight.shape[0], -(-given.lanes // tile.lanes_tile)
     parts, per_part = _parts(seen, tiles)
     return Plan(tile, max(warps, tile.inner * tile.lane // (64 * 32)), (seen, parts), per_part * tile.lanes_tile)
+
+
+def _warps(lane: int) -> int:
+    """Warps for the votes of one lane."""
+    return min(max(lane // 512, 1), 8)
 
 
 def _lanes(given: Sweep, most: int) -> int:

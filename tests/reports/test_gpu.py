@@ -244,7 +244,7 @@ def test_a_kernel_is_compiled_for_a_gpu_that_is_not_there_and_counted():
     (launch,) = (one for one in forecast.launches(forecast.published()["capsnet"].given) if one.kernel == "sums")
     code = forecast.compiled(launch, 90)
     assert 0 < code.registers <= 255
-    assert code.stack == 0
+    assert code.stack <= 16
     tile = launch.plan.tile
     votes = tile.inner * tile.lane * tile.lanes_tile // 32  # a multiplication and addition each, per thread
     assert votes <= code.loop["FFMA"] <= 2 * votes
