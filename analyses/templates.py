@@ -9,7 +9,7 @@ from pandas import DataFrame
 from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.means import by_seed, means_beside, value_with_interval
 from routebench.analysis.pictures import first_arrays, hang, on_paper, tiled
-from routebench.generative.health import ALONE, DEAD, IDLE
+from routebench.generative.probabilistic.health import ALONE, DEAD, IDLE
 
 MEASURED: dict[str, tuple[str, dict[str, object]]] = {
     "effective": ("effective_templates", {}),

@@ -52,7 +52,7 @@ def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
 def code_hash() -> str:
     """A hash of every file that the catalogue is made from."""
     package = Path(__file__).parent
-    files = [file for folder in FOLDERS for file in (package / folder).glob("*.py")]
+    files = [file for folder in FOLDERS for file in (package / folder).rglob("*.py")]
     files += [*shipped("suites").glob("*.toml"), *shipped("analyses").glob("*.py")]
     files += [package / "claims.py", package / "recipes.py"]
     digest = hashlib.sha256()

@@ -10,8 +10,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from routebench.data.dataset import Dataset, Images
-from routebench.generative.free_form import climb, mean_bound
-from routebench.generative.generative_capsules import GenerativeCapsules, Posterior
+from routebench.generative.probabilistic.free_form import climb, mean_bound
+from routebench.generative.probabilistic.model import GenerativeCapsules, Posterior
 from routebench.protocols.base import Context, Metric
 from routebench.protocols.chosen import evenly
 from routebench.protocols.features import UPRIGHT, View, shown

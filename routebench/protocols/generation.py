@@ -10,9 +10,9 @@ from routebench.data import Dataset, load
 from routebench.data.dataset import Images
 from routebench.data.rotation import rotate
 from routebench.errors import UserError
-from routebench.generative.free_form import climb
-from routebench.generative.generative_capsules import GenerativeCapsules
-from routebench.generative.health import health
+from routebench.generative.probabilistic.free_form import climb
+from routebench.generative.probabilistic.health import health
+from routebench.generative.probabilistic.model import GenerativeCapsules
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.chosen import evenly
 from routebench.protocols.features import UPRIGHT, View, look, shown

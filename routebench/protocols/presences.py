@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from routebench.data.dataset import Dataset, Images
-from routebench.generative.generative_capsules import GenerativeCapsules
+from routebench.generative.probabilistic.model import GenerativeCapsules
 from routebench.protocols.base import Metric
 from routebench.protocols.features import UPRIGHT, shown
 from routebench.protocols.probe import Probe, fit_probe

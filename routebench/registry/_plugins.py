@@ -46,7 +46,7 @@ from routebench.registry._registry import (
 )
 from routebench.registry._suites import Suites
 
-WITH_PYRO = "routebench.generative.program"
+WITH_PYRO = "routebench.generative.probabilistic.program"
 """Registers nothing, and needs an extra."""
 VARIABLE = "ROUTEBENCH_PLUGINS"
 FOLDERS = ("", "data", "routing", "models", "protocols", "analyses")
@@ -239,7 +239,8 @@ class Extensions:
             else:
                 _import_modules(registry.package)
             if registry.kind == "model":
-                _import_modules("routebench.generative")
+                for package in ("generative", "generative.probabilistic", "generative.stacked", "generative.top_down"):
+                    _import_modules(f"routebench.{package}")
         self._load_installed(registry)
         self.load_environment()
 

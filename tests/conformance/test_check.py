@@ -74,7 +74,9 @@ def test_a_gpus_generators_are_seeded_and_put_back(monkeypatch):
 
 
 def test_options_that_count_only_together_are_no_fault():
-    found = {finding.name: finding for finding in options(inputs_for("em[activation=mixing]", DENSE, MATRICES, WINDOWS))}
+    found = {
+        finding.name: finding for finding in options(inputs_for("em[activation=mixing]", DENSE, MATRICES, WINDOWS))
+    }
     assert not any(finding.wrong for finding in found.values())
     assert "only with activation = 'description-length'" in found["option final_lambda"].seen
 

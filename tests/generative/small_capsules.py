@@ -2,10 +2,10 @@
 
 import torch
 
-from routebench.generative.encoders import ObjectEncoder, PartEncoder
-from routebench.generative.generative_capsules import GenerativeCapsules
-from routebench.generative.part_whole import PartWhole
-from routebench.generative.sprites import Sprites
+from routebench.generative.probabilistic.encoders import ObjectEncoder, PartEncoder
+from routebench.generative.probabilistic.model import GenerativeCapsules
+from routebench.generative.probabilistic.part_whole import PartWhole
+from routebench.generative.probabilistic.sprites import Sprites
 
 OBJECTS, PARTS = 3, 4
 

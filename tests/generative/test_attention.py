@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from routebench.generative.attention import attend, energy, predict
+from routebench.generative.top_down.attention import attend, energy, predict
 
 
 def problem(seed=0, batch=2, children=3, parents=4, pose=5, scale=1.0):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from routebench.generative.free_form import _check, climb, mean_bound
+from routebench.generative.probabilistic.free_form import _check, climb, mean_bound
 from tests.generative.small_capsules import PARTS, small
 
 

@@ -11,15 +11,15 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from routebench.generative.beliefs import Belief
-from routebench.generative.concrete import concrete_log_density, concrete_sample
-from routebench.generative.generative_capsules import Scene
-from routebench.generative.part_whole import Layer, PartWhole, as_deviation, as_matrix
+from routebench.generative.probabilistic.beliefs import Belief
+from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
+from routebench.generative.probabilistic.model import Scene
+from routebench.generative.probabilistic.part_whole import Layer, PartWhole, as_deviation, as_matrix
 from routebench.models import build, set_progress
 from routebench.models.network import count_parameters
 from tests.generative.small_capsules import OBJECTS, PARTS, small
 
-WITH_PYRO = "routebench.generative.program"
+WITH_PYRO = "routebench.generative.probabilistic.program"
 
 
 def drawn(seed, count):
@@ -89,7 +89,7 @@ def test_gradients_of_the_density_are_those_of_finite_differences():
 def program_of():
     """The model as a Pyro program; skips the test where Pyro is not installed."""
     pytest.importorskip("pyro")
-    from routebench.generative.program import Program
+    from routebench.generative.probabilistic.program import Program
 
     return Program
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from routebench.generative.health import health
+from routebench.generative.probabilistic.health import health
 
 
 def presences(images=4, objects=3):

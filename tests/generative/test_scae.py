@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from routebench.errors import UserError
-from routebench.generative.per_capsule import PerCapsuleMLP
-from routebench.generative.scae import CODE, PAPER, weights_of
+from routebench.generative.stacked.model import CODE, PAPER, weights_of
+from routebench.generative.stacked.per_capsule import PerCapsuleMLP
 from routebench.models import build
 from routebench.models.network import count_parameters
 from tests.references.problem import assert_close

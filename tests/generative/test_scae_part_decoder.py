@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from routebench.generative.affine_poses import pose_of
-from routebench.generative.scae_part_decoder import PartDecoder
-from routebench.generative.scae_part_encoder import Parts
+from routebench.generative.stacked.part_decoder import PartDecoder
+from routebench.generative.stacked.part_encoder import Parts
 from routebench.generative.templates import warp
 from tests.generative.spread import spread
 from tests.references import scae as plain

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from routebench.generative.scae_object_decoder import Predictions
-from routebench.generative.scae_part_encoder import Parts
-from routebench.generative.scae_part_likelihood import explain
+from routebench.generative.stacked.object_decoder import Predictions
+from routebench.generative.stacked.part_encoder import Parts
+from routebench.generative.stacked.part_likelihood import explain
 from tests.generative.spread import spread
 from tests.references import scae as plain
 from tests.references.problem import assert_close

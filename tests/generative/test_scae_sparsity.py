@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from routebench.generative.scae_sparsity import posterior_sparsity, prior_sparsity
+from routebench.generative.stacked.sparsity import posterior_sparsity, prior_sparsity
 from tests.generative.spread import spread
 from tests.references import scae as plain
 from tests.references.problem import assert_close

@@ -8,7 +8,7 @@ from torch import distributions
 
 from routebench.data import Images, TrainingData, load
 from routebench.errors import UserError
-from routebench.generative.top_down_capsules import TopDownCapsules
+from routebench.generative.top_down.model import TopDownCapsules
 from routebench.models import build
 from routebench.recipe import Recipe
 from routebench.training import evaluate, fit

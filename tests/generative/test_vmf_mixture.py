@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from routebench.generative.vmf_mixture import VMFMixture
+from routebench.generative.top_down.vmf_mixture import VMFMixture
 from routebench.ops import von_mises_fisher
 
 

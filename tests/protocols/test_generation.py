@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from routebench.errors import UserError
-from routebench.generative.health import health
+from routebench.generative.probabilistic.health import health
 from routebench.protocols.generation import TURNS, Generation
 from tests.protocols import small_digits
 from tests.protocols.small_digits import SMALL, Untrained, few, request_of

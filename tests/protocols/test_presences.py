@@ -5,8 +5,8 @@ import torch
 from torch.nn.functional import one_hot
 
 from routebench.data import Dataset, Images
-from routebench.generative.beliefs import Belief
-from routebench.generative.generative_capsules import GenerativeCapsules, Posterior, Scene
+from routebench.generative.probabilistic.beliefs import Belief
+from routebench.generative.probabilistic.model import GenerativeCapsules, Posterior, Scene
 from routebench.protocols.presences import presence_metrics, presence_probes
 
 CLASSES = 4

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from routebench.arguments import Positive, checked
-from routebench.generative.scae_part_encoder import Parts
+from routebench.generative.stacked.part_encoder import Parts
 from routebench.generative.templates import warp
 
 LEAST_DEVIATION = 0.1

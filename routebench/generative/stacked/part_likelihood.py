@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from routebench.generative.scae_object_decoder import Predictions
-from routebench.generative.scae_part_encoder import Parts
+from routebench.generative.stacked.object_decoder import Predictions
+from routebench.generative.stacked.part_encoder import Parts
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from torch.nn import functional
 from routebench.arguments import Count, Natural, NonNegative, Positive, Share, checked
 from routebench.capsules.layers import DenseCapsules
 from routebench.capsules.population import Capsules
-from routebench.generative.attention import Children, Predictions, attend, predict
-from routebench.generative.vmf_mixture import VMFMixture, Weights
+from routebench.generative.top_down.attention import Children, Predictions, attend, predict
+from routebench.generative.top_down.vmf_mixture import VMFMixture, Weights
 from routebench.models.backbones import grid_after
 from routebench.models.facts import facts
 from routebench.registry import models

@@ -8,11 +8,11 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from routebench.arguments import Share, checked
-from routebench.generative.beliefs import Belief
-from routebench.generative.concrete import concrete_log_density, concrete_sample
-from routebench.generative.encoders import ObjectEncoder, PartEncoder
-from routebench.generative.part_whole import POSE, Layer, PartWhole, normal_log_density
-from routebench.generative.sprites import Sprites
+from routebench.generative.probabilistic.beliefs import Belief
+from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
+from routebench.generative.probabilistic.encoders import ObjectEncoder, PartEncoder
+from routebench.generative.probabilistic.part_whole import POSE, Layer, PartWhole, normal_log_density
+from routebench.generative.probabilistic.sprites import Sprites
 
 Batch = Float[Tensor, "batch channel height width"]
 PerImage = Float[Tensor, " batch"]
@@ -63,7 +63,7 @@ class GenerativeCapsules(nn.Module):
 
     Source: Smith et al., "Capsule networks: a probabilistic perspective" (arXiv:2004.03553), sections 2 and 4,
     appendices A and B. The bound is that of equation 9; equation 8 counts the choice of objects twice. The same model
-    is written as a Pyro program in `routebench.generative.program`, and a test finds both bounds equal.
+    is written as a Pyro program in `routebench.generative.probabilistic.program`, and a test finds both bounds equal.
 
     Args:
         sprites: the templates and p(x | t1, A1).

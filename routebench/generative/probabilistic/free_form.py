@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from routebench.arguments import Natural, Positive, checked
-from routebench.generative.beliefs import Belief
-from routebench.generative.generative_capsules import Batch, GenerativeCapsules, Posterior, Scene
+from routebench.generative.probabilistic.beliefs import Belief
+from routebench.generative.probabilistic.model import Batch, GenerativeCapsules, Posterior, Scene
 
 ROUNDING = 1e-4
 """By which values of images that were turned may leave [0, 1]."""

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from routebench.arguments import checked
 from routebench.generative.affine_poses import NUMBERS
-from routebench.generative.scae_part_encoder import Parts
 from routebench.generative.set_transformer import Bias, SelfAttention, Set
+from routebench.generative.stacked.part_encoder import Parts
 
 Mask = Literal["log", "code", "none"]
 FAR = 1e32

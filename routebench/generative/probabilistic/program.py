@@ -11,17 +11,19 @@ import torch
 from torch import Tensor
 
 from routebench.errors import UserError
-from routebench.generative.beliefs import Belief
-from routebench.generative.concrete import concrete_log_density, concrete_sample
-from routebench.generative.generative_capsules import Batch, GenerativeCapsules
-from routebench.generative.part_whole import POSE, Layer, normal_log_density
+from routebench.generative.probabilistic.beliefs import Belief
+from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
+from routebench.generative.probabilistic.model import Batch, GenerativeCapsules
+from routebench.generative.probabilistic.part_whole import POSE, Layer, normal_log_density
 
 try:
     import pyro
     from pyro import distributions as dist
     from pyro.infer import TraceEnum_ELBO
 except ModuleNotFoundError:
-    raise UserError("routebench.generative.program: Pyro is not installed; pip install 'routebench[pyro]'") from None
+    raise UserError(
+        "routebench.generative.probabilistic.program: Pyro is not installed; pip install 'routebench[pyro]'"
+    ) from None
 
 
 class Program:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from routebench.arguments import Count, Positive, checked
-from routebench.generative.part_whole import Layer, as_matrix, normal_log_density
+from routebench.generative.probabilistic.part_whole import Layer, as_matrix, normal_log_density
 from routebench.generative.templates import drawn, warp
 
 Batch = Float[Tensor, "batch channel height width"]

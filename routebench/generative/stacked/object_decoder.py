@@ -8,8 +8,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from routebench.generative.affine_poses import NUMBERS, after, pose_of
-from routebench.generative.per_capsule import PerCapsuleMLP
-from routebench.generative.scae_part_encoder import noisy
+from routebench.generative.stacked.part_encoder import noisy
+from routebench.generative.stacked.per_capsule import PerCapsuleMLP
 
 LEAST_DEVIATION = 1e-2
 """Of a part's pose from what an object says of it, as in the authors' code."""

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from routebench.generative.concrete import concrete_log_density, concrete_sample
-from routebench.generative.part_whole import Layer
+from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
+from routebench.generative.probabilistic.part_whole import Layer
 
 
 @dataclass(frozen=True)

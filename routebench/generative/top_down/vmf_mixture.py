@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from routebench.arguments import NonNegative, Positive, checked
-from routebench.generative.attention import Children, Predictions
+from routebench.generative.top_down.attention import Children, Predictions
 from routebench.ops import von_mises_fisher
 
 Weights = Float[Tensor, "batch child parent"]

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from routebench.arguments import Count, Natural, Positive, checked
 from routebench.generative.attentive_pooling import AttentivePooling
-from routebench.generative.beliefs import Belief
-from routebench.generative.part_whole import POSE, Layer, as_deviation
+from routebench.generative.probabilistic.beliefs import Belief
+from routebench.generative.probabilistic.part_whole import POSE, Layer, as_deviation
 from routebench.generative.set_transformer import InducedSelfAttention, PoolingByAttention, SelfAttention
 
 START_OF_LOG_DEVIATIONS = -3.0  # 0.05 of half a canvas: a delta to the eye, so that a full posterior starts there

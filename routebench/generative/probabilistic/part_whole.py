@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from routebench.arguments import Count, NonNegative, Positive, checked
 from routebench.generative.affine_poses import after
-from routebench.generative.concrete import concrete_log_density, concrete_sample
+from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
 
 POSE = 6
 """Numbers of an affine pose: the two upper rows of its matrix, one after the other."""

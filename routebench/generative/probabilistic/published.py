@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from routebench.arguments import Count, checked
 from routebench.errors import nearest
-from routebench.generative.encoders import ObjectEncoder, PartEncoder
-from routebench.generative.generative_capsules import GenerativeCapsules
-from routebench.generative.part_whole import PartWhole
-from routebench.generative.sprites import Sprites
+from routebench.generative.probabilistic.encoders import ObjectEncoder, PartEncoder
+from routebench.generative.probabilistic.model import GenerativeCapsules
+from routebench.generative.probabilistic.part_whole import PartWhole
+from routebench.generative.probabilistic.sprites import Sprites
 from routebench.models.facts import facts
 from routebench.registry import models
 

@@ -10,12 +10,12 @@ from torch import Generator, Tensor, nn
 
 from routebench.arguments import Count, Natural, NonNegative, Positive, checked, legal_values
 from routebench.errors import UserError, nearest
-from routebench.generative.scae_object_decoder import ObjectDecoder, Predictions
-from routebench.generative.scae_object_encoder import Mask, ObjectEncoder, Stop, stopped
-from routebench.generative.scae_part_decoder import PartDecoder, Picture
-from routebench.generative.scae_part_encoder import PartEncoder, Parts
-from routebench.generative.scae_part_likelihood import Explanation, explain
-from routebench.generative.scae_sparsity import posterior_sparsity, prior_sparsity
+from routebench.generative.stacked.object_decoder import ObjectDecoder, Predictions
+from routebench.generative.stacked.object_encoder import Mask, ObjectEncoder, Stop, stopped
+from routebench.generative.stacked.part_decoder import PartDecoder, Picture
+from routebench.generative.stacked.part_encoder import PartEncoder, Parts
+from routebench.generative.stacked.part_likelihood import Explanation, explain
+from routebench.generative.stacked.sparsity import posterior_sparsity, prior_sparsity
 from routebench.models.facts import facts
 from routebench.registry import models
 

@@ -1,0 +1,1 @@
+"""Generative capsules (Smith et al.): objects, their parts and templates as a probabilistic model."""

@@ -1,0 +1,1 @@
+"""Top-down capsules (Kiefer et al.): parents generate children by attention."""
