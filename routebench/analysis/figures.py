@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from routebench.analysis._method import Method
+from routebench.analysis._table import by_method
 from routebench.analysis.palette import GRID, INK, MUTED, ON_DARK, PAPER
 from routebench.analysis.wording import in_lines
 
@@ -114,7 +115,7 @@ def lines(
         by the text of a method, what `label_ends` needs: where its line ends, and its colour.
     """
     ends, colours = {}, {}
-    groups = [*table.groupby("method", sort=False)]
+    groups = by_method(table)
     for place, (method, line) in enumerate(groups):
         cells = [*line[key]]
         at = line[x] + step * (place - (len(groups) - 1) / 2)
