@@ -83,7 +83,7 @@ def _draw(grid: list[Axes], table: DataFrame, panels: list[tuple[str, bool]], ru
         ends, colours = figures.lines(axes, own, "eps", "mean", runs.colour, bars=bars)
         axes.set_ylim(-3, 110)
         axes.set_yticks(range(0, 101, 20))
-        figures.label_ends(axes, own["eps"].max(), ends, colours, gap=0.1)
+        figures.label_ends(axes, float(own["eps"].max()), ends, colours, gap=0.1)
         axes.set_title(f"{NAMES[attack]}{', towards a chosen class' if targeted else DRAWN[attack]}")
         axes.set_ylabel("success, %" if targeted else "accuracy, %")
     grid[-1].set_xlabel("eps, L-infinity, pixels from 0 to 1")

@@ -72,7 +72,7 @@ def _draw(grid: list[Axes], table: DataFrame, runs: Runs) -> None:
         last = {method: numbers(line[key]).dropna().iloc[-1] for method, line in by_method(table)}
         ends = {str(method): end for method, end in last.items()}
         colours = {str(method): runs.colour(method) for method in last}
-        figures.label_ends(axes, table["test_iterations"].max(), ends, colours, gap=min(0.1, 0.8 / len(ends)))
+        figures.label_ends(axes, float(table["test_iterations"].max()), ends, colours, gap=min(0.1, 0.8 / len(ends)))
 
 
 def _reading(moved: DataFrame) -> str:
