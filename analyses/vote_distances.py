@@ -24,6 +24,8 @@ from routebench.analysis import (
 
 IMAGE = 0  # of the three that were measured
 NEAR, FULL = "vote_distances_zoomed", "vote_distances"
+WRONG: Mapping[str, Any] = {"color": palette.MUTED, "linewidth": 0.6, "alpha": 0.5, "zorder": 2}
+Arrays = Mapping[str, NDArray[Any]]  # raw outputs of a cell, by name
 
 
 @analysis_of("sparsity", "vote-distances", place=40)
@@ -63,52 +65,46 @@ def vote_distances(runs: Runs) -> Analysis | None:
     )  # fmt: skip
 
 
-def _rows(method: Method, arrays: Mapping[str, NDArray[Any]]) -> list[dict[str, object]]:
+def _rows(method: Method, arrays: Arrays) -> list[dict[str, object]]:
     """One row per iteration, over all images."""
     edges, right = arrays[f"{FULL}_edges"], arrays["vote_labels"].astype(int)
     middle = (edges[1:] + edges[:-1]) / 2
-    near = float(arrays[f"{NEAR}_edges"][-1])
     rows = []
     for step, counts in enumerate(arrays[FULL]):
         own = np.stack([counts[image, cls] for image, cls in enumerate(right)]).sum(axis=0)
         others = counts.sum(axis=(0, 1)) - own
         zoomed = sum(float(arrays[NEAR][step, image, cls].sum()) for image, cls in enumerate(right))
+        row = {"method": method, "iteration": step + 1}
+        row |= {"own": float((own * middle).sum() / max(own.sum(), 1e-12))}
+        row |= {"others": float((others * middle).sum() / max(others.sum(), 1e-12))}
         rows.append(
-            {
-                "method": method,
-                "iteration": step + 1,
-                "own": float((own * middle).sum() / max(own.sum(), 1e-12)),
-                "others": float((others * middle).sum() / max(others.sum(), 1e-12)),
-                "near": zoomed / max(float(own.sum()), 1e-12),
-                "near_edge": near,
-            }
+            row | {"near": zoomed / max(float(own.sum()), 1e-12), "near_edge": float(arrays[f"{NEAR}_edges"][-1])}
         )
     return rows
 
 
-def _draw(axes: list[Axes], shown: Mapping[Method, Mapping[str, NDArray[Any]]], runs: Runs, steps: int) -> None:
-    for block, (method, arrays) in enumerate(shown.items()):
-        colour, right = runs.colour(method), int(arrays["vote_labels"][IMAGE])
-        for part, name in enumerate((NEAR, FULL)):
-            edges = arrays[f"{name}_edges"]
+def _draw(axes: list[Axes], shown: Mapping[Method, Arrays], runs: Runs, steps: int) -> None:
+    grid = np.reshape(np.array(axes), (len(shown), 2, steps))
+    for block, (method, arrays) in zip(grid, shown.items(), strict=True):
+        block[0, 0].set_title(method.label, fontsize=9.5)
+        for row, name in zip(block, (NEAR, FULL), strict=True):
             top = float(arrays[name][:, IMAGE].max())
-            for step in range(steps):
-                one = axes[(2 * block + part) * steps + step]
-                for cls, counts in enumerate(arrays[name][step, IMAGE]):
-                    own = cls == right
-                    one.stairs(
-                        counts, edges, color=colour if own else palette.MUTED, linewidth=1.4 if own else 0.6,
-                        alpha=1 if own else 0.5, zorder=3 if own else 2,
-                    )  # fmt: skip
-                if part:
-                    one.set_yscale("symlog", linthresh=1e-3)
-                one.set_ylim(0, 1.05 * top)
-                one.set_yticks([])
-                one.xaxis.set_major_locator(MaxNLocator(3))
-                one.tick_params(labelsize=8.5)
-                one.text(0.03, 0.97, f"{step + 1}", transform=one.transAxes, va="top", weight="bold", fontsize=9)
-                if not part and step == 0:
-                    one.set_title(method.label, fontsize=9.5)
+            for step, panel in enumerate(row):
+                if name == FULL:
+                    panel.set_yscale("symlog", linthresh=1e-3)
+                _histograms(panel, arrays, name, step, runs.colour(method))
+                panel.set_ylim(0, 1.05 * top)
+
+
+def _histograms(axes: Axes, arrays: Arrays, name: str, step: int, colour: str) -> None:
+    for cls, counts in enumerate(arrays[name][step, IMAGE]):
+        own = cls == int(arrays["vote_labels"][IMAGE])
+        style: Mapping[str, Any] = {"color": colour, "linewidth": 1.4, "alpha": 1, "zorder": 3} if own else WRONG
+        axes.stairs(counts, arrays[f"{name}_edges"], **style)
+    axes.set_yticks([])
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.tick_params(labelsize=8.5)
+    axes.text(0.03, 0.97, f"{step + 1}", transform=axes.transAxes, va="top", weight="bold", fontsize=9)
 
 
 def _reading(table: DataFrame, steps: int) -> str:

@@ -293,9 +293,7 @@ def _distance(floors: DataFrame, times: DataFrame) -> float:
 
 
 def _absent(results: DataFrame) -> list[str]:
-    rows = results[results["metric"] == "absent"]
-    sentences = []
-    for (backend, why), own in rows.groupby(["backend", "why"], sort=True):
-        who = wording.listed(sorted(set(own["method"])), 8)
-        sentences.append(f"Not measured, {backend} for {who}: {str(why).rstrip('.')}.")
-    return sentences
+    return [
+        f"Not measured, {backend} for {wording.listed(sorted({*own['method']}), 8)}: {str(why).rstrip('.')}."
+        for (backend, why), own in results[results["metric"] == "absent"].groupby(["backend", "why"])
+    ]

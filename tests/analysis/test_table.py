@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from pandas import DataFrame
@@ -53,6 +54,17 @@ def test_values_are_those_of_the_finished_cells_of_each_method(runs):
     by_seed = runs.by_seed("accuracy", split="test", as_trained=True)
     own = expected[expected["label"] == "uniform"].set_index("seed")["value"]
     assert by_seed[next(method for method in by_seed if method.is_control)] == own.to_dict()
+
+
+def test_an_example_is_of_the_first_seed_and_the_largest_iteration_count(runs):
+    lost = runs.planned["iterations"].eq(3).fillna(False).astype(bool)
+    some = replace(runs, arrays=lambda cell: {"x": np.array([cell])}, planned=runs.planned[~lost])
+    found = some.examples("x")
+    assert [str(method) for method in found] == ["dynamic T=2", "uniform"]
+    first = runs.planned.query("label == 'dynamic' and iterations == 2 and seed == 0")["cell"].iloc[0]
+    assert next(iter(found.values()))["x"].tolist() == [first]
+    assert [str(method) for method in some.examples("x", iterative=True)] == ["dynamic T=2"]
+    assert some.examples("y") == runs.examples("x") == {}
 
 
 def test_a_column_or_metric_that_nobody_measured_gives_nothing(runs):
