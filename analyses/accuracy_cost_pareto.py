@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, cost, figures, palette, run, wording
+from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, cost, figures, palette, run, wording
 from routebench.analysis.comparison import Entry, compare, difference_between, entries_of
 
 ALPHA = 0.05
@@ -186,7 +186,7 @@ def _columns(*, several: bool) -> tuple[Column, ...]:
         *((of,) if several else ()),
         Column("Accuracy, %", "mean", _accuracy, "mean test accuracy with its 95 % interval"),
         Column("Cost", "cost", _cost, "of a training step, or of a whole fit, with its 95 % interval over seeds"),
-        Column("Inference, ms", "inference", lambda row: cost.number(row["inference"]), "the same batch, no gradient"),
+        Column("Inference, ms", "inference", "~", "the same batch, no gradient"),
         Column("Verdict", "verdict", lambda row: str(row["verdict"]), "see the notes", numeric=False),
         Column("Beaten by", "by", _by, "cheaper by the means, and surely more accurate", numeric=False),
     )
@@ -197,7 +197,8 @@ def _accuracy(row: Row) -> str:
 
 
 def _cost(row: Row) -> str:
-    return f"{cost.with_interval(row['cost'], row['cost_low'], row['cost_high'])} {row['unit'].rpartition(' ')[2]}"
+    found = Estimate(row["cost"], row["cost_low"], row["cost_high"])
+    return f"{found:~} {row['unit'].rpartition(' ')[2]}"
 
 
 def _by(row: Row) -> str:

@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, palette, run, wording
 
+Shown = Mapping[Method, Mapping[str, NDArray[Any]]]  # raw outputs of a cell of each method
 IMAGES = 2
 MOST = 8  # methods in the figure
 
@@ -17,56 +18,42 @@ MOST = 8  # methods in the figure
 @analysis_of("sparsity", "capsule-activity", place=30)
 def capsule_activity(runs: Runs) -> Analysis | None:
     """Poses and scores of class capsules for one test image each of two classes; figure 1 of Kiefer et al. 2022."""
-    shown = _shown(runs)
+    examples = runs.examples("example_poses")
+    shown = {method: examples[method] for method in sorted(examples, key=lambda method: method.role)[:MOST]}
     if not shown:
         return None
-    table = DataFrame([row for name, arrays in shown.items() for row in _rows(name, arrays)])
-    with figures.look():
-        figure, axes = figures.new_figure(0.55 + 0.95 * len(shown), columns=IMAGES, rows=len(shown))
-        _draw(axes, shown)
-    reading = _reading(table)
+    table = DataFrame([row for method, arrays in shown.items() for row in _rows(method, arrays)])
+    rows = len(shown)
     return Analysis(
         title="Class capsules of single images",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
+        figure=figures.figure_of(_draw, shown, height=0.55 + 0.95 * rows, columns=IMAGES, rows=rows),
         columns=(
-            Column("Method", "name", lambda row: str(row["name"]), numeric=False),
+            Column("Method", "method", numeric=False),
             Column(
                 "Image", "image", lambda row: f"{row['image'] + 1}", "the first test image of the class under Label"
             ),
-            Column("Class", "class", lambda row: str(row["class"])),
-            Column("Label", "label", lambda row: str(row["label"]), "the right class"),
-            Column("Score", "score", lambda row: f"{row['score']:.3f}", "length, activation or sigmoid"),
-            Column("Pose length", "length", lambda row: f"{row['length']:.3f}"),
+            Column("Class", "class"),
+            Column("Label", "label", "", "the right class"),
+            Column("Score", "score", ".3f", "length, activation or sigmoid"),
+            Column("Pose length", "length", ".3f"),
         ),
         notes=(
             "Rows are classes, columns elements of the pose; blue is below zero, red above, on each panel's scale.",
             "Bars are scores, dark for the right class. One seed, the first test image of each of two classes.",
         ),
         alternative=f"Heat maps of class capsules, one row per method, {IMAGES} images.",
+        saved="name image class label score length",
     )
 
 
-def _shown(runs: Runs) -> dict[str, Mapping[str, NDArray[Any]]]:
-    """Arrays of the methods' cells with the first seed and the largest T, by name; those with poses only."""
-    first = runs.planned[runs.planned["status"] == "ok"].sort_values(["role", "label", "iterations"])
-    first = first[first["seed"] == first["seed"].min()].assign(steps=first["iterations"].fillna(0))
-    kept: dict[str, Mapping[str, NDArray[Any]]] = {}
-    for _, cells in first.groupby("label", sort=False):
-        cell = cells.loc[cells["steps"].idxmax()]
-        arrays = runs.arrays(str(cell["cell"]))
-        if "example_poses" in arrays:
-            kept[wording.name_of(str(cell["label"]), cell["steps"])] = arrays
-    return dict(list(kept.items())[:MOST])
-
-
-def _rows(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[dict[str, object]]:
+def _rows(method: Method, arrays: Mapping[str, NDArray[Any]]) -> list[dict[str, object]]:
     poses, scores, labels = (arrays[f"example_{part}"] for part in ("poses", "scores", "labels"))
     lengths = np.linalg.norm(poses, axis=-1)
     return [
         {
-            "name": name,
+            "method": method,
             "image": image,
             "class": number,
             "label": int(labels[image]),
@@ -78,8 +65,8 @@ def _rows(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[dict[str, objec
     ]
 
 
-def _draw(axes: list[Axes], shown: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
-    for row, (name, arrays) in enumerate(shown.items()):
+def _draw(axes: list[Axes], shown: Shown) -> None:
+    for row, (method, arrays) in enumerate(shown.items()):
         for image in range(IMAGES):
             one = axes[row * IMAGES + image]
             poses, scores = arrays["example_poses"][image], arrays["example_scores"][image]
@@ -94,7 +81,7 @@ def _draw(axes: list[Axes], shown: Mapping[str, Mapping[str, NDArray[Any]]]) -> 
             for spine in one.spines.values():
                 spine.set_visible(False)
             if image == 0:
-                one.set_title(name, fontsize=9.5)
+                one.set_title(str(method), fontsize=9.5)
 
 
 def _bars(axes: Axes, scores: NDArray[Any], label: int, start: int) -> None:
@@ -106,9 +93,9 @@ def _bars(axes: Axes, scores: NDArray[Any], label: int, start: int) -> None:
 
 
 def _reading(table: DataFrame) -> str:
-    best = table.loc[table.groupby(["name", "image"])["score"].idxmax()]
+    best = table.loc[table.groupby(["method", "image"])["score"].idxmax()]
     right = best[best["class"] == best["label"]]
-    wrong = sorted(set(best["name"]) - set(right["name"]))
+    wrong = sorted({*best["method"]} - {*right["method"]})
     told = f"Of {wording.plural(len(best), 'panel')}, the right class has the highest score in {len(right)}"
     return f"{told}; {wording.listed(wrong, 4)} has it in none." if wrong else f"{told}."
 

@@ -2,8 +2,8 @@
 
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, run
-from routebench.analysis.cost import LINE_COLUMNS, lines, number, part_in_words, parts_of, points
+from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
+from routebench.analysis.cost import LINE_COLUMNS, LINES_SAVED, lines, part_in_words, parts_of, points
 
 
 @analysis_of("cost", "cost-by-iterations", place=20)
@@ -14,30 +14,26 @@ def cost_by_iterations(runs: Runs) -> Analysis | None:
     if table[table["iterations"] > 0].empty:
         return None
     batch = int(table["batch"].iloc[0])
-    reading = _reading(table)
     return Analysis(
         title="Time against iterations",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=lines(table, runs, "iterations", "Training, ms", "routing iterations T"),
-        columns=(
-            *LINE_COLUMNS,
-            Column("ms", "value", lambda row: number(row["value"])),
-        ),
+        figure=lines(table, runs, "iterations", "Training, ms"),
+        columns=(*LINE_COLUMNS, Column("ms", "value", "~")),
         notes=(f"Forward and backward at batch {batch:,}, mean over seeds and both measurements; logarithmic axis.",),
         alternative="Lines of milliseconds over T, one panel per part.",
+        saved=LINES_SAVED,
     )
 
 
 def _reading(table: DataFrame) -> str:
     own = table[(table["part"] == parts_of(table)[0]) & (table["iterations"] > 0)]
-    most = own[own["iterations"] == own["iterations"].max()].sort_values("value")
-    where = f"In the {part_in_words(str(own['part'].iloc[0]))} with T={int(own['iterations'].max())}"
-    quickest, slowest = most.iloc[0], most.iloc[-1]
-    said = f"{where}, {quickest['label']} on {quickest['backend']} takes {number(quickest['value'])} ms"
-    if len(most) == 1:
-        return f"{said}."
-    return f"{said}, {slowest['label']} on {slowest['backend']} {number(slowest['value'])} ms."
+    most = own["iterations"].max()
+    rows = own[own["iterations"] == most].sort_values("value").to_dict("records")
+    who = [f"{row['method']} on {row['backend']}" for row in rows]
+    times = [f"{wording.significant(row['value'])} ms" for row in rows]
+    said = f"In the {part_in_words(own['part'].iloc[0])} with T={most}, {who[0]} takes {times[0]}"
+    return f"{said}, {who[-1]} {times[-1]}." if len(rows) > 1 else f"{said}."
 
 
 if __name__ == "__main__":

@@ -4,19 +4,10 @@ import math
 
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
-from routebench.analysis.cost import (
-    Costs,
-    costs_of,
-    noise_in_words,
-    number,
-    part_in_words,
-    parts_of,
-    step_times,
-    with_interval,
-)
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
+from routebench.analysis.cost import Costs, costs_of, noise_in_words, part_in_words, parts_of, step_times
 
-EXTRA_TIME = "slope of the straight line over T, with its 95 % interval"
+EXTRA = "slope of the straight line over T, with its 95 % interval"
 DISTANCE = (
     "time at the largest T, as a multiple of what the machine needs at least: the arithmetic at the speed of a large "
     "matrix product, or the traffic at the speed of a large copy, whichever takes longer"
@@ -26,6 +17,12 @@ PER_ITERATION = (
     "Per iteration: least squares over T from 2 on, through every seed and both measurements of each time; 95 % "
     "intervals by Student's t. T=1 is left out where there are two others, because equal coupling needs no votes, so "
     "that the step from 1 to 2 is another one than those after it."
+)
+SAVED = (
+    "label=method.label part backend batch role=method.role most "
+    "ms ms_extra ms_low=ms_extra.low ms_high=ms_extra.high n=ms_extra.n beyond_noise "
+    "inference_ms inference_ms_extra inference_ms_low=inference_ms_extra.low inference_ms_high=inference_ms_extra.high "
+    "mb mb_extra mb_low=mb_extra.low mb_high=mb_extra.high distance largest_batch searched_to budget_mb"
 )
 
 
@@ -42,6 +39,7 @@ def cost_table(runs: Runs) -> Analysis | None:
         columns=_columns(found.table),
         notes=(*_notes(found), *found.absent),
         main=_main(runs),
+        saved=SAVED,
     )
 
 
@@ -54,41 +52,28 @@ def _main(runs: Runs) -> Main | None:
 
 
 def _columns(table: DataFrame) -> tuple[Column, ...]:
-    columns = [
-        Column(
-            "Method",
-            "label",
-            lambda row: wording.marked(row, "label"),
-            "routing method; controls have no iterations",
-            numeric=False,
-        ),
-        Column("What", "part", lambda row: part_in_words(str(row["part"])), "what was measured", numeric=False),
-        Column("Back end", "backend", lambda row: str(row["backend"]), "which code does the sweeps", numeric=False),
-        Column("Batch", "batch", lambda row: f"{row['batch']:,}", "images"),
-        Column("ms at T=1", "ms", lambda row: number(row["ms"]), "forward and backward; for the network, a whole step"),
-        Column("ms per iteration", "ms_extra", _extra_time, EXTRA_TIME),
-        Column("MB at T=1", "mb", lambda row: number(row["mb"]), "peak memory above what was held before"),
-        Column("MB per iteration", "mb_extra", _extra_memory, EXTRA_TIME),
-        Column("Times the floor", "distance", lambda row: number(row["distance"]), DISTANCE),
-        Column("Inference, ms", "inference_ms", lambda row: number(row["inference_ms"]), "at T=1", extra=True),
-        Column("Inference, ms per iteration", "inference_ms_extra", _extra_inference, EXTRA_TIME, extra=True),
-    ]
-    if table["largest_batch"].notna().any():
-        columns.append(Column("Largest batch", "largest_batch", _largest, LARGEST))
-    return tuple(columns)
+    columns = (
+        Column("Method", "method", lambda row: row["method"].marked, "routing method; controls have no iterations",
+               numeric=False),
+        Column("What", "part", lambda row: part_in_words(row["part"]), "what was measured", numeric=False),
+        Column("Back end", "backend", "", "which code does the sweeps", numeric=False),
+        Column("Batch", "batch", ",", "images"),
+        Column("ms at T=1", "ms", "~", "forward and backward; for the network, a whole step"),
+        Column("ms per iteration", "ms_extra", _time, EXTRA),
+        Column("MB at T=1", "mb", "~", "peak memory above what was held before"),
+        Column("MB per iteration", "mb_extra", "~", EXTRA),
+        Column("Times the floor", "distance", "~", DISTANCE),
+        Column("Inference, ms", "inference_ms", "~", "at T=1", extra=True),
+        Column("Inference, ms per iteration", "inference_ms_extra", "~", EXTRA, extra=True),
+    )  # fmt: skip
+    largest = Column("Largest batch", "largest_batch", _largest, LARGEST)
+    return (*columns, largest) if table["largest_batch"].notna().any() else columns
 
 
-def _extra_time(row: Row) -> str:
-    text = with_interval(row["ms_extra"], row["ms_low"], row["ms_high"])
-    return text if row["beyond_noise"] or text == wording.NOTHING else f"{text} (noise)"
-
-
-def _extra_memory(row: Row) -> str:
-    return with_interval(row["mb_extra"], row["mb_low"], row["mb_high"])
-
-
-def _extra_inference(row: Row) -> str:
-    return with_interval(row["inference_ms_extra"], row["inference_ms_low"], row["inference_ms_high"])
+def _time(row: Row) -> str:
+    """Says so where it does not stand out from noise."""
+    text = f"{row['ms_extra']:~}"
+    return text if row["beyond_noise"] or not row["ms_extra"].known else f"{text} (noise)"
 
 
 def _largest(row: Row) -> str:
@@ -100,15 +85,15 @@ def _largest(row: Row) -> str:
 def _reading(found: Costs) -> str:
     """One more iteration of each method, in the first part, at the largest batch, on its fastest back end."""
     table = found.table
-    own = table[(table["part"] == parts_of(table)[0]) & table["ms_extra"].notna()]
+    own = table[(table["part"] == parts_of(table)[0]) & numbers(table["ms_extra"]).notna()]
     own = own[own["batch"] == own["batch"].max()]
     if own.empty:
         return f"No method was measured with more than one number of iterations; {noise_in_words(found)}."
-    own = own.assign(at_most=own["ms"] + own["ms_extra"] * (own["most"] - 1))
-    fastest = own.sort_values("at_most", kind="stable").drop_duplicates("label").sort_values("label")
-    where = f"in the {part_in_words(str(own['part'].iloc[0]))} at batch {int(own['batch'].iloc[0]):,}"
+    own = own.assign(at_most=own["ms"] + numbers(own["ms_extra"]) * (own["most"] - 1))
+    fastest = own.sort_values("at_most", kind="stable").drop_duplicates("method").sort_values("method")
+    where = f"in the {part_in_words(own['part'].iloc[0])} at batch {own['batch'].iloc[0]:,}"
     told = [_clause(row) for row in fastest[fastest["beyond_noise"]].to_dict("records")]
-    lost = [str(label) for label in fastest.loc[~fastest["beyond_noise"], "label"]]
+    lost = [*fastest.loc[~fastest["beyond_noise"], "method"]]
     sentences = [f"one more iteration costs {wording.listed(told, 12)}"] if told else []
     if lost:
         sentences.append(f"what one of {wording.listed(lost, 12)} costs does not stand out from noise")
@@ -116,9 +101,8 @@ def _reading(found: Costs) -> str:
 
 
 def _clause(row: Row) -> str:
-    time = with_interval(row["ms_extra"], row["ms_low"], row["ms_high"])
-    memory = "" if math.isnan(row["mb_extra"]) else f" and {_megabytes(row['mb_extra'])} MB"
-    return f"{time} ms{memory} with {row['label']} ({row['backend']})"
+    memory = f" and {_megabytes(row['mb_extra'].mean)} MB" if row["mb_extra"].known else ""
+    return f"{row['ms_extra']:~} ms{memory} with {row['method']} ({row['backend']})"
 
 
 def _megabytes(value: float) -> str:

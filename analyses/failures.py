@@ -34,12 +34,12 @@ def failures(runs: Runs) -> Analysis | None:
         reading=reading,
         table=table,
         columns=(
-            Column("Method", "label", lambda row: str(row["label"]), numeric=False),
-            Column("T", "iterations", lambda row: wording.whole(row["iterations"])),
-            Column("Seed", "seed", lambda row: str(row["seed"])),
-            Column("Status", "status", lambda row: str(row["status"]), numeric=False),
+            Column("Method", "label", numeric=False),
+            Column("T", "iterations"),
+            Column("Seed", "seed"),
+            Column("Status", "status", numeric=False),
             Column("Reason", "reason", lambda row: str(row["reason"] or MEANING.get(row["status"], "")), numeric=False),
-            Column("Cell", "cell", lambda row: str(row["cell"]), "its record is records/CELL.json", numeric=False),
+            Column("Cell", "cell", "", "its record is records/CELL.json", numeric=False),
         ),
         notes=tuple(
             f"{status}: {MEANING[status]}." for status in sorted(set(table["status"]) & set(MEANING)) if missing

@@ -4,8 +4,19 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, run, wording
-from routebench.analysis.means import means_of, value_with_interval
+from routebench.analysis import (
+    Analysis,
+    Column,
+    Mean,
+    Method,
+    Runs,
+    analysis_of,
+    figures,
+    numbers,
+    run,
+    table_of,
+    wording,
+)
 
 MOST = 12
 """Classes with a number in their square; for more there is no room."""
@@ -16,64 +27,44 @@ HALF = 50.0
 MARKED = "* Most digits that it answers are not there, which makes recall easy: see its precision."
 
 
+COLUMNS = (
+    Column("Method", "method", numeric=False),
+    Column("Digit", "digit"),
+    Mean("Recall, %", "recall", "±.1", "of the test images that show the digit, those in which it is answered"),
+    Mean("Precision, %", "precision", ".1",
+         "of the test images in which the digit is answered, those that show it; a dash where it never is"),
+)  # fmt: skip
+
+
 @analysis_of("overlap", "overlap-recall", place=20)
 def overlap_recall(runs: Runs) -> Analysis | None:
     """Recall and precision (%) of every digit, mean over seeds, per method and T."""
-    table = _table(runs)
+    table = table_of(runs, COLUMNS, by=["digit"])
+    table = table[numbers(table["recall"]).notna()]
     if table.empty:
         return None
-    careless = _careless(table)
-    reading = _reading(table, careless)
-    with figures.look():
-        figure, (axes,) = figures.new_figure(1.0 + 0.34 * table["name"].nunique())
-        _draw(axes, table, careless)
+    plain = table.assign(recall=numbers(table["recall"]), precision=numbers(table["precision"]))
+    precision = plain.groupby("method")["precision"].mean()
+    careless = [*precision.index[precision < HALF]]
     return Analysis(
         title="Recall of each digit",
-        reading=reading,
+        reading=_reading(plain, careless),
         table=table,
-        figure=figure,
-        columns=(
-            Column("Method", "name", lambda row: str(row["name"]), numeric=False),
-            Column("Digit", "digit", lambda row: wording.whole(row["digit"])),
-            Column(
-                "Recall, %",
-                "recall",
-                lambda row: value_with_interval(row["recall"], row["low"], row["high"], 1),
-                "of the test images that show the digit, those in which it is answered",
-            ),
-            Column(
-                "Precision, %",
-                "precision",
-                lambda row: value_with_interval(row["precision"], row["precision"], row["precision"], 1),
-                "of the test images in which the digit is answered, those that show it; a dash where it never is",
-            ),
-        ),
+        figure=figures.figure_of(_draw, plain, careless, height=1.0 + 0.34 * table["method"].nunique()),
+        columns=COLUMNS,
         notes=(
             "Mean over seeds, at the fixed threshold; ± is its 95 % t interval.",
             *((MARKED,) if careless else ()),
         ),
         alternative="Heat map of recall, one row per method, one column per digit.",
+        saved="name label iterations role digit recall low=recall.low high=recall.high n=recall.n precision",
     )
 
 
-def _table(runs: Runs) -> DataFrame:
-    keys = ["name", "label", "iterations", "role", "digit"]
-    recall = means_of(runs, "recall", by=("digit",)).rename(columns={"mean": "recall"})
-    precision = means_of(runs, "precision", by=("digit",)).rename(columns={"mean": "precision"})
-    columns = [*keys, "recall", "low", "high", "n"]
-    return recall[columns].merge(precision[["name", "digit", "precision"]], on=["name", "digit"], how="left")
-
-
-def _careless(table: DataFrame) -> list[str]:
-    """Methods of which most answers are wrong."""
-    precision = table.groupby("name")["precision"].mean()
-    return [str(name) for name in precision.index[precision < HALF]]
-
-
-def _draw(axes: Axes, table: DataFrame, careless: list[str]) -> None:
-    matrix = table.pivot_table(index="name", columns="digit", values="recall", sort=False).astype(float)
+def _draw(axes: Axes, table: DataFrame, careless: list[Method]) -> None:
+    matrix = table.pivot_table(index="method", columns="digit", values="recall", sort=False)
     mean = matrix.mean(axis=1).sort_values(ascending=False, kind="stable").index
-    order = [*(name for name in mean if name not in careless), *(name for name in mean if name in careless)]
+    order = sorted(mean, key=lambda method: method in careless)
     sns.heatmap(
         matrix.loc[order, sorted(matrix.columns)],
         ax=axes,
@@ -89,10 +80,10 @@ def _draw(axes: Axes, table: DataFrame, careless: list[str]) -> None:
     )
     axes.set(xlabel="digit", ylabel="")
     axes.set_title("Recall, % of images that show the digit", fontsize=9.5, loc="right")
-    names = [_short(str(name)) + ("*" if name in careless else "") for name in order]
+    names = [_short(str(method)) + ("*" if method in careless else "") for method in order]
     axes.set_yticks([place + 0.5 for place in range(len(order))], names)
     axes.tick_params(length=0, rotation=0)
-    axes.tick_params(axis="y", labelsize=10 if max(map(len, order)) <= LONGEST else 8)
+    axes.tick_params(axis="y", labelsize=10 if max(len(str(method)) for method in order) <= LONGEST else 8)
 
 
 def _short(name: str) -> str:
@@ -100,15 +91,14 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST else name.replace("[", "\n[", 1)
 
 
-def _reading(table: DataFrame, careless: list[str]) -> str:
-    telling = table[~table["name"].isin(careless)]
-    if telling.empty:
+def _reading(table: DataFrame, careless: list[Method]) -> str:
+    table = table[~table["method"].isin(careless)]
+    if table.empty:
         return "No method answers digits of which most are there, so that recall tells nothing."
     aside = f"; {wording.listed(careless, 3)} left aside, most of whose answers are wrong" if careless else ""
-    table = telling
     by_digit = table.groupby("digit")["recall"].mean().sort_values(kind="stable")
     hardest, easiest = by_digit.index[0], by_digit.index[-1]
-    mean = table.groupby("name")["recall"].mean().sort_values(ascending=False, kind="stable")
+    mean = table.groupby("method")["recall"].mean().sort_values(ascending=False, kind="stable")
     return (
         f"In the mean over methods{aside and ' that answer with care'}, {int(hardest)} is found least often "
         f"({by_digit.iloc[0]:.0f} % of its images) and "

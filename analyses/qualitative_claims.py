@@ -5,7 +5,7 @@ from collections import Counter
 
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, cost, run, wording
+from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, Finding, PaperClaim
 
@@ -73,7 +73,7 @@ def _on(row: Row) -> str:
 
 
 def _statistic(row: Row) -> str:
-    return cost.with_interval(row["mean"], row["low"], row["high"])
+    return f"{Estimate(row['mean'], row['low'], row['high']):~}"
 
 
 def _verdict(row: Row) -> str:

@@ -1,20 +1,32 @@
 """Accuracy under attack: every method's worst case over all attacks, and whether it can be believed."""
 
-import math
 from collections.abc import Callable
 
-import pandas as pd
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
-from routebench.analysis.attacked import LINF, NAMES, WORST, accuracies, budgets, compared, main_eps, verdicts
-from routebench.analysis.means import means_of, value_with_interval
+from routebench.analysis import (
+    METHOD,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Mean,
+    Row,
+    Runs,
+    Verdict,
+    analysis_of,
+    numbers,
+    run,
+    table_of,
+    wording,
+)
+from routebench.analysis.attacked import LINF, NAMES, budgets, compared, main_eps, of_all, under, verdicts
 
-ALPHA = 0.05
-BASELINES = ("uniform", "cnn")
+BASELINES = {"uniform": "uniform coupling", "cnn": "the CNN"}
 ON_SURVIVORS = ("apgd-ce", "apgd-t", "square")
 ALONE = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer")
+TOLD = {Verdict.UNTESTABLE: "is untested", Verdict.OPEN: "is not shown"}
 
 
 @analysis_of("robustness", "robustness-table", place=10)
@@ -23,135 +35,113 @@ def robustness_table(runs: Runs) -> Analysis | None:
     eps = main_eps(runs)
     if eps is None:
         return None
-    table = _table(runs, eps)
+    means = _means(runs, eps)
+    table = _table(runs, means, eps)
     return Analysis(
         title=f"Accuracy under attack, eps {eps}",
         reading=_reading(table, eps),
         table=table,
-        columns=tuple(_columns(runs, table, eps)),
+        columns=_columns(table, means),
         notes=(*_notes(runs, eps), *_published_notes(runs, table)),
         main=Main("worst", f"Under attack, eps {eps}", "%", higher_is_better=True),
+        saved=_saved(means),
     )
 
 
-def _table(runs: Runs, eps: str) -> DataFrame:
-    """One row per method, the highest worst-case accuracy first."""
-    table = means_of(runs, "attacked_accuracy", where={**WORST, "eps": eps})
-    table = table.rename(columns={"mean": "worst", "low": "worst_low", "high": "worst_high"})
-    _add(table, "clean", means_of(runs, "clean_accuracy"))
-    for attack in ALONE:
-        _add(table, attack, accuracies(runs, attack, eps))
-    for attack in ON_SURVIVORS:
-        where = {**LINF, "attack": attack, "eps": eps}
-        _add(table, f"taken_{attack}", means_of(runs, "accuracy_taken", where=where))
-    for other in budgets(runs):
-        if other != eps:
-            _add(table, f"worst_{other}", means_of(runs, "attacked_accuracy", where={**WORST, "eps": other}))
-    _add(table, "l2", means_of(runs, "median_distance", where={"attack": "worst", "norm": "l2"}))
-    for base in BASELINES:
-        found = compared(runs, table["name"], base, {**WORST, "eps": eps}).set_index("name")
-        for key in ("gain", "gain_low", "gain_high", "p", "p_holm"):
-            table[f"{key}_{base}"] = table["name"].map(found[key]).astype(float)
-    table["verdict"] = table["name"].map(verdicts(runs)).fillna("not judged")
-    return table.sort_values("worst", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def _add(table: DataFrame, key: str, found: DataFrame) -> None:
-    found = found.drop_duplicates("name").set_index("name")
-    for part, column in (("mean", key), ("low", f"{key}_low"), ("high", f"{key}_high")):
-        table[column] = table["name"].map(found[part]).astype(float)
-
-
-def _columns(runs: Runs, table: DataFrame, eps: str) -> list[Column]:
-    columns = [
-        Column("Method", "name", wording.marked,
-               "routing method, and T, the iterations it was trained with", numeric=False),
-        Column("Unattacked, %", "clean", _shown("clean"), "accuracy on the images that are attacked"),
-        Column(f"Worst case, % (eps {eps})", "worst", _shown("worst"),
-               "images that no attack of this budget breaks: an upper bound on the true robustness"),
+def _means(runs: Runs, eps: str) -> list[Mean]:
+    """What was measured; the first two stand before all else."""
+    accuracy = "attacked_accuracy"
+    return [
+        Mean("Unattacked, %", "clean", "±.1", "accuracy on the images that are attacked", metric="clean_accuracy"),
+        Mean(f"Worst case, % (eps {eps})", "worst", "±.1",
+             "images that no attack of this budget breaks: an upper bound on the true robustness",
+             metric=accuracy, where=under("worst", eps=eps)),
+        *(Mean(f"{NAMES[attack]}, %", attack, "±.1", "accuracy under it alone", extra=True,
+               metric=accuracy, where=under(attack, eps=eps)) for attack in ALONE),
+        *(Mean(f"{NAMES[attack]} takes", f"taken_{attack}", "±.1",
+               "points of accuracy that it takes from what the white-box attacks before it left", extra=True,
+               metric="accuracy_taken", where={**LINF, "attack": attack, "eps": eps}) for attack in ON_SURVIVORS),
+        *(Mean(f"Worst case, % (eps {other})", f"worst_{other}", "±.1", extra=True,
+               metric=accuracy, where=under("worst", eps=other)) for other in budgets(runs) if other != eps),
+        Mean("Smallest change", "l2", "±.2",
+             "L2 distance of the smallest change that any attack found, pixels from 0 to 1, median over images",
+             extra=True, metric="median_distance", where={"attack": "worst", "norm": "l2"}),
     ]  # fmt: skip
+
+
+def _table(runs: Runs, means: list[Mean], eps: str) -> DataFrame:
+    """One row per method, the highest worst-case accuracy first."""
+    table = table_of(runs, means, order="worst")
+    table = table[numbers(table["worst"]).notna()]
+    known = verdicts(runs)
     for base in BASELINES:
-        if table[f"gain_{base}"].notna().any():
-            told = "points of worst-case accuracy, paired by seed; p in brackets, Holm over this column"
-            columns.append(Column(f"Against {base}", f"gain_{base}", _gain(base), told))
-    columns.append(
-        Column("Verdict", "verdict", lambda row: str(row["verdict"]),
-               "whether the checks for gradient masking leave the number standing", numeric=False)
-    )  # fmt: skip
-    columns += [
-        Column(f"{NAMES[attack]}, %", attack, _shown(attack), "accuracy under it alone", extra=True)
-        for attack in ALONE
-        if table[attack].notna().any()
-    ]
-    told = "points of accuracy that it takes from what the white-box attacks before it left"
-    columns += [
-        Column(f"{NAMES[attack]} takes", f"taken_{attack}", _shown(f"taken_{attack}"), told, extra=True)
-        for attack in ON_SURVIVORS
-        if table[f"taken_{attack}"].notna().any()
-    ]
-    for other in budgets(runs):
-        if other != eps:
-            key = f"worst_{other}"
-            columns.append(Column(f"Worst case, % (eps {other})", key, _shown(key), extra=True))
-    if table["l2"].notna().any():
-        told = "L2 distance of the smallest change that any attack found, pixels from 0 to 1, median over images"
-        columns.append(Column("Smallest change", "l2", _shown("l2", 2), told, extra=True))
-    columns.append(Column("Seeds", "n", lambda row: str(row["n"]), "that the means are over", extra=True))
-    return columns
+        gains = compared(runs, base, under("worst", eps=eps))
+        table[f"gain_{base}"] = table["method"].map(lambda method, gains=gains: gains.get(method, Estimate()))
+    return table.assign(verdict=table["method"].map(lambda method: known.get(method, "not judged")))
 
 
-def _shown(key: str, digits: int = 1) -> Callable[[Row], str]:
-    return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], digits)
+def _columns(table: DataFrame, means: list[Mean]) -> tuple[Column, ...]:
+    """Those that have a number for any method."""
+    told = "points of worst-case accuracy, paired by seed; p in brackets, Holm over this column"
+    gains = [Column(f"Against {base}", f"gain_{base}", _gain(base), told) for base in BASELINES]
+    believed = Column("Verdict", "verdict", "", "whether the checks for gradient masking leave the number standing",
+                      numeric=False)  # fmt: skip
+    seeds = Column("Seeds", "n", explained="that the means are over", extra=True)
+    measured = [column for column in (*means[:2], *gains, *means[2:]) if numbers(table[column.key]).notna().any()]
+    place = sum(not column.extra for column in measured)
+    return (METHOD, *measured[:place], believed, *measured[place:], seeds)
 
 
 def _gain(base: str) -> Callable[[Row], str]:
     def text(row: Row) -> str:
-        if math.isnan(row[f"gain_{base}"]):
-            return wording.NOTHING
-        known = {key: row[f"{key}_{base}"] for key in ("gain", "gain_low", "gain_high")}
-        limits = wording.gain_with_interval(known)
-        return f"{limits} ({wording.probability(row[f'p_holm_{base}'])})"
+        gain = row[f"gain_{base}"]
+        return f"{gain:+.2} ({wording.probability(gain.p_holm)})" if gain.known else wording.NOTHING
 
     return text
 
 
+def _saved(means: list[Mean]) -> str:
+    of_means = [f"{mean.key} {mean.key}_low {mean.key}_high" for mean in means if mean.key != "worst"]
+    of_gains = [
+        f"{key} gain_low_{base}={key}.low gain_high_{base}={key}.high p_{base}={key}.p p_holm_{base}={key}.p_holm"
+        for base in BASELINES
+        for key in [f"gain_{base}"]
+    ]
+    first = "name label iterations role worst worst_low worst_high interval=worst.kind n"
+    return " ".join([first, *of_means, *of_gains, "verdict"])
+
+
 def _reading(table: DataFrame, eps: str) -> str:
-    best = table.iloc[0]
-    doubt = "" if best["verdict"] == "believable" else f", which is {best['verdict']}"
-    share = value_with_interval(best["worst"], best["worst_low"], best["worst_high"], 1)
-    first = f"At eps {eps} {best['name']} keeps most images from all attacks, {share} %{doubt}"
-    routed = table[table["role"] != "control"]
-    if best["role"] == "control" and len(routed):
-        first += f", and of the routing methods {_kept(routed.iloc[0])}"
-        best = routed.iloc[0]
-    told = [_told(table, best, base) for base in BASELINES if base in set(table["name"]) and best["name"] != base]
+    rows = table.to_dict("records")
+    best, routed = rows[0], [row for row in rows if not row["method"].is_control]
+    first = f"At eps {eps} {best['method']} keeps most images from all attacks, {_kept(best, ', which is ')}"
+    if best["method"].is_control and routed:
+        best = routed[0]
+        first += f", and of the routing methods {best['method']}, {_kept(best, ', ')}"
+    others = {str(row["method"]): row for row in rows if row is not best}
+    told = [_told(others[base], best, base) for base in BASELINES if base in others]
     return f"{'; '.join([first, *told])}."
 
 
-def _kept(row: pd.Series) -> str:
-    doubt = "" if row["verdict"] == "believable" else f", {row['verdict']}"
-    return f"{row['name']}, {value_with_interval(row['worst'], row['worst_low'], row['worst_high'], 1)} %{doubt}"
+def _kept(row: Row, doubting: str) -> str:
+    return f"{row['worst']:±.1} %{'' if row['verdict'] == 'believable' else doubting + row['verdict']}"
 
 
-def _told(table: DataFrame, best: pd.Series, base: str) -> str:
+def _told(other: Row, best: Row, base: str) -> str:
     """How the best routing method, or the best of all, stands to a baseline."""
-    other = table.loc[table["name"] == base, "worst"].iloc[0]
-    name = {"uniform": "uniform coupling", "cnn": "the CNN"}[base]
-    p_value = best[f"p_holm_{base}"]
-    verdict = "is untested" if math.isnan(p_value) else "is shown" if p_value < ALPHA else "is not shown"
-    return f"{name} keeps {other:.1f} % (a difference to {best['name']} {verdict})"
+    verdict = TOLD.get(best[f"gain_{base}"].verdict, "is shown")
+    return f"{BASELINES[base]} keeps {other['worst']:.1} % (a difference to {best['method']} {verdict})"
 
 
 def _notes(runs: Runs, eps: str) -> list[str]:
-    deviation = runs.results.loc[runs.results["metric"] == "pixel_std", "value"]
-    count = runs.results.loc[runs.results["metric"] == "attacked_images", "value"]
+    deviation, count = of_all(runs, "pixel_std"), of_all(runs, "attacked_images")
     notes = [
         (
             f"eps {eps} is L-infinity, in pixels from 0 to 1, rounded down to {int(float(eps) * 255 + 1e-6)} of 255 "
-            f"grey levels; it is {float(eps) / deviation.iloc[0]:.2f} standard deviations of the training pixels."
+            f"grey levels; it is {float(eps) / deviation:.2f} standard deviations of the training pixels."
         ),
         (
-            f"{count.iloc[0]:.0f} test images, evenly over classes: one image is {100 / count.iloc[0]:.2g} points. "
+            f"{count:.0f} test images, evenly over classes: one image is {100 / count:.2g} points. "
             "An image that the network has wrong without an attack counts as broken."
         ),
         (
@@ -169,7 +159,7 @@ def _published_notes(runs: Runs, table: DataFrame) -> list[str]:
     """What was printed for the same data set and method; on other data there is nothing to compare with."""
     known = published.load_published()
     known = known[(known["metric"] == "accuracy after attack") & (known["data"] == runs.data)]
-    labels = set(table["label"].str.partition("[")[0])
+    labels = {method.label.partition("[")[0] for method in table["method"]}
     return [
         f"{row['source']}, {row['where']}, {row['printed_method']}, {row['variant']}: {row['value']:g} % "
         f"({row['id']}; {row['conditions']})."

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run
 from routebench.predictive_coding import toy
 
 PANELS = {
@@ -18,25 +18,19 @@ PANELS = {
 def toy_inference(runs: Runs) -> Analysis | None:  # noqa: ARG001  # the network is its own example
     """Hidden activities of three units after inference without a penalty, with L1 and with L2 (figure 3)."""
     table = DataFrame([row for panel, network in PANELS.items() for row in _rows(panel, network)])
-    with figures.look():
-        figure, axes = figures.new_figure(2.4, columns=len(PANELS), sharey=True)
-        for one, panel in zip(axes, PANELS, strict=True):
-            _draw(one, table[table["panel"] == panel], panel)
-        axes[0].set_ylabel("share of activity")
-    reading = _reading(table)
     low, high = toy.strengths_with_one_winner(np.array(toy.EXAMPLE_INPUT), toy.EXAMPLE_TARGET)
     return Analysis(
         title="Sparse inference in a network of three hidden units",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
+        figure=figures.figure_of(_draw, table, height=2.4, columns=len(PANELS), sharey=True),
         columns=(
-            Column("Panel", "panel", lambda row: str(row["panel"]), "of the paper's figure 3", numeric=False),
-            Column("Unit", "unit", lambda row: str(row["unit"])),
-            Column("Input", "input", lambda row: f"{row['input']:g}"),
-            Column("Activity", "activity", lambda row: _number(row, "activity"), "after inference"),
-            Column("Closed form", "closed_form", lambda row: _number(row, "closed_form"), "solved without steps"),
-            Column("Share", "share", lambda row: _number(row, "share"), "of the sum of absolute activities"),
+            Column("Panel", "panel", "", "of the paper's figure 3", numeric=False),
+            Column("Unit", "unit"),
+            Column("Input", "input", "g"),
+            Column("Activity", "activity", ".3f", "after inference"),
+            Column("Closed form", "closed_form", ".3f", "solved without steps"),
+            Column("Share", "share", ".3f", "of the sum of absolute activities"),
         ),
         notes=(
             (
@@ -63,10 +57,6 @@ def _rows(panel: str, network: toy.Toy) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _number(row: Row, key: str) -> str:
-    return f"{row[key]:.3f}"
-
-
 def _reading(table: DataFrame) -> str:
     plain, sparse, flat = (100 * float(own["share"].max()) for _, own in table.groupby("panel"))
     active = int((table.loc[table["panel"].str.startswith("B"), "activity"] > 0).sum())
@@ -77,16 +67,18 @@ def _reading(table: DataFrame) -> str:
     )
 
 
-def _draw(axes: Axes, rows: DataFrame, panel: str) -> None:
-    best = rows["share"].idxmax()
-    colours = [palette.HUES[0] if place == best else palette.MUTED for place in rows.index]
-    axes.bar(rows["unit"], rows["share"], color=colours, width=0.7)
-    for unit, share in zip(rows["unit"], rows["share"], strict=True):
-        axes.text(unit, share + 0.02, f"{share:.2f}", ha="center", fontsize=8.5)
-    axes.set(ylim=(0, 1.12), xticks=list(rows["unit"]), xlabel="hidden unit")
-    axes.set_yticks([0, 0.5, 1])
-    axes.grid(visible=False, axis="x")
-    axes.set_title(panel, fontsize=9.5)
+def _draw(grid: list[Axes], table: DataFrame) -> None:
+    for axes, (panel, rows) in zip(grid, table.groupby("panel"), strict=True):
+        best = rows["share"].idxmax()
+        colours = [palette.HUES[0] if place == best else palette.MUTED for place in rows.index]
+        axes.bar(rows["unit"], rows["share"], color=colours, width=0.7)
+        for unit, share in zip(rows["unit"], rows["share"], strict=True):
+            axes.text(unit, share + 0.02, f"{share:.2f}", ha="center", fontsize=8.5)
+        axes.set(ylim=(0, 1.12), xticks=[*rows["unit"]], xlabel="hidden unit")
+        axes.set_yticks([0, 0.5, 1])
+        axes.grid(visible=False, axis="x")
+        axes.set_title(str(panel), fontsize=9.5)
+    grid[0].set_ylabel("share of activity")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,42 @@
 """Images made for another network: do capsules withstand them better than a second CNN does?"""
 
-import math
-
-import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.attacked import LINF, accuracies, budgets, compared, main_eps
-from routebench.analysis.means import means_of, value_with_interval
+from routebench.analysis import (
+    Analysis,
+    Column,
+    Mean,
+    Runs,
+    Verdict,
+    analysis_of,
+    best_first,
+    figures,
+    numbers,
+    palette,
+    run,
+    table_of,
+    wording,
+)
+from routebench.analysis.attacked import LINF, compared, main_eps, under
 
 KINDS = {"noise": ("Noise", "o"), "transfer": ("Black box", "D"), "worst": ("All attacks", "s")}
 SECOND = "cnn"
-ALPHA = 0.05
+ACCURACY = "attacked_accuracy"
+COLUMNS = (
+    Column("Method", "method", numeric=False),
+    Column("eps", "eps", "g", "L-infinity, pixels from 0 to 1"),
+    Mean("Noise, %", "noise", "±.1", "accuracy under uniform noise", metric=ACCURACY, where=under("noise")),
+    Mean("Black box, %", "transfer", "±.1", "accuracy on another CNN's images", metric=ACCURACY,
+         where=under("transfer")),
+    Mean("All attacks, %", "worst", "±.1", "worst case, image by image", metric=ACCURACY, where=under("worst")),
+    Mean("The source, %", "source", "±.1", "images that the network they were made for withstands, of those this one "
+         "has right", metric="source_accuracy", where={**LINF, "attack": "transfer"}),
+)  # fmt: skip
+SAVED = (
+    "name label iterations role transfer transfer_low transfer_high n=transfer.n noise noise_low noise_high "
+    "worst worst_low worst_high source source_low source_high eps"
+)
 
 
 @analysis_of("robustness", "transfer", place=40)
@@ -22,27 +46,13 @@ def transfer(runs: Runs) -> Analysis | None:
     table = _table(runs)
     if eps is None or table.empty:
         return None
-    shown = table[table["eps"] == float(eps)].sort_values("transfer", kind="stable")
-    with figures.look():
-        figure, (axes,) = figures.new_figure(1.2 + 0.32 * len(shown))
-        _draw(axes, shown, runs)
-        axes.set_xlabel(f"accuracy, % (eps {eps}, L-infinity)")
-        figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9, handletextpad=0.2)
-    reading = _reading(runs, shown, eps)
+    shown = best_first(table[table["eps"] == float(eps)], "transfer", ascending=True)
     return Analysis(
         title="Black box against white box",
-        reading=reading,
+        reading=_reading(runs, shown, eps),
         table=table,
-        figure=figure,
-        columns=(
-            Column("Method", "name", lambda row: str(row["name"]), numeric=False),
-            Column("eps", "eps", lambda row: f"{row['eps']:g}", "L-infinity, pixels from 0 to 1"),
-            Column("Noise, %", "noise", lambda row: _shown(row, "noise"), "accuracy under uniform noise"),
-            Column("Black box, %", "transfer", lambda row: _shown(row, "transfer"), "accuracy on another CNN's images"),
-            Column("All attacks, %", "worst", lambda row: _shown(row, "worst"), "worst case, image by image"),
-            Column("The source, %", "source", lambda row: _shown(row, "source"),
-                   "images that the network they were made for withstands, of those this one has right"),
-        ),
+        figure=figures.figure_of(_draw, shown, runs, eps, height=1.2 + 0.32 * len(shown)),
+        columns=COLUMNS,
         notes=(
             (
                 "Black-box images are made by FGSM and momentum on the CNN of another seed, for the difference of "
@@ -51,65 +61,52 @@ def transfer(runs: Runs) -> Analysis | None:
             "Mean over seeds with its 95 % t interval.",
         ),
         alternative="Points per method: noise, black box and all attacks.",
-    )  # fmt: skip
+        saved=SAVED,
+    )
 
 
 def _table(runs: Runs) -> DataFrame:
-    parts = []
-    for eps in budgets(runs):
-        table = accuracies(runs, "transfer", eps)
-        if table.empty:
-            continue
-        table = table.rename(columns={"mean": "transfer", "low": "transfer_low", "high": "transfer_high"})
-        found = {"noise": accuracies(runs, "noise", eps), "worst": accuracies(runs, "worst", eps)}
-        where = {**LINF, "attack": "transfer", "eps": eps}
-        found["source"] = means_of(runs, "source_accuracy", where=where)
-        for key, means in found.items():
-            by_name = means.drop_duplicates("name").set_index("name")
-            for part, column in (("mean", key), ("low", f"{key}_low"), ("high", f"{key}_high")):
-                table[column] = table["name"].map(by_name[part]).astype(float)
-        parts.append(table.assign(eps=float(eps)).drop(columns="interval"))
-    return pd.concat(parts, ignore_index=True) if parts else DataFrame()
+    table = table_of(runs, COLUMNS, by=["eps"])
+    table = table[numbers(table["transfer"]).notna()]
+    return table.assign(eps=table["eps"].astype(float)).sort_values("eps", kind="stable", ignore_index=True)
 
 
-def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
+def _draw(axes: Axes, table: DataFrame, runs: Runs, eps: str) -> None:
     for line, row in enumerate(table.to_dict("records")):
-        colour = runs.colours.get(str(row["label"]), palette.MUTED)
-        values = [row[key] for key in KINDS if not math.isnan(row[key])]
+        colour = runs.colour(row["method"])
+        values = [row[key].mean for key in KINDS if row[key].known]
         axes.plot([min(values), max(values)], [line, line], color=palette.MUTED, lw=0.8, zorder=1)
         for key, (_, marker) in KINDS.items():
             face = "none" if key == "noise" else colour
-            axes.plot(row[key], line, marker, color=colour, markerfacecolor=face, markersize=6)
+            axes.plot(row[key].mean, line, marker, color=colour, markerfacecolor=face, markersize=6)
     for title, marker in KINDS.values():
         face = "none" if title == "Noise" else palette.INK
         axes.plot([], [], marker, color=palette.INK, markerfacecolor=face, markersize=6, label=title)
-    axes.set_yticks(range(len(table)), list(table["name"]))
-    axes.set_ylim(-0.6, len(table) - 0.4)
-    axes.set_xlim(-3, 103)
-
-
-def _shown(row: Row, key: str) -> str:
-    return value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], 1)
+    axes.set_yticks(range(len(table)), [*map(str, table["method"])])
+    axes.set(ylim=(-0.6, len(table) - 0.4), xlim=(-3, 103), xlabel=f"accuracy, % (eps {eps}, L-infinity)")
+    axes.figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9, handletextpad=0.2)
 
 
 def _reading(runs: Runs, shown: DataFrame, eps: str) -> str:
-    routed = shown[shown["name"] != SECOND].sort_values("transfer", ascending=False)
-    second = shown[shown["name"] == SECOND]
-    if routed.empty or second.empty:
-        best = shown.sort_values("transfer").iloc[-1]
-        return f"Of images made for another CNN with eps {eps}, {best['name']} has {best['transfer']:.1f} % right."
-    found = compared(runs, routed["name"], SECOND, {**LINF, "attack": "transfer", "eps": eps})
-    ahead = list(found.loc[(found["p_holm"] < ALPHA) & (found["gain"] > 0), "name"])
-    behind = list(found.loc[(found["p_holm"] < ALPHA) & (found["gain"] < 0), "name"])
+    rows = best_first(shown, "transfer").to_dict("records")
+    second = next((row for row in rows if str(row["method"]) == SECOND), None)
+    routed = [row for row in rows if row is not second]
+    if second is None or not routed:
+        best = shown.iloc[-1]
+        return f"Of images made for another CNN with eps {eps}, {best['method']} has {best['transfer']:.1} % right."
+    found = compared(runs, SECOND, under("transfer", eps=eps))
     first = (
-        f"Of images made for another CNN with eps {eps}, a second CNN has {second['transfer'].iloc[0]:.1f} % right, "
-        f"the networks with capsules {routed['transfer'].min():.1f} to {routed['transfer'].max():.1f} %"
+        f"Of images made for another CNN with eps {eps}, a second CNN has {second['transfer']:.1} % right, "
+        f"the networks with capsules {routed[-1]['transfer']:.1} to {routed[0]['transfer']:.1} %"
     )
-    if found["p_holm"].isna().all():
+    verdicts = {row["method"]: found[row["method"]].verdict for row in routed}
+    if {*verdicts.values()} == {Verdict.UNTESTABLE}:
         return f"{first}; with these seeds no difference could be tested."
-    better = f"{wording.listed(ahead, 4)} significantly better" if ahead else "none significantly better"
-    worse = f"{wording.listed(behind, 4)} significantly worse" if behind else "none significantly worse"
-    return f"{first}: {better}, {worse}."
+    told = []
+    for wanted in (Verdict.BETTER, Verdict.WORSE):
+        methods = [method for method, verdict in verdicts.items() if verdict is wanted]
+        told.append(f"{wording.listed(methods, 4) if methods else 'none'} significantly {wanted}")
+    return f"{first}: {', '.join(told)}."
 
 
 if __name__ == "__main__":

@@ -1,80 +1,82 @@
 """Novel against familiar accuracy, epoch by epoch: a path above another's generalises better at equal skill."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.means import means_of
-from routebench.analysis.viewpoints import REFERENCE, dashes_of
+from routebench.analysis import (
+    Analysis,
+    Column,
+    Mean,
+    Runs,
+    analysis_of,
+    by_method,
+    figures,
+    numbers,
+    palette,
+    run,
+    table_of,
+    wording,
+)
+from routebench.analysis.viewpoints import REFERENCE
 
-KEYS = ["name", "label", "iterations", "epoch"]
+PARTS = {
+    "held_out": ("Held-out, %", "accuracy on held-out objects"),
+    "familiar": ("Familiar, %", "accuracy on familiar test views"),
+    "novel": ("Novel, %", "accuracy on novel test views"),
+}
+COLUMNS = (
+    Column("Method", "method", numeric=False),
+    Column("Epoch", "epoch"),
+    *(Mean(title, part, ".1", told, metric=f"{part}_accuracy") for part, (title, told) in PARTS.items()),
+)
 
 
 @analysis_of("viewpoint", "viewpoint-paths", place=30)
 def viewpoint_paths(runs: Runs) -> Analysis | None:
     """Accuracy on novel against accuracy on familiar test viewpoints after every epoch, mean over seeds."""
-    table = _table(runs)
+    table = table_of(runs, COLUMNS, by=["epoch"])
     if table.empty:
         return None
-    last = table.groupby("name", sort=False).last()
-    theirs = last["familiar"].to_dict().get(REFERENCE)
-    target = None if theirs is None else float(theirs)
-    reading = _reading(table, last, target)
-    with figures.look():
-        figure, (axes,) = figures.new_figure(3.8)
-        _draw(axes, table, runs, target)
+    paths = table.assign(**{part: numbers(table[part]) for part in PARTS})
+    last = paths.groupby("method", sort=False).last()
+    target = next((row["familiar"] for method, row in last.iterrows() if str(method) == REFERENCE), None)
     return Analysis(
         title="Novel against familiar accuracy, over epochs",
-        reading=reading,
+        reading=_reading(paths, last, target),
         table=table,
-        figure=figure,
-        columns=(
-            Column("Method", "name", lambda row: str(row["name"]), numeric=False),
-            Column("Epoch", "epoch", lambda row: wording.whole(row["epoch"])),
-            Column("Held-out, %", "held_out", lambda row: f"{row['held_out']:.1f}", "accuracy on held-out objects"),
-            Column("Familiar, %", "familiar", lambda row: f"{row['familiar']:.1f}", "accuracy on familiar test views"),
-            Column("Novel, %", "novel", lambda row: f"{row['novel']:.1f}", "accuracy on novel test views"),
-        ),
+        figure=figures.figure_of(_draw, paths, runs, target, height=3.8),
+        columns=COLUMNS,
         notes=(
             "Mean over seeds. A path starts after the first epoch and ends, with its marker, after the last.",
             f"Where a path crosses the upright line, it is as good as {REFERENCE} on familiar test images.",
         ),
         alternative="Paths of novel over familiar accuracy.",
+        saved="name label iterations epoch held_out familiar novel",
     )
 
 
-def _table(runs: Runs) -> DataFrame:
-    parts = [
-        means_of(runs, f"{part}_accuracy", by=("epoch",))[[*KEYS, "mean"]].rename(columns={"mean": part})
-        for part in ("held_out", "familiar", "novel")
-    ]
-    table = parts[0].merge(parts[1], on=KEYS).merge(parts[2], on=KEYS)
-    return table.sort_values(["label", "iterations", "epoch"], kind="stable").reset_index(drop=True)
-
-
-def _draw(axes: Axes, table: DataFrame, runs: Runs, target: float | None) -> None:
+def _draw(axes: Axes, paths: DataFrame, runs: Runs, target: float | None) -> None:
     if target is not None:
         axes.axvline(target, color=palette.INK, linewidth=1, linestyle=(0, (1, 2)))
-    for place, (name, line) in enumerate(table.groupby("name", sort=False)):
-        colour = runs.colours.get(str(line["label"].iloc[0]), palette.MUTED)
-        dashes = dashes_of(line)
-        axes.plot(line["familiar"], line["novel"], color=colour, linestyle=dashes, linewidth=1.3, alpha=0.8)
-        axes.plot(
-            line["familiar"].iloc[-1], line["novel"].iloc[-1], color=colour, marker=figures.MARKERS[place % 10],
-            markersize=7, linestyle=dashes, linewidth=1.3, label=str(name),
-        )  # fmt: skip
+    for place, (method, path) in enumerate(by_method(paths)):
+        style: dict[str, Any] = {"color": runs.colour(method), "linestyle": figures.dashes_of(method), "linewidth": 1.3}
+        axes.plot(path["familiar"], path["novel"], alpha=0.8, **style)
+        end, marker = path.iloc[-1], figures.MARKERS[place % 10]
+        axes.plot(end["familiar"], end["novel"], marker=marker, markersize=7, label=str(method), **style)
     axes.set_xlabel("accuracy on familiar test viewpoints, %")
     axes.set_title("Accuracy on novel test viewpoints, %")
     figures.legend_below(axes)
 
 
-def _reading(table: DataFrame, last: DataFrame, target: float | None) -> str:
+def _reading(paths: DataFrame, last: DataFrame, target: float | None) -> str:
     best = last["novel"].sort_values(ascending=False)
     told = f"After the last epoch {best.index[0]} is best on novel viewpoints, {best.iloc[0]:.1f} %"
     if target is None:
         return f"{told}."
-    peaks = table[table["label"] != REFERENCE].groupby("name")["familiar"].max()
-    short = [str(name) for name in peaks.index[peaks < target]]
+    peaks = paths.groupby("method")["familiar"].max()
+    short = [method for method in peaks.index[peaks < target] if method.label != REFERENCE]
     reached = f"all paths reach {REFERENCE}'s familiar accuracy of {target:.1f} %"
     if short:
         reached = f"{wording.listed(short)} never reach{'es' if len(short) == 1 else ''} {REFERENCE}'s {target:.1f} %"

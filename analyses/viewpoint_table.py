@@ -1,16 +1,13 @@
 """Errors on novel viewpoints of networks that are as good as the CNN on familiar ones."""
 
-import math
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
-from routebench.analysis.means import value_with_interval
+from routebench.analysis import ALPHA, METHOD, Analysis, Column, Main, Row, Runs, Verdict, analysis_of, run, wording
 from routebench.analysis.viewpoints import FAMILIAR, HELD_OUT, LAST, MATCHINGS, REFERENCE, TOLERANCE, summary
 
-ALPHA = 0.05
 BY = {
     HELD_OUT: ("held-out match", "at the epoch whose held-out accuracy is nearest to that of the last epoch of cnn"),
     FAMILIAR: (
@@ -18,6 +15,42 @@ BY = {
         "at the epoch whose accuracy on familiar test images is nearest to that of cnn: this looks at test labels",
     ),
 }
+
+
+LISTED = "{0}_novel {0}_novel_low {0}_novel_high {0}_familiar {0}_familiar_low {0}_familiar_high"
+SAVED = " ".join((
+    f"name label iterations role planned {LAST}_n={LAST}_novel.n", LISTED.format(LAST),
+    *(f"{one}_n={one}_novel.n {LISTED.format(one)} {one}_epoch {one}_gap {one}_their_epoch {one}_their_novel "
+      f"{one}_unmatched {one}_reduction {one}_reduction_low {one}_reduction_high {one}_p={one}_reduction.p"
+      for one in MATCHINGS),
+    *(f"{one}_p_holm={one}_reduction.p_holm" for one in MATCHINGS),
+))  # fmt: skip
+
+
+def _unmatched(row: Row) -> str:
+    told = [f"{BY[one][0]}: {row[f'{one}_unmatched']}" for one in MATCHINGS if row[f"{one}_unmatched"]]
+    return "; ".join(told) or wording.NOTHING
+
+
+COLUMNS = (
+    METHOD,
+    *(column for matching, (title, explained) in BY.items() for column in (
+        Column(f"Novel error, %, {title}", f"{matching}_novel", "±.1", explained),
+        Column(f"Less than {REFERENCE}, %, {title}", f"{matching}_reduction", "±.1",
+               f"reduction of the novel error, in % of that of {REFERENCE} with the same seed"),
+        Column(f"Gap, {title}", f"{matching}_gap", "+.2",
+               f"points by which it was still better than {REFERENCE} where they were matched", extra=True),
+    )),
+    Column("Novel error, %, last epoch", f"{LAST}_novel", "±.1", "unmatched"),
+    Column("Familiar error, %, last epoch", f"{LAST}_familiar", "±.1", "unmatched"),
+    Column(f"{REFERENCE}'s epoch", f"{HELD_OUT}_their_epoch", ".1",
+           f"mean epoch at which {REFERENCE} was taken; an earlier one than its last where it is better from then on",
+           extra=True),
+    Column("Not matched", f"{HELD_OUT}_novel.n", _unmatched, "seeds without an epoch near enough, and why",
+           numeric=False),
+    Column("Seeds", f"{LAST}_novel.n", lambda row: f"{row[f'{LAST}_novel'].n} / {row['planned']}", "measured",
+           extra=True),
+)  # fmt: skip
 
 
 @analysis_of("viewpoint", "viewpoint-table", place=10)
@@ -30,98 +63,46 @@ def viewpoint_table(runs: Runs) -> Analysis | None:
         title="Errors on novel viewpoints, at equal accuracy on familiar ones",
         reading=_reading(table),
         table=table,
-        columns=_columns(),
+        columns=COLUMNS,
         notes=(*_notes(table), *_published_notes(runs)),
         main=Main(f"{HELD_OUT}_novel", "Novel viewpoints, error", "%", higher_is_better=False),
+        saved=SAVED,
     )
 
 
-def _columns() -> tuple[Column, ...]:
-    columns = [
-        Column("Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", False)
-    ]
-    for matching, (title, explained) in BY.items():
-        columns += [
-            Column(f"Novel error, %, {title}", f"{matching}_novel", _shown(f"{matching}_novel"), explained),
-            Column(
-                f"Less than {REFERENCE}, %, {title}",
-                f"{matching}_reduction",
-                _shown(f"{matching}_reduction"),
-                f"reduction of the novel error, in % of that of {REFERENCE} with the same seed",
-            ),
-            Column(
-                f"Gap, {title}",
-                f"{matching}_gap",
-                lambda row, key=f"{matching}_gap": wording.signed(row[key]),  # type: ignore[misc]
-                f"points by which it was still better than {REFERENCE} where they were matched",
-                extra=True,
-            ),
-        ]
-    columns += [
-        Column("Novel error, %, last epoch", f"{LAST}_novel", _shown(f"{LAST}_novel"), "unmatched"),
-        Column("Familiar error, %, last epoch", f"{LAST}_familiar", _shown(f"{LAST}_familiar"), "unmatched"),
-        Column(
-            f"{REFERENCE}'s epoch",
-            f"{HELD_OUT}_their_epoch",
-            lambda row: (
-                wording.NOTHING
-                if math.isnan(row[f"{HELD_OUT}_their_epoch"])
-                else f"{row[f'{HELD_OUT}_their_epoch']:.1f}"
-            ),
-            f"mean epoch at which {REFERENCE} was taken; an earlier one than its last where it is better from then on",
-            extra=True,
-        ),
-        Column("Not matched", f"{HELD_OUT}_n", _unmatched, "seeds without an epoch near enough, and why", False),
-        Column("Seeds", f"{LAST}_n", lambda row: f"{row[f'{LAST}_n']} / {row['planned']}", "measured", extra=True),
-    ]
-    return tuple(columns)
-
-
-def _shown(key: str) -> Callable[[Row], str]:
-    return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], 1)
-
-
-def _unmatched(row: Row) -> str:
-    told = [
-        f"{BY[matching][0]}: {row[f'{matching}_unmatched']}" for matching in MATCHINGS if row[f"{matching}_unmatched"]
-    ]
-    return "; ".join(told) or wording.NOTHING
-
-
 def _reading(table: DataFrame) -> str:
-    if REFERENCE not in set(table["label"]):
+    others = [row for row in table.to_dict("records") if row["method"].label != REFERENCE]
+    if len(others) == len(table):
         return f"Nothing to match to: {REFERENCE} was not measured, so that only last epochs are shown."
-    others = table[table["label"] != REFERENCE]
-    told = [_told(others, matching) for matching in MATCHINGS]
+    told = [_told(others, f"{matching}_reduction") for matching in MATCHINGS]
     return (
         f"Matched to {REFERENCE} on held-out images, {told[0]}; on familiar test images, as the paper does, {told[1]}."
     )
 
 
-def _told(others: DataFrame, matching: str) -> str:
+def _told(rows: Sequence[Row], key: str) -> str:
     """Which methods make fewer errors on novel viewpoints than the reference, in half a sentence."""
-    done = others[others[f"{matching}_reduction"].notna()].sort_values(f"{matching}_reduction", ascending=False)
-    if done.empty:
+    done = sorted((row for row in rows if row[key].known), key=lambda row: -row[key].mean)
+    if not done:
         return "no method could be compared"
-    best = done.iloc[0]
-    key = f"{matching}_reduction"
-    size = f"{wording.signed(-best[key], 0)} % novel errors"
-    if not math.isnan(best[f"{key}_low"]):
-        size += f" [{wording.signed(-best[f'{key}_high'], 0)}, {wording.signed(-best[f'{key}_low'], 0)}]"
-    if done[f"{matching}_p"].isna().all():
-        return f"{best['name']} does best, {size}, with too few seeds to test"
-    shown = done[(done[f"{matching}_p_holm"] < ALPHA) & (done[key] > 0)]
-    if shown.empty:
-        return f"no method is shown to make fewer novel errors ({best['name']} does best, {size})"
-    names = wording.listed([str(name) for name in shown["name"]], 4)
-    first = shown.iloc[0]
-    return f"{names} make{'s' if len(shown) == 1 else ''} fewer novel errors, {first['name']} by {first[key]:.0f} %"
+    best, gain = done[0]["method"], done[0][key]
+    low, high = wording.signed(-gain.high, 0), wording.signed(-gain.low, 0)
+    size = f"{wording.signed(-gain.mean, 0)} % novel errors{f' [{low}, {high}]' if gain.has_limits else ''}"
+    if {row[key].verdict for row in done} == {Verdict.UNTESTABLE}:
+        return f"{best} does best, {size}, with too few seeds to test"
+    shown = [row for row in done if row[key].verdict is Verdict.BETTER]
+    if not shown:
+        return f"no method is shown to make fewer novel errors ({best} does best, {size})"
+    names = wording.listed([row["method"] for row in shown], 4)
+    verb = "makes" if len(shown) == 1 else "make"
+    return f"{names} {verb} fewer novel errors, {shown[0]['method']} by {shown[0][key]:.0} %"
 
 
 def _notes(table: DataFrame) -> tuple[str, ...]:
+    rows = table.to_dict("records")
     missing = [
-        f"{BY[matching][0]} {int((table[f'{matching}_n'] < table[f'{LAST}_n']).sum())} of {len(table)}"
-        for matching in MATCHINGS
+        f"{BY[one][0]} {sum(row[f'{one}_novel'].n < row[f'{LAST}_novel'].n for row in rows)} of {len(rows)}"
+        for one in MATCHINGS
     ]
     return (
         (

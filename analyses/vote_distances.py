@@ -9,35 +9,46 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis import (
+    Analysis,
+    Column,
+    Method,
+    Runs,
+    analysis_of,
+    by_method,
+    figures,
+    palette,
+    run,
+    wording,
+)
 
 IMAGE = 0  # of the three that were measured
 NEAR, FULL = "vote_distances_zoomed", "vote_distances"
+WRONG: Mapping[str, Any] = {"color": palette.MUTED, "linewidth": 0.6, "alpha": 0.5, "zorder": 2}
+Arrays = Mapping[str, NDArray[Any]]  # raw outputs of a cell, by name
 
 
 @analysis_of("sparsity", "vote-distances", place=40)
 def vote_distances(runs: Runs) -> Analysis | None:
     """Histograms of the distance of votes to class capsules, weighted by coupling (Hinton et al. 2018, figure 2)."""
-    shown = _shown(runs)
+    shown = runs.examples(FULL, iterative=True)
     if not shown:
         return None
-    table = DataFrame([row for label, arrays in shown.items() for row in _rows(label, arrays)])
+    table = DataFrame([row for method, arrays in shown.items() for row in _rows(method, arrays)])
     steps = int(table["iteration"].max())
-    with figures.look():
-        figure, axes = figures.new_figure(0.5 + 1.15 * 2 * len(shown), columns=steps, rows=2 * len(shown))
-        _draw(axes, shown, runs, steps)
-    reading = _reading(table)
+    rows = 2 * len(shown)
     return Analysis(
         title="Distance of votes to their class capsule",
-        reading=reading,
+        reading=_reading(table, steps),
         table=table,
-        figure=figure,
+        figure=figures.figure_of(_draw, shown, runs, steps, height=0.5 + 1.15 * rows, columns=steps, rows=rows),
         columns=(
-            Column("Method", "label", lambda row: str(row["label"]), numeric=False),
-            Column("Iteration", "iteration", lambda row: str(row["iteration"])),
-            Column("Mean distance", "own", lambda row: f"{row['own']:.3f}", "to the right class, weighted by coupling"),
-            Column("To other classes", "others", lambda row: f"{row['others']:.3f}", "the same over all wrong classes"),
-            Column("Near, %", "near", _near, "of the right class's coupling, in the range of the zoomed panel"),
+            Column("Method", "method.label", numeric=False),
+            Column("Iteration", "iteration"),
+            Column("Mean distance", "own", ".3f", "to the right class, weighted by coupling"),
+            Column("To other classes", "others", ".3f", "the same over all wrong classes"),
+            Column("Near, %", "near", lambda row: f"{100 * row['near']:.0f}",
+                   "of the right class's coupling, in the range of the zoomed panel"),
         ),
         notes=(
             (
@@ -50,81 +61,59 @@ def vote_distances(runs: Runs) -> Analysis | None:
             ),
         ),
         alternative="Histograms by method and iteration.",
-    )
+        saved="label=method.label iteration own others near near_edge",
+    )  # fmt: skip
 
 
-def _shown(runs: Runs) -> dict[str, Mapping[str, NDArray[Any]]]:
-    """Arrays of the iterative methods' cells with the first seed and the largest T, by label."""
-    done = runs.planned[(runs.planned["status"] == "ok") & runs.planned["iterations"].notna()]
-    done = done[done["seed"] == done["seed"].min()]
-    kept = {}
-    for label, cells in done.groupby("label"):
-        arrays = runs.arrays(str(cells.sort_values("iterations")["cell"].iloc[-1]))
-        if FULL in arrays:
-            kept[str(label)] = arrays
-    return kept
-
-
-def _rows(label: str, arrays: Mapping[str, NDArray[Any]]) -> list[dict[str, object]]:
+def _rows(method: Method, arrays: Arrays) -> list[dict[str, object]]:
     """One row per iteration, over all images."""
     edges, right = arrays[f"{FULL}_edges"], arrays["vote_labels"].astype(int)
     middle = (edges[1:] + edges[:-1]) / 2
-    near = float(arrays[f"{NEAR}_edges"][-1])
     rows = []
     for step, counts in enumerate(arrays[FULL]):
         own = np.stack([counts[image, cls] for image, cls in enumerate(right)]).sum(axis=0)
         others = counts.sum(axis=(0, 1)) - own
         zoomed = sum(float(arrays[NEAR][step, image, cls].sum()) for image, cls in enumerate(right))
+        row = {"method": method, "iteration": step + 1}
+        row |= {"own": float((own * middle).sum() / max(own.sum(), 1e-12))}
+        row |= {"others": float((others * middle).sum() / max(others.sum(), 1e-12))}
         rows.append(
-            {
-                "label": label,
-                "iteration": step + 1,
-                "own": float((own * middle).sum() / max(own.sum(), 1e-12)),
-                "others": float((others * middle).sum() / max(others.sum(), 1e-12)),
-                "near": zoomed / max(float(own.sum()), 1e-12),
-                "near_edge": near,
-            }
+            row | {"near": zoomed / max(float(own.sum()), 1e-12), "near_edge": float(arrays[f"{NEAR}_edges"][-1])}
         )
     return rows
 
 
-def _near(row: Row) -> str:
-    return f"{100 * row['near']:.0f}"
-
-
-def _draw(axes: list[Axes], shown: Mapping[str, Mapping[str, NDArray[Any]]], runs: Runs, steps: int) -> None:
-    for block, (label, arrays) in enumerate(shown.items()):
-        colour, right = runs.colours.get(label, palette.MUTED), int(arrays["vote_labels"][IMAGE])
-        for part, name in enumerate((NEAR, FULL)):
-            edges = arrays[f"{name}_edges"]
+def _draw(axes: list[Axes], shown: Mapping[Method, Arrays], runs: Runs, steps: int) -> None:
+    grid = np.reshape(np.array(axes), (len(shown), 2, steps))
+    for block, (method, arrays) in zip(grid, shown.items(), strict=True):
+        block[0, 0].set_title(method.label, fontsize=9.5)
+        for row, name in zip(block, (NEAR, FULL), strict=True):
             top = float(arrays[name][:, IMAGE].max())
-            for step in range(steps):
-                one = axes[(2 * block + part) * steps + step]
-                for cls, counts in enumerate(arrays[name][step, IMAGE]):
-                    own = cls == right
-                    one.stairs(
-                        counts, edges, color=colour if own else palette.MUTED, linewidth=1.4 if own else 0.6,
-                        alpha=1 if own else 0.5, zorder=3 if own else 2,
-                    )  # fmt: skip
-                if part:
-                    one.set_yscale("symlog", linthresh=1e-3)
-                one.set_ylim(0, 1.05 * top)
-                one.set_yticks([])
-                one.xaxis.set_major_locator(MaxNLocator(3))
-                one.tick_params(labelsize=8.5)
-                one.text(0.03, 0.97, f"{step + 1}", transform=one.transAxes, va="top", weight="bold", fontsize=9)
-                if not part and step == 0:
-                    one.set_title(label, fontsize=9.5)
+            for step, panel in enumerate(row):
+                if name == FULL:
+                    panel.set_yscale("symlog", linthresh=1e-3)
+                _histograms(panel, arrays, name, step, runs.colour(method))
+                panel.set_ylim(0, 1.05 * top)
 
 
-def _reading(table: DataFrame) -> str:
+def _histograms(axes: Axes, arrays: Arrays, name: str, step: int, colour: str) -> None:
+    for cls, counts in enumerate(arrays[name][step, IMAGE]):
+        own = cls == int(arrays["vote_labels"][IMAGE])
+        style: Mapping[str, Any] = {"color": colour, "linewidth": 1.4, "alpha": 1, "zorder": 3} if own else WRONG
+        axes.stairs(counts, arrays[f"{name}_edges"], **style)
+    axes.set_yticks([])
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.tick_params(labelsize=8.5)
+    axes.text(0.03, 0.97, f"{step + 1}", transform=axes.transAxes, va="top", weight="bold", fontsize=9)
+
+
+def _reading(table: DataFrame, steps: int) -> str:
     told = []
-    for label, rows in table.groupby("label"):
+    for method, rows in by_method(table):
         first, last = rows.iloc[0], rows.iloc[-1]
         change = 100 * (last["own"] / first["own"] - 1)
         verb = "come nearer" if change < -5 else "go farther" if change > 5 else "stay where they are"
-        told.append(f"with {label} the votes for the right class {verb} ({change:+.0f} %)".replace("-", "−"))
-    steps = int(table["iteration"].max())
+        told.append(f"with {method.label} the votes for the right class {verb} ({change:+.0f} %)".replace("-", "−"))
     return f"From iteration 1 to {steps}, {wording.listed(told, 8)}."
 
 

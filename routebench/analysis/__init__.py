@@ -14,7 +14,7 @@ from routebench.analysis._method import Method
 from routebench.analysis._result import Analysis, Main, analysis_of
 from routebench.analysis._runs import Runs, means_over_seeds
 from routebench.analysis._script import run
-from routebench.analysis._table import METHOD, SEEDS, Column, Mean, Row, best_first, numbers, table_of
+from routebench.analysis._table import METHOD, SEEDS, Column, Mean, Row, best_first, by_method, numbers, table_of
 from routebench.analysis._verdicts import ALPHA, Verdict
 from routebench.analysis.folder import open_folder
 
@@ -33,6 +33,7 @@ __all__ = [
     "Verdict",
     "analysis_of",
     "best_first",
+    "by_method",
     "corrected",
     "difference",
     "figures",

@@ -130,6 +130,22 @@ class Runs:
             found.setdefault(method, {})[int(seed)] = float(value)
         return found
 
+    def examples(self, name: str, *, iterative: bool = False) -> dict[Method, Mapping[str, NDArray[Any]]]:
+        """Raw outputs of one cell of each method that has them: the first seed, the largest T.
+
+        Args:
+            name: of an array that they must hold.
+            iterative: only of methods with iterations.
+        """
+        done = self.planned[self.planned["status"] == "ok"]
+        done = done[done["iterations"].notna()] if iterative else done
+        cells = done.loc[done["seed"] == done["seed"].min(), "cell"]
+        largest = {
+            method.label: (method, cell) for method, cell in sorted((self.methods[cell], cell) for cell in cells)
+        }
+        found = {method: self.arrays(cell) for method, cell in largest.values()}
+        return {method: arrays for method, arrays in found.items() if name in arrays}
+
 
 def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
     """As `Runs.means`, from rows of `Runs.values` of one metric."""

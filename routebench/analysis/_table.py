@@ -101,6 +101,11 @@ def best_first(table: DataFrame, key: str, *, ascending: bool = False) -> DataFr
     return table.sort_values(key, ascending=ascending, kind="stable", key=numbers, ignore_index=True)
 
 
+def by_method(table: DataFrame) -> list[tuple[Method, DataFrame]]:
+    """The rows of each method, in the order of the table."""
+    return [(rows["method"].iloc[0], rows) for _, rows in table.groupby("method", sort=False)]
+
+
 def numbers(cells: "Series[Any]") -> "Series[float]":
     """The means of a column of estimates, NaN for what is missing."""
     return cells.astype(float)

@@ -1,18 +1,17 @@
 """What the analyses of adversarial accuracy read of their runs: budgets, verdicts, and differences by seed."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import wording
-from routebench.analysis._runs import Runs
-from routebench.analysis.means import means_of
+from routebench.analysis import Estimate, Method, Runs, corrected, difference
 from routebench.masking import verdict
 
 LINF = {"norm": "linf"}
-WORST = {**LINF, "attack": "worst", "loss": "best"}
 NAMES = {
     "noise": "Noise",
     "fgsm": "FGSM",
@@ -32,10 +31,21 @@ NAMES = {
 """Of attacks, as shown."""
 
 
+def under(attack: str, **where: str) -> dict[str, str]:
+    """Conditions for the accuracy under an attack, with the loss that was worst for each image."""
+    return {**LINF, "attack": attack, "loss": "" if attack in ("noise", "transfer") else "best", **where}
+
+
+def of_all(runs: Runs, metric: str) -> float:
+    """What is the same for all runs, such as the number of attacked images; NaN without results."""
+    found = runs.results.loc[runs.results["metric"] == metric, "value"]
+    return math.nan if found.empty else float(found.iloc[0])
+
+
 def main_eps(runs: Runs) -> str | None:
     """The budget at which the costly checks were made, as results write it; None without results."""
-    found = runs.results[runs.results["metric"] == "main_eps"]["value"]
-    return None if found.empty else f"{found.iloc[0]:g}"
+    found = of_all(runs, "main_eps")
+    return None if math.isnan(found) else f"{found:g}"
 
 
 def budgets(runs: Runs) -> list[str]:
@@ -46,81 +56,52 @@ def budgets(runs: Runs) -> list[str]:
     return sorted(map(str, own["eps"].unique()), key=float)
 
 
-def accuracies(runs: Runs, attack: str, eps: str) -> DataFrame:
-    """Means over seeds of the accuracy under an attack, with the loss that was worst for each image."""
-    by_loss = attack not in ("noise", "transfer")
-    where = {**LINF, "attack": attack, "eps": eps, "loss": "best" if by_loss else ""}
-    return means_of(runs, "attacked_accuracy", where=where)
-
-
-def fired_checks(runs: Runs) -> dict[str, list[str]]:
-    """By name of a method: the checks that fired with any seed."""
+def fired_checks(runs: Runs) -> dict[Method, Counter[str]]:
+    """By method: the checks that fired, and with how many seeds."""
     rows = runs.results[runs.results["metric"] == "check_fired"]
-    found: dict[str, list[str]] = {}
-    for row in rows.to_dict("records"):
-        own = found.setdefault(wording.name_of(str(row["label"]), row["iterations"]), [])
-        if row["value"] > 0 and row["check"] not in own:
-            own.append(str(row["check"]))
+    found: dict[Method, Counter[str]] = {}
+    for cell, check, value in zip(rows["cell"], rows["check"], rows["value"], strict=True):
+        found.setdefault(runs.methods[cell], Counter()).update([str(check)] if value > 0 else [])
     return found
 
 
-def verdicts(runs: Runs) -> dict[str, str]:
-    """By name of a method: `believable`, or why its numbers are suspect with any seed."""
-    return {name: verdict(fired) for name, fired in fired_checks(runs).items()}
+def verdicts(runs: Runs) -> dict[Method, str]:
+    """By method: `believable`, or why its numbers are suspect with any seed."""
+    return {method: verdict(fired) for method, fired in fired_checks(runs).items()}
 
 
-def compared(runs: Runs, names: Iterable[str], base: str, where: Mapping[str, object]) -> DataFrame:
-    """Differences in accuracy under attack to a baseline, in points, one row per other name.
+def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Estimate]:
+    """Differences in accuracy under attack to a baseline, in points, corrected over all other methods.
 
-    Paired by seed; with one shared seed, by image, where `where` is the worst case. p is corrected by Holm over the
-    rows.
+    Paired by seed; with one shared seed, by image, where `where` is the worst case.
 
     Returns:
-        columns `name, gain, gain_low, gain_high, p, p_holm`; empty without the baseline.
+        one for each other method that was measured; empty without the baseline.
     """
-    values = _by_seed(runs, where)
-    if base not in values:
-        return DataFrame(columns=["name", "gain", "gain_low", "gain_high", "p", "p_holm"])
-    rows = []
-    for name in names:
-        if name == base or name not in values:
-            continue
-        found = _difference(runs, values[name], values[base], where)
-        row = {"name": name, "gain": found.mean, "gain_low": found.low, "gain_high": found.high, "p": found.p_value}
-        rows.append(row)
-    table = DataFrame(rows, columns=["name", "gain", "gain_low", "gain_high", "p"])
-    return table.assign(p_holm=statistics.holm(table["p"].to_numpy(dtype=float)))
+    values = runs.by_seed("attacked_accuracy", **where)
+    theirs = next((method for method in values if str(method) == base), None)
+    if theirs is None:
+        return {}
+    others = [method for method in values if method != theirs]
+    found = []
+    for method in others:
+        by_image = _by_image(runs, method, theirs, where) if len({*values[method]} & {*values[theirs]}) == 1 else None
+        found.append(by_image or difference(values[method], values[theirs]))
+    return dict(zip(others, corrected(found), strict=True))
 
 
-Seeds = dict[int, tuple[float, str]]  # to a value and its cell
-
-
-def _by_seed(runs: Runs, where: Mapping[str, object]) -> dict[str, Seeds]:
-    rows = runs.results[(runs.results["metric"] == "attacked_accuracy") & runs.results["value"].notna()]
-    for column, value in where.items():
-        if column not in rows:
-            return {}
-        rows = rows[(rows[column] == value).fillna(False).astype(bool)]
-    found: dict[str, Seeds] = {}
-    for row in rows.to_dict("records"):
-        found.setdefault(wording.name_of(str(row["label"]), row["iterations"]), {})[int(row["seed"])] = (
-            float(row["value"]),
-            str(row["cell"]),
-        )
-    return found
-
-
-def _difference(runs: Runs, ours: Seeds, theirs: Seeds, where: Mapping[str, object]) -> statistics.Difference:
-    shared = sorted(set(ours) & set(theirs))
-    if len(shared) == 1 and where.get("attack") == "worst":
-        one, other = (_robust(runs, cells[shared[0]][1], str(where["eps"])) for cells in (ours, theirs))
-        if one is not None and other is not None and one.shape == other.shape:
-            found = statistics.paired_samples(one, other)
-            mean, low, high = 100 * found.mean, 100 * found.low, 100 * found.high
-            return statistics.Difference(mean, low, high, found.n, found.kind, found.p_value)
-    return statistics.paired_difference(
-        {seed: value for seed, (value, _) in ours.items()}, {seed: value for seed, (value, _) in theirs.items()}
-    )
+def _by_image(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> Estimate | None:
+    """Over the images of the one seed that both have; None where these were not kept."""
+    if where["attack"] != "worst":
+        return None
+    rows = runs.values("attacked_accuracy", **where)
+    one, other = (rows[rows["method"] == method].set_index("seed")["cell"] for method in (ours, theirs))
+    (seed,) = {*one.index} & {*other.index}
+    right, others_right = (_robust(runs, cells[seed], where["eps"]) for cells in (one, other))
+    if right is None or others_right is None or right.shape != others_right.shape:
+        return None
+    found = statistics.paired_samples(right, others_right)
+    return Estimate.of(found, scale=100)
 
 
 def _robust(runs: Runs, cell: str, eps: str) -> np.ndarray | None:

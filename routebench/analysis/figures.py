@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from routebench.analysis._method import Method
+from routebench.analysis._table import by_method
 from routebench.analysis.palette import GRID, INK, MUTED, ON_DARK, PAPER
 from routebench.analysis.wording import in_lines
 
@@ -24,6 +25,7 @@ WIDTH = 4.8  # inches: with 10 pt text, legible when a phone shows it 340 pixels
 TWO_COLUMNS = 22  # characters of the longest name that leaves room for two columns of names
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 
+BARS: Mapping[str, Any] = {"linewidth": 1.4, "alpha": 0.7}
 TICKS = (0, 20, 40, 60, 70, 80, 85, 90, 95, 97, 98, 99, 99.5, 99.9)  # %
 LEADER = {"arrowstyle": "-", "lw": 0.7, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
 
@@ -74,23 +76,24 @@ def new_figure(height: float, columns: int = 1, rows: int = 1, **options: Any) -
 
 
 def figure_of(
-    draw: Callable[..., None], *given: Any, height: float, columns: int = 1, rows: int = 1, **options: Any
+    draw: Callable[..., None], *given: Any, height: float, columns: int = 0, rows: int = 0, **options: Any
 ) -> Figure:
-    """A figure in routebench's style, drawn by `draw(axes, *given)`: the axes, or all of them, row by row, in a list.
+    """A figure in routebench's style, drawn by `draw(axes, *given)`.
 
     Args:
-        draw: called once.
+        draw: called once, with one pair of axes, or, where columns or rows are named, a list of all, row by row.
         given: to it, after the axes.
         height, columns, rows, options: as for `new_figure`.
     """
     with look():
-        figure, axes = new_figure(height, columns, rows, **options)
-        draw(axes[0] if len(axes) == 1 else axes, *given)
+        figure, axes = new_figure(height, columns or 1, rows or 1, **options)
+        draw(axes if columns or rows else axes[0], *given)
     return figure
 
 
 def lines(
-    axes: Axes, table: DataFrame, x: str, key: str, colour: Callable[[Method], str], *, bars: bool = True,
+    axes: Axes, table: DataFrame, x: str, key: str, colour: Callable[[Method], str], *,
+    bars: Mapping[str, Any] | bool = True,
     step: float = 0.0, dashes: Callable[[Method], Any] | None = None, label: Callable[[Method], str] = str,
     **style: Any,
 ) -> tuple[dict[str, float], dict[str, str]]:  # fmt: skip
@@ -102,7 +105,7 @@ def lines(
         x: a column of numbers.
         key: a column of estimates.
         colour: of a method, as `Runs.colour`.
-        bars: whether intervals are drawn.
+        bars: whether intervals are drawn, or how, as for `Axes.vlines`.
         step: how far one line is beside the next, in units of x, so that bars can be told apart.
         dashes: of a method's line; by default one iteration is dashed, to be told from more of the same method.
         label: of a method's line, for a legend.
@@ -112,16 +115,16 @@ def lines(
         by the text of a method, what `label_ends` needs: where its line ends, and its colour.
     """
     ends, colours = {}, {}
-    groups = [*table.groupby("method", sort=False)]
+    groups = by_method(table)
     for place, (method, line) in enumerate(groups):
         cells = [*line[key]]
         at = line[x] + step * (place - (len(groups) - 1) / 2)
         usual: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4, "label": label(method)}
         usual |= {"color": colour(method), "linestyle": (dashes or dashes_of)(method)}
         axes.plot(at, [cell.mean for cell in cells], **usual | style)
-        if bars:
+        if bars is not False:
             low, high = [cell.low for cell in cells], [cell.high for cell in cells]
-            axes.vlines(at, low, high, color=colour(method), linewidth=1.4, alpha=0.7)
+            axes.vlines(at, low, high, color=colour(method), **(BARS if bars is True else bars))
         ends[str(method)], colours[str(method)] = cells[-1].mean, colour(method)
     return ends, colours
 

@@ -1,17 +1,15 @@
 """Networks compared on novel viewpoints at epochs at which they are equally good on familiar ones."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import pandas as pd
 from pandas import DataFrame, Series
 
-from routebench import statistics
-from routebench.analysis import wording
-from routebench.analysis._runs import Runs
-from routebench.analysis.comparison import Entry, entries_of
+from routebench.analysis import Estimate, Method, Runs, by_method, corrected, difference, mean_of, numbers, wording
 
 REFERENCE = "cnn"
 """What networks are matched to."""
@@ -63,86 +61,78 @@ def matched_to_reference(runs: Runs) -> DataFrame:
     The better network is taken at the epoch at which it is as good as the other one at its last: the method's own where
     that becomes better than the reference, as in the paper, or the reference's where the method never does.
 
-    Columns: `name, label, iterations, role, seed, matching` (a constant of this module; `last` is the last epoch,
-    unmatched), `epoch, gap, reason` as in `Match`, `familiar, novel`, errors at that epoch, and `their_epoch,
-    their_familiar, their_novel`, those of the reference with the same seed, all NaN where there is none. Empty where
-    nothing was measured.
+    Columns: `method, seed, matching` (a constant of this module; `last` is the last epoch, unmatched), `epoch, gap,
+    reason` as in `Match`, `familiar, novel`, errors at that epoch, and `their_epoch, their_familiar, their_novel`,
+    those of the reference with the same seed, all NaN where there is none. Empty where nothing was measured.
     """
     curves = _curves(runs)
-    entries = [entry for entry in entries_of(runs) if entry.cells]
-    reference = next((entry for entry in entries if entry.label == REFERENCE), None)
-    rows = []
-    for entry in entries:
-        for seed, cell in sorted(entry.cells.items()):
-            own = curves.get(cell)
-            theirs = curves.get(reference.cells.get(seed, "")) if reference is not None else None
-            if own is not None:
-                rows += _rows(entry, seed, own, theirs, is_reference=entry is reference)
-    return DataFrame(rows)
+    reference = next((method for method in curves if method.label == REFERENCE), None)
+    theirs = curves[reference] if reference else {}
+    return DataFrame(
+        {"method": method, "seed": seed, **row}
+        for method, of_method in curves.items()
+        for seed, own in sorted(of_method.items())
+        for row in _rows(own, theirs.get(seed), is_reference=method is reference)
+    )
 
 
 def summary(runs: Runs) -> DataFrame:
     """One row per method: its errors, and how much smaller than the reference's that on novel viewpoints is.
 
-    Columns: `name, label, iterations, role, planned`; for the last epoch and each way of matching M, `M_n` seeds,
-    `M_novel` and `M_familiar`, mean errors in % with limits `_low` and `_high`; for the ways of matching `M_gap` and
-    `M_epoch`, means, `M_their_novel`, `M_reduction` with limits, the mean over seeds of the reduction of the novel
-    error in % of the reference's, `M_p` of a difference paired by seed, `M_p_holm`, corrected over all methods, and
-    `M_unmatched`, why seeds are missing. Best first by the reduction at matched held-out accuracy.
+    Columns: `method, planned`; for the last epoch and each way of matching M, `M_novel` and `M_familiar`, mean errors
+    in %; for the ways of matching `M_gap`, `M_epoch`, `M_their_epoch` and `M_their_novel`, means as numbers,
+    `M_reduction`, the mean over seeds of the reduction of the novel error in % of the reference's, with the p of a
+    difference paired by seed, corrected over all methods, and `M_unmatched`, why seeds are missing. Best first by the
+    reduction at matched held-out accuracy.
     """
     rows = matched_to_reference(runs)
     if rows.empty:
         return rows
-    planned = {entry.name: entry.planned for entry in entries_of(runs)}
+    planned = Counter(runs.methods.values())
     found = []
-    for name, group in rows.groupby("name", sort=False):
-        row: dict[str, object] = {key: group[key].iloc[0] for key in ("name", "label", "iterations", "role")}
-        row["planned"] = planned[str(name)]
+    for method, group in by_method(rows):
+        row: dict[str, object] = {"method": method, "planned": planned[method]}
         for matching in (LAST, *MATCHINGS):
             own = group[group["matching"] == matching]
             row |= {f"{matching}_{key}": value for key, value in _means(own, matching).items()}
         found.append(row)
     table = DataFrame(found)
-    for matching in MATCHINGS:
-        table[f"{matching}_p_holm"] = statistics.holm(table[f"{matching}_p"].to_numpy(dtype=float))
-    order = [f"{HELD_OUT}_reduction", f"{FAMILIAR}_reduction"]
-    return table.sort_values(order, ascending=False, na_position="last", kind="stable").reset_index(drop=True)
+    keys = [f"{matching}_reduction" for matching in MATCHINGS]
+    for key in keys:
+        table[key] = Series(corrected(table[key]))
+    return table.sort_values(keys, ascending=False, kind="stable", key=numbers, ignore_index=True)
 
 
-def dashes_of(line: DataFrame) -> str | tuple[int, tuple[int, ...]]:
-    """How the line of a method is drawn: one iteration dashed, to be told from more of the same method."""
-    return (0, (3, 2)) if (line["iterations"] == 1).fillna(False).any() else "-"
-
-
-def _curves(runs: Runs) -> dict[str, DataFrame]:
-    """Cell to its accuracies in %, one row per epoch, columns as `CURVES`."""
+def _curves(runs: Runs) -> dict[Method, dict[int, DataFrame]]:
+    """By method and seed: accuracies in %, one row per epoch, columns as `CURVES`."""
     wanted = runs.results[runs.results["metric"].isin(CURVES.values()) & runs.results["value"].notna()]
-    found = {}
+    found: dict[Method, dict[int, DataFrame]] = {}
     for cell, rows in wanted.groupby("cell"):
         curve = rows.pivot_table(index="epoch", columns="metric", values="value").sort_index()
-        if set(CURVES.values()) <= set(curve.columns):
-            found[str(cell)] = curve[list(CURVES.values())].set_axis(list(CURVES), axis=1)
-    return found
+        if {*CURVES.values()} <= {*curve.columns}:
+            own = found.setdefault(runs.methods[str(cell)], {})
+            own[int(rows["seed"].iloc[0])] = curve[[*CURVES.values()]].set_axis([*CURVES], axis=1)
+    return {method: found[method] for method in sorted(found)}
 
 
-def _rows(
-    entry: Entry, seed: int, own: DataFrame, theirs: DataFrame | None, *, is_reference: bool
-) -> list[dict[str, object]]:
-    known: dict[str, object] = {"name": entry.name, "label": entry.label, "role": entry.role, "seed": seed}
-    known["iterations"] = pd.NA if entry.iterations is None else entry.iterations
-    last = {"matching": LAST, "epoch": len(own), "gap": math.nan, "reason": ""}
-    rows = [{**known, **last, **_errors(own, len(own)), **_theirs(theirs, None if theirs is None else len(theirs))}]
+def _rows(own: DataFrame, theirs: DataFrame | None, *, is_reference: bool) -> list[dict[str, Any]]:
+    """For each way of matching: where the network is taken, where the reference, and the errors of both there."""
+    last = None if theirs is None else len(theirs)
+    met = {LAST: (Match(len(own), math.nan), last)}
     for matching in MATCHINGS:
-        their_epoch = None
         if theirs is None:
-            found = Match(None, math.nan, f"without a {REFERENCE} of theirs")
+            met[matching] = Match(None, math.nan, f"without a {REFERENCE} of theirs"), None
         elif is_reference:
-            found, their_epoch = Match(len(own), 0.0), len(theirs)
+            met[matching] = Match(len(own), 0.0), last
         else:
-            found, their_epoch = _meet(list(own[matching]), list(theirs[matching]))
-        at = {"matching": matching, "epoch": found.epoch or math.nan, "gap": found.gap, "reason": found.reason}
-        rows.append({**known, **at, **_errors(own, found.epoch), **_theirs(theirs, their_epoch)})
-    return rows
+            met[matching] = _meet([*own[matching]], [*theirs[matching]])
+    return [
+        {"matching": matching, "epoch": found.epoch or math.nan, "gap": found.gap, "reason": found.reason}
+        | _errors(own, found.epoch)
+        | {"their_epoch": epoch or math.nan}
+        | {f"their_{key}": error for key, error in _errors(theirs, epoch).items()}
+        for matching, (found, epoch) in met.items()
+    ]
 
 
 def _meet(own: list[float], theirs: list[float]) -> tuple[Match, int]:
@@ -155,13 +145,8 @@ def _meet(own: list[float], theirs: list[float]) -> tuple[Match, int]:
     return found, len(theirs)
 
 
-def _theirs(curve: DataFrame | None, epoch: int | None) -> dict[str, float]:
-    errors = dict.fromkeys(("familiar", "novel"), math.nan) if curve is None else _errors(curve, epoch)
-    return {"their_epoch": epoch or math.nan, **{f"their_{key}": value for key, value in errors.items()}}
-
-
-def _errors(curve: DataFrame, epoch: int | None) -> dict[str, float]:
-    if epoch is None:
+def _errors(curve: DataFrame | None, epoch: int | None) -> dict[str, float]:
+    if curve is None or epoch is None:
         return {"familiar": math.nan, "novel": math.nan}
     row = curve.iloc[epoch - 1]
     return {"familiar": 100 - float(row["familiar"]), "novel": 100 - float(row["novel"])}
@@ -170,9 +155,7 @@ def _errors(curve: DataFrame, epoch: int | None) -> dict[str, float]:
 def _means(rows: DataFrame, matching: str) -> dict[str, object]:
     """Over the seeds that were matched."""
     done = rows[rows["novel"].notna()]
-    found: dict[str, object] = {"n": len(done)}
-    for key in ("novel", "familiar"):
-        found |= _with_limits(key, done[key], whole=100)
+    found: dict[str, object] = {key: mean_of(done[key], whole=100) for key in ("novel", "familiar")}
     if matching == LAST:
         return found
     found |= {key: float(done[key].mean()) for key in ("epoch", "gap", "their_epoch", "their_novel")}
@@ -180,13 +163,15 @@ def _means(rows: DataFrame, matching: str) -> dict[str, object]:
         f"{wording.plural(len(group), 'seed')} {reason}{_apart(group['gap'])}"
         for reason, group in rows[rows["reason"] != ""].groupby("reason")
     )
-    if rows["label"].iloc[0] == REFERENCE:
-        return found | _with_limits("reduction", done["novel"].head(0)) | {"p": math.nan}
+    return found | {"reduction": _reduction(done)}
+
+
+def _reduction(done: DataFrame) -> Estimate:
+    if any(method.label == REFERENCE for method in done["method"]):
+        return Estimate()
     paired = done[done["their_novel"] > 0]
-    found |= _with_limits("reduction", 100 * (1 - paired["novel"] / paired["their_novel"]))
     ours, theirs = (dict(zip(done["seed"], done[key], strict=True)) for key in ("novel", "their_novel"))
-    found["p"] = statistics.paired_difference(ours, theirs).p_value
-    return found
+    return replace(mean_of(100 * (1 - paired["novel"] / paired["their_novel"])), p=difference(ours, theirs).p)
 
 
 def _apart(gaps: "Series[float]") -> str:
@@ -195,8 +180,3 @@ def _apart(gaps: "Series[float]") -> str:
     if gaps.isna().any():
         return ""
     return f" ({sizes[0]} points)" if sizes[0] == sizes[1] else f" ({sizes[0]} to {sizes[1]} points)"
-
-
-def _with_limits(key: str, values: "Series[float]", whole: float | None = None) -> dict[str, float]:
-    interval = statistics.mean_interval(values.to_numpy(dtype=float), whole=whole)
-    return {key: interval.mean, f"{key}_low": interval.low, f"{key}_high": interval.high}

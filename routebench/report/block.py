@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from routebench.analysis._estimate import Estimate
 from routebench.analysis._result import Analysis, plain_columns
-from routebench.analysis._table import Column, flat
+from routebench.analysis._table import Column
 from routebench.analysis.figures import inline_svg, save_svg, to_svg
 from routebench.registry import analyses
 from routebench.report.asking import Broken, checked, guarded
@@ -104,7 +104,7 @@ def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> 
         [(column.of(row), _sort_key(column.value(row))) for column in columns]
         for row in found.table.to_dict("records")
     ]  # fmt: skip
-    marks = ["control" if role == "control" else "" for role in flat(found.table).get("role", [""] * len(rows))]
+    marks = ["control" if role == "control" else "" for role in found.numbers.get("role", [""] * len(rows))]
     drawn = None if found.figure is None else to_svg(found.figure)
     large = found.figure is not None and _smallest_text(found.figure) < SMALL
     return Block(name, stem, found, columns, rows, marks, drawn, large, downloads_of(stem, found, origin))

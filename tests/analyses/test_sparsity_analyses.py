@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from routebench.analysis.figures import to_svg
-from routebench.analysis.means import means_of, value_with_interval
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.protocols.sparsity import Sparsity
@@ -49,22 +48,6 @@ def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_measured_gives_nothing(empty, name):
     assert analyses[name](empty) is None
-
-
-def test_means_are_over_seeds(runs):
-    found = means_of(runs, "hoyer", where={"layer": "classes", "of": "activation"}).set_index("name")
-    own = runs.results.query("metric == 'hoyer' and layer == 'classes' and of == 'activation' and label == 'uniform'")
-    assert found.loc["uniform", "mean"] == pytest.approx(own["value"].mean())
-    assert found.loc["uniform", "n"] == len(own) == 2
-    assert found.loc["dynamic T=3", "role"] == "method"
-    assert means_of(runs, "absent").empty
-    assert means_of(runs, "hoyer", where={"absent": 1}).empty
-
-
-def test_values_are_shown_with_the_interval_that_they_have():
-    assert value_with_interval(0.5, 0.4, 0.6) == "0.500 ± 0.100"
-    assert value_with_interval(0.5, 0.5, 0.5) == "0.500"
-    assert value_with_interval(float("nan"), 0, 0) == "–"
 
 
 def test_the_table_takes_coupling_at_the_iterations_trained_with(runs):

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from pandas import DataFrame
@@ -55,6 +56,17 @@ def test_values_are_those_of_the_finished_cells_of_each_method(runs):
     assert by_seed[next(method for method in by_seed if method.is_control)] == own.to_dict()
 
 
+def test_an_example_is_of_the_first_seed_and_the_largest_iteration_count(runs):
+    lost = runs.planned["iterations"].eq(3).fillna(False).astype(bool)
+    some = replace(runs, arrays=lambda cell: {"x": np.array([cell])}, planned=runs.planned[~lost])
+    found = some.examples("x")
+    assert [str(method) for method in found] == ["dynamic T=2", "uniform"]
+    first = runs.planned.query("label == 'dynamic' and iterations == 2 and seed == 0")["cell"].iloc[0]
+    assert next(iter(found.values()))["x"].tolist() == [first]
+    assert [str(method) for method in some.examples("x", iterative=True)] == ["dynamic T=2"]
+    assert some.examples("y") == runs.examples("x") == {}
+
+
 def test_a_column_or_metric_that_nobody_measured_gives_nothing(runs):
     assert runs.values("accuracy", layer="classes").empty
     assert runs.means("absent").empty
@@ -98,7 +110,15 @@ def test_a_table_has_a_row_for_all_that_has_any_of_its_means(runs):
         (ONE, ".1", "97.0"),
         (ONE, "±.2", "97.00 ± 0.40"),
         (ONE, "[].1", "97.0 [96.6, 97.4]"),
-        (Estimate(4.12, 3.94, 4.31), "~", "4.1 [3.9, 4.3]"),
+        (Estimate(4.1, 3.94, 4.26), "~", "4.1 [3.9, 4.3]"),
+        (Estimate(0.01, -3.0, 3.02), "~", "0.0 [−3.0, 3.0]"),
+        (Estimate(4.1), "~", "4.1"),
+        (4.123, "~", "4.1"),
+        (0.0321, "~", "0.032"),
+        (1234.5, "~", "1,234"),
+        (-0.52, "~", "−0.52"),
+        (0.0, "~", "0"),
+        (math.nan, "~", "–"),
         (replace(ONE, kind=statistics.OVER_SAMPLES), "±.1", "97.0 [96.6, 97.4]"),
         (Estimate(97.0, 95.9, 97.8, 3, statistics.OVER_SEEDS_LOGIT), "±.1", "97.0 [95.9, 97.8]"),
         (Estimate(97.0, 97.0, 97.0, 3, statistics.CONSTANT), "±.1", "97.0"),
