@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
+from routebench.errors import UserError
 from routebench.generative.probabilistic.beliefs import Belief
 from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
 from routebench.generative.probabilistic.model import Scene
@@ -98,7 +99,8 @@ def test_without_pyro_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyro", None)
     monkeypatch.delitem(sys.modules, WITH_PYRO, raising=False)
     with pytest.raises(
-        UserError, match=r"^routebench\.generative\.program: Pyro is not installed; pip install 'routebench"
+        UserError,
+        match=r"^routebench\.generative\.probabilistic\.program: Pyro is not installed; pip install 'routebench",
     ):
         importlib.import_module(WITH_PYRO)
 
