@@ -14,7 +14,7 @@ TWICE = {
     "Bound": HASHED,
     "Column": "of a table as stored, and as shown",
     "Entry": "of a suite, and of a comparison",
-    "Finding": "of a check, of the doctor, and about a paper's claim",
+    "Finding": "of a check, and of the doctor",
     "ObjectEncoder": HASHED,
     "PartEncoder": HASHED,
     "Plan": HASHED,
@@ -22,7 +22,6 @@ TWICE = {
     "SelfAttention": HASHED,
     "Sizes": HASHED,
     "Sparsity": HASHED,
-    "Square": HASHED,
     "Standing": "of a plan's cells, and of the leaders",
     "Widths": HASHED,
 }
