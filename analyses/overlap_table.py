@@ -47,11 +47,14 @@ def _with_parts(runs: Runs, table: DataFrame) -> DataFrame:
     """Adds `PARTS`, and `worst_digit` with its `worst_recall` (%): lowest in the mean over seeds."""
     recalls = runs.means("recall", by=["digit"])
     worst = recalls.assign(mean=numbers(recalls["mean"])).sort_values(["mean", "digit"]).drop_duplicates("method")
-    added = [(column.key, runs.means(column.key), "mean", "float") for column in PARTS]
-    added += [("worst_recall", worst, "mean", "float"), ("worst_digit", worst, "digit", "Int64")]
-    for key, found, part, kind in added:
-        table[key] = table["name"].map(dict(zip(map(str, found["method"]), found[part], strict=True))).astype(kind)
+    for key, found in [*((column.key, runs.means(column.key)) for column in PARTS), ("worst_recall", worst)]:
+        table[key] = table["name"].map(_by_name(found, "mean")).astype(float)
+    table["worst_digit"] = table["name"].map(_by_name(worst, "digit")).astype("Int64")
     return table
+
+
+def _by_name(found: DataFrame, key: str) -> dict[str, float]:
+    return dict(zip(map(str, found["method"]), found[key], strict=True))
 
 
 def _exact(row: Row) -> str:
