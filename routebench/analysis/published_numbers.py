@@ -14,7 +14,7 @@ The rules:
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -118,31 +118,28 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
     cells = {cell: one.model for cell, one in runs.methods.items() if (one.name, one.settings) == asked}
     if not cells:
         return
-    first, *others = str(row["measured"]).split("|")
-    for metric in (first, *others):
-        rows = runs.values(metric)
-        rows = rows[rows["cell"].isin(cells)]
-        if not rows.empty:
-            break
-    else:
+    rows = _measured(row, runs, cells)
+    if rows.empty:
         return
-    unit = str(rows["unit"].iloc[0])
-    rows = _at(runs.values(metric, as_trained=True), row)
+    metric, unit = str(rows["metric"].iloc[0]), str(rows["unit"].iloc[0])
+    as_published = metric == str(row["measured"]).partition("|")[0]
+    here = as_published and (row["suite"], row["preset"]) == (runs.suite, runs.preset)
+    rows = _at(rows, row)
     for model in dict.fromkeys(cells.values()):
-        named = row["model"] == model
-        own = rows[rows["cell"].isin([cell for cell in cells if cells[cell] == model])].drop_duplicates("cell")
-        own = _with_iterations(own.assign(steps=[one.iterations for one in own["method"]]), row)
-        if own.empty or not (named or row["any_network"]):
-            continue
-        values = [_in_unit(float(value), unit, row) for value in own["value"]]
-        yield Answer(
-            runs=runs,
-            model=model,
-            values=dict(zip(own["seed"].astype(int), values, strict=True)),
-            same=named and metric == first and (row["suite"], row["preset"]) == (runs.suite, runs.preset),
-            cells=[*own["cell"]],
-            whole=_whole(metric, unit, row),
-        )
+        named = bool(row["model"] == model)
+        own = _with_iterations(rows[rows["cell"].map(cells) == model].drop_duplicates("cell"), row)
+        if not own.empty and (named or row["any_network"]):
+            values = [_in_unit(float(value), unit, row) for value in own["value"]]
+            by_seed = dict(zip(own["seed"].astype(int), values, strict=True))
+            yield Answer(runs, model, by_seed, named and here, [*own["cell"]], _whole(metric, unit, row))
+
+
+def _measured(row: Row, runs: Runs, cells: Iterable[str]) -> DataFrame:
+    """What these cells have of the first metric that they have any of, with `steps`, the T trained with."""
+    every = (runs.values(metric, as_trained=True) for metric in str(row["measured"]).split("|"))
+    own = (rows[rows["cell"].isin([*cells])] for rows in every)
+    found = next((rows for rows in own if not rows.empty), DataFrame(columns=["method"]))
+    return found.assign(steps=[method.iterations for method in found["method"]])
 
 
 def _coordinates(row: Row) -> dict[str, str]:
