@@ -1,28 +1,26 @@
 """How often exactly the right digits are found: every method, its gain over uniform coupling, and where it fails."""
 
 import math
-from collections.abc import Callable
 
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
+from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
 from routebench.analysis.comparison import Comparison, compare
-from routebench.analysis.means import means_of
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
-PARTS = {
-    "exact_match_one_digit": ("One digit, %", "exact match on the test images that show one digit"),
-    "exact_match_two_digits": ("Two digits, %", "exact match on the test images that show two digits"),
-    "exact_match_chosen": (
-        "Chosen threshold, %",
-        "exact match with the threshold that is best on held-out images, one for all digits, instead of the fixed one",
-    ),
-    "exact_match_given_count": (
-        "Count given, %",
-        "exact match of the highest scores, if the network is told how many digits each image shows",
-    ),
-}
+PARTS = (
+    Column("One digit, %", "exact_match_one_digit", ".1", "exact match on the test images that show one digit"),
+    Column("Two digits, %", "exact_match_two_digits", ".1", "exact match on the test images that show two digits"),
+    Column("Chosen threshold, %", "exact_match_chosen", ".1", "exact match with the threshold that is best on held-out "
+           "images, one for all digits, instead of the fixed one"),
+    Column("Count given, %", "exact_match_given_count", ".1", "exact match of the highest scores, if the network is "
+           "told how many digits each image shows", extra=True),
+)  # fmt: skip
+GAIN = (
+    Column("Gain over uniform", "gain", wording.gain_with_interval, "points, paired; for this gain alone"),
+    Column("p (Holm)", "p_holm", "p", "corrected for all gains"),
+)
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 LIFTED = 5.0
 """Points that a chosen threshold has to bring before the sentence speaks of it."""
@@ -47,55 +45,39 @@ def overlap_table(runs: Runs) -> Analysis | None:
 
 def _with_parts(runs: Runs, table: DataFrame) -> DataFrame:
     """Adds `PARTS`, and `worst_digit` with its `worst_recall` (%): lowest in the mean over seeds."""
-    table = table.copy()
-    for metric in PARTS:
-        found = _by_name(means_of(runs, metric))
-        table[metric] = table["name"].map(found).astype(float)
-    recalls = means_of(runs, "recall", by=("digit",))
-    worst = recalls.sort_values(["mean", "digit"]).drop_duplicates("name").set_index("name")
-    table["worst_recall"] = table["name"].map(worst["mean"]).astype(float)
-    table["worst_digit"] = table["name"].map(worst["digit"]).astype("Int64")
+    recalls = runs.means("recall", by=["digit"])
+    worst = recalls.assign(mean=numbers(recalls["mean"])).sort_values(["mean", "digit"]).drop_duplicates("method")
+    for key, found in [*((column.key, runs.means(column.key)) for column in PARTS), ("worst_recall", worst)]:
+        table[key] = table["name"].map(_by_name(found, "mean")).astype(float)
+    table["worst_digit"] = table["name"].map(_by_name(worst, "digit")).astype("Int64")
     return table
 
 
-def _by_name(found: DataFrame) -> dict[str, float]:
-    return dict(zip(found["name"], found["mean"], strict=True))
+def _by_name(found: DataFrame, key: str) -> dict[str, float]:
+    return dict(zip(map(str, found["method"]), found[key], strict=True))
 
 
 def _exact(row: Row) -> str:
     return wording.mean_with_interval(row["mean"], row["low"], row["high"], row["interval"])
 
 
-def _worst(row: Row) -> str:
-    if math.isnan(row["worst_recall"]):
-        return wording.NOTHING
-    return f"{wording.whole(row['worst_digit'])}: {row['worst_recall']:.1f}"
-
-
 def _columns(found: Comparison) -> tuple[Column, ...]:
-    columns = [
+    return (
         Column(
             "Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", numeric=False
         ),
         Column("Exact match, %", "mean", _exact, "test images of which exactly the digits shown are answered"),
         Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}", "finished, of those planned"),
-    ]
-    if found.baseline is not None:
-        columns += [
-            Column("Gain over uniform", "gain", wording.gain_with_interval, "points, paired; for this gain alone"),
-            Column("p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), "corrected for all gains"),
-        ]
-    columns.append(
-        Column("Group", "group", lambda row: wording.whole(row["group"]), "not told apart from its best; Holm, 5 %")
+        *(GAIN if found.baseline is not None else ()),
+        Column("Group", "group", explained="not told apart from its best; Holm, 5 %"),
+        Column("Worst digit, %", "worst_recall", _worst, "the digit found least often, and its recall"),
+        *PARTS,
     )
-    columns.append(Column("Worst digit, %", "worst_recall", _worst, "the digit found least often, and its recall"))
-    for metric, (title, explained) in PARTS.items():
-        columns.append(Column(title, metric, _percent_of(metric), explained, extra=metric == "exact_match_given_count"))
-    return tuple(columns)
 
 
-def _percent_of(metric: str) -> Callable[[Row], str]:
-    return lambda row: wording.NOTHING if math.isnan(row[metric]) else f"{row[metric]:.1f}"
+def _worst(row: Row) -> str:
+    known = not math.isnan(row["worst_recall"])
+    return f"{row['worst_digit']}: {row['worst_recall']:.1f}" if known else wording.NOTHING
 
 
 def _reading(found: Comparison, table: DataFrame) -> str:

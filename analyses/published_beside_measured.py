@@ -7,8 +7,18 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, beside, figures, palette, run, wording
-from routebench.analysis.beside import NO_MEASURE, NOT, NOT_RUN, PARTLY, REPRODUCED, UNDECIDED, VERDICTS
+from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis.published_numbers import (
+    NO_MEASURE,
+    NOT,
+    NOT_RUN,
+    PARTLY,
+    PRINTED,
+    REPRODUCED,
+    UNDECIDED,
+    VERDICTS,
+    published_and_measured,
+)
 
 MARKS = {REPRODUCED: "o", PARTLY: "D", NOT: "X", UNDECIDED: "s"}
 COLOURS = {REPRODUCED: palette.HUES[2], PARTLY: palette.HUES[0], NOT: palette.HUES[1], UNDECIDED: palette.MUTED}
@@ -16,6 +26,10 @@ AS_PERCENT: dict[str, Callable[[float], float]] = {
     "test error": lambda value: 100 - value,
     "linear-probe accuracy": lambda value: 100 * value,
 }
+SAVED = (
+    f"{' '.join(PRINTED)} measured low=measured.low high=measured.high seeds=measured.n gap verdict reason on "
+    "printed_parameters counted_parameters parameters_agree"
+)
 PERCENTAGES = ("test accuracy", "test accuracy (all digits correct)", "accuracy after attack", *AS_PERCENT)
 RULES = (
     (
@@ -38,42 +52,18 @@ def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
     """One row per published number, with our mean and 95 % interval in its own unit, the gap and a verdict."""
     if not any(runs.results["value"].notna().any() for runs in parts):
         return None
-    table = beside.beside(parts).sort_values(
-        "verdict", key=lambda told: told == NOT_RUN, kind="stable", ignore_index=True
-    )
-    reading = _reading(table)
+    table = published_and_measured(parts)
+    table = table.sort_values("verdict", key=lambda told: told == NOT_RUN, kind="stable", ignore_index=True)
     points = _points(table)
-    figure = None
-    if not points.empty:
-        with figures.look():
-            figure, (axes,) = figures.new_figure(4.6)
-            _draw(axes, points)
     return Analysis(
         title="Published beside measured",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
-        columns=_columns(),
+        figure=None if points.empty else figures.figure_of(_draw, points, height=4.6),
+        columns=COLUMNS,
         notes=(*RULES, *_notes(table)),
         alternative="Measured against published accuracy, with intervals and the line of equality.",
-    )
-
-
-def _columns() -> tuple[Column, ...]:
-    return (
-        Column("Row", "id", lambda row: str(row["id"]), "in routebench/published.csv", numeric=False),
-        Column("Paper", "source", lambda row: f"{row['source']}, {row['where']}", numeric=False),
-        Column("Task", "dataset", lambda row: str(row["dataset"]), numeric=False),
-        Column("Method", "method", _method, "as routebench calls it, or as printed", numeric=False),
-        Column("What", "metric", lambda row: str(row["metric"]), numeric=False),
-        Column("Published", "value", _published),
-        Column("Measured", "measured", _measured, "mean over seeds with its 95 % interval, in the published unit"),
-        Column("Gap", "gap", lambda row: wording.signed(row["gap"], _digits(row)), "measured less published"),
-        Column("Verdict", "verdict", lambda row: str(row["verdict"]), "see the notes", numeric=False),
-        Column("Why", "reason", lambda row: str(row["reason"]), numeric=False),
-        Column(
-            "Parameters", "printed_parameters", _parameters, "printed; counted here; whether they agree", extra=True
-        ),
+        saved=SAVED,
     )
 
 
@@ -95,15 +85,6 @@ def _unit(row: Row) -> str:
     return {"%": " %", "percentage points": " points", "x": " ×"}.get(row["unit"], "")
 
 
-def _measured(row: Row) -> str:
-    digits = _digits(row)
-    if math.isnan(row["measured"]):
-        return wording.NOTHING
-    text = f"{row['measured']:.{digits}f}"
-    known = not math.isnan(row["low"])
-    return f"{text} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]" if known else text
-
-
 def _parameters(row: Row) -> str:
     if not row["printed_parameters"]:
         return wording.NOTHING
@@ -113,24 +94,40 @@ def _parameters(row: Row) -> str:
     return f"{row['printed_parameters']}; {wording.count(row['counted_parameters'])}: {agree}"
 
 
+COLUMNS = (
+    Column("Row", "id", "", "in routebench/published.csv", numeric=False),
+    Column("Paper", "source", lambda row: f"{row['source']}, {row['where']}", numeric=False),
+    Column("Task", "dataset", numeric=False),
+    Column("Method", "method", _method, "as routebench calls it, or as printed", numeric=False),
+    Column("What", "metric", numeric=False),
+    Column("Published", "value", _published),
+    Column("Measured", "measured", lambda row: format(row["measured"], f"[].{_digits(row)}"),
+           "mean over seeds with its 95 % interval, in the published unit"),
+    Column("Gap", "gap", lambda row: wording.signed(row["gap"], _digits(row)), "measured less published"),
+    Column("Verdict", "verdict", "", "see the notes", numeric=False),
+    Column("Why", "reason", numeric=False),
+    Column("Parameters", "printed_parameters", _parameters, "printed; counted here; whether they agree", extra=True),
+)  # fmt: skip
+
+
 def _reading(table: DataFrame) -> str:
-    counts = Counter(table["verdict"])
-    run = len(table) - counts[NOT_RUN]
+    not_run = int((table["verdict"] == NOT_RUN).sum())
+    run = len(table) - not_run
     subset = int(table["reason"].str.endswith("another task").sum())
     beyond = f" ({subset} of these on a part of the data only)" if subset else ""
     if not run:
         return f"None of {len(table)} published numbers was measured under comparable conditions here{beyond}."
-    told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != NOT_RUN]
-    papers = [_paper(str(source), own) for source, own in table.groupby("source", sort=False)]
-    by_paper = f"; by paper, {'; '.join(filter(None, papers))}" if len(table) > run else ""
-    rest = f"{counts[NOT_RUN]} were not run{beyond}"
-    return f"Of {len(table)} published numbers, {run} were measured: {wording.listed(told)}; {rest}{by_paper}."
+    papers = [(source, _counted(own), len(own)) for source, own in table.groupby("source", sort=False)]
+    by_paper = "; ".join(f"{source} {told} of {rows}" for source, told, rows in papers if told)
+    rest = f"{not_run} were not run{beyond}" + (f"; by paper, {by_paper}" if not_run else "")
+    return f"Of {len(table)} published numbers, {run} were measured: {_counted(table)}; {rest}."
 
 
-def _paper(source: str, rows: DataFrame) -> str:
+def _counted(rows: DataFrame) -> str:
+    """How many have each verdict, of those that were run."""
     counts = Counter(rows["verdict"])
     told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != NOT_RUN]
-    return f"{source} {wording.listed(told)} of {len(rows)}" if told else ""
+    return wording.listed(told) if told else ""
 
 
 def _notes(table: DataFrame) -> list[str]:
@@ -155,18 +152,20 @@ def _notes(table: DataFrame) -> list[str]:
 
 def _points(table: DataFrame) -> DataFrame:
     """The measured percentages, errors turned into accuracies, fractions into percentages."""
-    own = table[table["measured"].notna() & table["metric"].isin(PERCENTAGES)].copy()
-    for place, row in own.to_dict("index").items():
-        turned = AS_PERCENT.get(str(row["metric"]), float)
-        values = [turned(row[key]) for key in ("value", "measured", "low", "high")]
-        own.loc[place, ["value", "measured", "low", "high"]] = values
-    return own
+    points = []
+    for row in table.to_dict("records"):
+        found, turned = row["measured"], AS_PERCENT.get(row["metric"], float)
+        if found.known and row["metric"] in PERCENTAGES:
+            values = {"value": row["value"], "measured": found.mean, "low": found.low, "high": found.high}
+            points.append({"verdict": row["verdict"], **{key: turned(value) for key, value in values.items()}})
+    return DataFrame(points)
 
 
 def _draw(axes: Axes, points: DataFrame) -> None:
-    seen = [value for key in ("value", "measured", "low", "high") for value in points[key] if not math.isnan(value)]
-    margin = max(0.08 * (max(seen) - min(seen)), 0.2)
-    low, high = min(seen) - margin, max(seen) + margin
+    seen = points.drop(columns="verdict")
+    least, most = float(seen.min().min()), float(seen.max().max())
+    margin = max(0.08 * (most - least), 0.2)
+    low, high = least - margin, most + margin
     axes.plot([low, high], [low, high], color=palette.INK, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     for verdict, own in points.groupby("verdict"):
         colour, mark = COLOURS[str(verdict)], MARKS[str(verdict)]

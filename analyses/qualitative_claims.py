@@ -1,13 +1,12 @@
 """What the source papers claim without a number: whether it holds in these results."""
 
-import math
 from collections import Counter
 
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
-from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, Finding, PaperClaim
+from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, PaperClaim
 
 
 @analysis_of("", "qualitative-claims", place=40, folder=True)
@@ -21,12 +20,12 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
         reading=_reading(table),
         table=table,
         columns=(
-            Column("Claim", "claim", lambda row: str(row["claim"]), numeric=False),
-            Column("Source", "source", lambda row: str(row["source"]), numeric=False),
-            Column("Tested here by", "tested", lambda row: str(row["tested"]), numeric=False),
-            Column("On", "on", _on, "suite, preset, data, network; methods", False),
-            Column("Statistic", "mean", _statistic, "mean over seeds with its 95 % interval"),
-            Column("Seeds", "seeds", lambda row: str(row["seeds"])),
+            Column("Claim", "claim", numeric=False),
+            Column("Source", "source", numeric=False),
+            Column("Tested here by", "tested", numeric=False),
+            Column("On", "on", _on, "suite, preset, data, network; methods", numeric=False),
+            Column("Statistic", "mean", "~", "mean over seeds with its 95 % interval"),
+            Column("Seeds", "mean.n"),
             Column("Verdict", "verdict", _verdict, numeric=False),
         ),
         notes=(
@@ -37,43 +36,26 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
             ),
             "A verdict is about these networks, data and budgets, not about those of the paper.",
         ),
+        saved="claim source tested on of mean low high seeds=mean.n verdict needs",
     )
 
 
 def _rows(claim: PaperClaim, parts: tuple[Runs, ...]) -> list[dict[str, object]]:
     """One row for each part that can test the claim; one that says what is missing where none can."""
+    said = {"claim": claim.claim, "source": claim.source, "tested": claim.tested}
     rows = []
     for runs in parts:
-        found = claim.test(runs) if claim.test and runs.protocol == claim.protocol else None
+        found = claim.test(runs)
         if found is not None:
-            rows.append(_row(claim, runs, found))
-    nothing = {"on": "", "of": "", "mean": math.nan, "low": math.nan, "high": math.nan, "seeds": 0}
-    said = {"claim": claim.claim, "source": claim.source, "tested": claim.tested}
-    return rows or [{**said, **nothing, "verdict": NOT_RUN, "needs": claim.needs}]
-
-
-def _row(claim: PaperClaim, runs: Runs, found: Finding) -> dict[str, object]:
-    return {
-        "claim": claim.claim,
-        "source": claim.source,
-        "tested": claim.tested,
-        "on": f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}",
-        "of": found.of,
-        "mean": found.interval.mean,
-        "low": found.interval.low,
-        "high": found.interval.high,
-        "seeds": found.interval.n,
-        "verdict": found.verdict,
-        "needs": "",
-    }
+            on = f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}"
+            rows.append(
+                {**said, "on": on, "of": found.of, "mean": found.statistic, "verdict": found.verdict, "needs": ""}
+            )
+    return rows or [{**said, "on": "", "of": "", "mean": Estimate(), "verdict": NOT_RUN, "needs": claim.needs}]
 
 
 def _on(row: Row) -> str:
     return f"{row['on']}; {row['of']}" if row["on"] else wording.NOTHING
-
-
-def _statistic(row: Row) -> str:
-    return f"{Estimate(row['mean'], row['low'], row['high']):~}"
 
 
 def _verdict(row: Row) -> str:

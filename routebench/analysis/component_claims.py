@@ -4,26 +4,20 @@ Statistics and verdicts as in `routebench.analysis.paper_claims`. Variants are f
 `hinton-table1`, `tsai-table1`, `tsai-iterations` and `tsai-overlap` give them.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 from routebench.analysis._runs import Runs
 from routebench.analysis.attacked import LINF, main_eps
-from routebench.analysis.comparison import Entry, entries_of
 from routebench.analysis.pairs import MARGIN
 from routebench.analysis.paper_claims import (
-    FAILS,
     HINTON,
-    HOLDS,
     TSAI,
-    UNDECIDED,
-    Finding,
     PaperClaim,
-    above_zero,
-    below_margin,
-    by_seed,
+    Statistics,
+    accuracy_gain,
     difference,
-    slopes_of,
+    lines_of,
+    slopes,
 )
 
 ATTENTION = "inverted-attention"
@@ -31,78 +25,24 @@ ABLATIONS = (f"{ATTENTION}[layer_norm=false]", f"{ATTENTION}[schedule=sequential
 REFERENCE = "cnn"
 
 
-def better_than_variant(method: str, variant: str, runs: Runs) -> Finding | None:
-    """Accuracy of a method's plain form less that of its variant, at the T that the variant has."""
-    return _between(runs, method, f"{method} ({variant})")
+def _rise_over_ablations(runs: Runs) -> Statistics:
+    """Slope of accuracy over T of the method less that of each ablation, if all were measured."""
+    lines = lines_of(runs, ATTENTION)
+    whole = slopes(lines.get(ATTENTION, {}))
+    gains = [(difference(whole, slopes(lines.get(label, {}))), f"{ATTENTION}, {label}") for label in ABLATIONS]
+    return gains if all(values for values, _ in gains) else []
 
 
-def no_better_than_plain(method: str, variant: str, runs: Runs) -> Finding | None:
-    """Accuracy of a variant less that of the plain form: shown to gain less than the margin, or shown to gain."""
-    pair = _pair(runs, f"{method} ({variant})", method)
-    return None if pair is None else below_margin(difference(pair[0].accuracies, pair[1].accuracies), _names(pair))
-
-
-def vectors_beat_matrices(runs: Runs) -> Finding | None:
-    """Exact match with vector poses less that with matrix poses, inverted attention."""
-    return _between(runs, f"{ATTENTION} (vector poses)", f"{ATTENTION} (matrix poses)")
-
-
-def only_the_whole_method_rises(runs: Runs) -> Finding | None:
-    """Slope of accuracy over T of the method less that of each ablation; the smallest difference is shown."""
-    whole = slopes_of(runs, ATTENTION)
-    found = [(label, difference(whole, slopes_of(runs, label))) for label in ABLATIONS]
-    tested = [finding for label, gaps in found if (finding := above_zero(gaps, label)) is not None]
-    if not whole or len(tested) < len(ABLATIONS):
-        return None
-    verdicts = {finding.verdict for finding in tested}
-    verdict = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
-    deciding = min(tested, key=lambda finding: finding.interval.low if verdict != FAILS else finding.interval.high)
-    return Finding(deciding.interval, verdict, f"{ATTENTION}, {deciding.of}")
-
-
-def withstands_white_boxes(runs: Runs) -> Finding | None:
-    """Accuracy under BIM on the training loss, em less the CNN, at the main eps."""
-    return _under_attack(runs, {"attack": "bim", "loss": "training"}, above_zero)
-
-
-def withstands_black_boxes_no_better(runs: Runs) -> Finding | None:
-    """Accuracy under images made for another CNN, em less the CNN, at the main eps."""
-    return _under_attack(runs, {"attack": "transfer"}, below_margin)
-
-
-def _under_attack(
-    runs: Runs, where: dict[str, str], judge: Callable[[dict[int, float], str], Finding | None]
-) -> Finding | None:
-    eps = main_eps(runs)
-    if eps is None or "attack" not in runs.results:
-        return None
-    own = runs.results[(runs.results["metric"] == "attacked_accuracy") & runs.results["value"].notna()]
-    for column, value in {**LINF, "eps": eps, **where}.items():
-        own = own[own[column] == value]
-    steps = own.loc[own["label"] == "em", "iterations"].max()
-    routed, plain = own[(own["label"] == "em") & (own["iterations"] == steps)], own[own["label"] == REFERENCE]
-    if routed.empty or plain.empty:
-        return None
-    return judge(difference(by_seed(routed), by_seed(plain)), f"em T={steps}, {REFERENCE}, eps {eps}")
-
-
-def _between(runs: Runs, better: str, worse: str) -> Finding | None:
-    pair = _pair(runs, better, worse)
-    return None if pair is None else above_zero(difference(pair[0].accuracies, pair[1].accuracies), _names(pair))
-
-
-def _pair(runs: Runs, one: str, other: str) -> tuple[Entry, Entry] | None:
-    """Two labels with a result at the same T, the largest of several."""
-    known = {(entry.label, entry.iterations): entry for entry in entries_of(runs) if entry.accuracies}
-    shared = [steps for label, steps in known if label == one and (other, steps) in known]
-    if not shared:
-        return None
-    steps = max(shared, key=lambda found: found or 0)
-    return known[one, steps], known[other, steps]
-
-
-def _names(pair: tuple[Entry, Entry]) -> str:
-    return ", ".join(entry.name for entry in pair)
+def _gain_under_attack(attack: str, loss: str | None, runs: Runs) -> Statistics:
+    """Accuracy under an attack, em with the most iterations less the CNN, at the main eps."""
+    eps, where = main_eps(runs), {**LINF, "attack": attack} | ({"loss": loss} if loss else {})
+    found = runs.by_seed("attacked_accuracy", eps=eps, **where)
+    routed = max(
+        (method for method in found if method.label == "em"), key=lambda one: one.iterations or 0, default=None
+    )
+    plain = next((method for method in found if method.label == REFERENCE), None)
+    if routed and plain:
+        yield difference(found[routed], found[plain]), f"{routed}, {REFERENCE}, eps {eps}"
 
 
 def _part_of_hinton(claim: str, variant: str) -> PaperClaim:
@@ -111,7 +51,7 @@ def _part_of_hinton(claim: str, variant: str) -> PaperClaim:
         f"{HINTON}, table 1",
         f"points, em less em ({variant}), same T: above 0",
         "accuracy",
-        partial(better_than_variant, "em", variant),
+        partial(accuracy_gain, "em", f"em ({variant})"),
         "the suite hinton-table1",
     )
 
@@ -122,8 +62,9 @@ def _loss_of_tsai(loss: str) -> PaperClaim:
         "Tsai et al. 2020, section 5",
         f"points, {ATTENTION} ({loss} loss) less {ATTENTION}: below {MARGIN:g}; it fails where above 0",
         "accuracy",
-        partial(no_better_than_plain, ATTENTION, f"{loss} loss"),
+        partial(accuracy_gain, f"{ATTENTION} ({loss} loss)", ATTENTION),
         "the suite tsai-table1",
+        no_gain=True,
     )
 
 
@@ -133,7 +74,7 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         TSAI,
         "points per iteration, slope of the method less that of each ablation, the smallest shown: all above 0",
         "accuracy",
-        only_the_whole_method_rises,
+        _rise_over_ablations,
         "the suite tsai-iterations",
     ),
     _loss_of_tsai("margin"),
@@ -143,7 +84,7 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "Tsai et al. 2020, section 6",
         "points of exact match, vector poses less matrix poses: above 0",
         "overlap",
-        vectors_beat_matrices,
+        partial(accuracy_gain, f"{ATTENTION} (vector poses)", f"{ATTENTION} (matrix poses)"),
         "the suite tsai-overlap",
     ),
     PaperClaim(
@@ -161,7 +102,7 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         f"{HINTON}, section 6",
         "points of accuracy under BIM on the training loss, em less the CNN: above 0",
         "robustness",
-        withstands_white_boxes,
+        partial(_gain_under_attack, "bim", "training"),
         "the suite hinton-attacks",
     ),
     PaperClaim(
@@ -169,7 +110,8 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         f"{HINTON}, section 6",
         f"points of accuracy on images made for another CNN, em less the CNN: below {MARGIN:g}; it fails where above 0",
         "robustness",
-        withstands_black_boxes_no_better,
+        partial(_gain_under_attack, "transfer", None),
         "the suite hinton-attacks",
+        no_gain=True,
     ),
 )

@@ -7,7 +7,7 @@ import pytest
 
 from routebench import statistics
 from routebench.analysis.figures import to_svg
-from routebench.analysis.paper_claims import l1_inference_is_sparser
+from routebench.analysis.paper_claims import CLAIMS
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.protocols.predictive_coding import PredictiveCoding
@@ -87,11 +87,12 @@ def test_the_figure_has_two_images_of_every_condition(runs):
 
 
 def test_the_paper_s_claim_is_tested_by_seed(runs):
-    found = l1_inference_is_sparser(runs)
+    (claim,) = (claim for claim in CLAIMS if claim.protocol == "predictive-coding")
+    found = claim.test(runs)
     gain = hoyer(runs, "none", "l1", "label", "classes") - hoyer(runs, "none", "plain", "label", "classes")
-    assert found.interval.mean == pytest.approx(gain.mean())
-    assert found.interval.n == 2
-    assert l1_inference_is_sparser(replace(runs, results=runs.results.head(0))) is None
+    assert found.statistic.mean == pytest.approx(gain.mean())
+    assert found.statistic.n == 2
+    assert claim.test(replace(runs, results=runs.results.head(0))) is None
 
 
 def test_one_seed_has_no_interval(tmp_path):

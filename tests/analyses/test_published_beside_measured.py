@@ -6,8 +6,16 @@ import pandas as pd
 import pytest
 
 from routebench import published, statistics
-from routebench.analysis.beside import NOT, NOT_RUN, PARTLY, REPRODUCED, UNDECIDED, answers, beside
 from routebench.analysis.figures import to_svg
+from routebench.analysis.published_numbers import (
+    NOT,
+    NOT_RUN,
+    PARTLY,
+    REPRODUCED,
+    UNDECIDED,
+    answers,
+    published_and_measured,
+)
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 
@@ -25,26 +33,25 @@ def part(accuracies, seeds=5, spread=0.05, suite="reconstruction", preset="full"
 
 
 def verdicts(*parts):
-    return beside(parts).set_index("id")["verdict"]
+    return published_and_measured(parts).set_index("id")["verdict"]
 
 
 def test_a_planted_row_is_reproduced_and_another_is_not():
     runs = part((99.3, 98.1))  # printed: 99.32 (KIE-003) and 99.29 (KIE-004)
-    table = beside((runs,)).set_index("id")
+    table = published_and_measured((runs,)).set_index("id")
     assert table.loc["KIE-003", "verdict"] == REPRODUCED
     assert table.loc["KIE-004", "verdict"] == NOT
     values = runs.results.query("metric == 'accuracy' and label == 'none'").sort_values("seed")["value"]
     interval = statistics.mean_interval(values.to_numpy(dtype=float))
     found = table.loc["KIE-004"]
-    assert [found["measured"], found["low"], found["high"]] == pytest.approx(
-        [interval.mean, interval.low, interval.high]
-    )
+    ours = found["measured"]
+    assert [ours.mean, ours.low, ours.high] == pytest.approx([interval.mean, interval.low, interval.high])
     assert found["gap"] == pytest.approx(interval.mean - 99.29)
     assert (table.drop(index=["KIE-003", "KIE-004"])["verdict"] == NOT_RUN).all()
 
 
 def test_every_row_is_there_in_the_order_of_the_table():
-    assert list(beside((part((99, 99)),))["id"]) == list(published.load_published()["id"])
+    assert list(published_and_measured((part((99, 99)),))["id"]) == list(published.load_published()["id"])
 
 
 def test_another_preset_or_suite_can_only_show_the_direction():
@@ -65,7 +72,7 @@ def test_a_plain_row_can_be_looked_at_on_another_network():
         "inverted-attention": ([1, 2], "method", "capsnet-small", [85.0, 86.0]),
     }
     runs = made_up_runs(made_up_records(seeds=4, spread=0.1, failures=False, methods=methods))
-    table = beside((replace(runs, suite="accuracy", data="cifar10"),)).set_index("id")
+    table = published_and_measured((replace(runs, suite="accuracy", data="cifar10"),)).set_index("id")
     assert table.loc["TSA-018", "verdict"] == PARTLY  # dynamic T=2 below the full method
     assert table.loc["TSA-048", "verdict"] == PARTLY
     assert table.loc["TSA-036", "verdict"] == NOT_RUN  # ablation B is not what ran
@@ -80,7 +87,7 @@ def test_the_paper_s_own_conditions_come_before_others():
 
 
 def test_one_seed_gives_no_verdict():
-    table = beside((part((99.3, 99.3), seeds=1),)).set_index("id")
+    table = published_and_measured((part((99.3, 99.3), seeds=1),)).set_index("id")
     assert table.loc["KIE-003", "verdict"] == UNDECIDED
     assert table.loc["KIE-003", "reason"] == "1 seed: no interval over seeds"
     assert find((part((99.3, 99.3), seeds=1),)).figure is not None
@@ -88,7 +95,7 @@ def test_one_seed_gives_no_verdict():
 
 def test_part_of_the_data_is_another_task_and_is_counted():
     runs = part((99.3, 99.3), suite="accuracy", preset="quick", data="mnist5k", model="capsnet-small")
-    table = beside((runs,)).set_index("id")
+    table = published_and_measured((runs,)).set_index("id")
     for row in ("KIE-001", "KIE-003"):
         assert table.loc[row, "verdict"] == NOT_RUN
         assert table.loc[row, "reason"] == "measured on mnist5k by the quick preset: another task"
@@ -109,9 +116,9 @@ def test_the_sentence_counts_verdicts_by_paper():
 def test_errors_and_fractions_are_measured_in_the_papers_unit():
     methods = {"em": ([3], "method", "capsnet-small", [97.5])}
     runs = made_up_runs(made_up_records(seeds=3, failures=False, methods=methods))
-    table = beside((replace(runs, data="smallnorb"),)).set_index("id")
+    table = published_and_measured((replace(runs, data="smallnorb"),)).set_index("id")
     values = runs.results.query("metric == 'accuracy' and test_iterations == 3")["value"]
-    assert table.loc["HIN-003", "measured"] == pytest.approx(100 - values.mean())
+    assert table.loc["HIN-003", "measured"].mean == pytest.approx(100 - values.mean())
     figure = find((replace(runs, data="smallnorb"),)).figure
     assert "<svg" in to_svg(figure)
 
@@ -122,17 +129,19 @@ def test_a_probe_is_matched_by_its_coordinates():
     for seed in range(3):
         for angle, value in ((45, 69.4 + 0.2 * seed), (90, 30.0)):
             where = {"kind": "maximal", "angle": angle, "feature": "both", "train_angle": 0}
-            rows.append({"cell": f"c{seed}", "metric": "probe_accuracy", "split": "test", "value": value, **where})
+            rows.append(
+                {"cell": f"c{seed}", "seed": seed, "metric": "probe_accuracy", "split": "test", "value": value, **where}
+            )
     results = runs.results.head(0).reindex(columns=[*runs.results.columns, "kind", "angle", "feature", "train_angle"])
     found = pd.concat([results, pd.DataFrame(rows)]).assign(unit="%")
     found = found.astype({"iterations": "Int64", "test_iterations": "Int64"})
     planned = pd.DataFrame(
         [{"cell": f"c{seed}", "label": "vae", "status": "ok", "model": "vae", "seed": seed} for seed in range(3)]
-    ).assign(iterations=pd.array([None] * 3, dtype="Int64"))
-    table = beside((replace(runs, results=found, planned=planned),)).set_index("id")
-    assert table.loc["SMI-014", "measured"] == pytest.approx(0.696)
+    ).assign(iterations=pd.array([None] * 3, dtype="Int64"), role="method")
+    table = published_and_measured((replace(runs, results=found, planned=planned),)).set_index("id")
+    assert table.loc["SMI-014", "measured"].mean == pytest.approx(0.696)
     assert table.loc["SMI-014", "verdict"] == UNDECIDED  # its rival was not measured
-    assert table.loc["SMI-015", "measured"] == pytest.approx(0.30)
+    assert table.loc["SMI-015", "measured"].mean == pytest.approx(0.30)
     assert table.loc["SMI-018", "verdict"] == NOT_RUN
 
 
@@ -149,10 +158,12 @@ def test_printed_parameters_are_checked_where_the_network_ran(monkeypatch):
     table.loc[table["id"] == "KIE-003", "params"] = "231K"
     table.loc[table["id"] == "KIE-004", "params"] = "6.8M"
     monkeypatch.setattr(published, "load_published", lambda: table)
-    found = beside((part((99.3, 99.3)),)).set_index("id")  # 231,456 each
+    found = published_and_measured((part((99.3, 99.3)),)).set_index("id")  # 231,456 each
     assert found.loc["KIE-003", "parameters_agree"] == "yes"
     assert found.loc["KIE-004", "parameters_agree"] == "no"
-    unmeasured = beside(()).set_index("id")  # the registered network, on the task that it was counted for
+    unmeasured = published_and_measured(()).set_index(
+        "id"
+    )  # the registered network, on the task that it was counted for
     assert unmeasured.loc["KIE-003", "counted_parameters"] == 6_804_224
     assert unmeasured.loc["KIE-004", "parameters_agree"] == "yes"
 

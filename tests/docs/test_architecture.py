@@ -7,7 +7,18 @@ from tests.docs.test_words import classes
 
 TEXT = (DOCS / "architecture.md").read_text(encoding="utf-8")
 MOST = 8
-BESIDE = {"catalogue", "checkpoint", "claims", "cli", "losses", "masking", "published", "recipe", "recipes", "templates"}
+BESIDE = {
+    "catalogue",
+    "checkpoint",
+    "claims",
+    "cli",
+    "losses",
+    "masking",
+    "published",
+    "recipe",
+    "recipes",
+    "templates",
+}
 """Packages and modules that are no part of their own: lists, and what one part uses."""
 
 

@@ -14,7 +14,7 @@ TWICE = {
     "Bound": OWN,
     "Column": "of a table as stored, and as shown",
     "Entry": "of a suite, and of a comparison",
-    "Finding": "of a check, of the doctor, and about a paper's claim",
+    "Finding": "of a check, and of the doctor",
     "ObjectEncoder": OWN,
     "PartEncoder": OWN,
     "Plan": "of a suite, of attacks, and of a kernel",
@@ -22,7 +22,6 @@ TWICE = {
     "SelfAttention": OWN,
     "Sizes": OWN,
     "Sparsity": OWN,
-    "Square": "an attack, and four conditions of a paper",
     "Widths": OWN,
 }
 """Public class names that are defined twice, and why still."""

@@ -14,26 +14,32 @@ The rules:
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 from pandas import DataFrame
 
-from routebench import published, statistics
+from routebench import published
 from routebench.analysis import wording
+from routebench.analysis._estimate import Estimate, difference, mean_of
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
+from routebench.analysis._verdicts import ALPHA
 from routebench.catalogue import Catalogue, catalogue
+from routebench.statistics import OVER_SEEDS, OVER_SEEDS_LOGIT
 from routebench.units import whole_of
 
 REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN = "reproduced", "partly", "not", "undecided", "not run"
 VERDICTS = (REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN)
-ALPHA = 0.05
 BEST_OF = "best of "
 """Begins the T of a published number that is the best of several."""
 NO_MEASURE = "nothing here measures this"
+PRINTED = (
+    *("id", "source", "where", "dataset", "method", "printed_method", "iterations"),
+    *("metric", "unit", "value", "uncertainty", "relation"),
+)
+"""Columns of `published.csv` that are shown."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Answer:
         model: network.
         values: by seed.
         same: whether network, suite and preset are the paper's conditions too.
-        cells: by seed.
+        cells: where they stand.
         whole: all of it, where the number is a share.
     """
 
@@ -53,13 +59,13 @@ class Answer:
     model: str
     values: Mapping[int, float]
     same: bool
-    cells: Mapping[int, str]
+    cells: Sequence[str]
     whole: float | None = None
 
     @property
-    def interval(self) -> statistics.Interval:
+    def mean(self) -> Estimate:
         """Over seeds."""
-        return statistics.mean_interval([self.values[seed] for seed in sorted(self.values)], whole=self.whole)
+        return mean_of((self.values[seed] for seed in sorted(self.values)), self.whole)
 
     @property
     def where(self) -> str:
@@ -67,7 +73,7 @@ class Answer:
         return f"{self.runs.suite} {self.runs.preset}, {self.runs.data}, {self.model}"
 
 
-def beside(parts: Sequence[Runs]) -> DataFrame:
+def published_and_measured(parts: Sequence[Runs]) -> DataFrame:
     """One row per row of `published.csv`, in its order: the published number, ours, the gap, verdict and reason."""
     table = published.load_published()
     known = {str(row["id"]): row for row in table.to_dict("records")}
@@ -77,25 +83,19 @@ def beside(parts: Sequence[Runs]) -> DataFrame:
 
 def answers(row: Row, parts: Sequence[Runs]) -> Iterator[Answer]:
     """What the parts measured of a published number; the number's own conditions first, then the newest plan."""
-    found = [answer for runs in parts for answer in _in_part(row, runs, row["cell_data"] or row["data"])]
+    found = [answer for runs in parts for answer in _in_part(row, runs, _data(row))]
     yield from sorted(found, key=lambda answer: not answer.same)
 
 
 def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], listed: Catalogue) -> dict[str, object]:
     answer = next(iter(answers(row, parts)), None)
     verdict, reason = _verdict(row, known, parts, answer)
-    found = answer.interval if answer else statistics.mean_interval([])
+    found = answer.mean if answer else Estimate()
     counted = _registered(row, listed) if answer is None or not answer.same else _parameters(answer)
     printed = published.agrees(int(counted), row["params"]) if not math.isnan(counted) else None
-    kept = ("id", "source", "where", "dataset", "method", "printed_method", "iterations", "metric", "unit", "value")
     return {
-        **{key: row[key] for key in kept},
-        "uncertainty": row["uncertainty"],
-        "relation": row["relation"],
-        "measured": found.mean,
-        "low": found.low,
-        "high": found.high,
-        "seeds": found.n,
+        **{key: row[key] for key in PRINTED},
+        "measured": found,
         "gap": found.mean - row["value"],
         "verdict": verdict,
         "reason": reason,
@@ -106,91 +106,72 @@ def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], listed: Cata
     }
 
 
+def _data(row: Row) -> str:
+    return str(row["cell_data"] or row["data"])
+
+
 def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
+    """One answer per network that the row names, or per network where the row can be looked at on any."""
     if not row["measured"] or not row["method"] or runs.data != data:
         return
-    cells = runs.planned[(runs.planned["label"] == _label(row)) & (runs.planned["status"] == "ok")]
-    if cells.empty:
+    asked = (row["method"], row["settings"])
+    cells = {cell: one.model for cell, one in runs.methods.items() if (one.name, one.settings) == asked}
+    if not cells:
         return
-    of_cells = runs.results[runs.results["cell"].isin(cells["cell"])]
-    known = [metric for metric in str(row["measured"]).split("|") if (of_cells["metric"] == metric).any()]
-    if not known:
+    rows = _measured(row, runs, cells)
+    if rows.empty:
         return
-    results = _at(of_cells[of_cells["metric"] == known[0]], row)
-    for model, of_model in cells.groupby("model", sort=False):
-        here = results[results["cell"].isin(of_model["cell"]) & results["value"].notna()].drop_duplicates("cell")
-        own = _with_iterations(of_model, row, here)
-        by_cell = dict(zip(here["cell"], here["value"], strict=True))
-        done = own[own["cell"].isin(here["cell"])]
-        named = row["model"] == model
-        if done.empty or not (named or row["any_network"]):
-            continue
-        as_published = known[0] == str(row["measured"]).partition("|")[0]
-        here_too = row["suite"] and (row["suite"], row["preset"]) == (runs.suite, runs.preset)
-        same = bool(named and as_published and here_too)
-        unit = str(here["unit"].iloc[0])
-        yield Answer(
-            runs=runs,
-            model=str(model),
-            values={
-                int(seed): _in_unit(float(by_cell[cell]), unit, row)
-                for seed, cell in zip(done["seed"], done["cell"], strict=True)
-            },
-            same=same,
-            cells={int(seed): str(cell) for seed, cell in zip(done["seed"], done["cell"], strict=True)},
-            whole=_whole(known[0], unit, row),
-        )
+    metric, unit = str(rows["metric"].iloc[0]), str(rows["unit"].iloc[0])
+    as_published = metric == str(row["measured"]).partition("|")[0]
+    here = as_published and (row["suite"], row["preset"]) == (runs.suite, runs.preset)
+    rows = _at(rows, row)
+    for model in dict.fromkeys(cells.values()):
+        named = bool(row["model"] == model)
+        own = _with_iterations(rows[rows["cell"].map(cells) == model].drop_duplicates("cell"), row)
+        if not own.empty and (named or row["any_network"]):
+            values = [_in_unit(float(value), unit, row) for value in own["value"]]
+            by_seed = dict(zip(own["seed"].astype(int), values, strict=True))
+            yield Answer(runs, model, by_seed, named and here, [*own["cell"]], _whole(metric, unit, row))
 
 
-def _label(row: Row) -> str:
-    """`em[final_lambda=0.1] (margin loss)` for the settings `final_lambda=0.1; margin loss`."""
-    parts = [part for part in str(row["settings"]).split("; ") if part]
-    words = [part for part in parts if "=" not in part]
-    settings = [part for part in parts if "=" in part]
-    label = f"{row['method']}[{settings[0]}]" if settings else str(row["method"])
-    return f"{label} ({words[0]})" if words else label
+def _measured(row: Row, runs: Runs, cells: Iterable[str]) -> DataFrame:
+    """What these cells have of the first metric that they have any of, with `steps`, the T trained with."""
+    every = (runs.values(metric, as_trained=True) for metric in str(row["measured"]).split("|"))
+    own = (rows[rows["cell"].isin([*cells])] for rows in every)
+    found = next((rows for rows in own if not rows.empty), DataFrame(columns=["method"]))
+    return found.assign(steps=[method.iterations for method in found["method"]])
 
 
-def _with_iterations(cells: DataFrame, row: Row, results: DataFrame) -> DataFrame:
-    """The cells with the T of a published number, which is in `at` where the paper leaves it to be read.
+def _coordinates(row: Row) -> dict[str, str]:
+    """Columns of results, and the value that they have to have."""
+    return dict(coordinate.split("=", 1) for coordinate in filter(None, str(row["at"]).split(";")))
+
+
+def _with_iterations(rows: DataFrame, row: Row) -> DataFrame:
+    """Those with the T of a published number, which is in `at` where the paper leaves it to be read.
 
     `best of 1,2,3` there is the T of those with the highest value, seed by seed, for a paper that reports the best of
     several; without a result for each of them there is none.
     """
-    stated = dict(coordinate.split("=", 1) for coordinate in str(row["at"]).split(";") if "=" in coordinate)
-    wanted = stated.get("iterations", "")
-    if not wanted:
-        return cells[_equal(cells["iterations"], row["iterations"])]
+    wanted = _coordinates(row).get("iterations", "")
     if not wanted.startswith(BEST_OF):
-        return cells[_equal(cells["iterations"], int(wanted))]
+        steps = wanted or row["iterations"]
+        return rows[rows["steps"].isna() if pd.isna(steps) else rows["steps"] == int(steps)]
     grid = {int(steps) for steps in wanted.removeprefix(BEST_OF).split(",")}
-    values = cells.assign(value=cells["cell"].map(dict(zip(results["cell"], results["value"], strict=True))))
-    values = values[values["iterations"].isin(grid) & values["value"].notna()]
-    whole = values.groupby("seed")["iterations"].transform("nunique") == len(grid)
-    return values[whole].sort_values("value", ascending=False).drop_duplicates("seed").sort_values("seed")
+    rows = rows[rows["steps"].isin(grid)]
+    whole = rows.groupby("seed")["steps"].transform("nunique") == len(grid)
+    return rows[whole].sort_values("value", ascending=False).drop_duplicates("seed").sort_values("seed")
 
 
-def _equal(column: "pd.Series[int]", wanted: object) -> "pd.Series[bool]":
-    if pd.isna(wanted):  # type: ignore[call-overload]
-        return column.isna()
-    return (column == wanted).fillna(False).astype(bool)
-
-
-def _at(results: DataFrame, row: Row) -> DataFrame:
-    """The rows at the coordinates of a published number, and at the T trained with."""
-    for coordinate in filter(None, str(row["at"]).split(";")):
-        column, _, wanted = coordinate.partition("=")
+def _at(rows: DataFrame, row: Row) -> DataFrame:
+    """The rows at the coordinates of a published number."""
+    for column, wanted in _coordinates(row).items():
         if column == "iterations":
-            continue  # of the cell
-        if column not in results:
-            return results.head(0)
-        results = results[results[column].map(_plain) == wanted]
-    own = _equal_or_missing(results["test_iterations"], results["iterations"])
-    return results[own]
-
-
-def _equal_or_missing(tested: "pd.Series[int]", trained: "pd.Series[int]") -> "pd.Series[bool]":
-    return (tested == trained).fillna(False).astype(bool) | tested.isna()
+            continue  # of the method
+        if column not in rows:
+            return rows.head(0)
+        rows = rows[rows[column].map(_plain) == wanted]
+    return rows
 
 
 def _plain(value: object) -> str:
@@ -226,8 +207,8 @@ def _elsewhere(row: Row, rival: Row | None, answer: Answer) -> tuple[str, str]:
     other = next((found for found in answers(rival, [answer.runs]) if found.model == answer.model), None)
     if other is None:
         return UNDECIDED, f"measured elsewhere ({answer.where}), without its rival {rival['id']}"
-    found = statistics.paired_difference(answer.values, other.values)
-    if not found.p_value < ALPHA:
+    found = difference(answer.values, other.values)
+    if not found.p < ALPHA:
         return UNDECIDED, f"measured elsewhere ({answer.where}); a difference from {rival['id']} is not shown there"
     if (found.mean > 0) == (row["value"] > rival["value"]):
         return PARTLY, f"elsewhere ({answer.where}), the comparison with {rival['id']} comes out the same way"
@@ -235,8 +216,8 @@ def _elsewhere(row: Row, rival: Row | None, answer: Answer) -> tuple[str, str]:
 
 
 def _reproduced(row: Row, answer: Answer) -> tuple[str, str]:
-    found = answer.interval
-    if math.isnan(found.low) or found.kind not in (statistics.OVER_SEEDS, statistics.OVER_SEEDS_LOGIT):
+    found = answer.mean
+    if found.kind not in (OVER_SEEDS, OVER_SEEDS_LOGIT):
         return UNDECIDED, f"{wording.plural(found.n, 'seed')}: no interval over seeds"
     margin = float(row["rounding"]) + (0.0 if math.isnan(row["uncertainty"]) else float(row["uncertainty"]))
     low, high, value = found.low - margin, found.high + margin, float(row["value"])
@@ -251,7 +232,7 @@ def _reproduced(row: Row, answer: Answer) -> tuple[str, str]:
 def _why_not_run(row: Row, parts: Sequence[Runs]) -> str:
     if not row["measured"]:
         return NO_MEASURE
-    data = row["cell_data"] or row["data"]
+    data = _data(row)
     subsets = [answer for runs in parts for answer in _in_part({**row, "any_network": "yes"}, runs, f"{data}5k")]
     if data and subsets:
         return f"measured on {data}5k by the {subsets[0].runs.preset} preset: another task"
@@ -275,7 +256,6 @@ def _registered(row: Row, listed: Catalogue) -> float:
 
 def _parameters(answer: Answer) -> float:
     """As counted in the networks themselves; NaN where the suite does not say."""
-    own = answer.runs.results
-    own = own[own["cell"].isin(list(answer.cells.values())) & (own["metric"] == "parameters") & own["value"].notna()]
-    counts = np.unique(own["value"].to_numpy(dtype=float))
-    return float(counts[0]) if counts.size == 1 else math.nan
+    rows = answer.runs.values("parameters")
+    counts = rows.loc[rows["cell"].isin(answer.cells), "value"].unique()
+    return float(counts[0]) if len(counts) == 1 else math.nan
