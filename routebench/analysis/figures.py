@@ -74,18 +74,18 @@ def new_figure(height: float, columns: int = 1, rows: int = 1, **options: Any) -
 
 
 def figure_of(
-    draw: Callable[..., None], *given: Any, height: float, columns: int = 1, rows: int = 1, **options: Any
+    draw: Callable[..., None], *given: Any, height: float, columns: int = 0, rows: int = 0, **options: Any
 ) -> Figure:
-    """A figure in routebench's style, drawn by `draw(axes, *given)`: the axes, or all of them, row by row, in a list.
+    """A figure in routebench's style, drawn by `draw(axes, *given)`.
 
     Args:
-        draw: called once.
+        draw: called once, with one pair of axes, or, where columns or rows are named, a list of all, row by row.
         given: to it, after the axes.
         height, columns, rows, options: as for `new_figure`.
     """
     with look():
-        figure, axes = new_figure(height, columns, rows, **options)
-        draw(axes[0] if len(axes) == 1 else axes, *given)
+        figure, axes = new_figure(height, columns or 1, rows or 1, **options)
+        draw(axes if columns or rows else axes[0], *given)
     return figure
 
 
