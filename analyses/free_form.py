@@ -23,7 +23,7 @@ from routebench.analysis import (
     run,
     table_of,
     wording,
-)  # fmt: skip
+)
 from routebench.analysis.pictures import Arrays, first_arrays, first_of, hang, on_paper, tiled
 
 INFERENCE = {"encoder": "encoder", "free": "free-form"}

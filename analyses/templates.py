@@ -24,7 +24,7 @@ from routebench.analysis import (
     run,
     table_of,
     wording,
-)  # fmt: skip
+)
 from routebench.analysis.pictures import figure_of_sheets, first_arrays, first_of, hang, on_paper, tiled
 from routebench.generative.health import ALONE, DEAD, IDLE
 
