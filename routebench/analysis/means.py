@@ -69,23 +69,3 @@ def value_with_interval(mean: float, low: float, high: float, digits: int = 3) -
 
 def _empty(by: Iterable[str]) -> DataFrame:
     return DataFrame(columns=["name", *KEYS, *by, "mean", "low", "high", "interval", "n"])
-
-
-def by_seed(runs: Runs, metric: str, where: Mapping[str, object] | None = None) -> dict[str, dict[int, float]]:
-    """The values of a metric by name of a method, then by seed.
-
-    Args:
-        runs: of a suite.
-        metric: a value of the column `metric`.
-        where: columns and the value that they must have.
-    """
-    rows = runs.results[(runs.results["metric"] == metric) & runs.results["value"].notna()]
-    for column, value in (where or {}).items():
-        if column not in rows:
-            return {}
-        rows = rows[(rows[column] == value).fillna(False).astype(bool)]
-    found: dict[str, dict[int, float]] = {}
-    for row in rows[["label", "iterations", "seed", "value"]].sort_values("seed").to_dict("records"):
-        name = wording.name_of(str(row["label"]), row["iterations"])
-        found.setdefault(name, {})[int(row["seed"])] = float(row["value"])
-    return found
