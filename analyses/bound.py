@@ -1,20 +1,37 @@
 """The bound on the evidence by its terms, the size of the generative model, and how well it reconstructs."""
 
-import math
 from collections.abc import Callable
 
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, run, wording
-from routebench.analysis.means import means_beside, means_of, value_with_interval
+from routebench.analysis import (
+    MODEL,
+    SEEDS,
+    Analysis,
+    Column,
+    Mean,
+    Row,
+    Runs,
+    analysis_of,
+    best_first,
+    numbers,
+    run,
+    table_of,
+    wording,
+)
 
-TERMS = {
-    "total": ("Bound", "in nats, mean over images; the sum of the three next"),
-    "pixels": ("Pixels", "log p(x | t1, A1)"),
-    "parts": ("Parts", "log p(t1, A1 | t0, A0) - log q(t1, A1 | x)"),
-    "objects": ("Objects", "log p(t0, A0) - log q(t0, A0 | t1, A1)"),
-}
+
+def _shown(key: str) -> Callable[[Row], str]:
+    return lambda row: f"{row[key]:±.1}".replace("-", "−")
+
+
+TERMS = (
+    ("total", "Bound", "in nats, mean over images; the sum of the three next"),
+    ("pixels", "Pixels", "log p(x | t1, A1)"),
+    ("parts", "Parts", "log p(t1, A1 | t0, A0) - log q(t1, A1 | x)"),
+    ("objects", "Objects", "log p(t0, A0) - log q(t0, A0 | t1, A1)"),
+)
 POSES = {"certain": "certain (delta)", "normal": "normal (full)"}
 SIZE = "SMI-021"
 METHOD = "generative-capsules"
@@ -23,100 +40,89 @@ METHOD = "generative-capsules"
 @analysis_of("generation", "bound", place=40)
 def bound(runs: Runs) -> Analysis | None:
     """Terms of the bound, learned numbers of the generative model and reconstruction error by angle, per model."""
-    table = _table(runs)
+    columns = _columns(runs)
+    table = _table(runs, columns)
     if table.empty:
         return None
     return Analysis(
         title="Bound, size and reconstruction",
         reading=_reading(table),
         table=table,
-        columns=_columns(table),
+        columns=columns,
         notes=_notes(table),
     )
 
 
-def _table(runs: Runs) -> DataFrame:
+def _columns(runs: Runs) -> tuple[Column, ...]:
+    errors = runs.values("reconstruction_error")
+    angles = sorted(set(errors["angle"].dropna().astype(int))) if len(errors) else []
+    return (
+        MODEL,
+        Column("Poses", "poses", _poses, "what q says of a pose: one value, or a normal distribution", numeric=False),
+        *(
+            Mean(title, key, _shown(key), told, extra=key != "total", metric="bound", where={"term": key})
+            for key, title, told in TERMS
+        ),
+        Mean("Generative", "generative", _size, "learned numbers of the generative model, encoders not counted",
+             metric="generative_parameters"),
+        *(_error(angle) for angle in angles),
+        SEEDS,
+    )  # fmt: skip
+
+
+def _error(angle: int) -> Mean:
+    title, turned = (f"Error ≤ {angle}°", f"turned by up to {angle}°") if angle else ("Error, upright", "as they are")
+    return Mean(
+        title, f"error_{angle}", _shown(f"error_{angle}"),
+        f"squared, summed over pixels in [0, 1], of reconstructions of test images {turned}",
+        metric="reconstruction_error", where={"angle": angle},
+    )  # fmt: skip
+
+
+def _table(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
     """One row per model; those with a bound first, and of those the ones with certain poses."""
-    wanted: dict[str, tuple[str, dict[str, object]]] = {term: ("bound", {"term": term}) for term in TERMS}
-    wanted["generative"] = ("generative_parameters", {})
-    errors = runs.results[runs.results["metric"] == "reconstruction_error"]
-    if len(errors):
-        for angle in sorted(set(errors["angle"].dropna().astype(int))):
-            wanted[f"error_{angle}"] = ("reconstruction_error", {"angle": angle})
-    table = means_beside(runs, wanted)
-    if table.empty:
-        return table
-    poses: dict[object, object] = {}
-    if "poses" in runs.results:
-        found = means_of(runs, "bound", ["poses"])
-        poses = dict(zip(found["name"], found["poses"], strict=True))
-    ids = [SIZE if row["label"] == METHOD and not math.isnan(row["generative"]) else "" for _, row in table.iterrows()]
-    table = table.assign(poses=[str(poses.get(name, "")) for name in table["name"]], published_id=ids)
+    table, bounds = table_of(runs, columns), runs.values("bound")
+    poses = dict(zip(bounds["method"], bounds.get("poses", ()), strict=False))
+    sized = [row["method"].label == METHOD and row["generative"].known for row in table.to_dict("records")]
+    table = table.assign(
+        poses=[str(poses.get(method, "")) for method in table["method"]],
+        published_id=[SIZE if known else "" for known in sized],
+    )
     order = [_place(row) for row in table.to_dict("records")]
-    return table.iloc[sorted(range(len(table)), key=lambda place: order[place])].reset_index(drop=True)
+    return table.iloc[sorted(range(len(table)), key=order.__getitem__)].reset_index(drop=True)
 
 
 def _place(row: Row) -> tuple[object, ...]:
     known = list(POSES)
-    return (
-        math.isnan(row["total"]),
-        known.index(row["poses"]) if row["poses"] in known else len(known),
-        row["role"] == "control",
-        row["name"],
-    )
-
-
-def _columns(table: DataFrame) -> tuple[Column, ...]:
-    angles = [str(column) for column in table if str(column).startswith("error_") and str(column).count("_") == 1]
-    return (
-        Column("Model", "name", wording.marked, numeric=False),
-        Column("Poses", "poses", _poses, "what q says of a pose: one value, or a normal distribution", numeric=False),
-        *(Column(title, term, _shown(term), told, extra=term != "total") for term, (title, told) in TERMS.items()),
-        Column("Generative", "generative", _size, "learned numbers of the generative model, encoders not counted"),
-        *(Column(_angle(column), column, _shown(column), _explained(column)) for column in angles),
-        Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
-    )
+    kind = known.index(row["poses"]) if row["poses"] in known else len(known)
+    return not row["total"].known, kind, row["method"].is_control, str(row["method"])
 
 
 def _poses(row: Row) -> str:
     return POSES.get(str(row["poses"]), wording.NOTHING)
 
 
-def _shown(key: str) -> Callable[[Row], str]:
-    return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], 1).replace("-", "−")
-
-
 def _size(row: Row) -> str:
-    count = wording.count(row["generative"])
+    count = wording.count(row["generative"].mean)
     if not row["published_id"]:
         return count
     known = published.load_published().set_index("id").loc[SIZE]
     return f"{count} (published {known['params'].replace('<', '< ')})"
 
 
-def _angle(column: str) -> str:
-    angle = column.partition("_")[2]
-    return "Error, upright" if angle == "0" else f"Error ≤ {angle}°"
-
-
-def _explained(column: str) -> str:
-    angle = column.partition("_")[2]
-    turned = "as they are" if angle == "0" else f"turned by up to {angle}°"
-    return f"squared, summed over pixels in [0, 1], of reconstructions of test images {turned}"
-
-
 def _reading(table: DataFrame) -> str:
     told = []
-    bounded = table[table["total"].notna()].to_dict("records")
+    rows = table.to_dict("records")
+    bounded = [row for row in rows if row["total"].known]
     if bounded:
-        values = [f"{_shown('total')(row)} nats for {row['name']}{_with_poses(row)}" for row in bounded]
+        values = [f"{_shown('total')(row)} nats for {row['method']}{_with_poses(row)}" for row in bounded]
         told.append(f"the bound is {wording.listed(values)}{_apart(table)}")
-    told += [_size_in_words(row) for row in table.to_dict("records") if row["published_id"]]
-    if "error_0" in table and table["error_0"].notna().any():
-        best = table.sort_values("error_0", kind="stable").iloc[0]
+    told += [_size_in_words(row) for row in rows if row["published_id"]]
+    if "error_0" in table and numbers(table["error_0"]).notna().any():
+        best = best_first(table, "error_0", ascending=True).iloc[0]
         told.append(
-            f"reconstructions of upright digits have the smallest squared error with {best['name']} "
-            f"({best['error_0']:.1f} per image, summed over pixels)"
+            f"reconstructions of upright digits have the smallest squared error with {best['method']} "
+            f"({best['error_0']:.1} per image, summed over pixels)"
         )
     text = "; ".join(told) or "No bound was measured"
     return f"{text[0].upper()}{text[1:]}."
@@ -133,9 +139,10 @@ def _apart(table: DataFrame) -> str:
 
 def _size_in_words(row: Row) -> str:
     known = published.load_published().set_index("id").loc[SIZE]
-    fits = published.agrees(int(row["generative"]), str(known["params"]))
+    fits = published.agrees(int(row["generative"].mean), str(known["params"]))
     said = "as published" if fits else "more than published"
-    return f"{row['name']} generates with {row['generative']:,.0f} learned numbers, {said} ({known['params']}, {SIZE})"
+    count = f"{row['generative'].mean:,.0f} learned numbers"
+    return f"{row['method']} generates with {count}, {said} ({known['params']}, {SIZE})"
 
 
 def _notes(table: DataFrame) -> tuple[str, ...]:

@@ -1,28 +1,59 @@
 """What inference without the encoder gains: the bound, the reconstruction and the class, and what it costs."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench import published, statistics
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, run, wording
-from routebench.analysis.means import by_seed, means_beside, value_with_interval
-from routebench.analysis.pictures import first_arrays, hang, on_paper, tiled
+from routebench import published
+from routebench.analysis import (
+    Analysis,
+    Column,
+    Estimate,
+    Mean,
+    Method,
+    Row,
+    Runs,
+    analysis_of,
+    corrected,
+    difference,
+    figures,
+    mean_of,
+    run,
+    table_of,
+    wording,
+)
+from routebench.analysis.pictures import Arrays, first_arrays, first_of, hang, on_paper, tiled
 
-ENCODER, FREE = "encoder", "free-form"
+INFERENCE = {"encoder": "encoder", "free": "free-form"}
 MEASURES = {
-    "bound": "free_form_bound",
-    "error": "free_form_error",
-    "accuracy": "free_form_accuracy",
-    "refitted": "refitted_accuracy",
-    "refitted_both": "refitted_both_accuracy",
-    "reencoded": "reencoded_accuracy",
-    "seconds": "seconds_per_image",
+    "bound": ("free_form_bound", "Bound, nats", "of the evidence, mean over the same samples for both"),
+    "error": ("free_form_error", "Error", "squared, summed over pixels in [0, 1]"),
+    "accuracy": (
+        "free_form_accuracy",
+        "Accuracy, %",
+        "of a linear probe on t0, fitted to what the encoder says of training images",
+    ),
+    "refitted": (
+        "refitted_accuracy",
+        "Refitted, %",
+        "of one fitted to a few training images by the same kind of inference",
+    ),
+    "refitted_both": ("refitted_both_accuracy", "Refitted, with poses, %", "likewise, on t0 and A0"),
+    "reencoded": (
+        "reencoded_accuracy",
+        "Re-encoded, %",
+        "of the first probe on what the object encoder says of the parts found",
+    ),
 }
+SECONDS = "seconds_per_image"
+SAVED = (
+    "name label iterations role angle n",
+    *(f"{key}_{one}{end}" for key in (*MEASURES, "seconds") for one in INFERENCE for end in ("", "_low", "_high")),
+    *(f"{key}_p={key}_gain.p {key}_gain {key}_gain_low {key}_gain_high" for key in MEASURES),
+    "ratio ratio_low ratio_high p_holm=accuracy_gain.p_holm published_id",
+)
 PUBLISHED = {"accuracy_gain": "SMI-019", "ratio": "SMI-020"}
 METHOD = "generative-capsules"
 ROWS = {"turned": "digit", "turned_reconstructions": "encoder", "turned_free_form": "free-form"}
@@ -32,166 +63,107 @@ MOST_MODELS = 3
 @analysis_of("generation", "free-form", place=20)
 def free_form(runs: Runs) -> Analysis | None:
     """Bound, error, accuracy and seconds by the encoder and after free-form inference; figure 3 of Smith et al."""
-    ours = _table(runs)
+    columns = tuple(_columns())
+    ours = _table(runs, columns)
     if ours.empty:
         return None
-    examples = dict(list(first_arrays(runs, "turned_free_form").items())[:MOST_MODELS])
-    figure = None
-    if examples:
-        with figures.look():
-            figure, axes = figures.new_figure(0.2 + 0.95 * len(ROWS) / 2 * len(examples), rows=len(examples))
-            for one, (name, arrays) in zip(axes, examples.items(), strict=True):
-                _draw(one, name, arrays)
-    reading = _reading(ours)
+    examples = first_of(first_arrays(runs, "turned_free_form"), MOST_MODELS)
+    height, rows = 0.2 + 0.95 * len(ROWS) / 2 * len(examples), len(examples)
     return Analysis(
         title="Free-form inference",
-        reading=reading,
+        reading=_reading(ours),
         table=_with_published(ours, runs),
-        figure=figure,
-        columns=_columns(),
+        figure=figures.figure_of(_draw, examples, height=height, rows=rows) if examples else None,
+        columns=columns,
         notes=_notes(),
         alternative="A digit in twelve turns, below it as the encoder and as free-form inference draw it.",
+        saved=" ".join(SAVED),
     )
 
 
-def _table(runs: Runs) -> DataFrame:
-    """One row per model and angle, with differences and ratios paired by seed; `p_holm` of those in accuracy."""
-    wanted = {
-        f"{measure}_{key}": (metric, {"inference": inference})
-        for measure, metric in MEASURES.items()
-        for inference, key in ((ENCODER, "encoder"), (FREE, "free"))
-    }
-    table = means_beside(runs, wanted, ["angle"])
-    if table.empty:
-        return table
-    known = {
-        (measure, inference, angle): by_seed(runs, metric, {"inference": inference, "angle": angle})
-        for measure, metric in MEASURES.items()
-        for inference in (FREE, ENCODER)
-        for angle in set(table["angle"])
-    }
-    for place, row in zip(table.index, table.to_dict("records"), strict=True):
-        for measure in MEASURES:
-            ours, theirs = (known[measure, one, row["angle"]].get(row["name"], {}) for one in (FREE, ENCODER))
-            if measure == "seconds":
-                found = _ratio(ours, theirs)
-                column = "ratio"
-            else:
-                found = statistics.paired_difference(ours, theirs)
-                column = f"{measure}_gain"
-                table.loc[place, f"{measure}_p"] = found.p_value
-            for part, end in (("mean", ""), ("low", "_low"), ("high", "_high")):
-                table.loc[place, f"{column}{end}"] = getattr(found, part)
-    table["p_holm"] = statistics.holm(table["accuracy_p"].to_numpy(dtype=float))
-    table = table.assign(angle=table["angle"].astype(int), published_id="", control=table["role"] == "control")
-    return table.sort_values(["control", "name", "angle"], kind="stable", ignore_index=True).drop(columns="control")
+def _columns() -> Iterator[Column]:
+    yield Column("Model", "name", _name, numeric=False)
+    yield Column("Up to, °", "angle", explained="largest angle of test digits, trained upright")
+    for key, (metric, title, told) in MEASURES.items():
+        bare = title.removesuffix(", %").removesuffix(", nats")
+        shown = {
+            "encoder": (title, f"encoder: {told}"),
+            "free": (f"{bare}, free-form", "the same after free-form inference"),
+        }
+        for one, (heading, explained) in shown.items():
+            where = {"inference": INFERENCE[one]}
+            yield Mean(heading, f"{key}_{one}", "±.1", explained, metric=metric, where=where)
+        yield Column(f"{bare}, change", f"{key}_gain", _change(f"{key}_gain"), "paired by seed, 95 % interval")
+    yield Column("p (Holm)", "accuracy_gain.p_holm", "p", "of changes in accuracy", extra=True)
+    for title, key, told in (("ms", "encoder", "encoder: "), ("ms, free-form", "free", "")):
+        yield Mean(title, f"seconds_{key}", _milliseconds(f"seconds_{key}"), f"{told}per image, in batches", extra=True,
+                   metric=SECONDS, where={"inference": INFERENCE[key]})  # fmt: skip
+    yield Column("Time ×", "ratio", _times, "seconds of free-form inference over those of the encoder")
+    yield Column("Seeds", "n", lambda row: str(row["n"] or wording.NOTHING), extra=True)
 
 
-def _ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> statistics.Interval:
-    shared = [seed for seed in ours if theirs.get(seed, 0) > 0]
-    return statistics.mean_interval([ours[seed] / theirs[seed] for seed in shared])
+def _table(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
+    """One row per model and angle, with differences and ratios paired by seed; those in accuracy corrected."""
+    table = table_of(runs, columns, by=["angle"])
+    rows = []
+    for row in table.to_dict("records"):
+        row |= {f"{key}_gain": difference(*_pair(runs, row, metric)) for key, (metric, *_) in MEASURES.items()}
+        ours, theirs = _pair(runs, row, SECONDS)
+        ratio = mean_of(ours[seed] / theirs[seed] for seed in ours if theirs.get(seed, 0) > 0)
+        name = str(row["method"])
+        rows.append(row | {"angle": int(row["angle"]), "ratio": ratio, "name": name, "published_id": ""})
+    rows.sort(key=lambda row: row["method"].is_control)
+    gains = corrected(row["accuracy_gain"] for row in rows)
+    return DataFrame([{**row, "accuracy_gain": gain} for row, gain in zip(rows, gains, strict=True)])
+
+
+def _pair(runs: Runs, row: Row, metric: str) -> list[dict[int, float]]:
+    """Values of the model and angle of a row by seed, after free-form inference and by the encoder."""
+    both = (INFERENCE["free"], INFERENCE["encoder"])
+    return [runs.by_seed(metric, inference=one, angle=row["angle"]).get(row["method"], {}) for one in both]
 
 
 def _with_published(table: DataFrame, runs: Runs) -> DataFrame:
     """The published gain and cost below our rows of the same model on the same data."""
     known = published.load_published().set_index("id").loc[list(PUBLISHED.values())]
-    if not (table["label"] == METHOD).any() or not (known["data"] == runs.data).all():
+    ours = [place for place, method in enumerate(table["method"]) if method.label == METHOD]
+    if not ours or not (known["data"] == runs.data).all():
         return table
-    row: dict[str, object] = dict.fromkeys(map(str, table), math.nan)
-    row |= {"name": f"{METHOD}, published", "label": METHOD, "role": "", "n": 0, "angle": 0}
-    row |= {column: float(known["value"][identifier]) for column, identifier in PUBLISHED.items()}
+    row: dict[object, object] = dict.fromkeys(table, Estimate())
+    row |= {"method": Method(METHOD, role=""), "name": f"{METHOD}, published", "n": 0, "angle": 0}
+    row |= {column: Estimate(float(known["value"][identifier])) for column, identifier in PUBLISHED.items()}
     row["published_id"] = " and ".join(PUBLISHED.values())
-    last = int(np.flatnonzero(table["label"] == METHOD)[-1]) + 1
     rows = table.to_dict("records")
-    return DataFrame([*rows[:last], row, *rows[last:]])
-
-
-def _columns() -> tuple[Column, ...]:
-    both = [
-        ("Bound, nats", "bound", 1, "of the evidence, mean over the same samples for both"),
-        ("Error", "error", 1, "squared, summed over pixels in [0, 1]"),
-        ("Accuracy, %", "accuracy", 1, "of a linear probe on t0, fitted to what the encoder says of training images"),
-        ("Refitted, %", "refitted", 1, "of one fitted to a few training images by the same kind of inference"),
-        ("Refitted, with poses, %", "refitted_both", 1, "likewise, on t0 and A0"),
-        ("Re-encoded, %", "reencoded", 1, "of the first probe on what the object encoder says of the parts found"),
-    ]
-    pairs = [
-        column
-        for title, key, digits, told in both
-        for column in (
-            Column(title, f"{key}_encoder", _shown(f"{key}_encoder", digits), f"encoder: {told}"),
-            Column(
-                f"{_bare(title)}, free-form",
-                f"{key}_free",
-                _shown(f"{key}_free", digits),
-                "the same after free-form inference",
-            ),
-            Column(
-                f"{_bare(title)}, change",
-                f"{key}_gain",
-                _change(f"{key}_gain", digits),
-                "paired by seed, 95 % interval",
-            ),
-        )
-    ]
-    return (
-        Column("Model", "name", _name, numeric=False),
-        Column("Up to, °", "angle", lambda row: str(row["angle"]), "largest angle of test digits, trained upright"),
-        *pairs,
-        Column(
-            "p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), "of changes in accuracy", extra=True
-        ),
-        Column("ms", "seconds_encoder", _milliseconds("seconds_encoder"), "encoder: per image, in batches", extra=True),
-        Column("ms, free-form", "seconds_free", _milliseconds("seconds_free"), "per image, in batches", extra=True),
-        Column("Time ×", "ratio", _times, "seconds of free-form inference over those of the encoder"),
-        Column("Seeds", "n", lambda row: str(row["n"] or wording.NOTHING), extra=True),
-    )
-
-
-def _bare(title: str) -> str:
-    """Without the unit."""
-    return title.removesuffix(", %").removesuffix(", nats")
+    return DataFrame([*rows[: ours[-1] + 1], row, *rows[ours[-1] + 1 :]])
 
 
 def _name(row: Row) -> str:
-    return str(row["name"]) if row["published_id"] else wording.marked(row)
+    return str(row["name"] if row["published_id"] else row["method"].marked)
 
 
-def _shown(key: str, digits: int) -> Callable[[Row], str]:
-    return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], digits)
-
-
-def _change(key: str, digits: int) -> Callable[[Row], str]:
-    def text(row: Row) -> str:
-        if row["published_id"] and not math.isnan(row[key]):
-            return f"about {wording.signed(row[key], digits)}"
-        if math.isnan(row[key]) or math.isnan(row[f"{key}_low"]):
-            return wording.signed(row[key], digits)
-        limits = (wording.signed(row[f"{key}_low"], digits), wording.signed(row[f"{key}_high"], digits))
-        return f"{wording.signed(row[key], digits)} [{', '.join(limits)}]"
-
-    return text
+def _change(key: str) -> Callable[[Row], str]:
+    return lambda row: f"{'about ' if row['published_id'] and row[key].known else ''}{row[key]:+.1}"
 
 
 def _milliseconds(key: str) -> Callable[[Row], str]:
-    return lambda row: wording.NOTHING if math.isnan(row[key]) else f"{1000 * row[key]:.3g}"
+    return lambda row: f"{1000 * row[key].mean:.3g}" if row[key].known else wording.NOTHING
 
 
 def _times(row: Row) -> str:
-    return wording.NOTHING if math.isnan(row["ratio"]) else f"{row['ratio']:,.0f}"
+    return wording.count(row["ratio"].mean)
 
 
 def _reading(table: DataFrame) -> str:
     """Of the first model, the others are in the table: gains upright and at the largest angle, error and cost."""
-    rows = table[table["name"] == table["name"].iloc[0]].to_dict("records")
+    rows = table[table["method"] == table["method"].iloc[0]].to_dict("records")
     first, last = rows[0], rows[-1]
     there = "there " if last["angle"] != first["angle"] else ""
     told = (
         f"Free-form inference changes the accuracy of {first['name']} by {_changes(first, last, 'accuracy')}, and the "
-        f"squared error {there}from {last['error_encoder']:.0f} to {last['error_free']:.0f}, at {_times(last)} times "
+        f"squared error {there}from {last['error_encoder']:.0} to {last['error_free']:.0}, at {_times(last)} times "
         "the time"
     )
-    if math.isnan(first["refitted_both_gain"]):
+    if not first["refitted_both_gain"].known:
         return f"{told}."
     return f"{told}; that of a probe fitted anew, to presences and poses, by {_changes(first, last, 'refitted_both')}."
 
@@ -204,11 +176,9 @@ def _changes(first: Row, last: Row, measure: str) -> str:
 
 
 def _points(row: Row, measure: str) -> str:
-    gain = f"{wording.signed(row[f'{measure}_gain'], 1)} points"
-    if math.isnan(row[f"{measure}_gain_low"]):
-        return f"{gain} (one seed)"
-    limits = (wording.signed(row[f"{measure}_gain_{end}"], 1) for end in ("low", "high"))
-    return f"{gain} [{', '.join(limits)}]"
+    gain = row[f"{measure}_gain"]
+    mean, _, limits = f"{gain:+.1}".partition(" ")
+    return f"{mean} points {limits or '(one seed)'}"
 
 
 def _turned(row: Row) -> str:
@@ -238,14 +208,15 @@ def _notes() -> tuple[str, ...]:
     )
 
 
-def _draw(axes: Axes, name: str, arrays: Mapping[str, NDArray[np.uint8]]) -> None:
-    turns = [int(turn) for turn in arrays["turns"]]
-    size = arrays["turned"].shape[-1] + 1
-    rows = np.concatenate([on_paper(arrays[key]) for key in ROWS])
-    hang(axes, tiled(rows, len(turns), between=255), wording.in_lines(name, 52))
-    axes.set_xticks([size * (place + 0.5) for place in range(len(turns))], [f"{turn}°" for turn in turns])
-    axes.set_yticks([size * (place + 0.5) for place in range(len(ROWS))], list(ROWS.values()))
-    axes.tick_params(length=0, labelsize=8)
+def _draw(axes: list[Axes], examples: Mapping[Method, Arrays]) -> None:
+    for one, (method, arrays) in zip(axes, examples.items(), strict=True):
+        turns = [int(turn) for turn in arrays["turns"]]
+        size = arrays["turned"].shape[-1] + 1
+        rows = np.concatenate([on_paper(arrays[key]) for key in ROWS])
+        hang(one, tiled(rows, len(turns), between=255), method)
+        one.set_xticks([size * (place + 0.5) for place in range(len(turns))], [f"{turn}°" for turn in turns])
+        one.set_yticks([size * (place + 0.5) for place in range(len(ROWS))], list(ROWS.values()))
+        one.tick_params(length=0, labelsize=8)
 
 
 if __name__ == "__main__":

@@ -9,31 +9,57 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench import statistics
-from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.means import means_of, value_with_interval
+from routebench.analysis import (
+    SEEDS,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Mean,
+    Row,
+    Runs,
+    analysis_of,
+    difference,
+    figures,
+    palette,
+    run,
+    table_of,
+    wording,
+)
 
 KEYS = ["inference", "targets", "free"]
 FORWARD, UNROUTED = "forward", "none"
 PENALTIES = {"plain": "inference", "l1": "inference, L1", "l2": "inference, L2"}
 TARGETS = {"label": "right label", "predicted": "own answer", "none": "none"}
 SAID = {"label": "the right label clamped", "predicted": "the network's own answer", "none": "no target"}
-MEASURES = {
-    "hoyer": ("Hoyer", 3, "Hoyer's sparsity of the lengths: 0 is spread evenly, 1 is one capsule alone"),
-    "top_share": ("Top-1 share", 3, "share of the longest class capsule in the sum of lengths"),
-    "active_above_0.1": ("Above 0.1", 1, "class capsules that are longer than 0.1"),
-    "silent": ("Zero", 1, "class capsules of length zero exactly"),
-    "right_length": ("Right", 3, "length of the right class capsule"),
-    "other_length": ("Others", 3, "mean length of the others"),
-    "right_longest": (
-        "Right longest, %",
-        2,
-        "test images whose right capsule is longest; given away by the right label",
-    ),
-    "energy_after": ("Energy", 4, "of inference, in the end: squared errors and penalties, per image"),
-    "residual": ("Still moving", 4, "length of the last step over its size; 0 at rest"),
-}
-EXTRA = ("top_share", "energy_after", "residual", "active_above_0.1")
+
+
+def _inferred(row: Row, text: str) -> str:
+    return wording.NOTHING if row["inference"] == FORWARD else text
+
+
+MEASURES = (
+    Mean("Hoyer", "hoyer", "±.3", "Hoyer's sparsity of the lengths: 0 is spread evenly, 1 is one capsule alone"),
+    Mean("Top-1 share", "top_share", "±.3", "share of the longest class capsule in the sum of lengths", extra=True),
+    Mean("Above 0.1", "active_above_0.1", "±.1", "class capsules that are longer than 0.1", extra=True),
+    Mean("Zero", "silent", "±.1", "class capsules of length zero exactly"),
+    Mean("Right", "right_length", "±.3", "length of the right class capsule"),
+    Mean("Others", "other_length", "±.3", "mean length of the others"),
+    Mean("Right longest, %", "right_longest", "±.2",
+         "test images whose right capsule is longest; given away by the right label"),
+    Mean("Energy", "energy_after", "±.4", "of inference, in the end: squared errors and penalties, per image",
+         extra=True),
+    Mean("Still moving", "residual", "±.4", "length of the last step over its size; 0 at rest", extra=True),
+)  # fmt: skip
+COLUMNS = (
+    Column("Class capsules of", "condition", lambda row: wording.marked(row, "condition"), numeric=False),
+    Column("Target", "targets", lambda row: _inferred(row, TARGETS[str(row["targets"])]),
+           "that lengths of class capsules are drawn to", numeric=False),
+    Column("Free", "free", lambda row: _inferred(row, str(row["free"])), "children: of the class capsules", False),
+    *MEASURES,
+    Column("Hoyer less none", "gain", "+.3", "paired by seed with the forward pass of none, 95 % interval"),
+    SEEDS,
+)  # fmt: skip
 PAPER = ("label", "classes")  # targets and what is free, in figure 1 of the paper
 IMAGES = 2
 
@@ -45,22 +71,13 @@ def inferred_capsules(runs: Runs) -> Analysis | None:
     if table.empty:
         return None
     shown, labels = _shown(runs)
-    figure = None
-    if shown:
-        with figures.look():
-            figure, axes = figures.new_figure(0.4 + 1.22 * len(shown), columns=IMAGES, rows=len(shown))
-            for row, (name, poses) in enumerate(shown.items()):
-                for image in range(IMAGES):
-                    title = name if image == 0 else ""
-                    _draw(axes[row * IMAGES + image], poses[image], int(labels[image]), title, row == len(shown) - 1)
-                axes[row * IMAGES].set_ylabel("element", fontsize=8.5)
-    reading = _reading(table)
+    height, rows = 0.4 + 1.22 * len(shown), len(shown)
     return Analysis(
         title="Sparsity by inference in place of routing",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
-        columns=_columns(),
+        figure=figures.figure_of(_draw, shown, labels, height=height, columns=IMAGES, rows=rows) if shown else None,
+        columns=COLUMNS,
         notes=_notes(),
         alternative=f"Heat maps of class capsules of {IMAGES} test images, one row per condition.",
         main=Main("hoyer", "Sparsity of class capsules", digits=3, table=table[table["inference"] == FORWARD]),
@@ -69,40 +86,29 @@ def inferred_capsules(runs: Runs) -> Analysis | None:
 
 def _table(runs: Runs) -> DataFrame:
     """One row per method's forward pass, then one per condition of inference."""
-    table = means_of(runs, "hoyer", by=KEYS)[["name", "label", "iterations", "role", *KEYS, "n"]]
-    if table.empty:
-        return table
-    for metric in MEASURES:
-        found = means_of(runs, metric, by=KEYS).set_index(["name", *KEYS])
-        for part, column in (("mean", metric), ("low", f"{metric}_low"), ("high", f"{metric}_high")):
-            values = [found[part].get(tuple(row)) for row in table[["name", *KEYS]].itertuples(index=False)]
-            table[column] = np.array([np.nan if value is None else value for value in values], dtype=float)
-    by_seed = _by_seed(runs)
-    base = by_seed.get((UNROUTED, FORWARD, "none", "none"), {})
-    for place, row in table.iterrows():
-        own = by_seed[row["name"], row["inference"], row["targets"], row["free"]]
-        gain = statistics.paired_difference(own, base)
-        is_base = row["name"] == UNROUTED and row["inference"] == FORWARD
-        for part in ("mean", "low", "high"):
-            table.loc[place, "gain" if part == "mean" else f"gain_{part}"] = np.nan if is_base else getattr(gain, part)
-    ranks = [_place(row) for row in table.to_dict("records")]
-    table = table.iloc[sorted(range(len(table)), key=lambda place: ranks[place])].reset_index(drop=True)
-    rows = table.to_dict("records")
-    roles = [row["role"] if row["inference"] == FORWARD else "method" for row in rows]  # inferred: what is tried
-    return table.assign(condition=[_name(row) for row in rows], role=roles)
+    table = table_of(runs, MEASURES, by=KEYS)
+    rows = [row for row in table.to_dict("records") if row["hoyer"].known]
+    seeds = {_key(row): _by_seed(runs, row) for row in rows}
+    base = next((found for key, found in seeds.items() if key == (UNROUTED, FORWARD, "none", "none")), {})
+    for row in rows:
+        row["n"] = row["hoyer"].n
+        is_base = str(row["method"]) == UNROUTED and row["inference"] == FORWARD
+        row["gain"] = Estimate() if is_base else difference(seeds[_key(row)], base)
+        row["condition"] = _name(row)
+        row["role"] = row["method"].role if row["inference"] == FORWARD else "method"  # inferred: what is tried
+    rows.sort(key=_place)
+    return DataFrame(rows)
 
 
-def _by_seed(runs: Runs) -> dict[tuple[str, ...], dict[int, float]]:
-    """Hoyer's sparsity by method and condition, then by seed."""
-    rows = runs.results[(runs.results["metric"] == "hoyer") & runs.results["value"].notna()]
-    found: dict[tuple[str, ...], dict[int, float]] = {}
-    for row in rows[["label", "iterations", *KEYS, "seed", "value"]].to_dict("records"):
-        key = (wording.name_of(str(row["label"]), row["iterations"]), *(str(row[part]) for part in KEYS))
-        found.setdefault(key, {})[int(row["seed"])] = float(row["value"])
-    return found
+def _key(row: Row) -> tuple[str, ...]:
+    return str(row["method"]), *(str(row[key]) for key in KEYS)
 
 
-def _place(row: Mapping[Any, Any]) -> tuple[int, ...]:
+def _by_seed(runs: Runs, row: Row) -> dict[int, float]:
+    return runs.by_seed("hoyer", **{key: row[key] for key in KEYS}).get(row["method"], {})
+
+
+def _place(row: Row) -> tuple[int, ...]:
     """Where a row stands: forward passes first, then by what is free, by target and by penalty."""
     if row["inference"] == FORWARD:
         return (0,)
@@ -110,58 +116,26 @@ def _place(row: Mapping[Any, Any]) -> tuple[int, ...]:
     return (1, free, list(TARGETS).index(row["targets"]), list(PENALTIES).index(row["inference"]))
 
 
-def _name(row: Mapping[Any, Any]) -> str:
-    return str(row["name"]) if row["inference"] == FORWARD else f"{row['name']} + {PENALTIES[row['inference']]}"
-
-
-def _columns() -> tuple[Column, ...]:
-    return (
-        Column("Class capsules of", "condition", lambda row: wording.marked(row, "condition"), numeric=False),
-        Column("Target", "targets", _target, "that lengths of class capsules are drawn to", numeric=False),
-        Column("Free", "free", lambda row: _inferred(row, str(row["free"])), "children: of the class capsules", False),
-        *(
-            Column(title, key, _shown_as(key, digits), explained, extra=key in EXTRA)
-            for key, (title, digits, explained) in MEASURES.items()
-        ),
-        Column("Hoyer less none", "gain", _gain, "paired by seed with the forward pass of none, 95 % interval"),
-        Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
-    )
-
-
-def _target(row: Row) -> str:
-    return _inferred(row, TARGETS[str(row["targets"])])
-
-
-def _inferred(row: Row, text: str) -> str:
-    return wording.NOTHING if row["inference"] == FORWARD else text
-
-
-def _shown_as(key: str, digits: int) -> Any:
-    return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], digits)
-
-
-def _gain(row: Row) -> str:
-    if np.isnan(row["gain"]) or np.isnan(row["gain_low"]):
-        return wording.signed(row["gain"], 3)
-    limits = f"[{wording.signed(row['gain_low'], 3)}, {wording.signed(row['gain_high'], 3)}]"
-    return f"{wording.signed(row['gain'], 3)} {limits}"
+def _name(row: Row) -> str:
+    return str(row["method"]) if row["inference"] == FORWARD else f"{row['method']} + {PENALTIES[row['inference']]}"
 
 
 def _reading(table: DataFrame) -> str:
     forward = table[table["inference"] == FORWARD]
-    told = [f"{row['hoyer']:.2f} with {row['name']}" for _, row in forward[forward["role"] == "method"].iterrows()]
-    told += [f"{row['hoyer']:.2f} with none" for _, row in forward[forward["name"] == UNROUTED].iterrows()]
+    rows = forward.to_dict("records")
+    told = [f"{row['hoyer']:.2} with {row['method']}" for row in rows if row["role"] == "method"]
+    told += [f"{row['hoyer']:.2} with none" for row in rows if str(row["method"]) == UNROUTED]
     first = f"Hoyer's sparsity of class capsules is {wording.listed(told, 5)} after the forward pass" if told else ""
     parts = []
     for target, said in SAID.items():
         own = table[(table["targets"] == target) & (table["free"] == "classes") & (table["inference"] != FORWARD)]
-        values = [f"{row['hoyer']:.2f} {_penalty(row)}" for row in own.to_dict("records")]
+        values = [f"{row['hoyer']:.2} {_penalty(row)}" for row in own.to_dict("records")]
         parts += [f"{wording.listed(values)} with {said}"] if values else []
     after = f"after inference without routing it is {'; '.join(parts)}" if parts else "nothing was inferred"
     return f"{first}; {after}." if first else f"{after[0].upper()}{after[1:]}."
 
 
-def _penalty(row: Mapping[Any, Any]) -> str:
+def _penalty(row: Row) -> str:
     return {"plain": "without a penalty", "l1": "with L1", "l2": "with L2"}[str(row["inference"])]
 
 
@@ -198,9 +172,9 @@ def _shown(runs: Runs) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
     images = [int(margin.argmin()), int(margin.argmax())]
     found = {}
     methods = done[(done["role"] == "method") & (done["label"] != UNROUTED)].sort_values(["label", "iterations"])
-    for label, cells in methods.groupby("label"):
+    for _, cells in methods.groupby("label"):
         last = cells.tail(1)
-        found[wording.name_of(str(label), last["iterations"].iloc[0])] = _arrays(runs, last)[f"poses_{FORWARD}"][images]
+        found[str(runs.methods[str(last["cell"].iloc[0])])] = _arrays(runs, last)[f"poses_{FORWARD}"][images]
     found = dict(list(found.items())[:IMAGES])  # of a user's many methods, the first
     found[UNROUTED] = base[f"poses_{FORWARD}"][images]
     for penalty, told in PENALTIES.items():
@@ -214,7 +188,15 @@ def _arrays(runs: Runs, cells: DataFrame) -> Mapping[str, NDArray[Any]]:
     return runs.arrays(str(cells["cell"].iloc[0])) if len(cells) else {}
 
 
-def _draw(axes: Axes, poses: NDArray[Any], label: int, title: str, is_last: bool) -> None:
+def _draw(axes: list[Axes], shown: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None:
+    for row, (name, poses) in enumerate(shown.items()):
+        for image in range(IMAGES):
+            title = name if image == 0 else ""
+            _draw_one(axes[row * IMAGES + image], poses[image], int(labels[image]), title, row == len(shown) - 1)
+        axes[row * IMAGES].set_ylabel("element", fontsize=8.5)
+
+
+def _draw_one(axes: Axes, poses: NDArray[Any], label: int, title: str, is_last: bool) -> None:
     classes, elements = poses.shape
     reach = float(np.abs(poses).max()) or 1.0
     axes.imshow(poses.T, cmap="RdBu_r", vmin=-reach, vmax=reach, aspect="auto", interpolation="nearest")

@@ -1,13 +1,10 @@
 """How accuracy falls as test digits are turned further: trained upright, and trained on digits turned as far."""
 
-import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pandas import DataFrame, concat
 
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.means import value_with_interval
-from routebench.analysis.probe import gains, probed, turned_up_to
+from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, numbers, run, wording
+from routebench.analysis.probe import SAVED, by_seed, gains, probed, turned_up_to
 
 TRAINED = {"upright": "Trained upright", "alike": "Trained on digits turned as far"}
 
@@ -21,92 +18,87 @@ def probe_curves(runs: Runs) -> Analysis | None:
     parts = {trained: part.assign(trained=trained) for trained, part in parts.items() if len(set(part["angle"])) > 1}
     if not parts:
         return None
-    table = concat(parts.values(), ignore_index=True)
-    table = table.merge(gains(runs, found).assign(trained="upright"), on=["name", "angle", "trained"], how="left")
-    reading = _reading(table)
-    with figures.look():
-        figure = _figure(table, runs)
+    seeds = by_seed(runs)
+    ahead = [gains(seeds if key == "upright" else {}, part) for key, part in parts.items()]
+    table = concat(
+        [part.assign(gain=gain) for part, gain in zip(parts.values(), ahead, strict=True)], ignore_index=True
+    )
+    panels = _panels(table)
     return Analysis(
         title="Accuracy against rotation",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
+        figure=figures.figure_of(
+            _draw, table, runs, panels, height=0.6 + 2.9 * len(panels), rows=len(panels), sharex=True
+        ),
         columns=(
-            Column("Method", "name", lambda row: str(row["name"]), numeric=False),
+            Column("Method", "method", numeric=False),
             Column("Trained", "trained", lambda row: TRAINED[str(row["trained"])].lower(), numeric=False),
-            Column("Up to, °", "angle", lambda row: str(row["angle"]), "largest angle of test digits"),
-            Column("Accuracy, %", "mean", _accuracy, "of the probe of all features, with its 95 % interval"),
-            Column("Gain over uniform", "gain", wording.gain_with_interval, "points, paired by seed", extra=True),
-            Column("Seeds", "n", lambda row: str(row["n"]), extra=True),
+            Column("Up to, °", "angle", explained="largest angle of test digits"),
+            Column("Accuracy, %", "mean", "±.1", "of the probe of all features, with its 95 % interval"),
+            Column("Gain over uniform", "gain", "+.2", "points, paired by seed", extra=True),
+            Column("Seeds", "mean.n", extra=True),
         ),
         notes=(
             "Linear classifier on all features of a network; bars are 95 % t intervals over seeds, paired for gains.",
             "Solid: methods; dashed: controls and one iteration; dotted: models that saw no labels.",
         ),
         alternative="Lines of accuracy over the largest angle, one per method.",
+        saved=" ".join(SAVED.get(column, column) for column in [*table, "gain_low", "gain_high"]),
     )
 
 
-def _accuracy(row: Row) -> str:
-    return value_with_interval(row["mean"], row["low"], row["high"], 1)
-
-
-def _figure(table: DataFrame, runs: Runs) -> Figure:
+def _panels(table: DataFrame) -> list[tuple[str, str]]:
+    """How networks were trained, and the column that is drawn."""
     panels = [(trained, "mean") for trained in TRAINED if (table["trained"] == trained).any()]
-    if (table["gain"].abs() > 0).any():
+    if (numbers(table["gain"]).abs() > 0).any():
         panels.insert(1, ("upright", "gain"))
-    figure, axes = figures.new_figure(0.6 + 2.9 * len(panels), rows=len(panels), sharex=True)
+    return panels
+
+
+def _draw(axes: list[Axes], table: DataFrame, runs: Runs, panels: list[tuple[str, str]]) -> None:
     for one, (trained, key) in zip(axes, panels, strict=True):
-        _draw(one, table[(table["trained"] == trained) & table[key].notna()], runs, key)
+        _draw_panel(one, table[(table["trained"] == trained) & numbers(table[key]).notna()], runs, key)
         one.set_title(f"{TRAINED[trained]}: accuracy, %" if key == "mean" else "Gain over uniform, points")
     axes[-1].set_xlabel("largest angle of test digits, degrees")
-    return figure
 
 
-def _draw(axes: Axes, table: DataFrame, runs: Runs, key: str) -> None:
-    angles, shown = sorted(set(table["angle"])), sorted(set(table["name"]))
+def _draw_panel(axes: Axes, table: DataFrame, runs: Runs, key: str) -> None:
+    angles, unseen = sorted(set(table["angle"])), set(table.loc[table["unsupervised"], "method"])
     step = (angles[-1] - angles[0]) / 180
-    low, high = ("low", "high") if key == "mean" else ("gain_low", "gain_high")
-    ends, colours = {}, {}
-    for place, name in enumerate(shown):
-        line = table[table["name"] == name].sort_values("angle")
-        colour, marker = (
-            runs.colours.get(str(line["label"].iloc[0]), palette.MUTED),
-            figures.MARKERS[place % len(figures.MARKERS)],
-        )
-        x = line["angle"] + 1.2 * step * (place - (len(shown) - 1) / 2)  # so that intervals stand side by side
-        axes.plot(x, line[key], color=colour, linestyle=_dashes(line), linewidth=1.6, marker=marker, markersize=4)
-        axes.vlines(x, line[low], line[high], color=colour, linewidth=1.4, alpha=0.7)
-        if line["angle"].iloc[-1] == angles[-1]:
-            ends[_short(line, table)], colours[_short(line, table)] = float(line[key].iloc[-1]), colour
+
+    def dashes(method: Method) -> object:
+        if method in unseen:
+            return (0, (1, 1.2))
+        return (0, (4, 2)) if method.is_control or method.iterations == 1 else "-"
+
+    beside = 1.2 * step  # so that intervals stand side by side
+    ends, _ = figures.lines(axes, table, "angle", key, runs.colour, step=beside, dashes=dashes, linewidth=1.6)
+    methods = set(table["method"])
+    named = {_short(one, methods): one for one in sorted(set(table.loc[table["angle"] == angles[-1], "method"]))}
     axes.set_xticks(angles)
     axes.grid(visible=False, axis="x")
     if key == "mean":
         axes.set_ylim(0, 101)
+    ends = {short: ends[str(method)] for short, method in named.items()}
+    colours = {short: runs.colour(method) for short, method in named.items()}
     figures.label_ends(axes, angles[-1] + 8 * step, ends, colours, gap=0.085)
 
 
-def _short(line: DataFrame, table: DataFrame) -> str:
+def _short(method: Method, methods: set[Method]) -> str:
     """A name without hyperparameters, where no other label of the same method is shown."""
-    label, name = str(line["label"].iloc[0]), str(line["name"].iloc[0])
-    method = label.partition("[")[0]
-    alike = {other for other in table["label"] if str(other).partition("[")[0] == method}
-    return name.replace(label, method) if alike == {label} else name
-
-
-def _dashes(line: DataFrame) -> object:
-    role, steps = line["role"].iloc[0], line["iterations"].iloc[0]
-    if line["unsupervised"].iloc[0]:
-        return (0, (1, 1.2))
-    return (0, (4, 2)) if role == "control" or (pd.notna(steps) and steps == 1) else "-"
+    name = method.label.partition("[")[0]
+    alike = {other.label for other in methods if other.label.partition("[")[0] == name}
+    return str(method).replace(method.label, name) if alike == {method.label} else str(method)
 
 
 def _reading(table: DataFrame) -> str:
+    table = table.assign(mean=numbers(table["mean"]))
     upright = table[table["trained"] == "upright"]
     told = []
     if not upright.empty:
         first, last = int(upright["angle"].min()), int(upright["angle"].max())
-        at = upright.pivot_table(index="name", columns="angle", values="mean")[[first, last]].dropna()
+        at = upright.pivot_table(index="method", columns="angle", values="mean")[[first, last]].dropna()
         at = at.loc[at[last].sort_values(ascending=False, kind="stable").index]
         if len(at):
             shown = "upright digits" if first == 0 else f"digits turned by up to {first}°"
@@ -116,9 +108,9 @@ def _reading(table: DataFrame) -> str:
     if not alike.empty:
         largest = alike[alike["angle"] == alike["angle"].max()].sort_values("mean", ascending=False)
         told.append(
-            f"trained on digits turned as far, {largest['name'].iloc[0]} is right for {largest['mean'].iloc[0]:.1f} %"
+            f"trained on digits turned as far, {largest['method'].iloc[0]} is right for {largest['mean'].iloc[0]:.1f} %"
         )
-    return f"{'; '.join(told)}." if told else f"Accuracies of {wording.plural(table['name'].nunique(), 'method')}."
+    return f"{'; '.join(told)}." if told else f"Accuracies of {wording.plural(table['method'].nunique(), 'method')}."
 
 
 def _fall(at: DataFrame, place: int) -> str:

@@ -1,14 +1,23 @@
 """Whether models that learn without labels still tell classes apart once they are trained on turned digits."""
 
-import math
+from collections.abc import Mapping
 
 from matplotlib.axes import Axes
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
-from routebench import statistics
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.means import by_seed, value_with_interval
-from routebench.analysis.probe import BOTH, probed, turned_up_to
+from routebench.analysis import (
+    Analysis,
+    Column,
+    Runs,
+    Verdict,
+    analysis_of,
+    corrected,
+    difference,
+    figures,
+    run,
+    wording,
+)
+from routebench.analysis.probe import BOTH, SAVED, Line, by_seed, probed, turned_up_to
 
 FEATURES = {
     BOTH: "-",
@@ -19,7 +28,7 @@ FEATURES = {
 }
 """Those that the paper compares, and how their lines are drawn."""
 VAE = "vae"
-ALPHA = 0.05
+LEAD = ("gain_low", "gain_high", "p=gain.p", "p_holm=gain.p_holm")
 
 
 @analysis_of("linear-probe", "probe-rotated-training", place=25)
@@ -29,24 +38,21 @@ def probe_rotated_training(runs: Runs) -> Analysis | None:
     found = found[found["unsupervised"] & found["feature"].isin(FEATURES)]
     if len(set(found["angle"])) < 2:
         return None
-    table = _with_leads(runs, found)
-    reading = _reading(runs, table)
-    with figures.look():
-        figure, (axes,) = figures.new_figure(3.3)
-        _draw(axes, table, runs)
+    seeds = by_seed(runs)
+    table = _with_leads(found, seeds)
     return Analysis(
         title="Trained on turned digits, without labels",
-        reading=reading,
+        reading=_reading(table, seeds),
         table=table,
-        figure=figure,
+        figure=figures.figure_of(_draw, table, runs, height=3.3),
         columns=(
-            Column("Model", "name", lambda row: str(row["name"]), numeric=False),
-            Column("Feature", "feature", lambda row: str(row["feature"]), "what the probe reads", numeric=False),
-            Column("Up to, °", "angle", lambda row: str(row["angle"]), "largest angle of training and test digits"),
-            Column("Accuracy, %", "mean", _accuracy, "of the probe, with its 95 % interval over seeds"),
-            Column("Lead over the VAE", "gain", wording.gain_with_interval, "points, paired by seed"),
-            Column("p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), "over all leads of the table"),
-            Column("Seeds", "n", lambda row: str(row["n"]), extra=True),
+            Column("Model", "method", numeric=False),
+            Column("Feature", "feature", explained="what the probe reads", numeric=False),
+            Column("Up to, °", "angle", explained="largest angle of training and test digits"),
+            Column("Accuracy, %", "mean", "±.1", "of the probe, with its 95 % interval over seeds"),
+            Column("Lead over the VAE", "gain", "+.2", "points, paired by seed"),
+            Column("p (Holm)", "gain.p_holm", "p", "over all leads of the table"),
+            Column("Seeds", "mean.n", extra=True),
         ),
         notes=(
             (
@@ -57,41 +63,28 @@ def probe_rotated_training(runs: Runs) -> Analysis | None:
             "The lead is over the probe of all latents of the VAE, trained alike. Bars: 95 % t intervals over seeds.",
         ),
         alternative="Lines of accuracy over the largest angle, one per model and feature.",
+        saved=" ".join(SAVED.get(column, column) for column in (*table, *LEAD)),
     )
 
 
-def _values(runs: Runs, name: str, feature: str, angle: int) -> dict[int, float]:
-    where = {"split": "test", "kind": "maximal", "train_angle": angle, "angle": angle, "feature": feature}
-    return by_seed(runs, "probe_accuracy", where).get(name, {})
+def _with_leads(found: DataFrame, seeds: Mapping[Line, Mapping[int, float]]) -> DataFrame:
+    """The table with the `gain` of each row over the VAE; none of the VAE itself."""
+    vae, gains = {str(method): method for method in found["method"]}.get(VAE), []
+    for method, feature, angle in zip(found["method"], found["feature"], found["angle"], strict=True):
+        theirs = seeds.get((vae, BOTH, angle, angle), {}) if vae and method != vae else {}
+        gains.append(difference(seeds[method, feature, angle, angle], theirs))
+    return found.assign(gain=Series(corrected(gains), found.index, dtype=object))
 
 
-def _with_leads(runs: Runs, found: DataFrame) -> DataFrame:
-    """The table with `gain*`, `p` and `p_holm` of each row over the VAE; NaN for the VAE itself."""
-    rows = []
-    for row in found.sort_values(["name", "feature", "angle"], kind="stable").to_dict("records"):
-        own = _values(runs, row["name"], row["feature"], row["angle"])
-        theirs = _values(runs, VAE, BOTH, row["angle"])
-        lead = statistics.paired_difference(own, {} if row["name"] == VAE else theirs)
-        rows.append({**row, "gain": lead.mean, "gain_low": lead.low, "gain_high": lead.high, "p": lead.p_value})
-    table = DataFrame(rows)
-    return table.assign(p_holm=statistics.holm(table["p"].to_numpy(dtype=float)))
-
-
-def _accuracy(row: Row) -> str:
-    return value_with_interval(row["mean"], row["low"], row["high"], 1)
-
-
-def _reading(runs: Runs, table: DataFrame) -> str:
+def _reading(table: DataFrame, seeds: Mapping[Line, Mapping[int, float]]) -> str:
     first, last = int(table["angle"].min()), int(table["angle"].max())
     at = "upright" if first == 0 else f"by up to {first}°"
     told = []
-    for (name, feature), rows in table.groupby(["name", "feature"], sort=False):
-        means = rows.set_index("angle")["mean"]
-        if first in means and last in means:
-            then, before = (_values(runs, str(name), str(feature), angle) for angle in (last, first))
-            lost = statistics.paired_difference(then, before)
-            limits = {"gain": lost.mean, "gain_low": lost.low, "gain_high": lost.high}
-            told.append((lost.mean, f"{wording.gain_with_interval(limits)} for {_called(name, feature)}"))
+    for _, rows in table.groupby(["method", "feature"], sort=False):
+        method, feature = rows["method"].iloc[0], str(rows["feature"].iloc[0])
+        if {first, last} <= set(rows["angle"]):
+            lost = difference(*(seeds[method, feature, angle, angle] for angle in (last, first)))
+            told.append((lost.mean, f"{lost:+.2} for {_called(method, feature)}"))
     told.sort(key=lambda one: one[0])
     text = "Models were not trained both with small and large angles"
     if told:
@@ -101,48 +94,50 @@ def _reading(runs: Runs, table: DataFrame) -> str:
 
 
 def _leads(rows: DataFrame, angle: int) -> str:
-    compared = rows[rows["gain"].notna()]
-    if compared.empty:
+    compared = [row for row in rows.to_dict("records") if row["gain"].known]
+    if not compared:
         return "there is no VAE beside them"
-    tested = compared[compared["p_holm"].notna()]
     names = {
-        sign: [_called(row["name"], row["feature"]) for row in tested.to_dict("records") if _sign(row) == sign]
-        for sign in (1, -1)
+        verdict: [_called(row["method"], row["feature"]) for row in compared if row["gain"].verdict == verdict]
+        for verdict in (Verdict.BETTER, Verdict.WORSE)
     }
-    ahead = f"ahead of the VAE: {wording.listed(names[1])}" if names[1] else "nothing is shown to be ahead of the VAE"
-    behind = f", behind it: {wording.listed(names[-1])}" if names[-1] else ""
-    return f"at up to {angle}°, {'shown to be ' if names[1] else ''}{ahead}{behind}"
-
-
-def _sign(row: Row) -> int:
-    """1 or -1 for a lead that is significant, else 0."""
-    return int(math.copysign(1, row["gain"])) if row["p_holm"] < ALPHA else 0
+    better, worse = names[Verdict.BETTER], names[Verdict.WORSE]
+    ahead = (
+        f"shown to be ahead of the VAE: {wording.listed(better)}"
+        if better
+        else "nothing is shown to be ahead of the VAE"
+    )
+    behind = f", behind it: {wording.listed(worse)}" if worse else ""
+    return f"at up to {angle}°, {ahead}{behind}"
 
 
 def _called(name: object, feature: object) -> str:
     if feature == BOTH:
-        return str(name) if name == VAE else f"all features of {name}"
+        return VAE if str(name) == VAE else f"all features of {name}"
     return f"{feature} of {name}"
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     angles = sorted(set(table["angle"]))
-    lines = list(table.groupby(["name", "feature"], sort=False))
-    step = (angles[-1] - angles[0]) / 180
-    for place, ((name, feature), line) in enumerate(lines):
-        colour = runs.colours.get(str(line["label"].iloc[0]), palette.MUTED)
-        x = line["angle"] + 1.2 * step * (place - (len(lines) - 1) / 2)  # so that intervals stand side by side
-        axes.plot(
-            x, line["mean"], color=colour, linestyle=FEATURES[str(feature)], linewidth=1.6, markersize=4,
-            marker=figures.MARKERS[place % len(figures.MARKERS)], label=wording.in_lines(_called(name, feature), 44),
-        )  # fmt: skip
-        axes.vlines(x, line["low"], line["high"], color=colour, linewidth=1.4, alpha=0.7)
+    lines = list(table.groupby(["method", "feature"], sort=False))
+    step = 1.2 * ((angles[-1] - angles[0]) / 180)  # so that intervals stand side by side
+    for place, (_, line) in enumerate(lines):
+        beside = line.assign(angle=line["angle"] + step * (place - (len(lines) - 1) / 2))
+        _draw_line(axes, beside, runs, figures.MARKERS[place % len(figures.MARKERS)])
     axes.set_xticks(angles)
     axes.set_ylim(0, 101)
     axes.grid(visible=False, axis="x")
     axes.set_xlabel("largest angle of training and test digits, degrees")
     axes.set_title("Trained and tested on turned digits: accuracy, %")
     figures.legend_below(axes)
+
+
+def _draw_line(axes: Axes, line: DataFrame, runs: Runs, marker: str) -> None:
+    feature = str(line["feature"].iloc[0])
+    figures.lines(
+        axes, line, "angle", "mean", runs.colour, marker=marker, linestyle=FEATURES[feature], linewidth=1.6,
+        label=lambda method: wording.in_lines(_called(method, feature), 44),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

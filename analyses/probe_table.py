@@ -1,13 +1,25 @@
 """How much of the class a linear classifier reads off frozen features, by how far test digits are turned or moved."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, run, wording
+from routebench.analysis import (
+    SEEDS,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Row,
+    Runs,
+    analysis_of,
+    best_first,
+    numbers,
+    run,
+    wording,
+)
 from routebench.analysis.probe import OWN_ANSWER, probed
 
 FEATURES = {  # in the order of the table
@@ -85,20 +97,23 @@ def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
     """One row per method and feature, best at the largest angle first; mean and limits per view."""
     key = [_key(row) for row in found[["kind", "angle", "tested_on", "train_angle"]].to_dict("records")]
     rows = []
-    keys = ["name", "label", "iterations", "role", "unsupervised", "feature", "main"]
-    for values, group in found.assign(view=key).groupby(keys, dropna=False, sort=False):
-        row = dict(zip(keys, values, strict=True)) | {"n": int(group["n"].max())}
-        known = group.drop_duplicates("view").set_index("view")
-        for view in views:
-            for part, column in (("mean", view), ("low", f"{view}_low"), ("high", f"{view}_high")):
-                row[column] = known[part].astype(float).get(view, math.nan)
-        rows.append(row)
+    keys = ["method", "unsupervised", "feature", "main"]
+    for values, group in found.assign(view=key).groupby(keys, sort=False):
+        row: dict[str, Any] = dict(zip(keys, values, strict=True))
+        row |= {
+            "name": str(row["method"]),
+            "iterations": row["method"].iterations,
+            "n": max(one.n for one in group["mean"]),
+        }
+        known = group.drop_duplicates("view").set_index("view")["mean"]
+        rows.append(row | {view: known.get(view, Estimate()) for view in views})
     table = DataFrame(rows)
     by = [view for view in views if view.startswith("maximal")][-1:] or list(views)[:1]
-    best = table[table["main"]].set_index("name")[by[0]]
+    main = table[table["main"]]
+    best = dict(zip(main["method"], numbers(main[by[0]]), strict=True))
     order = {name: place for place, name in enumerate(FEATURES)}
-    table = table.assign(best=table["name"].map(best), place=table["feature"].map(order).fillna(len(order)))
-    table = table.sort_values(["best", "name", "place"], ascending=[False, True, True], kind="stable")
+    table = table.assign(best=table["method"].map(best), place=table["feature"].map(order).fillna(len(order)))
+    table = table.sort_values(["best", "method", "place"], ascending=[False, True, True], kind="stable")
     return table.drop(columns=["best", "place"]).reset_index(drop=True)
 
 
@@ -117,7 +132,7 @@ def _with_published(table: DataFrame, runs: Runs, views: dict[str, str]) -> Data
     parts: list[dict[Any, Any]] = []
     for row in table.to_dict("records"):
         parts.append(row | {"published_id": "", "published": False})
-        own = known[(known["method"] == row["label"]) & (known["feature"] == row["feature"])]
+        own = known[(known["method"] == row["method"].label) & (known["feature"] == row["feature"])]
         if own.empty:
             continue
         beside = {}
@@ -139,38 +154,36 @@ def _feature_of(variant: str) -> str:
 def _published_row(row: Row, beside: dict[str, DataFrame]) -> dict[Any, Any]:
     """Means in %, with the standard deviation that the paper prints as half the width."""
     ids = [str(same["id"].iloc[0]) for same in beside.values() if len(same)]
-    told = {"name": f"{row['label']}, published", "main": False, "n": 5, "published": True}
+    told = {"name": f"{row['method'].label}, published", "main": False, "n": 5, "published": True}
     found = {**row, **told, "published_id": f"{ids[0]} to {ids[-1]}"}
     for view, same in beside.items():
-        value, spread = (100 * float(same[key].iloc[0]) if len(same) else math.nan for key in ("value", "uncertainty"))
-        found |= {view: value, f"{view}_low": value - spread, f"{view}_high": value + spread}
+        cells = [100 * float(same[key].iloc[0]) for key in ("value", "uncertainty")] if len(same) else []
+        found[view] = Estimate(cells[0], cells[0] - cells[1], cells[0] + cells[1]) if cells else Estimate()
     return found
 
 
 def _columns(views: dict[str, str]) -> tuple[Column, ...]:
     return (
         Column("Method", "name", _name, "routing method with T, or model; (labels unseen): trained without", False),
-        Column("Feature", "feature", lambda row: str(row["feature"]), "what the classifier reads", numeric=False),
+        Column("Feature", "feature", explained="what the classifier reads", numeric=False),
         *(
             Column(title, view, _shown(view), _explained(view), extra=view.startswith("fixed"))
             for view, title in views.items()
         ),
-        Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
+        SEEDS,
     )
 
 
 def _name(row: Row) -> str:
-    marks = {"control": row["role"] == "control", "labels unseen": row["unsupervised"]}
+    marks = {"control": row["method"].is_control, "labels unseen": row["unsupervised"]}
     told = [] if row["published"] else [mark for mark, holds in marks.items() if holds]
     return f"{row['name']} ({', '.join(told)})" if told else str(row["name"])
 
 
 def _shown(view: str) -> Callable[[Row], str]:
     def text(row: Row) -> str:
-        if math.isnan(row[view]):
-            return wording.NOTHING
-        half = (row[f"{view}_high"] - row[f"{view}_low"]) / 2
-        return f"{row[view]:.1f}" if math.isnan(half) or half == 0 else f"{row[view]:.1f} ± {half:.1f}"
+        half = row[view].half_width
+        return f"{row[view]:.1} ± {half:.1f}" if half > 0 else f"{row[view]:.1}"
 
     return text
 
@@ -189,11 +202,11 @@ def _explained(view: str) -> str:
 
 def _reading(table: DataFrame, views: list[str]) -> str:
     first, last = views[0], views[-1]
-    main = table[table["main"]].sort_values(last, ascending=False, kind="stable")
+    main = best_first(table[table["main"]], last)
     best = _subject(main)
-    told = f"Read linearly, features of {best['name']} tell {best[last]:.1f} % of digits {_in_words(last)}"
+    told = f"Read linearly, features of {best['method']} tell {best[last]:.1} % of digits {_in_words(last)}"
     if first != last:
-        told += f", and {best[first]:.1f} % of {_in_words(first)} ones"
+        told += f", and {best[first]:.1} % of {_in_words(first)} ones"
     if others := _others(main, best, last):
         told += f"; {wording.listed(others)}{' of the former' if first != last else ''}"
     if main["unsupervised"].all():
@@ -204,24 +217,25 @@ def _reading(table: DataFrame, views: list[str]) -> str:
 def _subject(main: DataFrame) -> Row:
     """The best method, of those that saw labels if there are any; the best control where no method was measured."""
     seen = main if main["unsupervised"].all() else main[~main["unsupervised"]]
-    methods = seen[seen["role"] != "control"]
+    methods = seen[[not method.is_control for method in seen["method"]]]
     best: Row = (methods if len(methods) else seen).iloc[0].to_dict()
     return best
 
 
 def _others(main: DataFrame, best: Row, view: str) -> list[str]:
     """What stands beside the subject: uniform coupling, the best other control, and the best model without labels."""
-    rest = main[main["name"] != best["name"]]
+    rest = [row for row in main.to_dict("records") if row["method"] != best["method"]]
     blind = bool(main["unsupervised"].all())
-    controls = rest[(rest["role"] == "control") & (rest["unsupervised"] == blind)]
-    uniform, others = controls[controls["label"] == "uniform"], controls[controls["label"] != "uniform"]
+    controls = [row for row in rest if row["method"].is_control and row["unsupervised"] == blind]
+    uniform = [row for row in controls if row["method"].label == "uniform"]
+    others = [row for row in controls if row["method"].label != "uniform"]
     if not blind:
-        others = others[others[view] > best[view]]
-    told = [f"uniform coupling {value:.1f} %" for value in uniform[view].head(1)]
-    told += [f"the control {row['name']} {row[view]:.1f} %" for row in others.head(1).to_dict("records")]
+        others = [row for row in others if row[view].mean > best[view].mean]
+    told = [f"uniform coupling {row[view]:.1} %" for row in uniform[:1]]
+    told += [f"the control {row['method']} {row[view]:.1} %" for row in others[:1]]
     if not blind:
-        unseen = rest[rest["unsupervised"]].head(1).to_dict("records")
-        told += [f"{row['name']}, which saw no labels, {row[view]:.1f} %" for row in unseen]
+        unseen = [row for row in rest if row["unsupervised"]][:1]
+        told += [f"{row['method']}, which saw no labels, {row[view]:.1} %" for row in unseen]
     return told
 
 
@@ -255,7 +269,7 @@ def _published_notes(table: DataFrame) -> list[str]:
     told = table[table["published"]]
     known = published.load_published().set_index("id").loc[str(told["published_id"].iloc[0]).split(" ")[0]]
     ids = wording.listed(list(told["published_id"]), 9)
-    methods = [text for method, text in LEFT_OPEN.items() if (told["label"] == method).any()]
+    methods = [text for method, text in LEFT_OPEN.items() if method in {one.label for one in told["method"]}]
     return [
         (
             f"Published ({ids}): {known['citation']}, {known['where']}; ± is the {known['uncertainty_kind']}. "

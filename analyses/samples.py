@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, run, wording
-from routebench.analysis.pictures import first_arrays, hang, on_paper, tiled
+from routebench.analysis import MODEL, Analysis, Column, Method, Runs, analysis_of, run, wording
+from routebench.analysis.pictures import Arrays, figure_of_sheets, first_arrays, first_of, hang, on_paper, tiled
 
 MOST_MODELS = 4
 IN_A_ROW = 8
@@ -25,33 +26,19 @@ def samples(runs: Runs) -> Analysis | None:
     found = first_arrays(runs, "samples")
     if not found:
         return None
-    table = _table(found, runs)
-    reading = _reading(table)
-    shown = dict(list(found.items())[:MOST_MODELS])
-    with figures.look():
-        sheets = {name: _sheet(arrays) for name, arrays in shown.items()}
-        heights = [0.36 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()]
-        figure, axes = figures.new_figure(sum(heights), rows=len(sheets), height_ratios=heights)
-        for one, (name, sheet) in zip(axes, sheets.items(), strict=True):
-            hang(one, sheet, wording.in_lines(name, 52))
+    table = _table(found)
+    sheets = {method: _sheet(arrays) for method, arrays in first_of(found, MOST_MODELS).items()}
     return Analysis(
         title="Samples",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
+        figure=figure_of_sheets(sheets.values(), _draw, sheets, above=0.36),
         columns=(
-            Column("Model", "name", wording.marked, numeric=False),
-            Column("Made from", "made_from", lambda row: str(row["made_from"]), "see the notes", numeric=False),
-            Column(
-                "Brightness, %", "brightness", lambda row: f"{row['brightness']:.1f}", "mean over pixels and samples"
-            ),
+            MODEL,
+            Column("Made from", "made_from", explained="see the notes", numeric=False),
+            Column("Brightness, %", "brightness", ".1f", "mean over pixels and samples"),
             Column("Empty", "empty", lambda row: f"{row['empty']} of {row['samples']}", f"darker than {EMPTY:.0%}"),
-            Column(
-                "Spread",
-                "spread",
-                lambda row: f"{row['spread']:.3f}",
-                "standard deviation of a pixel, root mean square",
-            ),
+            Column("Spread", "spread", ".3f", "standard deviation of a pixel, root mean square"),
         ),
         notes=(
             (
@@ -65,10 +52,11 @@ def samples(runs: Runs) -> Analysis | None:
             ),
         ),
         alternative="Grids of samples as ink on paper, one block per model.",
+        saved="name role made_from samples brightness empty spread",
     )
 
 
-def _sheet(arrays: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:
+def _sheet(arrays: Arrays) -> NDArray[np.uint8]:
     """The grids of a model beside each other."""
     grids = [tiled(on_paper(arrays[key]), IN_A_ROW) for key in KINDS if key in arrays]
     height = max(len(grid) for grid in grids)
@@ -76,19 +64,19 @@ def _sheet(arrays: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:
     return np.concatenate(paper, axis=1)[:, :-BESIDE]
 
 
-def _table(found: Mapping[str, Mapping[str, NDArray[np.uint8]]], runs: Runs) -> DataFrame:
-    planned = runs.planned.assign(
-        name=[wording.name_of(str(row["label"]), row["iterations"]) for row in runs.planned.to_dict("records")]
-    )
-    roles = planned.drop_duplicates("name").set_index("name")["role"]
+def _draw(axes: list[Axes], sheets: Mapping[Method, NDArray[np.uint8]]) -> None:
+    for one, (method, sheet) in zip(axes, sheets.items(), strict=True):
+        hang(one, sheet, method)
+
+
+def _table(found: Mapping[Method, Arrays]) -> DataFrame:
     rows = []
-    for name, arrays in found.items():
+    for method, arrays in found.items():
         for key in [key for key in KINDS if key in arrays]:
             grey = arrays[key].astype(float) / 255
             each = grey.reshape(len(grey), -1).mean(axis=1)
             rows.append({
-                "name": name,
-                "role": str(roles[name]),
+                "method": method,
                 "made_from": KINDS[key],
                 "samples": len(grey),
                 "brightness": 100 * float(each.mean()),
@@ -100,7 +88,7 @@ def _table(found: Mapping[str, Mapping[str, NDArray[np.uint8]]], runs: Runs) -> 
 
 def _reading(table: DataFrame) -> str:
     told = [
-        f"those of {row['name']} differ by {row['spread']:.2f} per pixel"
+        f"those of {row['method']} differ by {row['spread']:.2f} per pixel"
         + (f" and {row['empty']} of {row['samples']} are empty" if row["empty"] else "")
         for row in table[table["made_from"] == KINDS["samples"]].to_dict("records")
     ]

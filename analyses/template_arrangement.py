@@ -2,16 +2,36 @@
 
 import colorsys
 import math
-from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.means import means_of, value_with_interval
-from routebench.analysis.pictures import Pictures, coloured, first_arrays, hang, tiled
+from routebench.analysis import (
+    MODEL,
+    SEEDS,
+    Analysis,
+    Column,
+    Method,
+    Runs,
+    analysis_of,
+    figures,
+    numbers,
+    run,
+    wording,
+)
+from routebench.analysis.pictures import (
+    Arrays,
+    Pictures,
+    coloured,
+    figure_of_sheets,
+    first_arrays,
+    first_of,
+    hang,
+    tiled,
+)
 
 MOST_MODELS = 4
 IN_A_ROW = 6
@@ -22,48 +42,37 @@ GREY = 60
 """Between pictures."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Of the circle of hues, from one template to the next: any number of them are far apart."""
+Sheet = tuple[Method | str, Arrays, NDArray[np.uint8]]  # title, what it is of, picture
 
 
 @analysis_of("generation", "template-arrangement", place=30)
 def template_arrangement(runs: Runs) -> Analysis | None:
     """A turned digit with each template in its own colour, and the reuse of templates by angle."""
-    table = means_of(runs, "template_reuse", ["angle"])
+    table = runs.means("template_reuse", by=["angle"])
     if table.empty:
         return None
-    table = table.assign(angle=table["angle"].astype(int), control=table["role"] == "control")
-    table = table.sort_values(["control", "name", "angle"], kind="stable", ignore_index=True).drop(columns="control")
-    shown = dict(list(first_arrays(runs, "turned_parts").items())[:MOST_MODELS])
-    sheets = {name: _sheet(arrays["turned_parts"]) for name, arrays in shown.items()}
-    for arrays in list(shown.values())[:1]:  # one digit for all
-        sheets = {DIGIT: _tiled(coloured(arrays["turned"])), **sheets}
-        shown = {DIGIT: arrays, **shown}
-    several = len(set(table["angle"])) > 1
-    reading = _reading(table)
-    with figures.look():
-        heights = [0.3 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()] + [2.6] * several
-        figure = None
-        if heights:
-            figure, axes = figures.new_figure(sum(heights), rows=len(heights), height_ratios=heights)
-            for one, name in zip(axes, sheets, strict=False):
-                hang(one, sheets[name], name if name == DIGIT else wording.in_lines(name, 52))
-                _name_turns(one, shown[name])
-            if several:
-                _curves(axes[-1], table, runs)
+    table = table.sort_values("method", key=lambda of: of.map(lambda one: one.is_control), kind="stable")
+    table = table.assign(angle=table["angle"].astype(int)).reset_index(drop=True)
+    shown = first_of(first_arrays(runs, "turned_parts"), MOST_MODELS)
+    sheets: list[Sheet] = [(method, arrays, _sheet(arrays["turned_parts"])) for method, arrays in shown.items()]
+    sheets = [(DIGIT, arrays, _tiled(coloured(arrays["turned"]))) for _, arrays, _ in sheets[:1]] + sheets
+    below = [2.6] if len(set(table["angle"])) > 1 else []
+    pictures = [picture for *_, picture in sheets]
     return Analysis(
         title="Which template draws what, as digits turn",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
+        figure=figure_of_sheets(pictures, _draw, sheets, table, runs, above=0.3, below=below),
         columns=(
-            Column("Model", "name", wording.marked, numeric=False),
-            Column("Up to, °", "angle", lambda row: str(row["angle"]), "largest angle of test digits"),
+            MODEL,
+            Column("Up to, °", "angle", explained="largest angle of test digits"),
             Column(
                 "Reuse",
                 "mean",
-                lambda row: value_with_interval(row["mean"], row["low"], row["high"]),
+                "±.3",
                 "cosine of the shares of templates in a digit turned and as it is; 1: the same templates draw as much",
             ),
-            Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
+            replace(SEEDS, key="mean.n"),
         ),
         notes=(
             (
@@ -78,6 +87,7 @@ def template_arrangement(runs: Runs) -> Analysis | None:
             "Mean over test images, then over seeds with its 95 % t interval.",
         ),
         alternative="A digit in twelve turns, its strokes coloured by template, and lines of reuse.",
+        saved="name label iterations role angle mean low high interval=mean.kind n=mean.n",
     )
 
 
@@ -100,7 +110,15 @@ def _hue(place: int) -> tuple[float, float, float]:
     return colorsys.hls_to_rgb((0.58 + place * GOLDEN) % 1, 0.62 if place % 2 == 0 else 0.72, 1.0)
 
 
-def _name_turns(axes: Axes, arrays: Mapping[str, NDArray[np.uint8]]) -> None:
+def _draw(axes: list[Axes], sheets: list[Sheet], table: DataFrame, runs: Runs) -> None:
+    for one, (name, arrays, picture) in zip(axes, sheets, strict=False):
+        hang(one, picture, name)
+        _name_turns(one, arrays)
+    if len(axes) > len(sheets):
+        _curves(axes[-1], table, runs)
+
+
+def _name_turns(axes: Axes, arrays: Arrays) -> None:
     size = arrays["turned_parts"].shape[-1] + 1
     for place, turn in enumerate(arrays["turns"]):
         x, y = place % IN_A_ROW * size, place // IN_A_ROW * (size + BAND)
@@ -109,17 +127,13 @@ def _name_turns(axes: Axes, arrays: Mapping[str, NDArray[np.uint8]]) -> None:
 
 def _curves(axes: Axes, table: DataFrame, runs: Runs) -> None:
     angles = sorted(set(table["angle"]))
-    names = list(dict.fromkeys(table["name"]))
-    step = (angles[-1] - angles[0]) / 180
-    for place, name in enumerate(names):
-        line = table[table["name"] == name]
-        colour = runs.colours.get(str(line["label"].iloc[0]), palette.MUTED)
-        x = line["angle"] + 1.5 * step * (place - (len(names) - 1) / 2)  # so that intervals stand side by side
-        marker, shown = figures.MARKERS[place % len(figures.MARKERS)], wording.in_lines(name)
-        axes.plot(x, line["mean"], color=colour, linewidth=1.6, marker=marker, markersize=4, label=shown)
-        axes.vlines(x, line["low"], line["high"], color=colour, linewidth=1.4, alpha=0.7)
+    step = 1.5 * ((angles[-1] - angles[0]) / 180)  # so that intervals stand side by side
+    figures.lines(
+        axes, table, "angle", "mean", runs.colour, step=step, dashes=lambda _: "-", linewidth=1.6,
+        label=lambda method: wording.in_lines(str(method)),
+    )  # fmt: skip
     axes.set_xticks(angles)
-    axes.set_ylim(min(0.0, float(table["mean"].min())), 1.02)
+    axes.set_ylim(min(0.0, float(numbers(table["mean"]).min())), 1.02)
     axes.grid(visible=False, axis="x")
     axes.set_xlabel("largest angle of test digits, degrees")
     axes.set_title("Reuse of templates, turned and upright")
@@ -129,10 +143,9 @@ def _curves(axes: Axes, table: DataFrame, runs: Runs) -> None:
 
 def _reading(table: DataFrame) -> str:
     told = []
-    for name, rows in table[table["angle"] > 0].groupby("name", sort=False):
+    for name, rows in table[table["angle"] > 0].groupby("method", sort=False):
         last = rows.iloc[-1]
-        value = value_with_interval(last["mean"], last["low"], last["high"], 2)
-        told.append(f"{value} for {name}, turned by up to {last['angle']}°")
+        told.append(f"{last['mean']:±.2} for {name}, turned by up to {last['angle']}°")
     if not told:
         return "Templates were looked at in upright digits only."
     return f"The shares that templates have in a digit, turned and upright, have a cosine of {wording.listed(told)}."

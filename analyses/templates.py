@@ -1,26 +1,88 @@
 """The templates that models of parts learned, how many of them draw, and whether the model collapsed."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.means import by_seed, means_beside, value_with_interval
-from routebench.analysis.pictures import first_arrays, hang, on_paper, tiled
+from routebench.analysis import (
+    MODEL,
+    SEEDS,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Mean,
+    Method,
+    Row,
+    Runs,
+    analysis_of,
+    palette,
+    run,
+    table_of,
+    wording,
+)
+from routebench.analysis.pictures import figure_of_sheets, first_arrays, first_of, hang, on_paper, tiled
 from routebench.generative.probabilistic.health import ALONE, DEAD, IDLE
 
-MEASURED: dict[str, tuple[str, dict[str, object]]] = {
-    "effective": ("effective_templates", {}),
-    "dead": ("dead_templates", {}),
-    "idle": ("idle_objects", {}),
-    "largest": ("template_share", {"template": "largest"}),
-    "objects": ("objects", {}),
-    "logits": ("presence_accuracy", {"presences": "logits"}),
-    "drawn": ("presence_accuracy", {"presences": "drawn"}),
-    "spread": ("presence_spread", {}),
-}
+
+def _collapsed(row: Row) -> str:
+    seeds = f"{row['collapsed_seeds']} of {row['n']}"
+    told = [seeds, *([row["how"]] if row["how"] else []), *([_all_idle(row)] if row["silent_seeds"] else [])]
+    return "; ".join(told)
+
+
+def _all_idle(row: Row) -> str:
+    return f"all objects are idle in {row['silent_seeds']} of {wording.plural(row['n'], 'seed')}"
+
+
+IDLE_BELOW = f"whose presence differs between images by less than {100 * IDLE:g} % of its mean"
+COLUMNS = (
+    MODEL,
+    Column("Collapsed", "collapsed_seeds", _collapsed, "in how many seeds, and how", numeric=False),
+    Column("Templates", "templates", ".0", extra=True),
+    Mean("In effect", "effective", "±.1", "exponential of the entropy of the shares of templates",
+         metric="effective_templates"),
+    Mean("Dead", "dead", "±.1", f"templates that draw less than {DEAD:g} of an even share", metric="dead_templates"),
+    Mean("Objects", "objects", lambda row: wording.count(row["objects"].mean), extra=True),
+    Mean("Idle objects", "idle", "±.1", IDLE_BELOW, metric="idle_objects"),
+    Mean("t0, %", "logits", "±.1", "classes that a linear probe tells by logits of objects' presences",
+         metric="presence_accuracy", where={"presences": "logits"}),
+    Mean("t0 drawn, %", "drawn", "±.1", "likewise, by presences drawn from the posterior: see the notes",
+         metric="presence_accuracy", where={"presences": "drawn"}),
+    Mean("Spread of t0", "spread", "±.2", "how far its logits differ between images, as a deviation",
+         metric="presence_spread"),
+    Mean("Largest share, %", "largest", "±.1", "of one template in all that is drawn",
+         metric="template_share", where={"template": "largest"}),
+    SEEDS,
+)  # fmt: skip
+NOTES = (
+    (
+        f"Collapsed: one template draws more than {100 * ALONE:.0f} % of all brightness, or more than half of them "
+        "are dead. Shares are those of what is seen in reconstructions of upright test images."
+    ),
+    (
+        f"Idle: the presence of an object, as a probability, differs between images by less than {100 * IDLE:g} % "
+        "of its mean. All objects idle: no object is there in some images and away in others."
+    ),
+    (
+        "A probe of t0 standardises logits, and so reads differences of any size. A drawn presence has a noise of "
+        "1.8 about its logit: what drawn presences do not tell they do not tell to parts and pixels either, and "
+        "the bound takes next to no notice of it."
+    ),
+    (
+        "Figure: the first finished seed of each model; ink is colour times opacity, in the order in which "
+        "templates are drawn over each other. Smith et al., figure 6. Models without templates are left out."
+    ),
+    "Mean over seeds with its 95 % t interval, or alone for one seed.",
+)
+MEASURED = {column.key: column for column in COLUMNS if isinstance(column, Mean)}
+SAVED = ("effective", "dead", "idle", "largest", "objects", "logits", "drawn", "spread")
+COLLAPSED = Mean("", "collapsed")
+Seed = dict[str, float]  # what was measured of a model with one seed, NaN for what was not
 MOST_MODELS = 6
 IN_A_ROW = 8
 
@@ -28,64 +90,54 @@ IN_A_ROW = 8
 @analysis_of("generation", "templates", place=10)
 def templates(runs: Runs) -> Analysis | None:
     """Learned templates; per model how many draw, dead ones, idle objects, and in how many seeds it collapsed."""
-    table = _table(runs)
+    by_seed = _by_seed(runs)
+    table = _table(runs, by_seed)
     if table.empty:
         return None
-    pictures = dict(list(first_arrays(runs, "templates").items())[:MOST_MODELS])
-    figure = None
-    if pictures:
-        with figures.look():
-            sheets = {name: tiled(on_paper(arrays["templates"]), IN_A_ROW) for name, arrays in pictures.items()}
-            heights = [0.62 + 4.6 * sheet.shape[0] / sheet.shape[1] for sheet in sheets.values()]
-            figure, axes = figures.new_figure(sum(heights), rows=len(sheets), height_ratios=heights)
-            for one, (name, sheet) in zip(axes, sheets.items(), strict=True):
-                hang(one, sheet)
-                _title(one, name, _of_seed(runs, name, int(pictures[name]["seed"])))
-    reading = _reading(table)
+    shown = first_of(first_arrays(runs, "templates"), MOST_MODELS)
+    sheets = [tiled(on_paper(arrays["templates"]), IN_A_ROW) for arrays in shown.values()]
+    seeds = [by_seed[method][int(arrays["seed"])] for method, arrays in shown.items()]
     return Analysis(
         title="Templates, and whether models collapsed",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
-        columns=_columns(),
-        notes=_notes(),
+        figure=figure_of_sheets(sheets, _draw, sheets, [*shown], seeds, above=0.62),
+        columns=COLUMNS,
+        notes=NOTES,
         alternative="Grids of learned templates as ink on paper, one block per model.",
         main=Main("effective", "Templates that draw", digits=1, higher_is_better=True),
     )
 
 
-def _table(runs: Runs) -> DataFrame:
+def _by_seed(runs: Runs) -> dict[Method, dict[int, Seed]]:
+    """All that was measured of each model with each seed."""
+    found: dict[Method, dict[int, Seed]] = {}
+    for key, column in {**MEASURED, "collapsed": COLLAPSED}.items():
+        for method, values in runs.by_seed(column.metric or key, **column.where).items():
+            for seed, value in values.items():
+                nothing = dict.fromkeys([*MEASURED, "collapsed"], math.nan)
+                found.setdefault(method, {}).setdefault(seed, nothing)[key] = value
+    return found
+
+
+def _table(runs: Runs, by_seed: Mapping[Method, Mapping[int, Seed]]) -> DataFrame:
     """One row per model that has templates; collapsed ones first."""
-    table = means_beside(runs, MEASURED)
-    if table.empty:
-        return table
-    sizes = {name: len(arrays["templates"]) for name, arrays in first_arrays(runs, "templates").items()}
-    collapsed = by_seed(runs, "collapsed")
-    table["templates"] = [sizes.get(name, math.nan) for name in table["name"]]
-    table["collapsed_seeds"] = [sum(value > 0 for value in collapsed.get(name, {}).values()) for name in table["name"]]
-    table["silent_seeds"] = [len(_silent(runs, name)) for name in table["name"]]
-    table["how"] = [_how(runs, name, collapsed.get(name, {}), sizes.get(name)) for name in table["name"]]
-    order = table.assign(kept=table["role"] == "control").sort_values(
-        ["collapsed_seeds", "silent_seeds", "kept", "name"], ascending=[False, False, True, True], kind="stable"
+    table = table_of(runs, [MEASURED[key] for key in SAVED])
+    sizes = {method: len(arrays["templates"]) for method, arrays in first_arrays(runs, "templates").items()}
+    seeds = [[*by_seed[method].values()] for method in table["method"]]
+    collapsed = [[seed for seed in own if seed["collapsed"] > 0] for own in seeds]
+    table["templates"] = [sizes.get(method, math.nan) for method in table["method"]]
+    table["collapsed_seeds"] = [len(own) for own in collapsed]
+    table["silent_seeds"] = [sum(seed["idle"] == seed["objects"] for seed in own) for own in seeds]
+    table["how"] = [_how(own, sizes.get(method)) for own, method in zip(collapsed, table["method"], strict=True)]
+    order = table.assign(kept=[method.is_control for method in table["method"]]).sort_values(
+        ["collapsed_seeds", "silent_seeds", "kept"], ascending=[False, False, True], kind="stable", ignore_index=True
     )
-    return order.drop(columns="kept").reset_index(drop=True)
+    return order.drop(columns="kept")
 
 
-def _of_seed(runs: Runs, name: str, seed: int) -> dict[str, float]:
-    values = {key: by_seed(runs, metric, where) for key, (metric, where) in MEASURED.items()}
-    values["collapsed"] = by_seed(runs, "collapsed")
-    return {key: found.get(name, {}).get(seed, math.nan) for key, found in values.items()}
-
-
-def _silent(runs: Runs, name: str) -> list[int]:
-    """The seeds in which all objects are idle."""
-    idle, objects = (by_seed(runs, *MEASURED[key]).get(name, {}) for key in ("idle", "objects"))
-    return [seed for seed in idle if idle[seed] == objects.get(seed)]
-
-
-def _how(runs: Runs, name: str, collapsed: dict[int, float], count: int | None) -> str:
+def _how(found: Sequence[Seed], count: int | None) -> str:
     """What happened in the seeds that collapsed: one template draws everything, or most are dead."""
-    found = [_of_seed(runs, name, seed) for seed, value in collapsed.items() if value > 0]
     alone = [seed["largest"] for seed in found if seed["largest"] > 100 * ALONE]
     dead = [seed["dead"] for seed in found if _mostly_dead(seed, count)]
     told = []
@@ -96,12 +148,12 @@ def _how(runs: Runs, name: str, collapsed: dict[int, float], count: int | None) 
     return "; ".join(told)
 
 
-def _in_seeds(values: list[float], found: list[dict[str, float]]) -> str:
+def _in_seeds(values: list[float], found: Sequence[Seed]) -> str:
     """Of the seeds that collapsed, how many had these values; nothing where only one collapsed."""
     return f" in {wording.plural(len(values), 'seed')}" if len(found) > 1 else ""
 
 
-def _mostly_dead(seed: dict[str, float], count: int | None) -> bool:
+def _mostly_dead(seed: Seed, count: int | None) -> bool:
     """Of a seed that collapsed."""
     return seed["dead"] > count / 2 if count else seed["largest"] <= 100 * ALONE
 
@@ -111,52 +163,20 @@ def _range(values: list[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _title(axes: Axes, name: str, seed: dict[str, float]) -> None:
-    axes.set_title(wording.in_lines(name, 52), pad=18)
+def _draw(axes: list[Axes], sheets: list[NDArray[np.uint8]], methods: list[Method], seeds: list[Seed]) -> None:
+    for one, sheet, method, seed in zip(axes, sheets, methods, seeds, strict=True):
+        hang(one, sheet)
+        _title(one, method, seed)
+
+
+def _title(axes: Axes, method: Method, seed: Seed) -> None:
+    axes.set_title(wording.in_lines(str(method), 52), pad=18)
     told = f"{seed['effective']:.1f} in effect, {seed['dead']:.0f} dead, one draws {seed['largest']:.0f} %"
     alarm = "COLLAPSED: " if seed["collapsed"] > 0 else "ALL OBJECTS IDLE: " if seed["idle"] == seed["objects"] else ""
     axes.text(
         0, 1.0, f"{alarm}{told}", transform=axes.transAxes, va="bottom", fontsize=9,
         color=palette.HUES[1] if alarm else None, fontweight="bold" if alarm else None,
     )  # fmt: skip
-
-
-def _columns() -> tuple[Column, ...]:
-    return (
-        Column("Model", "name", wording.marked, numeric=False),
-        Column("Collapsed", "collapsed_seeds", _collapsed, "in how many seeds, and how", numeric=False),
-        Column("Templates", "templates", lambda row: wording.whole(row["templates"]), extra=True),
-        Column("In effect", "effective", _shown("effective"), "exponential of the entropy of the shares of templates"),
-        Column("Dead", "dead", _shown("dead"), f"templates that draw less than {DEAD:g} of an even share"),
-        Column("Objects", "objects", lambda row: wording.count(row["objects"]), extra=True),
-        Column(
-            "Idle objects",
-            "idle",
-            _shown("idle"),
-            f"whose presence differs between images by less than {100 * IDLE:g} % of its mean",
-        ),
-        Column(
-            "t0, %", "logits", _shown("logits"), "classes that a linear probe tells by logits of objects' presences"
-        ),
-        Column(
-            "t0 drawn, %", "drawn", _shown("drawn"), "likewise, by presences drawn from the posterior: see the notes"
-        ),
-        Column(
-            "Spread of t0", "spread", _shown("spread", 2), "how far its logits differ between images, as a deviation"
-        ),
-        Column("Largest share, %", "largest", _shown("largest"), "of one template in all that is drawn"),
-        Column("Seeds", "n", lambda row: str(row["n"]), "that the mean is over", extra=True),
-    )
-
-
-def _collapsed(row: Row) -> str:
-    seeds = f"{row['collapsed_seeds']} of {row['n']}"
-    told = [seeds, *([row["how"]] if row["how"] else []), *([_all_idle(row)] if row["silent_seeds"] else [])]
-    return "; ".join(told)
-
-
-def _shown(key: str, digits: int = 1) -> Callable[[Row], str]:
-    return lambda row: value_with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], digits)
 
 
 def _reading(table: DataFrame) -> str:
@@ -166,74 +186,47 @@ def _reading(table: DataFrame) -> str:
     silent = [row for row in rows if row["silent_seeds"] and not row["collapsed_seeds"]]
     healthy = [row for row in rows if not row["silent_seeds"] and not row["collapsed_seeds"]]
     if not collapsed and not silent:
-        names = [f"{row['name']} ({_in_effect(row)}, {_idle(row)})" for row in healthy]
+        names = [f"{row['method']} ({_in_effect(row)}, {_idle(row)})" for row in healthy]
         return f"{wording.listed(names)} did not collapse with any seed{_presences(rows)}."
     told = [_by_seeds(collapsed, "collapsed", "collapsed_seeds") if collapsed else "No model collapsed"]
     told += [_by_seeds(silent, "had all objects idle", "silent_seeds")] if silent else []
-    others = wording.listed([str(row["name"]) for row in healthy]) if healthy else ""
+    others = wording.listed([row["method"] for row in healthy]) if healthy else ""
     told += [f"{others} did {'neither' if silent else 'not'}"] if healthy else []
     return f"{'; '.join(told)}{_presences(rows)}."
 
 
 def _presences(rows: Sequence[Row]) -> str:
     """What the presences tell whose logits tell most, and what is left of it where the model itself looks."""
-    known = [row for row in rows if not math.isnan(row.get("drawn", math.nan))]
+    known = [row for row in rows if row["drawn"].known]
     if not known:
         return ""
-    best = max(known, key=lambda row: float(row["logits"]))
-    told = f"{best['logits']:.0f} % of digits by logits, {best['drawn']:.0f} % once drawn"
-    return f"; presences of {best['name']} tell {told}"
+    best = max(known, key=lambda row: row["logits"].mean)
+    told = f"{best['logits']:.0} % of digits by logits, {best['drawn']:.0} % once drawn"
+    return f"; presences of {best['method']} tell {told}"
 
 
 def _by_seeds(rows: Sequence[Row], verb: str, key: str) -> str:
     """`a collapsed in 3 of 3 seeds, b in 1 of 3`."""
     first, *others = rows
-    told = [f"{first['name']} {verb} in {first[key]} of {wording.plural(first['n'], 'seed')}"]
-    return wording.listed([*told, *(f"{row['name']} in {row[key]} of {row['n']}" for row in others)])
-
-
-def _all_idle(row: Row) -> str:
-    return f"all objects are idle in {row['silent_seeds']} of {wording.plural(row['n'], 'seed')}"
+    told = [f"{first['method']} {verb} in {first[key]} of {wording.plural(first['n'], 'seed')}"]
+    return wording.listed([*told, *(f"{row['method']} in {row[key]} of {row['n']}" for row in others)])
 
 
 def _idle(row: Row) -> str:
-    return f"{_mean(row['idle'])}{_out_of(row['objects'])} objects idle"
+    return f"{_mean(row['idle'])}{_out_of(row['objects'].mean)} objects idle"
 
 
 def _in_effect(row: Row) -> str:
-    return f"{row['effective']:.1f}{_out_of(row['templates'])} templates in effect, {_mean(row['dead'])} dead"
+    return f"{row['effective']:.1}{_out_of(row['templates'])} templates in effect, {_mean(row['dead'])} dead"
 
 
-def _mean(value: float) -> str:
-    """A mean of counts, to one decimal where it is not whole."""
-    return f"{value:.1f}".removesuffix(".0")
+def _mean(count: Estimate) -> str:
+    """To one decimal where it is not whole."""
+    return f"{count:.1}".removesuffix(".0")
 
 
 def _out_of(count: float) -> str:
     return "" if math.isnan(count) else f" of {count:.0f}"
-
-
-def _notes() -> tuple[str, ...]:
-    return (
-        (
-            f"Collapsed: one template draws more than {100 * ALONE:.0f} % of all brightness, or more than half of them "
-            "are dead. Shares are those of what is seen in reconstructions of upright test images."
-        ),
-        (
-            f"Idle: the presence of an object, as a probability, differs between images by less than {100 * IDLE:g} % "
-            "of its mean. All objects idle: no object is there in some images and away in others."
-        ),
-        (
-            "A probe of t0 standardises logits, and so reads differences of any size. A drawn presence has a noise of "
-            "1.8 about its logit: what drawn presences do not tell they do not tell to parts and pixels either, and "
-            "the bound takes next to no notice of it."
-        ),
-        (
-            "Figure: the first finished seed of each model; ink is colour times opacity, in the order in which "
-            "templates are drawn over each other. Smith et al., figure 6. Models without templates are left out."
-        ),
-        "Mean over seeds with its 95 % t interval, or alone for one seed.",
-    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Tables of measured values: one row per method, cells that keep their limits; how they are shown, and how saved."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pandas import DataFrame, Series
@@ -64,6 +64,8 @@ METHOD = Column(
     "Method", "method", lambda row: str(row["method"].marked),
     "routing method, and T, the iterations it was trained with", numeric=False,
 )  # fmt: skip
+MODEL = replace(METHOD, title="Model", explained="")
+"""In place of `METHOD`, of what is not told apart by routing."""
 SEEDS = Column("Seeds", "n", explained="that the mean is over", extra=True)
 
 

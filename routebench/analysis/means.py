@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from pandas import DataFrame, concat
+from pandas import DataFrame
 
 from routebench.analysis import wording
 from routebench.analysis._runs import Runs
@@ -69,56 +69,3 @@ def value_with_interval(mean: float, low: float, high: float, digits: int = 3) -
 
 def _empty(by: Iterable[str]) -> DataFrame:
     return DataFrame(columns=["name", *KEYS, *by, "mean", "low", "high", "interval", "n"])
-
-
-def means_beside(
-    runs: Runs, wanted: Mapping[str, tuple[str, Mapping[str, object]]], by: Iterable[str] = ()
-) -> DataFrame:
-    """Several metrics side by side: one row per method, T and value of the columns in `by`.
-
-    Args:
-        runs: of a suite.
-        wanted: column of the result to the metric and the columns that it must have, as `where` of `means_of`.
-        by: as for `means_of`.
-
-    Returns:
-        columns `name, label, iterations, role`, those of `by`, `n`, the most seeds of any metric, and for each column C
-        the mean `C` with `C_low` and `C_high`, NaN where it was not measured. Empty where nothing was.
-    """
-    by = [*by]
-    keys = ["name", *KEYS, *by]
-    found = {column: means_of(runs, metric, by, where) for column, (metric, where) in wanted.items()}
-    measured = [part for part in found.values() if not part.empty]
-    if not measured:
-        return DataFrame(
-            columns=[*keys, "n", *(f"{column}{end}" for column in wanted for end in ("", "_low", "_high"))]
-        )
-    every = concat([part[[*keys, "n"]] for part in measured])
-    table = every.sort_values("n", ascending=False, kind="stable").drop_duplicates(["name", *by])
-    table = table.sort_values(["name", *by], kind="stable").reset_index(drop=True)
-    for column, part in found.items():
-        known = {tuple(row[key] for key in ("name", *by)): row for row in part.to_dict("records")}
-        rows = [known.get(tuple(row[key] for key in ("name", *by)), {}) for row in table.to_dict("records")]
-        for key, end in (("mean", ""), ("low", "_low"), ("high", "_high")):
-            table[f"{column}{end}"] = [float(row.get(key, math.nan)) for row in rows]
-    return table
-
-
-def by_seed(runs: Runs, metric: str, where: Mapping[str, object] | None = None) -> dict[str, dict[int, float]]:
-    """The values of a metric by name of a method, then by seed.
-
-    Args:
-        runs: of a suite.
-        metric: a value of the column `metric`.
-        where: columns and the value that they must have.
-    """
-    rows = runs.results[(runs.results["metric"] == metric) & runs.results["value"].notna()]
-    for column, value in (where or {}).items():
-        if column not in rows:
-            return {}
-        rows = rows[(rows[column] == value).fillna(False).astype(bool)]
-    found: dict[str, dict[int, float]] = {}
-    for row in rows[["label", "iterations", "seed", "value"]].sort_values("seed").to_dict("records"):
-        name = wording.name_of(str(row["label"]), row["iterations"])
-        found.setdefault(name, {})[int(row["seed"])] = float(row["value"])
-    return found

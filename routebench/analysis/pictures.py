@@ -1,39 +1,65 @@
 """Pictures that cells keep as arrays: which cell is shown, ink on paper, many pictures as one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from routebench.analysis import wording
+from routebench.analysis import figures, wording
+from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
+
+Arrays = Mapping[str, NDArray[Any]]
 
 Pictures = NDArray[np.uint8]
 """(picture, row, column, colour), the colour red, green and blue."""
 FRAME = 221
 """The grey between pictures, near that of the palette's `GRID`."""
+SHEET_WIDTH = 4.6
+"""Inches that a wide picture has in a figure."""
 
 
-def first_arrays(runs: Runs, name: str) -> dict[str, Mapping[str, NDArray[Any]]]:
-    """By name of a method, the arrays of the finished cell with its first seed; methods come before controls.
+def first_arrays(runs: Runs, name: str) -> dict[Method, Arrays]:
+    """The arrays of each method's finished cell with its first seed; methods come before controls.
 
     Args:
         runs: of a suite.
         name: of an array; methods whose cell has none are left out. To the rest `seed` is added.
     """
-    found: dict[str, Mapping[str, NDArray[Any]]] = {}
-    done = runs.planned[runs.planned["status"] == "ok"]
-    done = done.assign(control=done["role"] == "control").sort_values(["control", "label", "iterations", "seed"])
-    for row in done.to_dict("records"):
-        shown = wording.name_of(str(row["label"]), row["iterations"])
-        if shown in found:
-            continue
-        arrays = runs.arrays(str(row["cell"]))
+    found: dict[Method, Arrays] = {}
+    done = runs.planned[runs.planned["status"] == "ok"].sort_values(["seed"], kind="stable")
+    for cell, seed in zip(done["cell"], done["seed"], strict=True):
+        method = runs.methods[str(cell)]
+        arrays = {} if method in found else runs.arrays(str(cell))
         if name in arrays:
-            found[shown] = {**arrays, "seed": np.array(row["seed"])}
-    return found
+            found[method] = {**arrays, "seed": np.array(seed)}
+    return dict(sorted(found.items(), key=lambda item: (item[0].is_control, item[0])))
+
+
+def first_of(found: Mapping[Method, Arrays], most: int) -> dict[Method, Arrays]:
+    """So many of the methods, as a figure has room for."""
+    return dict(list(found.items())[:most])
+
+
+def figure_of_sheets(
+    sheets: Iterable[NDArray[np.uint8]], draw: Callable[..., None], *given: Any, above: float,
+    below: Iterable[float] = (),
+) -> Figure | None:  # fmt: skip
+    """A figure of wide pictures under each other, drawn by `draw(list of axes, *given)`; None without any.
+
+    Args:
+        sheets: the pictures.
+        draw, given: as for `figures.figure_of`.
+        above: inches for the title of each.
+        below: inches of further axes under them.
+    """
+    heights = [above + SHEET_WIDTH * sheet.shape[0] / sheet.shape[1] for sheet in sheets] + [*below]
+    if not heights:
+        return None
+    return figures.figure_of(draw, *given, height=sum(heights), rows=len(heights), height_ratios=heights)
 
 
 def coloured(pictures: NDArray[Any]) -> Pictures:
@@ -70,8 +96,8 @@ def tiled(pictures: Pictures, columns: int, gap: int = 1, between: int = FRAME, 
     return sheet
 
 
-def hang(axes: Axes, picture: NDArray[np.uint8], title: str = "") -> None:
-    """Draws a picture on axes without ticks, spines and grid."""
+def hang(axes: Axes, picture: NDArray[np.uint8], title: object = "") -> None:
+    """Draws a picture on axes without ticks, spines and grid; a long title in lines."""
     axes.imshow(picture, interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -79,4 +105,4 @@ def hang(axes: Axes, picture: NDArray[np.uint8], title: str = "") -> None:
     for side in axes.spines.values():
         side.set_visible(False)
     if title:
-        axes.set_title(title)
+        axes.set_title(wording.in_lines(str(title), 52))

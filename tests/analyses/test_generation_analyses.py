@@ -11,7 +11,6 @@ import torch
 
 from routebench import published, statistics
 from routebench.analysis.figures import to_svg
-from routebench.analysis.means import by_seed, means_beside, means_of
 from routebench.analysis.pictures import first_arrays, on_paper, tiled
 from routebench.data import load
 from routebench.engine.suites._plan import Choices, plan
@@ -106,6 +105,11 @@ def given(runs, metric, values, label=OURS, **where):
     return replace(runs, results=results)
 
 
+def arrays_of(runs, name, label=OURS):
+    """The arrays of the first seed of one model."""
+    return next(arrays for method, arrays in first_arrays(runs, name).items() if method.label == label)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
     one, again = analyses[name](runs), analyses[name](runs)
@@ -141,19 +145,6 @@ def test_without_pictures_numbers_are_left(runs, name):
     assert (found is None) == (name == "samples")
     if name in ("templates", "free-form"):
         assert found.figure is None
-
-
-def test_side_by_side_are_the_means_of_each(runs):
-    wanted = {"free": ("generative_parameters", {}), "bound": ("bound", {"term": "total"}), "none": ("no_such", {})}
-    table = means_beside(runs, wanted).set_index("name")
-    alone = means_of(runs, "bound", where={"term": "total"}).set_index("name")
-    assert list(table.index) == [OURS, FULL]
-    for name in table.index:
-        expected = alone.loc[name, ["mean", "low", "high"]].tolist()
-        assert table.loc[name, ["bound", "bound_low", "bound_high"]].tolist() == pytest.approx(expected)
-        assert table.loc[name, "n"] == 2
-    assert table["none"].isna().all()
-    assert set(by_seed(runs, "parameters")["vae"]) == {0}
 
 
 def test_templates_says_who_collapsed_and_how(runs):
@@ -262,12 +253,11 @@ def test_published_gain_stands_beside_the_same_model_on_the_same_data_only(runs)
 def test_each_template_has_a_colour_of_its_own(runs):
     analysis = analyses["template-arrangement"](runs)
     sheet = np.asarray(analysis.figure.axes[1].images[0].get_array())
-    parts = first_arrays(runs, "turned_parts")[OURS]["turned_parts"]
+    parts = arrays_of(runs, "turned_parts")["turned_parts"]
     assert analysis.figure.axes[1].get_title("left").startswith(OURS)
     assert sheet.std(axis=-1).max() > 20  # coloured
-    moved = {name: dict(arrays) for name, arrays in first_arrays(runs, "turned_parts").items()}
     cell = runs.planned.query("label == @OURS and seed == 0")["cell"].iloc[0]
-    swapped = {**moved[OURS], "turned_parts": parts[:, ::-1]}
+    swapped = {**arrays_of(runs, "turned_parts"), "turned_parts": parts[:, ::-1]}
     again = analyses["template-arrangement"](
         replace(runs, arrays=lambda key: swapped if key == cell else runs.arrays(key))
     )
@@ -326,12 +316,12 @@ def test_samples_that_are_all_alike_have_no_spread(runs):
     analysis = analyses["samples"](replace(runs, arrays=alike))
     assert analysis.numbers["spread"].to_numpy() == pytest.approx(0)
     assert (analysis.numbers["samples"] == 5).all()
-    grey = first_arrays(runs, "samples")[OURS]["samples"] / 255
+    grey = arrays_of(runs, "samples")["samples"] / 255
     rows = analyses["samples"](runs).numbers.set_index(["name", "made_from"])
     row = rows.loc[OURS, "nothing"]
     assert row["brightness"] == pytest.approx(100 * grey.mean())
     assert row["spread"] == pytest.approx(np.sqrt(grey.var(axis=0).mean()))
-    again = first_arrays(runs, "samples")[OURS]["samples_again"] / 255
+    again = arrays_of(runs, "samples")["samples_again"] / 255
     assert rows.loc[(OURS, "objects of training images"), "brightness"] == pytest.approx(100 * again.mean())
     dark = analyses["samples"](replace(runs, arrays=lambda cell: {"samples": np.zeros((4, 1, 8, 8), dtype=np.uint8)}))
     assert "4 of 4 are empty" in dark.reading
@@ -341,8 +331,8 @@ def test_the_first_finished_seed_is_shown_methods_first(runs):
     planned = runs.planned.copy()
     planned.loc[(planned["label"] == OURS) & (planned["seed"] == 0), "status"] = "failed"
     found = first_arrays(replace(runs, planned=planned), "turned")
-    assert {name: int(arrays["seed"]) for name, arrays in found.items()} == {OURS: 1, FULL: 0, "vae": 0}
-    assert list(found) == [OURS, FULL, "vae"]
+    assert {str(method): int(arrays["seed"]) for method, arrays in found.items()} == {OURS: 1, FULL: 0, "vae": 0}
+    assert [*map(str, found)] == [OURS, FULL, "vae"]
 
 
 def test_pictures_become_one_sheet():
@@ -357,13 +347,16 @@ def test_pictures_become_one_sheet():
 
 
 def test_many_models_are_all_in_the_table(runs):
-    copies = [runs.results] + [
-        runs.results[runs.results["label"] == OURS].assign(label=f"another-model-of-my-own-{number}")
-        for number in range(5)
-    ]
-    many = replace(runs, results=pd.concat(copies))
+    labels = {number: f"another-model-of-my-own-{number}" for number in range(5)}
+    tables = {}
+    for table in ("results", "planned"):
+        every = getattr(runs, table)
+        own = every[every["label"] == OURS]
+        copies = [own.assign(label=label, cell=own["cell"] + f"-{number}") for number, label in labels.items()]
+        tables[table] = pd.concat([every, *copies])
+    many = replace(runs, **tables, arrays=lambda cell: runs.arrays(cell[:16]))
     for name in ("templates", "free-form", "template-arrangement", "bound"):
         found = analyses[name](many)
-        assert {f"another-model-of-my-own-{number}" for number in range(5)} <= set(found.numbers["name"])
+        assert set(labels.values()) <= set(found.numbers["name"])
         if found.figure is not None:
             to_svg(found.figure)

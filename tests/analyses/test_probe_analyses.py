@@ -9,7 +9,7 @@ import pytest
 
 from routebench import published
 from routebench.analysis.figures import to_svg
-from routebench.analysis.probe import OWN_ANSWER, gains, probed, turned_up_to
+from routebench.analysis.probe import OWN_ANSWER, by_seed, gains, probed, turned_up_to
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.protocols import linear_probe as module
@@ -76,16 +76,28 @@ def rows_of(runs, name, **known):
     return found
 
 
+def named(table):
+    return table.assign(name=table["method"].map(str))
+
+
+def gained(runs):
+    """What is shown of main features beside uniform coupling, by name and angle."""
+    found = probed(runs)
+    upright = turned_up_to(found[found["main"]])
+    return named(upright).assign(gain=gains(by_seed(runs), upright)).set_index(["name", "angle"])["gain"]
+
+
 def test_probed_is_the_mean_over_seeds(runs):
-    found = probed(runs).set_index(["name", "feature", "kind", "angle", "train_angle"]).sort_index()
+    table = named(probed(runs))
+    found = table.set_index(["name", "feature", "kind", "angle", "train_angle"]).sort_index()["mean"]
     own = rows_of(runs, "uniform", feature="poses", kind="maximal", angle=90, train_angle=0)["value"]
     assert len(own) == 2
-    assert found.loc[("uniform", "poses", "maximal", 90, 0), "mean"].item() == pytest.approx(own.mean())
-    assert set(probed(runs).query("unsupervised")["name"]) == {"vae"}
-    assert set(probed(runs).query("name == 'vae'")["role"]) == {"control"}
-    assert OWN_ANSWER not in set(probed(runs).query("name == 'vae'")["feature"])
-    assert set(probed(runs).query("main")["feature"]) == {"both"}
-    assert found.loc[("dynamic T=3", "both", "maximal", 90, 0), "n"].item() == 1
+    assert found.loc[("uniform", "poses", "maximal", 90, 0)].mean == pytest.approx(own.mean())
+    assert set(table.query("unsupervised")["name"]) == {"vae"}
+    assert all(method.is_control for method in table.query("name == 'vae'")["method"])
+    assert OWN_ANSWER not in set(table.query("name == 'vae'")["feature"])
+    assert set(table.query("main")["feature"]) == {"both"}
+    assert found.loc[("dynamic T=3", "both", "maximal", 90, 0)].n == 1
 
 
 def test_trained_alike_is_at_the_same_angle(runs):
@@ -97,14 +109,14 @@ def test_trained_alike_is_at_the_same_angle(runs):
 
 
 def test_gains_are_paired_by_seed(runs):
-    found = gains(runs, probed(runs)).set_index(["name", "angle"])
+    found = gained(runs)
     seeds = {
         name: rows_of(runs, name, feature="both", kind="maximal", angle=90, train_angle=0).set_index("seed")["value"]
         for name in ("cnn", "uniform")
     }
-    assert found.loc[("cnn", 90), "gain"] == pytest.approx((seeds["cnn"] - seeds["uniform"]).mean())
-    assert found.loc[("cnn", 90), "gain_low"] <= found.loc[("cnn", 90), "gain"]
-    assert (found.loc["uniform", "gain"] == 0).all()
+    assert found["cnn", 90].mean == pytest.approx((seeds["cnn"] - seeds["uniform"]).mean())
+    assert found["cnn", 90].low <= found["cnn", 90].mean
+    assert all(gain.mean == 0 for gain in found["uniform"])
 
 
 @pytest.mark.parametrize(
@@ -134,7 +146,7 @@ def test_networks_trained_on_turned_digits_have_a_column_of_their_own(runs):
 
 def test_without_uniform_coupling_there_are_curves_but_no_gains(runs):
     without = replace(runs, results=runs.results[runs.results["label"] != "uniform"])
-    assert gains(without, probed(without)).empty
+    assert not any(gain.known for gain in gained(without))
     found = analyses["probe-curves"](without)
     assert found.numbers["gain"].isna().all()
     assert "uniform" not in set(found.numbers["name"])
@@ -252,10 +264,15 @@ def test_a_long_name_above_reconstructions_is_wrapped(runs):
 
 
 def test_long_names_of_many_methods_are_all_drawn(runs):
-    copies = []
-    for number in range(12):
-        own = runs.results[runs.results["label"] == "cnn"]
-        copies.append(own.assign(label=f"my-own-method-with-a-long-name-{number}[width=3]"))
-    found = analyses["probe-curves"](replace(runs, results=pd.concat([runs.results, *copies])))
+    tables = {}
+    for table in ("results", "planned"):
+        every = getattr(runs, table)
+        own = every[every["label"] == "cnn"]
+        copies = [
+            own.assign(label=f"my-own-method-with-a-long-name-{number}[width=3]", cell=own["cell"] + f"-{number}")
+            for number in range(12)
+        ]
+        tables[table] = pd.concat([every, *copies])
+    found = analyses["probe-curves"](replace(runs, **tables))
     drawn = to_svg(found.figure)
     assert all(f"my-own-method-with-a-long-name-{number}" in drawn for number in range(12))

@@ -19,7 +19,7 @@ BESIDE = {
     "recipes",
     "templates",
 }
-"""Packages and modules that are no part of their own: lists, and what one part uses."""
+"""Folders that hold no part."""
 
 
 def test_every_part_is_named():
