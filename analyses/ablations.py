@@ -8,7 +8,7 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.comparison import Entry, difference_between, entries_of
+from routebench.analysis.comparison import Contender, contenders_of, difference_between, images_of
 
 ALPHA = 0.05
 PLAIN = "plain form"
@@ -17,7 +17,7 @@ PLAIN = "plain form"
 @analysis_of("accuracy", "ablations", place=25)
 def ablations(runs: Runs) -> Analysis | None:
     """Accuracy (%) of every variant of a method, and its paired difference (points) to the method's plain form."""
-    rows = [row for bases in _families(entries_of(runs), runs.model) for row in _rows(runs, *bases)]
+    rows = [row for bases in _families(contenders_of(runs), runs.model) for row in _rows(runs, *bases)]
     table = DataFrame(rows)
     if table.empty or table["difference"].isna().all():
         return None
@@ -39,13 +39,13 @@ def ablations(runs: Runs) -> Analysis | None:
     )
 
 
-def _families(entries: Iterable[Entry], model: str) -> list[tuple[Entry, list[Entry]]]:
+def _families(entries: Iterable[Contender], model: str) -> list[tuple[Contender, list[Contender]]]:
     """For every method and T with variants: the plain form and the others.
 
     The plain form is the one in the network of the suite with the fewest settings changed from the defaults that has a
     result; of equal ones, the first by name.
     """
-    known: dict[tuple[str, int], list[Entry]] = {}
+    known: dict[tuple[str, int], list[Contender]] = {}
     for entry in entries:
         known.setdefault((_parts(entry.label)[0], entry.iterations or 0), []).append(entry)
     families = []
@@ -72,14 +72,12 @@ def _changed(label: str) -> int:
     return (settings.count(",") + 1 if settings else 0) + bool(variant)
 
 
-def _rows(runs: Runs, base: Entry, variants: Iterable[Entry]) -> list[dict[str, object]]:
+def _rows(runs: Runs, base: Contender, variants: Iterable[Contender]) -> list[dict[str, object]]:
     return [_row(runs, base, None), *(_row(runs, variant, base) for variant in variants)]
 
 
-def _row(runs: Runs, entry: Entry, base: Entry | None) -> dict[str, object]:
-    found = statistics.accuracy_interval(
-        [entry.accuracies[seed] for seed in sorted(entry.accuracies)], _samples(runs, entry)
-    )
+def _row(runs: Runs, entry: Contender, base: Contender | None) -> dict[str, object]:
+    found = statistics.accuracy_interval(entry.values, images_of(runs, [entry]))
     gap = difference_between(runs, entry, base) if base else None
     seconds, base_seconds = _seconds(runs, entry), _seconds(runs, base) if base else math.nan
     return {
@@ -100,7 +98,7 @@ def _row(runs: Runs, entry: Entry, base: Entry | None) -> dict[str, object]:
         "difference_low": gap.low if gap else math.nan,
         "difference_high": gap.high if gap else math.nan,
         "difference_interval": gap.kind if gap else "",
-        "p": gap.p_value if gap else math.nan,
+        "p": gap.p if gap else math.nan,
         "fit_seconds": seconds,
         "slower": seconds / base_seconds if base else math.nan,
     }
@@ -110,12 +108,7 @@ def _settings(label: str) -> str:
     return "; ".join([part for part in _parts(label)[1:] if part]) or "defaults"
 
 
-def _samples(runs: Runs, entry: Entry) -> int | None:
-    kept = (runs.correct(cell) for cell in entry.cells.values())
-    return next((int(correct.size) for correct in kept if correct is not None), None)
-
-
-def _seconds(runs: Runs, entry: Entry) -> float:
+def _seconds(runs: Runs, entry: Contender) -> float:
     own = runs.results[
         runs.results["cell"].isin(list(entry.cells.values())) & (runs.results["metric"] == "fit_seconds")
     ]

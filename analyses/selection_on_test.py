@@ -7,7 +7,7 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, run, wording
-from routebench.analysis.comparison import Entry, entries_of
+from routebench.analysis.comparison import Contender, contenders_of
 from routebench.analysis.means import value_with_interval
 
 BEST = "best_test_accuracy"
@@ -20,7 +20,7 @@ def selection_on_test(runs: Runs) -> Analysis | None:
     Source of the rule: Tsai et al. 2020 report the best epoch on the test images, and the best number of iterations.
     """
     best = _best_by_cell(runs)
-    entries = [entry for entry in entries_of(runs) if entry.accuracies]
+    entries = [entry for entry in contenders_of(runs) if entry.accuracies]
     if not best or not any(cell in best for entry in entries for cell in entry.cells.values()):
         return None
     table = DataFrame([_row(entry, best) for entry in entries]).astype({"iterations": "Int64"})
@@ -44,7 +44,7 @@ def _best_by_cell(runs: Runs) -> dict[str, float]:
     return dict(zip(own["cell"].astype(str), own["value"].astype(float), strict=True))
 
 
-def _row(entry: Entry, best: dict[str, float]) -> dict[str, object]:
+def _row(entry: Contender, best: dict[str, float]) -> dict[str, object]:
     seeds = [seed for seed in sorted(entry.accuracies) if entry.cells[seed] in best]
     honest = statistics.mean_interval([entry.accuracies[seed] for seed in sorted(entry.accuracies)])
     picked = statistics.mean_interval([best[entry.cells[seed]] for seed in seeds])
@@ -67,7 +67,7 @@ def _row(entry: Entry, best: dict[str, float]) -> dict[str, object]:
     }
 
 
-def _with_best_of_all(table: DataFrame, entries: list[Entry], best: dict[str, float]) -> DataFrame:
+def _with_best_of_all(table: DataFrame, entries: list[Contender], best: dict[str, float]) -> DataFrame:
     """Adds `best_of_all`, the highest test accuracy of any epoch and seed with any T of the method."""
     highest: dict[str, float] = {}
     for entry in entries:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from routebench.analysis._runs import Runs
-from routebench.analysis.comparison import Entry, entries_of
+from routebench.analysis.comparison import Contender, contenders_of
 
 DECODER = "-reconstruction"
 ROUTED, UNROUTED, STEPS = "dynamic", "none", 3
-Cells = Mapping[tuple[bool, bool], Entry]  # (routed, with decoder)
+Cells = Mapping[tuple[bool, bool], Contender]  # (routed, with decoder)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def _square(plain: Runs, decoded: Runs) -> Square | None:
         return None
     cells = {}
     for decoder, runs in ((False, plain), (True, decoded)):
-        for entry in entries_of(runs):
+        for entry in contenders_of(runs):
             if entry.accuracies and (entry.label, entry.iterations) in ((ROUTED, STEPS), (UNROUTED, None)):
                 cells[entry.label == ROUTED, decoder] = entry
     return Square(plain, decoded, cells) if cells else None

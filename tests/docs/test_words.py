@@ -13,7 +13,6 @@ HASHED = "results carry a hash of these files: renamed when they are measured ag
 TWICE = {
     "Bound": HASHED,
     "Column": "of a table as stored, and as shown",
-    "Entry": "of a suite, and of a comparison",
     "Finding": "of a check, of the doctor, and about a paper's claim",
     "ObjectEncoder": HASHED,
     "PartEncoder": HASHED,
@@ -23,7 +22,7 @@ TWICE = {
     "Sizes": HASHED,
     "Sparsity": HASHED,
     "Square": HASHED,
-    "Standing": "of a plan's cells, and of the leaders",
+    "Verdict": "of a check of a method, and of a test between two",
     "Widths": HASHED,
 }
 """Public class names that are defined twice, and why still."""
