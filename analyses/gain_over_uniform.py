@@ -26,7 +26,7 @@ FAR = 6.0  # a loss this many times the largest gain is drawn at the edge, so th
 @analysis_of("accuracy", "gain-over-uniform", place=15)
 def gain_over_uniform(runs: Runs) -> Analysis | None:
     """Difference in test accuracy (points) to `uniform`, paired by seed, with its 95 % interval."""
-    found = comparison_of(runs).table
+    found = comparison_of(runs).table[["method", "gain"]]
     table = found[[gain.known for gain in found["gain"]]].reset_index(drop=True)
     if table.empty:
         return None
