@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, cost, figures, palette, run, wording
-from routebench.analysis.comparison import Entry, compare, difference_between, entries_of
+from routebench.analysis.comparison import Contender, compare, difference_between
 
 ALPHA = 0.05
 PANELS = 3
@@ -75,7 +75,7 @@ class Front:
 def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     found = compare(runs)
     measured = found.measured if not found.table.empty else found.table
-    entries = {entry.name: entry for entry in entries_of(runs) if entry.accuracies}
+    entries = {one.name: one for one in found.contenders.values() if one.accuracies}
     if len(entries) < 2:
         return None
     timed = (part for part in parts if part.protocol == "cost")
@@ -107,7 +107,7 @@ def _row(runs: Runs, row: Row, unit: str) -> dict[str, object]:
     return {**where, **{key: row[key] for key in keys}, "unit": unit}
 
 
-def _step_costs(measure: Runs, entries: Mapping[str, Entry]) -> dict[str, dict[str, float | bool]]:
+def _step_costs(measure: Runs, entries: Mapping[str, Contender]) -> dict[str, dict[str, float | bool]]:
     """Milliseconds per training step and of inference at the largest batch, on the fastest back end, by name."""
     training, inference = (_fastest(measure, metric) for metric in ("training_time", "inference_time"))
     found: dict[str, dict[str, float | bool]] = {}
@@ -138,7 +138,7 @@ def _fastest(measure: Runs, metric: str) -> dict[tuple[str, int], tuple[float, f
     return best
 
 
-def _fit_cost(runs: Runs, entry: Entry) -> dict[str, float | bool]:
+def _fit_cost(runs: Runs, entry: Contender) -> dict[str, float | bool]:
     own = runs.results[runs.results["cell"].isin(list(entry.cells.values()))]
     seconds = own.loc[(own["metric"] == "fit_seconds") & own["value"].notna(), "value"].to_numpy(dtype=float)
     found = statistics.mean_interval(seconds)
@@ -147,12 +147,12 @@ def _fit_cost(runs: Runs, entry: Entry) -> dict[str, float | bool]:
 
 
 def _verdicts(
-    runs: Runs, entries: Mapping[str, Entry], costs: Mapping[str, Mapping[str, float | bool]]
+    runs: Runs, entries: Mapping[str, Contender], costs: Mapping[str, Mapping[str, float | bool]]
 ) -> dict[str, dict[str, str]]:
     """Who is on the front by the means, and who is beaten by something cheaper whose accuracy is surely higher."""
     pairs = list(combinations(entries, 2))
     found = {pair: difference_between(runs, entries[pair[0]], entries[pair[1]]) for pair in pairs}
-    adjusted = dict(zip(pairs, statistics.holm([found[pair].p_value for pair in pairs]), strict=True))
+    adjusted = dict(zip(pairs, statistics.holm([found[pair].p for pair in pairs]), strict=True))
     accuracy = {name: float(np.mean(list(entry.accuracies.values()))) for name, entry in entries.items()}
 
     def surely(better: str, worse: str) -> bool:

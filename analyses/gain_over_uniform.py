@@ -1,44 +1,52 @@
 """What routing gains: each method against uniform coupling, which sends every child evenly to all parents."""
 
 from matplotlib.axes import Axes
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.comparison import compare
+from routebench.analysis import (
+    ALPHA,
+    Analysis,
+    Column,
+    Runs,
+    Verdict,
+    analysis_of,
+    figures,
+    numbers,
+    palette,
+    run,
+    wording,
+)
+from routebench.analysis.comparison import comparison_of
 
-COLUMNS = ["name", "label", "role", "gain", "gain_low", "gain_high", "gain_interval", "p", "p_holm"]
+SAVED = "name label role gain gain_low gain_high gain_interval=gain.kind p=gain.p p_holm=gain.p_holm"
+NONE_BETTER = "None is significantly better."
 FAR = 6.0  # a loss this many times the largest gain is drawn at the edge, so that the others can be seen
 
 
 @analysis_of("accuracy", "gain-over-uniform", place=15)
 def gain_over_uniform(runs: Runs) -> Analysis | None:
     """Difference in test accuracy (points) to `uniform`, paired by seed, with its 95 % interval."""
-    found = compare(runs)
-    if found.baseline is None:
-        return None
-    table = found.table.loc[found.table["gain"].notna(), COLUMNS].reset_index(drop=True)
+    found = comparison_of(runs).table[["method", "gain"]]
+    table = found[[gain.known for gain in found["gain"]]].reset_index(drop=True)
     if table.empty:
         return None
-    with figures.look():
-        figure, (axes,) = figures.new_figure(figures.height_of_rows(table["name"]))
-        _draw(axes, table, runs)
-    reading = f"{_reading(table)} {_family(len(table))}"
     return Analysis(
         title="Gain over uniform coupling",
-        reading=reading,
+        reading=f"{_reading(table)} {_family(len(table))}",
         table=table,
-        figure=figure,
+        figure=figures.figure_of(_draw, table, runs, height=figures.height_of_rows(map(str, table["method"]))),
         columns=(
-            Column("Method", "name", lambda row: str(row["name"]), numeric=False),
-            Column("Gain, points", "gain", wording.gain_with_interval),
-            Column("p", "p", lambda row: wording.probability(row["p"])),
-            Column("p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"])),
+            Column("Method", "method", numeric=False),
+            Column("Gain, points", "gain", "+.2"),
+            Column("p", "gain.p", "p"),
+            Column("p (Holm)", "gain.p_holm", "p"),
         ),
         notes=(
             "Points of test accuracy, with 95 % intervals for each gain alone.",
             "Filled: significant after Holm's correction. Arrows and lines at the edge go on beyond it.",
         ),
         alternative="Gains over uniform coupling with intervals, one line per method.",
+        saved=SAVED,
     )
 
 
@@ -56,17 +64,16 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     low, high = _limits(table)
     axes.set(xlim=(low, high), ylim=(len(table) - 0.4, -0.6))
     axes.axvline(0, color=palette.INK, linewidth=1)
-    for place, row in enumerate(table.to_dict("records")):
-        colour = runs.colours.get(row["label"], palette.MUTED)
-        start, end = max(row["gain_low"], low), min(row["gain_high"], high)
-        axes.hlines(place, start, end, color=colour, linewidth=2)
-        if row["gain"] < low:
+    for place, (method, gain) in enumerate(zip(table["method"], table["gain"], strict=True)):
+        colour = runs.colour(method)
+        axes.hlines(place, max(gain.low, low), min(gain.high, high), color=colour, linewidth=2)
+        if gain.mean < low:
             axes.plot(low + 0.02 * (high - low), place, marker="<", color=colour, markersize=7)
-            axes.text(low + 0.05 * (high - low), place, wording.signed(row["gain"], 1), va="center", fontsize=9)
+            axes.text(low + 0.05 * (high - low), place, wording.signed(gain.mean, 1), va="center", fontsize=9)
         else:
-            face = colour if row["p_holm"] < 0.05 else palette.PAPER
-            axes.plot(row["gain"], place, marker="o", color=colour, markerfacecolor=face, markersize=7)
-    axes.set_yticks(range(len(table)), [wording.in_lines(name) for name in table["name"]])
+            face = colour if gain.p_holm < ALPHA else palette.PAPER
+            axes.plot(gain.mean, place, marker="o", color=colour, markerfacecolor=face, markersize=7)
+    axes.set_yticks(range(len(table)), [wording.in_lines(str(method)) for method in table["method"]])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
@@ -75,23 +82,23 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
 
 def _limits(table: DataFrame) -> tuple[float, float]:
     """Around the gains; a method that collapsed, or an interval from two seeds, does not set the scale."""
-    reach = max(1.0, float(table["gain"].max()), float(table["gain"].abs().median()) * 1.5)
-    low = float(table.loc[table["gain"] > -FAR * reach, "gain"].min())
-    high = max(float(table["gain"].max()), 0.0)
-    arm = float(((table["gain_high"] - table["gain_low"]) / 2).median())
-    margin = max(0.35 * (high - min(low, 0.0)), 0.5, 1.2 * arm if arm < FAR * reach else 0.0)
-    return min(low, 0.0) - margin, high + margin
+    gains = numbers(table["gain"])
+    reach = max(1.0, float(gains.max()), float(gains.abs().median()) * 1.5)
+    low, high = min(float(gains[gains > -FAR * reach].min()), 0.0), max(float(gains.max()), 0.0)
+    arm = float(Series([gain.half_width for gain in table["gain"]]).median())
+    margin = max(0.35 * (high - low), 0.5, 1.2 * arm if arm < FAR * reach else 0.0)
+    return low - margin, high + margin
 
 
 def _reading(table: DataFrame) -> str:
-    ahead = [str(name) for name in table.loc[(table["p_holm"] < 0.05) & (table["gain"] > 0), "name"]]
-    behind = [str(name) for name in table.loc[(table["p_holm"] < 0.05) & (table["gain"] < 0), "name"]]
+    ahead, behind = (
+        [row["method"] for row in table.to_dict("records") if row["gain"].verdict == verdict]
+        for verdict in (Verdict.BETTER, Verdict.WORSE)
+    )
     if not ahead and not behind:
         return f"None of {wording.plural(len(table), 'comparison')} with uniform coupling is significant."
-    gains = (
-        f"Significantly better than uniform: {wording.listed(ahead, 6)}." if ahead else "None is significantly better."
-    )
-    return f"{gains} Significantly worse: {wording.listed(behind, 6)}." if behind else gains
+    better = f"Significantly better than uniform: {wording.listed(ahead, 6)}." if ahead else NONE_BETTER
+    return f"{better} Significantly worse: {wording.listed(behind, 6)}." if behind else better
 
 
 if __name__ == "__main__":

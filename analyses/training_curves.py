@@ -1,14 +1,14 @@
 """How training went: loss on the training part and accuracy on the held-out part, per epoch."""
 
-import pandas as pd
+from operator import attrgetter
+
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
 from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.comparison import compare
+from routebench.analysis.comparison import comparison_of
 
 ONE_EPOCH = "One epoch was trained, so there is no course to draw yet."
 CURVES = {"held_out_accuracy": "Held-out accuracy, %", "train_loss": "Training loss (log scale)"}
@@ -17,29 +17,29 @@ CURVES = {"held_out_accuracy": "Held-out accuracy, %", "train_loss": "Training l
 @analysis_of("accuracy", "training-curves", place=40)
 def training_curves(runs: Runs) -> Analysis | None:
     """Mean over seeds of held-out accuracy and training loss per epoch; each method at its best T."""
-    points = runs.results[runs.results["metric"].isin(list(CURVES)) & runs.results["epoch"].notna()]
-    points = points[points["value"].notna()].astype({"epoch": int})
+    points = concat([runs.values(metric) for metric in CURVES])
+    points = points[points["epoch"].notna()]
     if points.empty:
         return None
-    points = points.assign(iterations=points["iterations"].fillna(0).astype(int))
+    label, steps = points["method"].map(attrgetter("label")), [method.iterations or 0 for method in points["method"]]
+    points = points.astype({"epoch": int}).assign(label=label, iterations=steps)
     curves = points.groupby(["label", "iterations", "metric", "epoch"])["value"]
     table = DataFrame(curves.agg(mean="mean", low="min", high="max", seeds="count")).reset_index()
-    drawn = _at_best(table, runs)
-    reading = _reading(drawn)
-    if points["epoch"].max() < 2:  # a point is no curve
+    if table["epoch"].max() < 2:  # a point is no curve
         return Analysis(title="Training curves", reading=ONE_EPOCH, table=table.head(0))
+    drawn = _at_best(table, runs)
     return Analysis(
         title="Training curves",
-        reading=reading,
+        reading=_reading(drawn),
         table=table,
-        figure=_figure(drawn, runs),
+        figure=figures.figure_of(_draw, drawn, runs, height=5.6, rows=2, sharex=True),
         columns=(
-            Column("Method", "label", lambda row: str(row["label"]), numeric=False),
+            Column("Method", "label", numeric=False),
             Column("T", "iterations", lambda row: str(row["iterations"] or wording.NOTHING)),
             Column("Curve", "metric", lambda row: str(row["metric"]).replace("_", " "), numeric=False),
-            Column("Epoch", "epoch", lambda row: str(row["epoch"])),
-            Column("Mean", "mean", lambda row: f"{row['mean']:.4g}"),
-            Column("Seeds", "seeds", lambda row: str(row["seeds"])),
+            Column("Epoch", "epoch"),
+            Column("Mean", "mean", ".4g"),
+            Column("Seeds", "seeds"),
         ),
         notes=(
             "Each method at its T with the highest mean test accuracy; the table has all. Bands: all seeds.",
@@ -50,27 +50,23 @@ def training_curves(runs: Runs) -> Analysis | None:
     )
 
 
-def _figure(drawn: DataFrame, runs: Runs) -> Figure:
-    with figures.look():
-        figure, grid = figures.new_figure(5.6, rows=2, sharex=True)
-        for axes, metric in zip(grid, CURVES, strict=True):
-            _draw(axes, drawn[drawn["metric"] == metric], metric, runs)
-        grid[-1].set_xlabel("epoch")
-    return figure
-
-
 def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
     """The rows of each label's best T; of its smallest where no test accuracy is known."""
-    order = compare(runs).measured
-    ranked = [*zip(order["label"], order["iterations"].fillna(0).astype(int), strict=True)]
+    ranked = [(method.label, method.iterations or 0) for method in comparison_of(runs).measured["method"]]
     rows = []
     for label, part in table.groupby("label"):
         best = next((steps for name, steps in ranked if name == label), int(part["iterations"].min()))
         rows.append(part[part["iterations"] == best])
-    return pd.concat(rows)
+    return concat(rows)
 
 
-def _draw(axes: Axes, curves: DataFrame, metric: str, runs: Runs) -> None:
+def _draw(grid: list[Axes], drawn: DataFrame, runs: Runs) -> None:
+    for axes, metric in zip(grid, CURVES, strict=True):
+        _draw_one(axes, drawn[drawn["metric"] == metric], metric, runs)
+    grid[-1].set_xlabel("epoch")
+
+
+def _draw_one(axes: Axes, curves: DataFrame, metric: str, runs: Runs) -> None:
     if metric == "held_out_accuracy":
         figures.accuracy_axis(axes, [*curves["low"], *curves["high"]])
     else:

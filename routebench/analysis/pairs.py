@@ -8,7 +8,7 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis._runs import Runs
-from routebench.analysis.comparison import Entry, difference_between, entries_of
+from routebench.analysis.comparison import Contender, contenders_of, difference_between
 
 MARGIN = 0.5
 """Points of accuracy; smaller differences count as equal."""
@@ -21,13 +21,13 @@ BETTER_BY_LITTLE = "better by little"
 def pairs_of(runs: Runs, margin: float = MARGIN) -> DataFrame:
     """One row per pair of measured methods, the one with the higher mean accuracy first; differences in points.
 
-    Columns: `first, second, difference, low, high, interval, n, p, p_holm`, as `compare_samples` has them, Holm's
+    Columns: `first, second, difference, low, high, interval, n, p, p_holm`, as `difference_between` has them, Holm's
     family being all pairs; `effect*`, Hedges' g of the paired differences; `wins, seeds`; `both_low, both_high, both_p,
     both_interval`, over seeds and test images; `odds`, of an image that only one has right; `deviation` of the
     differences; `discordant`, the share of such images; `p_equal, p_equal_holm` of a difference beyond the margin;
     `verdict`, a constant of this module.
     """
-    measured = [entry for entry in entries_of(runs) if entry.accuracies]
+    measured = [entry for entry in contenders_of(runs) if entry.accuracies]
     measured.sort(key=lambda entry: -float(np.mean(list(entry.accuracies.values()))))
     table = DataFrame([_row(runs, first, second, margin) for first, second in combinations(measured, 2)])
     if not table.empty:
@@ -70,7 +70,7 @@ def detectable_in(table: DataFrame, tests: int = 1) -> float:
     return 100 * statistics.smallest_detectable_share(share, int(by_image["n"].min()), ALPHA / tests)
 
 
-def _row(runs: Runs, first: Entry, second: Entry, margin: float) -> dict[str, object]:
+def _row(runs: Runs, first: Contender, second: Contender, margin: float) -> dict[str, object]:
     found = difference_between(runs, first, second)
     effect = statistics.standardised_difference(first.accuracies, second.accuracies)
     seeds = sorted(set(first.accuracies) & set(second.accuracies))
@@ -83,7 +83,7 @@ def _row(runs: Runs, first: Entry, second: Entry, margin: float) -> dict[str, ob
         "high": found.high,
         "interval": found.kind,
         "n": found.n,
-        "p": found.p_value,
+        "p": found.p,
         "effect": effect.mean,
         "effect_low": effect.low,
         "effect_high": effect.high,
@@ -95,7 +95,7 @@ def _row(runs: Runs, first: Entry, second: Entry, margin: float) -> dict[str, ob
     }
 
 
-def _by_image(runs: Runs, first: Entry, second: Entry, seeds: list[int]) -> dict[str, object]:
+def _by_image(runs: Runs, first: Contender, second: Contender, seeds: list[int]) -> dict[str, object]:
     """What the outcomes per test image add, where they were kept for every shared seed."""
     kept = [(runs.correct(first.cells[seed]), runs.correct(second.cells[seed])) for seed in seeds]
     right = [(one, other) for one, other in kept if one is not None and other is not None]

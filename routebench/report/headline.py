@@ -10,10 +10,10 @@ from routebench.analysis import wording
 from routebench.analysis._result import Analysis, place_of, reads
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
-from routebench.analysis.comparison import Comparison, compare, compare_samples
+from routebench.analysis.comparison import Comparison, compare, difference_between
 from routebench.registry import analyses
 from routebench.report.asking import ask
-from routebench.report.lead import Standing, title_of, told_apart
+from routebench.report.lead import Leader, title_of, told_apart
 from routebench.statistics import OVER_SAMPLES
 
 ALPHA = 0.05
@@ -61,21 +61,21 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
     measured = found.measured if not found.table.empty else found.table
     if measured.empty:
         return Headline("Nothing was measured yet.", (), (), (_finished(found.table),), ())
-    standing = Standing.of(found.table)
-    if len(measured) == 1 or standing.best is None:
+    leader = Leader.of(found.table)
+    if len(measured) == 1 or leader.best is None:
         return Headline(
-            title=_too_little(standing, len(measured)),
-            which=(f"{standing.lead['name']} reaches {_accuracy(standing.lead)}.",),
+            title=_too_little(leader, len(measured)),
+            which=(f"{leader.lead['name']} reaches {_accuracy(leader.lead)}.",),
             matters=(),
             caveats=_caveats(runs, found),
-            figures=_figures(standing, found),
+            figures=_figures(leader, found),
         )
     return Headline(
-        title=f"{title_of(standing)}; {_verdict(standing.best, found)}.",
-        which=_which(standing, measured),
-        matters=_matters(runs, standing.best, found),
+        title=f"{title_of(leader)}; {_verdict(leader.best, found)}.",
+        which=_which(leader, measured),
+        matters=_matters(runs, leader.best, found),
         caveats=_caveats(runs, found),
-        figures=_figures(standing, found),
+        figures=_figures(leader, found),
         beside_table=_beside_table(found),
     )
 
@@ -98,9 +98,9 @@ def _from_reading(runs: Runs, known: Mapping[str, Analysis] | None) -> Headline 
     return Headline(found.reading, (), (), caveats, ())
 
 
-def _too_little(standing: Standing, measured: int) -> str:
+def _too_little(leader: Leader, measured: int) -> str:
     if measured == 1:
-        return f"Only {standing.lead['name']} has finished: nothing can be compared yet."
+        return f"Only {leader.lead['name']} has finished: nothing can be compared yet."
     return "Only controls have finished: which routing is best was not measured."
 
 
@@ -115,9 +115,9 @@ def _verdict(best: Row, found: Comparison) -> str:
     return "a gain over uniform coupling is not shown"
 
 
-def _which(standing: Standing, measured: DataFrame) -> tuple[str, ...]:
-    best = standing.best or standing.lead
-    sentences = [f"{best['name']} reaches {_accuracy(best)}.", *told_apart(standing)]
+def _which(leader: Leader, measured: DataFrame) -> tuple[str, ...]:
+    best = leader.best or leader.lead
+    sentences = [f"{best['name']} reaches {_accuracy(best)}.", *told_apart(leader)]
     for network in measured[measured["label"] == "cnn"].to_dict("records"):
         gap = round(best["mean"] - network["mean"], 2)
         far = "as much" if gap == 0 else f"{abs(gap):.2f} points {'less' if gap > 0 else 'more'}"
@@ -159,10 +159,10 @@ def _iterating(runs: Runs, best: Row, found: Comparison) -> tuple[str, ...]:
     single = same[same["iterations"].fillna(0).astype(int) == 1]
     if single.empty or str(single["name"].iloc[0]) == best["name"]:
         return ()
-    gain = compare_samples(runs, str(best["name"]), str(single["name"].iloc[0]))
-    row = {"gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high}
-    verdict = "a difference" if gain.p_value < ALPHA else "no difference that is shown"
-    return (f"Against a single iteration of the same method: {wording.gain_with_interval(row)} points, {verdict}.",)
+    known = {one.name: one for one in found.contenders.values()}
+    gain = difference_between(runs, known[best["name"]], known[single["name"].iloc[0]])
+    verdict = "a difference" if gain.p < ALPHA else "no difference that is shown"
+    return (f"Against a single iteration of the same method: {gain:+.2} points, {verdict}.",)
 
 
 def _many(number: int) -> str:
@@ -205,9 +205,9 @@ def _beside_table(found: Comparison) -> str:
     )
 
 
-def _figures(standing: Standing, found: Comparison) -> tuple[tuple[str, str, str], ...]:
-    best = standing.best or standing.lead
-    among = "" if best is standing.lead else " among routing methods"
+def _figures(leader: Leader, found: Comparison) -> tuple[tuple[str, str, str], ...]:
+    best = leader.best or leader.lead
+    among = "" if best is leader.lead else " among routing methods"
     done, planned = int(found.table["n_ok"].sum()), int(found.table["n_planned"].sum())
     figures = [(wording.percent(best["mean"]), "%", f"highest mean accuracy{among}, {best['name']}")]
     if not math.isnan(best["gain"]):

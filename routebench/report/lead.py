@@ -12,7 +12,7 @@ MOST = 5  # names in a sentence
 
 
 @dataclass(frozen=True)
-class Standing:
+class Leader:
     """Who leads, and who cannot be told from the leader.
 
     Args:
@@ -32,7 +32,7 @@ class Standing:
     complete: bool
 
     @classmethod
-    def of(cls, table: DataFrame) -> "Standing":
+    def of(cls, table: DataFrame) -> "Leader":
         """From the table of a comparison, the best mean first, of which at least one row has a result."""
         rows: list[Row] = [*table[table["n_ok"] > 0].to_dict("records")]
         routed = [row for row in rows if row["role"] != "control"]
@@ -50,36 +50,36 @@ def equal(one: Row, other: Row) -> bool:
     return math.isclose(one["mean"], other["mean"], rel_tol=1e-12)
 
 
-def title_of(standing: Standing) -> str:
+def title_of(leader: Leader) -> str:
     """Which routing leads, in a clause. None is called the best unless all others, controls too, are behind it."""
-    lead, best = standing.lead, standing.best
+    lead, best = leader.lead, leader.best
     if best is None or best is lead:
-        if standing.peers:
+        if leader.peers:
             return f"{lead['name']} has the highest mean accuracy, but no lead that these runs can confirm"
-        if standing.untested:
+        if leader.untested:
             return f"{lead['name']} has the highest mean accuracy, but not every other could be tested against it"
-        return f"{lead['name']} is best {'here' if standing.complete else 'of those that finished'}"
-    which = "the only routing method" if standing.routing == 1 else "the highest among routing methods"
+        return f"{lead['name']} is best {'here' if leader.complete else 'of those that finished'}"
+    which = "the only routing method" if leader.routing == 1 else "the highest among routing methods"
     verdict = "is behind it"
-    if best["name"] in standing.peers:
+    if best["name"] in leader.peers:
         verdict = "cannot be told apart from it"
-    elif best["name"] in standing.untested:
+    elif best["name"] in leader.untested:
         verdict = "could not be tested against it"
     return f"The control {lead['name']} has the highest mean accuracy; {best['name']}, {which}, {verdict}"
 
 
-def told_apart(standing: Standing) -> tuple[str, ...]:
+def told_apart(leader: Leader) -> tuple[str, ...]:
     """Sentences on who cannot be told from the leader, who was not tested, and what a leading control reaches."""
-    lead, best, sentences = standing.lead, standing.best, []
+    lead, best, sentences = leader.lead, leader.best, []
     name = "It"
     if best is not None and best is not lead:
         name = f"The control {lead['name']}"
         ahead = best["mean"] - lead["mean"]
         sentences.append(f"{name} reaches {lead['mean']:.2f} %: {abs(ahead):.2f} points more.")
-    if standing.peers:
-        sentences.append(f"{name} cannot be told apart from {wording.listed([*standing.peers], MOST)}.")
-    if standing.untested:
-        sentences.append(f"No test compares {wording.listed([*standing.untested], MOST)} with {lead['name']}.")
+    if leader.peers:
+        sentences.append(f"{name} cannot be told apart from {wording.listed([*leader.peers], MOST)}.")
+    if leader.untested:
+        sentences.append(f"No test compares {wording.listed([*leader.untested], MOST)} with {lead['name']}.")
     return tuple(sentences)
 
 

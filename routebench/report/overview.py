@@ -125,7 +125,7 @@ def _number(value: Any) -> float:
 
 def _ahead(analysis: Analysis) -> Method | None:
     """Who is alone in the best rank group, where every method with a number has a group."""
-    table = analysis.table
+    table = flat(analysis.table)
     if "group" not in table or analysis.main is None or analysis.main.table is not None:
         return None
     measured = table[table[analysis.main.column].notna()]

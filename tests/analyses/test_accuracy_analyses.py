@@ -117,7 +117,7 @@ def test_each_place_says_over_what_p_is_corrected(found: dict[str, Analysis]) ->
     assert any("for that gain alone" in note for note in found["accuracy-table"].notes)
     columns = {column.key: column.explained for column in found["accuracy-table"].columns}
     assert "for this gain alone" in columns["gain"]
-    assert "for all gains of this table together" in columns["p_holm"]
+    assert "for all gains of this table together" in columns["gain.p_holm"]
 
 
 def test_one_finished_method_is_compared_with_nothing() -> None:

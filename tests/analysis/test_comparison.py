@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from routebench import statistics
-from routebench.analysis.comparison import compare, compare_samples, headline_accuracies
+from routebench.analysis.comparison import compare, comparison_of, difference_between
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs
 
 
@@ -45,8 +45,9 @@ def test_p_values_are_corrected_for_the_whole_table() -> None:
 
 
 def test_only_the_accuracy_at_the_trained_iterations_is_a_headline() -> None:
-    rows = headline_accuracies(made_up_runs().results)
+    rows = made_up_runs().values("accuracy", split="test", as_trained=True)
     assert rows["cell"].is_unique
+    rows = rows.assign(iterations=[method.iterations for method in rows["method"]])
     iterative = rows[rows["iterations"].notna()]
     assert (iterative["test_iterations"] == iterative["iterations"]).all()
 
@@ -146,6 +147,7 @@ def test_two_networks_under_one_label_are_told_apart_by_name() -> None:
 
 def test_any_two_rows_can_be_compared() -> None:
     runs = made_up_runs(failures=False)
-    found = compare_samples(runs, "dynamic T=2", "dynamic T=1")
+    known = {str(method): one for method, one in comparison_of(runs).contenders.items()}
+    found = difference_between(runs, known["dynamic T=2"], known["dynamic T=1"])
     assert found.n == 3
-    assert found.mean == pytest.approx(-compare_samples(runs, "dynamic T=1", "dynamic T=2").mean)
+    assert found.mean == pytest.approx(-difference_between(runs, known["dynamic T=1"], known["dynamic T=2"]).mean)

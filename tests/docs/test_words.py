@@ -13,7 +13,6 @@ OWN = "each model has its own, in its package"
 TWICE = {
     "Bound": OWN,
     "Column": "of a table as stored, and as shown",
-    "Entry": "of a suite, and of a comparison",
     "Finding": "of a check, and of the doctor",
     "ObjectEncoder": OWN,
     "PartEncoder": OWN,

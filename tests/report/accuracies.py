@@ -1,7 +1,6 @@
 """Runs of methods without iterations whose true accuracies are given."""
 
-from routebench.analysis.result import Runs
-
+from routebench.analysis import Runs
 from tests.analysis.made_up_runs import made_up_runs
 
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from routebench.analysis.comparison import compare
-from routebench.report.lead import Standing, title_of
+from routebench.report.lead import Leader, title_of
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 from tests.report.accuracies import runs_with
 
 
-def standing_in(runs) -> Standing:
-    return Standing.of(compare(runs).table)
+def leader_in(runs) -> Leader:
+    return Leader.of(compare(runs).table)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def standing_in(runs) -> Standing:
     ids=["a winner", "within noise", "a control that splits nobody", "a control", "a tie with a control", "no method"],
 )
 def test_who_leads_and_with_whom(given, lead, best, peers) -> None:
-    found = standing_in(runs_with(**given))
+    found = leader_in(runs_with(**given))
     assert (found.lead["name"], found.best and found.best["name"], found.peers) == (lead, best, peers)
     assert found.routing == len({"dynamic", "em"} & set(given))
     assert found.complete
@@ -38,12 +38,12 @@ def test_peers_are_the_rank_group_of_the_table() -> None:
     table = compare(runs).table
     group = table.loc[table["group"] == table["group"].iloc[0], "name"]
     assert len(group) > 5
-    assert standing_in(runs).peers == tuple(group[1:])
+    assert leader_in(runs).peers == tuple(group[1:])
 
 
 def test_without_raw_outputs_nobody_was_tested() -> None:
     runs = replace(made_up_runs(seeds=1, failures=False), correct=lambda cell: None)
-    found = standing_in(runs)
+    found = leader_in(runs)
     assert (found.peers, len(found.untested)) == ((), len(compare(runs).table) - 1)
 
 
@@ -52,17 +52,17 @@ def test_a_method_without_a_result_leaves_the_comparison_incomplete() -> None:
     for record in records:
         if record["label"] == "em":
             record |= {"status": "oom", "reason": "no memory", "metrics": []}
-    assert not standing_in(made_up_runs(records)).complete
+    assert not leader_in(made_up_runs(records)).complete
 
 
 CONTROL, METHOD = {"name": "cnn", "mean": 99.0}, {"name": "em", "mean": 97.0}
-LEADS = Standing(METHOD, METHOD, peers=(), untested=(), routing=2, complete=True)
+LEADS = Leader(METHOD, METHOD, peers=(), untested=(), routing=2, complete=True)
 BEHIND = replace(LEADS, lead=CONTROL)
 AHEAD = "The control cnn has the highest mean accuracy"
 
 
 @pytest.mark.parametrize(
-    ("standing", "clause"),
+    ("leader", "clause"),
     [
         (LEADS, "em is best here"),
         (replace(LEADS, complete=False), "em is best of those that finished"),
@@ -84,5 +84,5 @@ AHEAD = "The control cnn has the highest mean accuracy"
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_each_standing_has_its_clause(standing, clause) -> None:
-    assert title_of(standing) == clause
+def test_each_leader_has_its_clause(leader, clause) -> None:
+    assert title_of(leader) == clause

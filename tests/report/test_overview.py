@@ -37,7 +37,7 @@ def test_its_numbers_are_those_of_the_tables() -> None:
     overview = overview_of([other_suite(SPARSITY, Main("t_score", "T-score")), (runs, accuracy)])
     assert [column.title for column in overview.columns] == ["Method", "Test accuracy, %", "T-score"]
     ours = overview.table.set_index("name")
-    theirs = accuracy.table.set_index("name")
+    theirs = accuracy.numbers.set_index("name")
     assert list(ours.index) == [*theirs.index, "mine"]
     for part, column in (("", "mean"), ("_low", "low"), ("_high", "high")):
         assert (ours.loc[theirs.index, f"accuracy_1{part}"] == theirs[column]).all()
