@@ -101,7 +101,7 @@ def test_votes_that_stay_where_they_are_do_not_gather():
 
 
 def test_votes_near_the_mean_are_those_of_the_right_class():
-    row = find((sparsity_runs(),)).table.set_index("claim").loc[NEAR]
+    row = find((sparsity_runs(),)).numbers.set_index("claim").loc[NEAR]
     assert row["verdict"] == HOLDS
     assert row["mean"] == pytest.approx(2 * (0.5 + 0.01))  # from the first to the third, mean of three seeds
     assert verdicts(sparsity_runs(nearer=-0.5))[NEAR] == FAILS

@@ -11,17 +11,23 @@ from routebench.comparing._folders import Address, CellPair, MeasuredCell
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import Group, PairedSeries
 from routebench.comparing._verdicts import ALL, IMPROVEMENT, REGRESSION, judge
+from routebench.engine.results import Identity
 
 METHODS = {"dynamic": (1, 2), "em": (1, 2), "inverted-attention": (1, 2), "uniform": (None,), "random": (None,)}
 GROUP = Group("cost", "smoke", "mnist5k", "training_cpu_time", "", "yardsticks", higher_is_better=False)
 ADDRESS = Address("cost", "smoke", "cost", "", "", None, "capsnet-small", "{}", "mnist5k", 0, "{}")
+IDENTITY = Identity(
+    suite="cost", suite_version=2, protocol="cost", options={}, method="", method_params={}, routed=True,
+    role="method", model="capsnet-small", model_params={}, data="mnist5k", data_fingerprint="", training={}, source="",
+    iterations=None, seed=0,
+)  # fmt: skip
 LOADED, CALM = 0.05, 0.02
 """Standard deviations as measured with seven busy processes on two cores, and with none."""
 
 
 def pair(number, order=("{0:02d}.0", "{0:02d}.1")):
     """Of round `number`; `order` says when each side ended."""
-    cells = (MeasuredCell("", "", "ok", "", {}, {"finished": when.format(number)}, ()) for when in order)
+    cells = (MeasuredCell("", "", "ok", "", IDENTITY, {"finished": when.format(number)}, ()) for when in order)
     return CellPair(ADDRESS, *cells, "", "")
 
 
