@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
+from routebench.analysis._estimate import Estimate
 from routebench.analysis._result import Analysis, Main
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Column, Row, flat
-from routebench.analysis.means import value_with_interval
 from routebench.analysis.wording import NOTHING, listed, marked, name_of
 
 PRESETS = ("smoke", "quick", "full")  # from the least to the most that an answer can rest on
@@ -166,7 +166,7 @@ def _column(measure: Measure) -> Column:
     def text(row: Row) -> str:
         mean, low, high = (row[f"{measure.key}{part}"] for part in ("", "_low", "_high"))
         marked = AHEAD if measure.ahead is not None and measure.ahead == _method(row) else ""
-        return NOTHING if math.isnan(mean) else value_with_interval(mean, low, high, measure.main.digits) + marked
+        return NOTHING if math.isnan(mean) else f"{Estimate(mean, low, high):±.{measure.main.digits}}{marked}"
 
     runs, better = measure.runs, measure.main.higher_is_better
     way = "" if better is None else f"; {'higher' if better else 'lower'} is better"
