@@ -42,6 +42,8 @@ class Processes:
         self._folder = tempfile.TemporaryDirectory(prefix="routebench-")
         self._handles_stops = hasattr(signal, "SIGTSTP") and threading.current_thread() is threading.main_thread()
         self._stopped_before: Any = signal.signal(signal.SIGTSTP, self._stop) if self._handles_stops else None
+        self._interrupted = False
+        self._interrupted_before: Any = signal.signal(signal.SIGINT, self._interrupt) if self._handles_stops else None
 
     @property
     def room(self) -> int:
@@ -60,6 +62,8 @@ class Processes:
     def finished(self) -> Iterator[tuple[Cell, End]]:
         """The cells that have ended since, after a short wait."""
         wait_for([monitor.process for monitor in self.running], PATIENCE)
+        if self._interrupted:
+            raise KeyboardInterrupt
         for monitor in list(self.running):
             end = self._end_of(monitor)
             if end is None:
@@ -78,10 +82,16 @@ class Processes:
         """Ends all processes."""
         if self._handles_stops:
             signal.signal(signal.SIGTSTP, self._stopped_before)
+            signal.signal(signal.SIGINT, self._interrupted_before)
         for monitor in self.running:
             monitor.close()
         self.running = []
         self._folder.cleanup()
+
+    def _interrupt(self, *_: Any) -> None:
+        """Notes an interrupt, for a library that runs at that moment may swallow the exception."""
+        self._interrupted = True
+        raise KeyboardInterrupt
 
     def _end_of(self, monitor: Monitor) -> End | Crash | None:
         """How a cell has ended; None while it runs."""
