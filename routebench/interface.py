@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from routebench.comparing import FolderComparison
     from routebench.conformance import Checkup
     from routebench.engine.running import Call, Counts, PlannedRun, Progress
-    from routebench.report.page import Written
+    from routebench.report import Written
     from routebench.routing import RoutingMethod
 
 Number = TypeVar("Number", int, float)

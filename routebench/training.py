@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from routebench.checkpoint import Checkpoint, DamagedCheckpoint
-from routebench.data.augment import augmentations
-from routebench.data.dataset import Images, TrainingData
+from routebench.data import Images, TrainingData, augmentations
 from routebench.errors import Diverged, UserError
 from routebench.losses import LOSSES, Labels, Moment, reconstruction
 from routebench.models.network import Output, set_progress

@@ -81,7 +81,7 @@ def exit_codes() -> str:
 
 def glossary() -> str:
     """The words of the report."""
-    from routebench.report.glossary import GLOSSARY
+    from routebench.report import GLOSSARY
 
     return table(["Word", "Meaning"], ((f"**{word}**", meaning) for word, meaning in GLOSSARY))
 
@@ -89,7 +89,7 @@ def glossary() -> str:
 def columns(results: str, suite: str) -> str:
     """The columns of a suite's first table in a published report, with their explanations."""
     from routebench.analysis.folder import open_folder
-    from routebench.report.headline import first_analysis
+    from routebench.report import first_analysis
 
     runs = next(part for part in open_folder(ROOT / results).parts if part.suite == suite)
     analyse = first_analysis(runs.protocol)

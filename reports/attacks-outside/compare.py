@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 import routebench
-from routebench.attacks.stored import grey_levels, to_bytes
+from routebench.attacks import grey_levels, to_bytes
 from routebench.data import load
 from routebench.engine.results import Store
 from routebench.engine.running import StoreContext

@@ -6,8 +6,31 @@
 (3600, 400, 1000)
 """
 
+from routebench.data._load import load
+from routebench.data.affnist import affnist_is_there
 from routebench.data.augment import Augmentation, augmentations
 from routebench.data.dataset import Dataset, Images, TrainingData, facts, stratified_split
-from routebench.data.load import load
+from routebench.data.official import absent, data_root
+from routebench.data.rotation import draw_angles, rotate
+from routebench.data.taking import Taken, at_most, whole_name
+from routebench.data.torchvision_sets import PUBLISHED
 
-__all__ = ["Augmentation", "Dataset", "Images", "TrainingData", "augmentations", "facts", "load", "stratified_split"]
+__all__ = [
+    "PUBLISHED",
+    "Augmentation",
+    "Dataset",
+    "Images",
+    "Taken",
+    "TrainingData",
+    "absent",
+    "affnist_is_there",
+    "at_most",
+    "augmentations",
+    "data_root",
+    "draw_angles",
+    "facts",
+    "load",
+    "rotate",
+    "stratified_split",
+    "whole_name",
+]

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from routebench.data._load import load
 from routebench.data.dataset import Dataset, Images, facts, fingerprint
-from routebench.data.load import load
 from routebench.data.official import data_root
 from routebench.data.pinned import pinned
 from routebench.data.warp import warp

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from routebench.data._load import load
 from routebench.data.dataset import Dataset, Images, facts, fingerprint
-from routebench.data.load import load
 from routebench.registry import datasets
 
 SIDE = 36

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from routebench.data._load import load
 from routebench.data.dataset import Dataset, Images, facts
-from routebench.data.load import load
 from routebench.data.pinned import pinned
 from routebench.data.warp import warp
 from routebench.registry import datasets

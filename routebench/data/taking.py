@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Generator
 
+from routebench.data._load import load
 from routebench.data.dataset import Compose, Dataset, Images, fingerprint
 from routebench.data.folder import some_of_folder
-from routebench.data.load import load
 from routebench.data.shares import shares, some_of
 from routebench.errors import UserError
 from routebench.registry import datasets

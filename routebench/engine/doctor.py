@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import psutil
 import torch
 
-from routebench.data.official import absent, data_root
-from routebench.data.torchvision_sets import PUBLISHED
+from routebench.data import PUBLISHED, absent, data_root
 from routebench.engine.origin import processor, versions
 from routebench.errors import UserError
 from routebench.kernels import KERNELS, Sums, Sweep, reference, trust

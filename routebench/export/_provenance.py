@@ -9,7 +9,7 @@ from typing import Any
 from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
 from routebench.engine.results import Record
-from routebench.report.origins import Origins, lines_of, origins_of
+from routebench.report import Origins, lines_of, origins_of
 
 METADATA = b"routebench"
 """The key of a parquet file's schema metadata under which the provenance stands, as JSON."""

@@ -6,9 +6,7 @@ from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
 from routebench.errors import UserError
 from routebench.export._provenance import origins_of_part, part_lines
-from routebench.report.asking import Broken, ask
-from routebench.report.headline import first_analysis
-from routebench.report.text_table import best_of, cells_of
+from routebench.report import Broken, ask, best_of, cells_of, first_analysis
 from routebench.statistics import NO_VALUE
 from routebench.tables import TextTable
 

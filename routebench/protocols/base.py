@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from routebench.data.dataset import Dataset
+from routebench.data import Dataset
 from routebench.errors import UserError
 from routebench.recipe import Recipe
 from routebench.training import Epoch

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from routebench.data.dataset import Images
-from routebench.data.rotation import draw_angles, rotate
+from routebench.data import Images, draw_angles, rotate
 
 BATCH = 250
 BOTH = "both"

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from routebench.data.dataset import Dataset, Images
+from routebench.data import Dataset, Images
 from routebench.generative.probabilistic.free_form import climb, mean_bound
 from routebench.generative.probabilistic.model import GenerativeCapsules, Posterior
 from routebench.protocols.base import Context, Metric

@@ -6,9 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from routebench.data import Dataset, load
-from routebench.data.dataset import Images
-from routebench.data.rotation import rotate
+from routebench.data import Dataset, Images, load, rotate
 from routebench.errors import UserError
 from routebench.generative.probabilistic.free_form import climb
 from routebench.generative.probabilistic.health import health

@@ -7,10 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from routebench.data import Dataset, load
-from routebench.data.affnist import affnist_is_there
-from routebench.data.dataset import Images
-from routebench.data.rotation import rotate
+from routebench.data import Dataset, Images, affnist_is_there, load, rotate
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.features import UPRIGHT, Seen, View, look
 from routebench.protocols.probe import Probe, fit_probe

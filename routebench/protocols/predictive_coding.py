@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from routebench import measures
-from routebench.data import Dataset, load
-from routebench.data.dataset import Images
+from routebench.data import Dataset, Images, load
 from routebench.errors import UserError
 from routebench.models.network import CapsuleNetwork
 from routebench.ops import length

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Generator, Tensor
 
-from routebench.data.dataset import Dataset, Images
+from routebench.data import Dataset, Images
 from routebench.generative.probabilistic.model import GenerativeCapsules
 from routebench.protocols.base import Metric
 from routebench.protocols.features import UPRIGHT, shown

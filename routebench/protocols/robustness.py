@@ -71,7 +71,7 @@ class Robustness(Protocol):
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics by attack, loss and eps, the checks, and the arrays that they were judged by."""
-        from routebench.attacks.victim import under_attack  # only here: foolbox takes a second to import
+        from routebench.attacks import under_attack  # only here: foolbox takes a second to import
         from routebench.protocols.attacking.assault import Assault
         from routebench.protocols.attacking.numbers import numbers
         from routebench.protocols.attacking.settings import Settings, balanced

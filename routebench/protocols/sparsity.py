@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from routebench import measures
 from routebench.capsules.equilibrium import noting
-from routebench.data import Dataset, load
-from routebench.data.dataset import Images
+from routebench.data import Dataset, Images, load
 from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.chosen import evenly

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from routebench.data.dataset import Images
+from routebench.data import Images
 from routebench.protocols.traced import LayerTrace, trace
 
 IMAGES = 3

@@ -3,6 +3,26 @@
 A suite joins the overview of a page by one field of its first analysis: see `routebench.analysis.Main`.
 """
 
-from routebench.report.page import write_report as write_report
-from routebench.report.terminal import comparison_table as comparison_table
-from routebench.report.terminal import headline as headline
+from routebench.report._asking import Broken, ask
+from routebench.report._glossary import GLOSSARY
+from routebench.report._headline import first_analysis
+from routebench.report._origins import Origins, lines_of, origins_of
+from routebench.report._page import Written, write_report
+from routebench.report._terminal import comparison_table, headline
+from routebench.report._text_table import best_of, cells_of
+
+__all__ = [
+    "GLOSSARY",
+    "Broken",
+    "Origins",
+    "Written",
+    "ask",
+    "best_of",
+    "cells_of",
+    "comparison_table",
+    "first_analysis",
+    "headline",
+    "lines_of",
+    "origins_of",
+    "write_report",
+]

@@ -19,7 +19,7 @@ the reports; `probability_of_superiority` for runs that share no seeds, such as 
 once: `holm` and `rank_groups`.
 """
 
-from routebench.statistics.across_data import (
+from routebench.statistics._across_data import (
     RANKED,
     TOO_FEW_DATA,
     Ranking,
@@ -29,30 +29,30 @@ from routebench.statistics.across_data import (
     wilcoxon_holm,
     wilcoxon_p,
 )
-from routebench.statistics.by_sample import (
+from routebench.statistics._by_sample import (
     NO_DISCORDANT,
     OVER_SAMPLES_ONLY,
     discordant_odds,
     paired_samples,
     paired_samples_of_seeds,
 )
-from routebench.statistics.by_seed import (
+from routebench.statistics._by_seed import (
     equivalence_p,
     paired_difference,
     shared_differences,
     sign_flip_p,
     smallest_sign_flip_p,
 )
-from routebench.statistics.crossed import BOTH_CONSTANT, OVER_BOTH, crossed_difference
-from routebench.statistics.effects import (
+from routebench.statistics._crossed import BOTH_CONSTANT, OVER_BOTH, crossed_difference
+from routebench.statistics._effects import (
     STANDARDISED,
     TOO_FEW,
     hedges_correction,
     probability_of_superiority,
     standardised_difference,
 )
-from routebench.statistics.families import holm, rank_groups
-from routebench.statistics.intervals import (
+from routebench.statistics._families import holm, rank_groups
+from routebench.statistics._intervals import (
     ALPHA,
     CONFIDENCE,
     CONSTANT,
@@ -67,8 +67,8 @@ from routebench.statistics.intervals import (
     mean_interval,
     wilson_interval,
 )
-from routebench.statistics.power import smallest_detectable_difference, smallest_detectable_share
-from routebench.statistics.resampling import (
+from routebench.statistics._power import smallest_detectable_difference, smallest_detectable_share
+from routebench.statistics._resampling import (
     BOOTSTRAP_BOTH,
     BOOTSTRAP_SAMPLES,
     FEWEST_SEEDS,

@@ -21,7 +21,7 @@ from routebench.analysis.cost import (
 from routebench.analysis.figures import to_svg
 from routebench.analysis.palette import colours_of
 from routebench.registry import analyses
-from routebench.report.headline import headline_of
+from routebench.report._headline import headline_of
 from tests.analysis.made_up_runs import made_up_runs
 
 FOR_COST = ["cost-table", "cost-by-iterations", "cost-memory", "cost-by-batch", "failures"]

@@ -13,7 +13,7 @@ from routebench.engine.suites._suite import load_suite
 from routebench.protocols.base import Measurement, Metric
 from routebench.protocols.overlap import Answers, best_threshold, highest
 from routebench.registry import analyses
-from routebench.report.headline import headline_of
+from routebench.report._headline import headline_of
 from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 

@@ -21,7 +21,8 @@ from routebench.analysis.pairs import (
     verdict,
 )
 from routebench.registry import analyses
-from routebench.report import page, write_report
+from routebench.report import _page as page
+from routebench.report import write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 from tests.statistics.test_across_data import DEMSAR

@@ -16,7 +16,7 @@ from routebench.protocols import linear_probe as module
 from routebench.protocols.linear_probe import LinearProbe
 from routebench.protocols.probe import fit_probe
 from routebench.registry import analyses
-from routebench.report.overview import overview_of
+from routebench.report._overview import overview_of
 from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.small_digits import CANVAS, SMALL, Untrained, register

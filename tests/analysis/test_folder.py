@@ -9,7 +9,8 @@ from routebench.analysis.folder import open_folder
 from routebench.engine.results._checksum import sealed
 from routebench.errors import UserError
 from routebench.registry import analyses
-from routebench.report import page, write_report
+from routebench.report import _page as page
+from routebench.report import write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs, results_of
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from routebench.attacks.adaptive import AutoPGD, checkpoints, cross_entropies, ratio_towards
-from routebench.attacks.ball import WHITE, Ball, Plan
-from routebench.attacks.gradient import UniformNoise
-from routebench.attacks.losses import cross_entropy, difference, margins
-from routebench.attacks.seeding import seeded
-from routebench.attacks.square import HALVED_AFTER, Square, side
-from routebench.attacks.stored import Misclassification, attack_within, grey_levels
-from routebench.attacks.victim import under_attack
+from routebench.attacks._adaptive import AutoPGD, checkpoints, cross_entropies, ratio_towards
+from routebench.attacks._ball import WHITE, Ball, Plan
+from routebench.attacks._gradient import UniformNoise
+from routebench.attacks._losses import cross_entropy, difference, margins
+from routebench.attacks._seeding import seeded
+from routebench.attacks._square import HALVED_AFTER, Square, side
+from routebench.attacks._stored import Misclassification, attack_within, grey_levels
+from routebench.attacks._victim import under_attack
 from tests.attacks.networks import Misled, Sure, honest, images
 
 CPU = torch.device("cpu")

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from routebench.attacks.ball import Ball, Plan, targeted_success
-from routebench.attacks.gradient import (
+from routebench.attacks._ball import Ball, Plan, targeted_success
+from routebench.attacks._gradient import (
     GRADIENT,
     LinfAdditiveUniformNoiseAttack,
     UniformNoise,
@@ -15,11 +15,11 @@ from routebench.attacks.gradient import (
     momentum,
     pgd,
 )
-from routebench.attacks.losses import attack_loss, cross_entropy, difference, distinct
-from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS, shortest
-from routebench.attacks.seeding import seeded
-from routebench.attacks.stored import attack_within, grey_levels, to_bytes
-from routebench.attacks.victim import Victim, scaled, under_attack
+from routebench.attacks._losses import attack_loss, cross_entropy, difference, distinct
+from routebench.attacks._minimal import FROM_DECISIONS, WITH_GRADIENTS, shortest
+from routebench.attacks._seeding import seeded
+from routebench.attacks._stored import attack_within, grey_levels, to_bytes
+from routebench.attacks._victim import Victim, scaled, under_attack
 from routebench.losses import LOSSES, Moment
 from routebench.models.network import Output
 from tests.attacks.networks import Noisy, Rounded, honest, images

@@ -13,7 +13,7 @@ import pytest
 
 import routebench
 from routebench.cli import cli
-from routebench.report.glossary import GLOSSARY
+from routebench.report._glossary import GLOSSARY
 from tests.docs.pages import DOCS, ROOT, fill, pages, text_of
 
 
@@ -64,7 +64,7 @@ def test_the_reference_explains_what_is_public(site):
     known = {tuple(line.split()[:2]) for line in zlib.decompress(inventory).decode().splitlines()}
     public = {name for name in routebench.__all__ if callable(getattr(routebench, name))}
     assert public <= {name.rpartition(".")[2] for name, _ in known}
-    for name in ("training.fit", "recipe.Recipe", "models.build.build", "statistics.holm", "data.load.load"):
+    for name in ("training.fit", "recipe.Recipe", "models.build.build", "statistics.holm", "data.load"):
         assert any(f"routebench.{name}" == one and role != "py:module" for one, role in known), name
 
 

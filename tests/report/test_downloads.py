@@ -15,8 +15,8 @@ from pandas import DataFrame
 from routebench.analysis._result import Analysis
 from routebench.analysis._table import Column
 from routebench.analysis.figures import settle, to_svg
-from routebench.report.asv_pages import asv_pages
-from routebench.report.downloads import MOST_ROWS, downloads_of, pdf_of
+from routebench.report._asv_pages import asv_pages
+from routebench.report._downloads import MOST_ROWS, downloads_of, pdf_of
 
 
 def analysis(rows: int = 3) -> Analysis:

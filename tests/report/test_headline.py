@@ -7,7 +7,7 @@ import pytest
 from routebench.analysis import wording
 from routebench.analysis.comparison import compare
 from routebench.registry import analyses
-from routebench.report.headline import headline_of
+from routebench.report._headline import headline_of
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 from tests.report.accuracies import runs_with
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from routebench.analysis.comparison import compare
-from routebench.report.lead import Leader, title_of
+from routebench.report._lead import Leader, title_of
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 from tests.report.accuracies import runs_with
 

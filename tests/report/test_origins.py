@@ -1,6 +1,6 @@
 import copy
 
-from routebench.report.origins import origins_of
+from routebench.report._origins import origins_of
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs, record_of
 
 

@@ -8,7 +8,7 @@ from pandas import DataFrame
 
 from routebench.analysis._result import Analysis, Main
 from routebench.registry import analyses
-from routebench.report.overview import overview_of
+from routebench.report._overview import overview_of
 from tests.analysis.made_up_runs import made_up_runs
 
 

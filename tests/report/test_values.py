@@ -10,7 +10,7 @@ from scipy import stats
 
 from routebench import load_results
 from routebench.analysis.folder import open_folder
-from routebench.report.values import LEFT_OUT, decode, encode, values_of
+from routebench.report._values import LEFT_OUT, decode, encode, values_of
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from routebench import statistics
-from routebench.statistics.by_sample import _signed_sum_p
+from routebench.statistics._by_sample import _signed_sum_p
 
 
 @pytest.fixture

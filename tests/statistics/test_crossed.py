@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from routebench import statistics
-from routebench.statistics.resampling import draws_of_both
+from routebench.statistics._resampling import draws_of_both
 from tests.statistics.simulation import equal_networks, seeds
 
 RUNS = 300

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from routebench import statistics
-from routebench.statistics import effects
+from routebench.statistics import _effects as effects
 from tests.statistics.simulation import seeds
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from routebench.data.taking import whole_name
+from routebench.data import whole_name
 from routebench.engine.results import Identity
 from routebench.protocols.base import FitRequest
 from routebench.recipe import Recipe

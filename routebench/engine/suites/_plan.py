@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from routebench.data import Dataset
-from routebench.data.taking import Taken, at_most
+from routebench.data import Dataset, Taken, at_most
 from routebench.engine.isolation import step
 from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import DEPTH, Identity, is_plain

@@ -32,7 +32,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from routebench.data.taking import whole_name
+from routebench.data import whole_name
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, expect, expect_known, read
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe

@@ -6,14 +6,34 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from routebench.attacks.ball import ADAPTIVE, ITERATIVE, SCORES, WHITE, Ball, Plan, targeted_success
-from routebench.attacks.gradient import GRADIENT, fgsm, momentum, pgd
-from routebench.attacks.losses import attack_loss, difference, distinct
-from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS, Shortest, shortest
-from routebench.attacks.probes import constant_coupling, gradient_profile, largest_difference
-from routebench.attacks.stored import Outcome, attack_within
-from routebench.attacks.victim import Victim, under_attack
-from routebench.data.dataset import Images
+from routebench.attacks import (
+    ADAPTIVE,
+    FROM_DECISIONS,
+    GRADIENT,
+    ITERATIVE,
+    SCORES,
+    WHITE,
+    WITH_GRADIENTS,
+    Ball,
+    Outcome,
+    Plan,
+    Shortest,
+    Victim,
+    attack_loss,
+    attack_within,
+    constant_coupling,
+    difference,
+    distinct,
+    fgsm,
+    gradient_profile,
+    largest_difference,
+    momentum,
+    pgd,
+    shortest,
+    targeted_success,
+    under_attack,
+)
+from routebench.data import Images
 from routebench.masking import CHECKS
 from routebench.protocols.attacking.settings import Settings, balanced
 from routebench.protocols.base import FitRequest, Metric

@@ -6,9 +6,17 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from routebench.attacks.ball import ADAPTIVE, BEST, ITERATIVE, NO_LOSS, SCORES, Ball
-from routebench.attacks.gradient import GRADIENT
-from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS
+from routebench.attacks import (
+    ADAPTIVE,
+    BEST,
+    FROM_DECISIONS,
+    GRADIENT,
+    ITERATIVE,
+    NO_LOSS,
+    SCORES,
+    WITH_GRADIENTS,
+    Ball,
+)
 from routebench.masking import CHECKS, suspicions
 from routebench.protocols.attacking.assault import AROUND, LONGER, TRANSFER, Assault
 from routebench.protocols.base import Metric

@@ -7,11 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from routebench.attacks.ball import ADAPTIVE, SCORES
-from routebench.attacks.gradient import GRADIENT
-from routebench.attacks.losses import ATTACKED
-from routebench.attacks.minimal import FROM_DECISIONS, WITH_GRADIENTS
-from routebench.attacks.stored import grey_levels
+from routebench.attacks import ADAPTIVE, ATTACKED, FROM_DECISIONS, GRADIENT, SCORES, WITH_GRADIENTS, grey_levels
 from routebench.errors import UserError, unknown
 
 _COUNTS = (

@@ -1,4 +1,4 @@
-// Unpacks the numbers of the folder, when first asked; routebench/report/values.py says how they are packed.
+// Unpacks the numbers of the folder, when first asked; routebench/report/_values.py says how they are packed.
 let unpacked = null;
 const allValues = () => (unpacked ??= unpack(document.getElementById("values").textContent.trim()));
 

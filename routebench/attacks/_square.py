@@ -9,8 +9,8 @@ from foolbox.attacks.base import FixedEpsilonAttack
 from foolbox.distances import linf
 from torch import Tensor
 
-from routebench.attacks.losses import margins
-from routebench.attacks.victim import Victim
+from routebench.attacks._losses import margins
+from routebench.attacks._victim import Victim
 
 SHARE = 0.8
 """Of pixels that the first squares cover."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from routebench.statistics.intervals import (
+from routebench.statistics._intervals import (
     CONFIDENCE,
     CONSTANT,
     OVER_SEEDS,
@@ -20,7 +20,7 @@ from routebench.statistics.intervals import (
     mean_interval,
     standard_error,
 )
-from routebench.statistics.rounding import settled
+from routebench.statistics._rounding import settled
 
 EXACT_UP_TO = 14  # seeds: 2^14 ways of giving signs; beyond, that many are drawn
 

@@ -7,8 +7,8 @@ import eagerpy as ep
 from foolbox.attacks import LinfAdditiveUniformNoiseAttack, LinfMomentumIterativeFastGradientMethod
 from foolbox.attacks.gradient_descent_base import LinfBaseGradientDescent, normalize_lp_norms
 
-from routebench.attacks.losses import AttackLoss
-from routebench.attacks.victim import Victim
+from routebench.attacks._losses import AttackLoss
+from routebench.attacks._victim import Victim
 
 
 class _OwnLoss:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from routebench.statistics.by_sample import matched
-from routebench.statistics.intervals import CONFIDENCE, NO_VALUE, Difference, no_difference
+from routebench.statistics._by_sample import matched
+from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Difference, no_difference
 
 DRAWS = 4000
 FEWEST_SEEDS = 5

@@ -16,8 +16,8 @@ from routebench.analysis._result import Analysis, plain_columns
 from routebench.analysis._table import Column
 from routebench.analysis.figures import inline_svg, save_svg, to_svg
 from routebench.registry import analyses
-from routebench.report.asking import Broken, checked, guarded
-from routebench.report.downloads import Download, downloads_of
+from routebench.report._asking import Broken, checked, guarded
+from routebench.report._downloads import Download, downloads_of
 
 SMALL = 8.5  # pt: beside another figure, smaller text is below 12 pixels on a wide screen
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
-from routebench.statistics.by_seed import shared_differences
-from routebench.statistics.intervals import CONFIDENCE, CONSTANT, NO_VALUE, Interval, finite
+from routebench.statistics._by_seed import shared_differences
+from routebench.statistics._intervals import CONFIDENCE, CONSTANT, NO_VALUE, Interval, finite
 
 STANDARDISED = "in standard deviations of the paired differences"
 TOO_FEW = "fewer than three seeds, no effect size"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
-from routebench.statistics.rounding import settled
+from routebench.statistics._rounding import settled
 
 CONFIDENCE = 0.95
 ALPHA = 0.05

@@ -10,8 +10,8 @@ from foolbox.distances import linf
 from torch import Tensor
 from torch.nn import functional
 
-from routebench.attacks.losses import margins
-from routebench.attacks.victim import Victim
+from routebench.attacks._losses import margins
+from routebench.attacks._victim import Victim
 
 MOMENTUM = 0.75
 RHO = 0.75

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from routebench.attacks.adaptive import TARGETS, AutoPGD, cross_entropies, ratio_towards
-from routebench.attacks.gradient import GRADIENT, UniformNoise
-from routebench.attacks.losses import AttackLoss
-from routebench.attacks.square import Square
-from routebench.attacks.stored import Outcome, attack_within
-from routebench.attacks.victim import Victim
+from routebench.attacks._adaptive import TARGETS, AutoPGD, cross_entropies, ratio_towards
+from routebench.attacks._gradient import GRADIENT, UniformNoise
+from routebench.attacks._losses import AttackLoss
+from routebench.attacks._square import Square
+from routebench.attacks._stored import Outcome, attack_within
+from routebench.attacks._victim import Victim
 
 BEST = "best"
 NO_LOSS = ""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from routebench.statistics.intervals import ALPHA
+from routebench.statistics._intervals import ALPHA
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from scipy import optimize, special, stats
 
-from routebench.statistics.intervals import ALPHA
+from routebench.statistics._intervals import ALPHA
 
 
 def smallest_detectable_difference(deviation: float, n: int, alpha: float = ALPHA, power: float = 0.8) -> float:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from routebench.statistics.families import holm
-from routebench.statistics.intervals import ALPHA
-from routebench.statistics.rounding import settled
+from routebench.statistics._families import holm
+from routebench.statistics._intervals import ALPHA
+from routebench.statistics._rounding import settled
 
 RANKED = "ranks over data sets"
 EXACT_BELOW = 10

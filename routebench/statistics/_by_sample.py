@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import fft, optimize, special, stats
 from statsmodels.stats.contingency_tables import mcnemar
 
-from routebench.statistics.intervals import (
+from routebench.statistics._intervals import (
     CONFIDENCE,
     NO_VALUE,
     OVER_SAMPLES,

@@ -12,14 +12,14 @@ from routebench.analysis.comparison import compare
 from routebench.analysis.folder import Folder, open_folder
 from routebench.errors import UserError
 from routebench.registry import analyses
-from routebench.report.asking import Broken
-from routebench.report.asv_pages import asv_pages
-from routebench.report.block import Block, block_of, blocks_of, write
-from routebench.report.headline import PRESETS, Headline, headline_of
-from routebench.report.origins import Origins, lines_of, origins_of
-from routebench.report.overview import overview_of, weight_of
-from routebench.report.render import render
-from routebench.report.values import values_of
+from routebench.report._asking import Broken
+from routebench.report._asv_pages import asv_pages
+from routebench.report._block import Block, block_of, blocks_of, write
+from routebench.report._headline import PRESETS, Headline, headline_of
+from routebench.report._origins import Origins, lines_of, origins_of
+from routebench.report._overview import overview_of, weight_of
+from routebench.report._render import render
+from routebench.report._values import values_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import torch
 from foolbox.criteria import Misclassification, TargetedMisclassification
 from torch import Tensor
 
-from routebench.attacks.seeding import seeded
-from routebench.attacks.victim import BATCH, Victim, scaled
+from routebench.attacks._seeding import seeded
+from routebench.attacks._victim import BATCH, Victim, scaled
 
 TOLERANCE = 1e-5  # of float32 pixels in [0, 1]
 

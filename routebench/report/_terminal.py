@@ -8,8 +8,8 @@ from routebench.analysis._runs import Runs
 from routebench.analysis.folder import open_folder
 from routebench.errors import UserError
 from routebench.registry import analyses
-from routebench.report.asking import guarded
-from routebench.report.headline import first_analysis, headline_of
+from routebench.report._asking import guarded
+from routebench.report._headline import first_analysis, headline_of
 
 
 def comparison_table(results: Path, suite: str | None = None, preset: str | None = None) -> DataFrame:

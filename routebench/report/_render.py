@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from routebench.analysis.figures import variable
 from routebench.analysis.palette import ON_DARK
-from routebench.report.glossary import GLOSSARY
+from routebench.report._glossary import GLOSSARY
 
 SCRIPTS: tuple[str, ...] = (
     *("sort", "values", "statistics", "selection", "points", "scales", "chart", "explorer", "against", "downloads"),

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from routebench.statistics.by_sample import matched, paired_samples
-from routebench.statistics.intervals import CONFIDENCE, NO_VALUE, Difference, no_difference
+from routebench.statistics._by_sample import matched, paired_samples
+from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Difference, no_difference
 
 OVER_BOTH = "t over seeds and test samples"
 BOTH_CONSTANT = "t over seeds and test samples (all equal)"

@@ -12,8 +12,8 @@ from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
 from routebench.analysis.comparison import Comparison, compare, difference_between
 from routebench.registry import analyses
-from routebench.report.asking import ask
-from routebench.report.lead import Leader, title_of, told_apart
+from routebench.report._asking import ask
+from routebench.report._lead import Leader, title_of, told_apart
 from routebench.statistics import OVER_SAMPLES
 
 ALPHA = 0.05

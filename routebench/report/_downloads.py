@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from routebench.analysis._result import Analysis
 from routebench.analysis.figures import settle
-from routebench.report.text_table import text_table
+from routebench.report._text_table import text_table
 from routebench.tables import as_latex, as_markdown
 
 MOST_ROWS = 200

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from routebench.attacks.losses import AttackLoss
-from routebench.attacks.victim import BATCH, Victim, scaled
+from routebench.attacks._losses import AttackLoss
+from routebench.attacks._victim import BATCH, Victim, scaled
 from routebench.capsules import Votes
 from routebench.capsules.intercepted import intercepted, routed_layers
 from routebench.capsules.layers import CapsuleLayer

@@ -9,9 +9,9 @@ from foolbox.attacks import BoundaryAttack, HopSkipJumpAttack, L2CarliniWagnerAt
 from foolbox.criteria import Misclassification
 from torch import Tensor
 
-from routebench.attacks.seeding import seeded
-from routebench.attacks.stored import to_bytes
-from routebench.attacks.victim import BATCH, Victim, scaled
+from routebench.attacks._seeding import seeded
+from routebench.attacks._stored import to_bytes
+from routebench.attacks._victim import BATCH, Victim, scaled
 
 WITH_GRADIENTS = ("carlini-wagner", "deepfool")
 FROM_DECISIONS = ("boundary", "hop-skip-jump")
