@@ -242,7 +242,9 @@ def drawing(path: str) -> str:
 
 def record(results: str) -> str:
     """One record of a published report, with one of its metrics."""
-    found = json.loads(min((ROOT / results / "records").glob("*.json")).read_text(encoding="utf-8"))
+    from routebench.engine.results import files_of
+
+    found = json.loads(min((files_of(ROOT / results) / "records").glob("*.json")).read_text(encoding="utf-8"))
     found["metrics"] = found["metrics"][:1]
     return f"```json\n{json.dumps(found, indent=2)}\n```"
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import psutil
 import torch
 
+from routebench.cache import cache_folder
 from routebench.data import PUBLISHED, absent, data_root
 from routebench.engine.origin import processor, versions
 from routebench.errors import UserError
 from routebench.kernels import KERNELS, Sums, Sweep, reference, trust
-from routebench.kernels.compiler import cache_folder
 from routebench.ops import Competition
 
 IMAGES, CHILDREN, PARENTS, CHILD_POSE, POSE = 32, 1152, 10, 8, 16

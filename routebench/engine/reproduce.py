@@ -12,7 +12,7 @@ import torch
 from routebench.data import load
 from routebench.engine.isolation import Ended, alone, step
 from routebench.engine.origin import command_line, fit_code, plugin_hash, provenance, source_hash
-from routebench.engine.results import CHANGED, RECORD, SCHEMA, Record, Store, other_schema, parsed, unsealed
+from routebench.engine.results import CHANGED, RECORD, SCHEMA, Record, Store, files_of, other_schema, parsed, unsealed
 from routebench.engine.running import Listener, Queue, RunConfig, choose_backend, choose_device, execute, prepare_torch
 from routebench.engine.suites import Cell, cell_of
 from routebench.errors import UserError
@@ -50,12 +50,13 @@ def find_record(name: str, results: Path) -> Path:
         return Path(name)
     if name.endswith(".json") or "/" in name:
         raise UserError(f"record {name!r}: no such file; give the path of a record, or its cell's key with --results")
-    if not (results / "records").is_dir():
+    records = files_of(results) / "records"
+    if not records.is_dir():
         raise UserError(f"expected a results folder, got {str(results)!r}; say with --results where the record lies")
-    known = sorted(file.stem for file in (results / "records").glob("*.json"))
+    known = sorted(file.stem for file in records.glob("*.json"))
     found = [key for key in known if key.startswith(name)]
     if len(found) == 1:
-        return results / "records" / f"{found[0]}.json"
+        return records / f"{found[0]}.json"
     if found:
         some = ", ".join(found[:3])
         raise UserError(

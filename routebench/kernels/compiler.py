@@ -13,6 +13,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from routebench.cache import CHOOSE_A_FOLDER, cache_folder
+from routebench.errors import UserError
+
 SOURCE = Path(__file__).with_name("fused.cpp")
 DRAWING = Path(__file__).with_name("drawing.cpp")
 FLAGS = (
@@ -33,7 +36,6 @@ THREADS = ("-fopenmp",)
 TOLD = logging.getLogger("routebench.kernels")
 PATIENCE = 300
 """Seconds after which a compiler is given up."""
-CHOOSE_A_FOLDER = "set ROUTEBENCH_CACHE to a folder that you can write to"
 
 
 class NoCompiler(RuntimeError):
@@ -73,7 +75,10 @@ def _compiled(source: Path, use: str, name: str, **sizes: int) -> ctypes.CDLL:
         looked = f"CXX names {given!r}, which is not there" if given else "looked for $CXX, g++, clang++"
         raise NoCompiler(f"no C++ compiler ({looked}); install one (Debian and Ubuntu: apt install g++) or set CXX")
     definitions = tuple(f"-D{size}={value}" for size, value in sizes.items())
-    folder = cache_folder()
+    try:
+        folder = cache_folder()
+    except UserError as error:
+        raise NoCompiler(str(error)) from error
     file = folder / f"{name}-{_digest(compiler, source)}.so"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,20 +110,6 @@ def _words(command: str) -> list[str]:
         return shlex.split(command)
     except ValueError:  # a quotation mark without its pair
         return []
-
-
-def cache_folder() -> Path:
-    """Where compiled kernels lie: ROUTEBENCH_CACHE, else `routebench` in the user's cache folder.
-
-    Raises:
-        NoCompiler: the user has no home folder.
-    """
-    if given := os.environ.get("ROUTEBENCH_CACHE"):
-        return Path(given)
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "routebench"
-    except RuntimeError as error:  # no HOME, and a user whom the system does not know, as in a container
-        raise NoCompiler(f"you have no home folder to keep compiled kernels in; {CHOOSE_A_FOLDER}") from error
 
 
 def _compile(compiler: tuple[str, ...], source: Path, definitions: tuple[str, ...], file: Path) -> None:

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from routebench.engine.results import files_of
 from tests.docs.pages import ROOT, RUN, blocks_of, pages
 from tests.docs.running import expect_shown, run_block
 
@@ -27,7 +28,7 @@ def work_through(page, folder, given):
     names = ""
     for block in blocks_of(page):
         if block.given:
-            shutil.copytree(given[block.given], folder / "results")
+            shutil.copytree(files_of(given[block.given]), folder / "results")
         if not block.not_run:
             run_block(block, folder, names)
         if block.language == "python" and not block.title:

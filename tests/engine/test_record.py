@@ -6,16 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.results import RECORD, Record, digest
+from routebench.engine.results import RECORD, Record, digest, files_of
 from routebench.engine.results._plan_table import is_plan
 from routebench.engine.results._record import Identity, StoredPlan
 
 REPORTS = Path(__file__).parents[2] / "reports"
-FOLDERS = sorted(path.parent.name for path in REPORTS.glob("*/records"))
+FOLDERS = sorted(path.parent.name for path in REPORTS.glob("*/records.parquet"))
 
 
 def contents(folder, part):
-    return [json.loads(file.read_text()) for file in (REPORTS / folder / part).glob("*.json")]
+    return [json.loads(file.read_text()) for file in (files_of(REPORTS / folder) / part).glob("*.json")]
+
+
+def test_something_is_published():
+    assert "quick" in FOLDERS
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -15,6 +15,7 @@ from routebench.data import load
 from routebench.engine import reproduce
 from routebench.engine.agreement import compare
 from routebench.engine.origin._provenance import plugin_hash
+from routebench.engine.results import files_of
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
@@ -39,7 +40,7 @@ def metric(value, name="accuracy", unit="%", **more):
 
 def record_of(metrics, processor=""):
     """A published record with other numbers, of another machine."""
-    published = min((ROOT / "reports" / "quick" / "records").glob("*.json"))
+    published = min((files_of(ROOT / "reports" / "quick") / "records").glob("*.json"))
     return replace(reproduce.read_record(published), metrics=list(metrics), provenance={"processor": processor})
 
 

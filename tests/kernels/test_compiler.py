@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from routebench.cache import cache_folder
 from routebench.kernels import compiler, fused
 from routebench.kernels.compiler import NoCompiler
 from tests.kernels.sweeps import SMALL_GRID, largest_error, random_sweep
@@ -129,7 +130,8 @@ def test_without_a_home_folder_the_advice_is_to_name_one(monkeypatch, folder):
     nobody(monkeypatch)
     monkeypatch.delenv("ROUTEBENCH_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert fused.missing(*SIZES).startswith("you have no home folder to keep compiled kernels in; set ROUTEBENCH_CACHE")
+    told = fused.missing(*SIZES)
+    assert told.startswith("you have no home folder for compiled kernels and unpacked results; set ROUTEBENCH_CACHE")
 
 
 @needs_a_compiler
@@ -145,10 +147,10 @@ def test_a_damaged_library_is_compiled_again(folder):
 def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.delenv("ROUTEBENCH_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiler.cache_folder() == tmp_path / "routebench"
+    assert cache_folder() == tmp_path / "routebench"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", os.fspath(tmp_path))
-    assert compiler.cache_folder() == tmp_path / ".cache" / "routebench"
+    assert cache_folder() == tmp_path / ".cache" / "routebench"
 
 
 @needs_a_compiler

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from routebench.engine.results import digest
+from routebench.engine.results import digest, files_of
 from routebench.engine.results._checksum import sealed
 
 ROOT = Path(__file__).parents[2]
@@ -32,13 +32,14 @@ def make_folder(path: Path, records: int, metrics: int = 10, age: float = 3600) 
         metrics: values of each, at most.
         age: seconds since they seem to have been written.
     """
-    real = [json.loads(file.read_text()) for file in sorted((REAL / "records").glob("*.json"))]
+    published = files_of(REAL)
+    real = [json.loads(file.read_text()) for file in sorted((published / "records").glob("*.json"))]
     real = [record for record in real if record["identity"]["seed"] == 0]
-    (plan_file,) = (REAL / "plans").glob("*.json")
+    (plan_file,) = (published / "plans").glob("*.json")
     plan = json.loads(plan_file.read_text())
     for part in ("plans", "records"):
         (path / part).mkdir(parents=True)
-    (path / "schema.json").write_text((REAL / "schema.json").read_text())
+    (path / "schema.json").write_text((published / "schema.json").read_text())
     cells, then = [], time.time() - age
     for number in range(records):
         record = _varied(real[number % len(real)], number // len(real), metrics)

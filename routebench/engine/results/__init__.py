@@ -5,6 +5,7 @@ from routebench.engine.results import _checksum as checksum
 from routebench.engine.results._checks import DEPTH, by_name, is_plain, is_text
 from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, UNREADABLE, other_schema, parsed
+from routebench.engine.results._pack import files_of, is_packed, pack, unpack
 from routebench.engine.results._plan_table import NOT_RUN
 from routebench.engine.results._record import RECORD, SCHEMA, Identity, PlannedCell, Record, digest
 from routebench.engine.results._store import Store, existing, load_arrays, load_results
@@ -25,12 +26,16 @@ __all__ = [
     "checksum",
     "digest",
     "existing",
+    "files_of",
+    "is_packed",
     "is_plain",
     "is_text",
     "load_arrays",
     "load_results",
     "other_schema",
+    "pack",
     "parsed",
+    "unpack",
     "unsealed",
     "write_tensors",
     "write_text",

@@ -1,6 +1,7 @@
 """A results folder: one file per finished cell, put in place in one step, so that no crash loses what is finished."""
 
 import json
+import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _plan_table as plans
 from routebench.engine.results._checks import expect_key, is_key
 from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema
+from routebench.engine.results._pack import files_of, is_packed
 from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
 from routebench.errors import UserError
 
@@ -33,20 +35,30 @@ class Store:
 
     Args:
         path: of the folder; it is created by `prepare`.
+
+    Raises:
+        UserError: the folder is a pack that is damaged.
     """
 
     def __init__(self, path: Path | str):
         self.path = Path(path)
         self.warnings: list[str] = []
         """Plain sentences about what was found damaged."""
-        self._reader = Reader(self.path, self.warnings)
+        self.files = files_of(self.path)
+        """The folder of the files: `path`, or of a pack, a copy."""
+        self._reader = Reader(self.files, self.warnings)
 
     def prepare(self) -> None:
         """Creates the folder if need be, makes sure that it can be written, and clears what killed processes left.
 
         Raises:
-            UserError: it cannot be written, or holds another schema version.
+            UserError: it cannot be written, is packed, or holds another schema version.
         """
+        if is_packed(self.path):
+            raise UserError(
+                f"results folder {str(self.path)!r} is packed, so no run can be added; "
+                f"`routebench publish {shlex.quote(str(self.path))} --unpack -o FOLDER` makes one to add to"
+            )
         self.check_schema()
         try:
             for part in PARTS:
@@ -76,7 +88,7 @@ class Store:
 
     def check_schema(self) -> None:
         """Raises UserError if the folder was written with another schema version."""
-        schema = self.path / "schema.json"
+        schema = self.files / "schema.json"
         try:
             found = json.loads(schema.read_text(encoding="utf-8"))["schema"]
         except FileNotFoundError:
@@ -123,7 +135,7 @@ class Store:
     def records(self) -> Iterator[Record]:
         """All records that count, in the order of their keys."""
         self.check_schema()
-        for file in sorted((self.path / "records").glob("*.json")):
+        for file in sorted((self.files / "records").glob("*.json")):
             found = self._reader.read(file, RECORD)
             if found is not None and self._counts(record := Record.read(found[0])):
                 yield record
@@ -172,7 +184,7 @@ class Store:
         for record in self.records():
             count += 1
             for name, known in (record.files or {}).items():
-                file = self.path / name
+                file = self.files / name
                 if name.startswith("arrays/"):
                     intact += bool(self.arrays(record.cell))
                 elif checksum.of_file(file) == known:
@@ -188,7 +200,7 @@ class Store:
 
     def _file(self, part: str, key: str) -> Path:
         """The file of a cell in `records` or `arrays`."""
-        return self.path / part / f"{expect_key(key)}{'.json' if part == 'records' else '.safetensors'}"
+        return self.files / part / f"{expect_key(key)}{'.json' if part == 'records' else '.safetensors'}"
 
     def lock(self, kind: str, key: str) -> FileLock:
         """A lock that the operating system releases when its holder dies.
@@ -216,7 +228,7 @@ class Store:
     def plans(self) -> list[StoredPlan]:
         """All plans, the oldest first."""
         self.check_schema()
-        found = [self._reader.read(file, plans.is_plan) for file in (self.path / "plans").glob("*.json")]
+        found = [self._reader.read(file, plans.is_plan) for file in (self.files / "plans").glob("*.json")]
         return [
             StoredPlan.read(content)
             for content in sorted((plan[0] for plan in found if plan is not None), key=plans.age)

@@ -1,0 +1,45 @@
+"""`routebench publish`: a results folder packed into two files, to commit, attach or send."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from routebench.commands import options
+
+
+@click.command()
+@options.folder
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    required=True,
+    help="Folder to write into; it must hold no results yet.",
+)
+@click.option("--unpack", "unpacks", is_flag=True, help="The other way: make a pack a results folder to add runs to.")
+def command(folder: Path, output: Path, unpacks: bool) -> None:
+    """Pack a results folder into two files: plans and records, and raw outputs, each byte for byte.
+
+    All commands read a pack as they read the folder; only `suite` and `tune` cannot add to it. Trained networks are
+    left out; records keep their checksums.
+    """
+    from routebench.engine.results import existing, is_packed, pack, unpack
+    from routebench.errors import UserError
+
+    if unpacks:
+        click.echo(f"unpacked: {unpack(folder, output):,} files in {output}")
+        return
+    store = existing(folder)
+    if is_packed(folder):
+        raise UserError(f"{str(folder)!r} is packed already; --unpack makes a results folder of it")
+    count, _ = store.verify()
+    for warning in store.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if not count:
+        click.echo("nothing was measured yet", err=True)
+        sys.exit(options.NOTHING_MEASURED)
+    held = pack(folder, output)
+    size = sum(file.stat().st_size for file in output.glob("*.parquet"))
+    click.echo(f"published: {held:,} files of {count:,} results in {output}, {size / 1e6:.1f} MB")

@@ -1,0 +1,136 @@
+"""Packed results: byte for byte the same, read by every command as the folder is, and safe to read from a stranger."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyarrow import parquet
+
+import routebench
+from routebench.cli import cli
+from routebench.engine.results import Store, files_of, pack, unpack
+from routebench.errors import UserError
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "reports" / "accuracy-quick"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A results folder."""
+    shutil.copytree(files_of(PUBLISHED), tmp_path / "results")
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def packed(folder, tmp_path):
+    pack(folder, tmp_path / "packed")
+    return tmp_path / "packed"
+
+
+def contents(folder):
+    parts = ("plans", "records", "arrays")
+    return {file.relative_to(folder): file.read_bytes() for part in parts for file in (folder / part).iterdir()}
+
+
+def run(*words):
+    ended = CliRunner().invoke(cli, [str(word) for word in words])
+    assert ended.exception is None, ended.exception
+    return ended.stdout
+
+
+def refused(*words):
+    """The line that a call ends with."""
+    error = CliRunner().invoke(cli, [str(word) for word in words]).exception
+    assert isinstance(error, UserError)
+    assert "\n" not in str(error)
+    return str(error)
+
+
+def test_a_pack_holds_every_byte(folder, packed, tmp_path):
+    assert {file.name for file in packed.iterdir()} == {"records.parquet", "arrays.parquet"}
+    assert unpack(packed, tmp_path / "again") == len(contents(folder)) > 70
+    assert contents(tmp_path / "again") == contents(folder)
+
+
+def test_a_pack_is_read_as_the_folder_is(folder, packed):
+    assert routebench.load_results(packed).equals(routebench.load_results(folder))
+    cell = routebench.load_results(folder)["cell"].iloc[0]
+    expected = routebench.load_arrays(folder, cell)
+    assert {name: array.tolist() for name, array in routebench.load_arrays(packed, cell).items()} == {
+        name: array.tolist() for name, array in expected.items()
+    }
+    assert Store(packed).verify() == Store(folder).verify()
+    assert Store(packed).planned().equals(Store(folder).planned())
+    assert run("export", packed, "--format", "csv") == run("export", folder, "--format", "csv")
+    assert run("compare", folder, packed)
+    assert run("reproduce", cell[:12], "--results", packed) == run("reproduce", cell[:12], "--results", folder)
+
+
+def test_the_report_of_a_pack_lies_beside_it(folder, packed):
+    pages = []
+    for each in (folder, packed):
+        run("report", each)
+        pages.append((each / "report.html").read_text(encoding="utf-8").replace(str(each), ""))
+    assert pages[0] == pages[1]
+
+
+def test_nothing_is_added_to_a_pack(packed):
+    told = refused("suite", "accuracy", "--preset", "smoke", "--results", packed)
+    assert "is packed" in told
+    assert "--unpack" in told
+    assert {file.name for file in packed.iterdir()} == {"records.parquet", "arrays.parquet"}
+
+
+def test_the_command_packs_and_unpacks(folder, tmp_path):
+    again, new, unpacked = (("-o", tmp_path / name) for name in "pqu")
+    assert "39 results" in run("publish", folder, *again)
+    run("publish", tmp_path / "p", "--unpack", *unpacked)
+    assert contents(tmp_path / "u") == contents(folder)
+    Store(tmp_path / "u").prepare()  # runs can be added
+    assert "holds results already" in refused("publish", folder, *again)
+    assert "is packed already" in refused("publish", tmp_path / "p", *new)
+    assert "expected a packed results folder" in refused("publish", folder, "--unpack", *new)
+    assert not (tmp_path / "q").exists()
+
+
+def test_what_is_damaged_is_not_published(folder, tmp_path):
+    victim = min((folder / "arrays").iterdir())
+    victim.write_bytes(victim.read_bytes()[:-1])
+    ended = CliRunner().invoke(cli, ["publish", str(folder), "-o", str(tmp_path / "p")])
+    assert "moved to damaged/" in ended.stderr
+    assert Path("arrays", victim.name) not in contents(files_of(tmp_path / "p"))
+
+
+def test_a_damaged_pack_is_told(packed):
+    with (packed / "records.parquet").open("r+b") as stream:
+        stream.seek(40)
+        stream.write(b"\0" * 400)
+    assert "expected a file of a packed results folder" in refused("status", packed)
+
+
+@pytest.mark.parametrize(
+    "name", ["records/../../victim.json", "/records/x.json", "arrays/x.safetensors", "fits/x.json"]
+)
+def test_a_pack_cannot_write_elsewhere(packed, name, tmp_path):
+    table = pa.table({"file": [name], "content": pa.array([b"{}"], pa.large_binary())})
+    parquet.write_table(table, packed / "records.parquet")
+    with pytest.raises(UserError, match="no results folder has"):
+        Store(packed)
+    assert not [file for file in tmp_path.rglob("*") if file.name in {"victim.json", "x.json", "x.safetensors"}]
+
+
+def test_a_cache_that_cannot_be_written_is_told(packed, cache, monkeypatch):
+    cache.write_text("a file is in the way")
+    with pytest.raises(UserError, match="set ROUTEBENCH_CACHE"):
+        Store(packed)
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(cache.parent / "other"))
+    assert len(list(Store(packed).records())) == 39
+    assert len([*(cache.parent / "other" / "unpacked").iterdir()]) == 1
