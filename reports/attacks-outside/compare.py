@@ -67,12 +67,12 @@ def ask(results: Path, cell: Cell, most: int) -> list[dict[str, Any]]:
     found = routebench.load_arrays(results, cell.key)
     context = StoreContext(Store(results), torch.device("cpu"))
     network = context.fit(cell.request()).network.eval().requires_grad_(requires_grad=False)
-    data = load(cell.identity["data"])
+    data = load(cell.identity.data)
     test = data.test.at(torch.as_tensor(found["places"]).long())
     told = {"cell": cell.key, "network": _digest(network), "method": cell.label}
-    told |= {"iterations": cell.identity["iterations"], "seed": cell.identity["seed"]}
+    told |= {"iterations": cell.identity.iterations, "seed": cell.identity.seed}
     rows = []
-    for eps, robust in zip(cell.identity["options"]["eps"], torch.as_tensor(found["robust"]), strict=True):
+    for eps, robust in zip(cell.identity.options["eps"], torch.as_tensor(found["robust"]), strict=True):
         survivors = robust.nonzero()[:, 0]
         draw = torch.Generator().manual_seed(int(cell.key, 16) % 2**63)
         chosen = survivors[torch.randperm(len(survivors), generator=draw)[:most]]

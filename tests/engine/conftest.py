@@ -1,6 +1,7 @@
 """Small suites, the command line in a process of its own, and the test plug-in taken out again after use."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -111,3 +112,11 @@ class Program:
 @pytest.fixture
 def program(tmp_path):
     return Program(tmp_path)
+
+
+@pytest.fixture
+def heard():
+    """Interrupts are heard, here and in what is started: a shell has what it runs in the background ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -3,8 +3,11 @@
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
+from multiprocessing import reduction
+from pathlib import Path
 
 import pytest
 
@@ -83,3 +86,34 @@ def test_a_step_has_a_limit_of_its_own_and_is_told_when_it_takes_long(monkeypatc
         alone(_take_steps, _sleep, each=1.0)
     assert caught.value.during == ("method", "mine")
     assert [record.getMessage() for record in caplog.records] == ["waiting for method mine, for at most 1 s"]
+
+
+def _interrupt_all():
+    """As Ctrl-C in a terminal does."""
+    os.killpg(os.getpgrp(), signal.SIGINT)
+
+
+def _begin_and_be_interrupted(moment):
+    """While the process is asked for, or while the one that it is forked from imports."""
+    send = reduction.sendfds
+    if moment == "asked":
+        alone(divmod, 7, 2)
+        reduction.sendfds = lambda *arguments: (send(*arguments), _interrupt_all())
+    else:
+        Path("importing.py").write_text("from tests.engine.test_alone import _interrupt_all\n_interrupt_all()\n")
+    try:
+        alone(_sleep, preload=["importing"])
+    except KeyboardInterrupt:
+        reduction.sendfds = send
+        sys.stdout.write(f"interrupted, {alone(divmod, 7, 2)}\n")
+
+
+@pytest.mark.parametrize("moment", ["asked", "importing"])
+def test_an_interrupt_while_a_process_starts_ends_it_without_a_word(moment, heard, tmp_path):
+    code = f"from tests.engine import test_alone; test_alone._begin_and_be_interrupted({moment!r})"
+    path = os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, text=True,
+        capture_output=True, start_new_session=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("interrupted, (3, 1)\n", "")

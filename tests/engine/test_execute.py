@@ -269,10 +269,11 @@ def tree_size(folder):
     ("how", "number", "code"),
     [
         (("--jobs", 1, "--no-isolate"), signal.SIGTERM, 143),
+        (("--jobs", 1, "--no-isolate"), signal.SIGINT, 130),
         (("--jobs", 2), signal.SIGINT, 130),
     ],
 )
-def test_an_interrupt_stops_soon_and_the_same_command_goes_on(program, suite_file, tmp_path, how, number, code):
+def test_an_interrupt_stops_soon_and_the_same_command_goes_on(heard, program, suite_file, tmp_path, how, number, code):
     file = slow(suite_file, tmp_path, 0.7)
     command = ("suite", file, "--plugin", pytest.parts, *how, "--results", tmp_path / "r")
     process = program.start(*command)

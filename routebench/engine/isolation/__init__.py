@@ -1,7 +1,7 @@
 """A function in a process of its own, which may crash, hang or be stopped."""
 
 from routebench.engine.isolation._alone import Ended, Step, alone, step, with_plugins
-from routebench.engine.isolation._process import Isolated, send, wait_for
+from routebench.engine.isolation._process import Isolated, send, uninterrupted, wait_for
 from routebench.engine.isolation._stacks import STACK, one_line, signal_name, where
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "send",
     "signal_name",
     "step",
+    "uninterrupted",
     "wait_for",
     "where",
     "with_plugins",

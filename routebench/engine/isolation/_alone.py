@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from routebench.engine.isolation._process import Isolated, send, wait_for
+from routebench.engine.isolation._process import Isolated, send, uninterrupted, wait_for
 from routebench.engine.isolation._stacks import signal_name, where
 from routebench.errors import UserError
 from routebench.registry import leave_out_environment
@@ -63,12 +63,12 @@ def alone(
         UserError: the function raised it.
         Ended: the process died, was ended by what it ran, or ran past a limit.
     """
-    with tempfile.TemporaryDirectory(prefix="routebench-") as folder:
-        process = Isolated(function, *arguments, output=Path(folder) / "output", preload=preload)
-        try:
-            return _listen(process, limit, each)
-        finally:
-            process.close()
+    with contextlib.ExitStack() as stack:
+        output = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="routebench-"))) / "output"
+        with uninterrupted():
+            process = Isolated(function, *arguments, output=output, preload=preload)
+            stack.callback(process.close)
+        return _listen(process, limit, each)
 
 
 def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *arguments: Any) -> Any:

@@ -4,11 +4,13 @@ import contextlib
 import ctypes
 import faulthandler
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
@@ -41,6 +43,7 @@ class Isolated:
         self._receiver, sender = context.Pipe(duplex=False)
         self._process = context.Process(target=_answer, args=(sender, str(output), function, arguments), daemon=True)
         with _without_main():
+            _start_clean_process(context)
             self._process.start()
         sender.close()  # else its death would not be seen here
         self.number: int = self._process.pid
@@ -118,6 +121,39 @@ def clean_processes(preload: Sequence[str] = ()) -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["routebench.engine.running._forkserver", *preload])
     return context
+
+
+def _start_clean_process(context: Any) -> None:
+    """Starts the process that others are forked from, which Ctrl-C in a terminal would reach while it imports."""
+    if context.get_start_method() == "forkserver":
+        resource_tracker.ensure_running()  # first, for its own start lets interrupts through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            multiprocessing.forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Holds interrupts back until its end, so that a process which is being started becomes known to whoever ends it.
+
+    Signals that are ignored stay so, as SIGINT is in a command that a shell runs in the background.
+    """
+    held: list[tuple[int, Any]] = []
+    handlers: dict[int, Callable[..., Any]] = {}
+    if threading.current_thread() is threading.main_thread():  # no other can set handlers
+        known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: handler for number, handler in known.items() if callable(handler)}
+    for number in handlers:
+        signal.signal(number, lambda *interrupt: held.append(interrupt))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, frame in held[:1]:
+            handlers[number](number, frame)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from routebench.atomic import StoreFull
-from routebench.engine.isolation import Isolated, send, wait_for
+from routebench.engine.isolation import Isolated, send, uninterrupted, wait_for
 from routebench.engine.results import Store
 from routebench.engine.running._cell import run_claimed
 from routebench.engine.running._claim import End, TryAgain
@@ -42,8 +42,6 @@ class Processes:
         self._folder = tempfile.TemporaryDirectory(prefix="routebench-")
         self._handles_stops = hasattr(signal, "SIGTSTP") and threading.current_thread() is threading.main_thread()
         self._stopped_before: Any = signal.signal(signal.SIGTSTP, self._stop) if self._handles_stops else None
-        self._interrupted = False
-        self._interrupted_before: Any = signal.signal(signal.SIGINT, self._interrupt) if self._handles_stops else None
 
     @property
     def room(self) -> int:
@@ -54,16 +52,15 @@ class Processes:
         """Starts a cell in a new process, on the GPU that the fewest others are on."""
         config = self.config.on_free_device(monitor.config.device for monitor in self.running)
         output = Path(self._folder.name) / cell.key
-        process = Isolated(
-            _work, cell, self.store.path.resolve(), config, output, output=output, preload=config.preload
-        )  # fmt: skip
-        self.running.append(Monitor(cell, process, config))
+        with uninterrupted():
+            process = Isolated(
+                _work, cell, self.store.path.resolve(), config, output, output=output, preload=config.preload
+            )  # fmt: skip
+            self.running.append(Monitor(cell, process, config))
 
     def finished(self) -> Iterator[tuple[Cell, End]]:
         """The cells that have ended since, after a short wait."""
         wait_for([monitor.process for monitor in self.running], PATIENCE)
-        if self._interrupted:
-            raise KeyboardInterrupt
         for monitor in list(self.running):
             end = self._end_of(monitor)
             if end is None:
@@ -82,16 +79,10 @@ class Processes:
         """Ends all processes."""
         if self._handles_stops:
             signal.signal(signal.SIGTSTP, self._stopped_before)
-            signal.signal(signal.SIGINT, self._interrupted_before)
         for monitor in self.running:
             monitor.close()
         self.running = []
         self._folder.cleanup()
-
-    def _interrupt(self, *_: Any) -> None:
-        """Notes an interrupt, for a library that runs at that moment may swallow the exception."""
-        self._interrupted = True
-        raise KeyboardInterrupt
 
     def _end_of(self, monitor: Monitor) -> End | Crash | None:
         """How a cell has ended; None while it runs."""
