@@ -28,6 +28,8 @@ TURNS = tuple(range(0, 360, 30))
 SHOWN_CLASS = 2
 """The digit that figures 3 and 5 show."""
 SHOWN_SAMPLES = 32
+POSES = {"delta": "certain", "objects": "normal of objects", "full": "normal"}
+"""What is said of poses by kind of posterior; bounds of different kinds do not compare."""
 
 
 @protocols.register("generation")
@@ -114,7 +116,7 @@ def _bounds(network: GenerativeCapsules, images: Images, device: torch.device) -
     for batch in shown(images, UPRIGHT, device):
         for term, values in vars(network.bound(batch, *network.infer(batch, draws))).items():
             found[term] = found.get(term, 0.0) + float(values.sum()) / len(images)
-    poses = "normal" if network.full else "certain"  # bounds of the two are not comparable
+    poses = POSES[network.posterior]
     return [
         Metric("bound", "test", value, "nat", True, where={"term": term, "poses": poses})
         for term, value in {**found, "total": sum(found.values())}.items()

@@ -38,7 +38,7 @@ def test_an_excerpt_is_the_whole_code_below_its_docstring():
     shown = fill("<!-- fill: source routebench.generative.probabilistic.part_whole.PartWhole.log_odds .log_density -->")
     assert "@property\ndef log_odds" in shown
     assert "return self.joint(objects, parts).logsumexp(dim=1).sum(dim=1)\n```" in shown
-    constant = fill("<!-- fill: source routebench.generative.probabilistic.part_whole.SPEED -->")
+    constant = fill("<!-- fill: source routebench.generative.probabilistic.sprites.SPEED -->")
     told = inspect.getsource(module).split(f"SPEED = {module.SPEED}\n")[1].split('"""')[1]
     block, _, words = constant.partition("\n```\n\n")
     assert block.endswith(f"\nSPEED = {module.SPEED}") and words == told
