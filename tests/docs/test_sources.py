@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-import routebench.generative.probabilistic.part_whole as module
+import routebench.generative.probabilistic.sprites as module
 from routebench.generative.probabilistic.free_form import climb
 from routebench.protocols.generation import Generation
 from routebench.protocols.predictive_coding import PredictiveCoding
