@@ -15,21 +15,18 @@ from routebench.generative.probabilistic.health import health
 from routebench.generative.probabilistic.model import GenerativeCapsules
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.chosen import evenly
+from routebench.protocols.explained import LOOKED_AT, bounds
 from routebench.protocols.features import UPRIGHT, View, look, shown
 from routebench.protocols.fitted import cost_of
 from routebench.protocols.free_form import free_form_metrics, rule_of
 from routebench.protocols.presences import LOGITS, presence_metrics, presence_probes
 from routebench.registry import protocols
 
-LOOKED_AT = 500
-"""Test images by which shares of templates are measured."""
 TURNS = tuple(range(0, 360, 30))
 """By which one digit is turned to be looked at, in degrees; figure 5."""
 SHOWN_CLASS = 2
 """The digit that figures 3 and 5 show."""
 SHOWN_SAMPLES = 32
-POSES = {"delta": "certain", "objects": "normal of objects", "full": "normal"}
-"""What is said of poses by kind of posterior; bounds of different kinds do not compare."""
 
 
 @protocols.register("generation")
@@ -82,7 +79,10 @@ class Generation(Protocol):
         arrays |= _examples(network, turned)
         if isinstance(network, GenerativeCapsules):
             probes = presence_probes(network, data, device)
-            metrics += [*_bounds(network, few, device), *presence_metrics(network, data.test, probes, device)]
+            metrics += [
+                *bounds(network, few, UPRIGHT, {}, device),
+                *presence_metrics(network, data.test, probes, device),
+            ]
             arrays["samples_again"] = _again(network, data.train, device)
             if options.get("images", 0):
                 metrics += list(free_form_metrics(network, data, angles, options, context, told=probes[LOGITS]))
@@ -106,21 +106,6 @@ def _errors(network: nn.Module, images: Images, angles: list[int], device: torch
             total += float((decoded - batch).square().sum())
         found.append(Metric("reconstruction_error", "test", total / len(images), "", False, where={"angle": angle}))
     return found
-
-
-@torch.no_grad()
-def _bounds(network: GenerativeCapsules, images: Images, device: torch.device) -> list[Metric]:
-    """Terms of the bound in nats, mean over images."""
-    draws = torch.Generator(device).manual_seed(0)
-    found: dict[str, float] = {}
-    for batch in shown(images, UPRIGHT, device):
-        for term, values in vars(network.bound(batch, *network.infer(batch, draws))).items():
-            found[term] = found.get(term, 0.0) + float(values.sum()) / len(images)
-    poses = POSES[network.posterior]
-    return [
-        Metric("bound", "test", value, "nat", True, where={"term": term, "poses": poses})
-        for term, value in {**found, "total": sum(found.values())}.items()
-    ]
 
 
 @torch.no_grad()

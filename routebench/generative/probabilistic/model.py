@@ -117,6 +117,13 @@ class GenerativeCapsules(nn.Module):
         """Learned numbers of p: the paper says fewer than 30,000."""
         return sum(value.numel() for part in (self.sprites, self.part_whole) for value in part.parameters())
 
+    @property
+    def constant(self) -> float:
+        """What certain poses of objects add to every bound, in nats: it says nothing, and grows with their number."""
+        if self.posterior != "delta" and self.progress >= self.delta_until:
+            return 0.0
+        return self.object_encoder.objects * float(normal_log_density(torch.zeros(()), self.object_deviation))
+
     def infer(self, images: Batch, generator: Generator | None = None) -> tuple[Posterior, Scene]:
         """What the encoders say of images, and capsules drawn from it, layer by layer."""
         parts = self.believed(self.part_encoder(images))
