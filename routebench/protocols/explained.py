@@ -33,7 +33,7 @@ def explanation_metrics(
         device: of the network.
     """
     few = test.at(evenly(len(test), LOOKED_AT))
-    yield from bounds(network, few, view, where, device)
+    yield from _bounds(network, few, view, where, device)
     log_odds, varies = _said(network, few, view, device)
     for layer, said in log_odds.items():
         told = information(said, network.temperature, draws=DRAWS, generator=Generator().manual_seed(0))
@@ -44,7 +44,7 @@ def explanation_metrics(
 
 
 @torch.no_grad()
-def bounds(
+def _bounds(
     network: GenerativeCapsules, images: Images, view: View, where: Mapping[str, int | str], device: torch.device
 ) -> list[Metric]:
     """Terms of the bound in nats, mean over images, and their sum with and without the constant of certain poses."""

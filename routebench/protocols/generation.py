@@ -15,7 +15,7 @@ from routebench.generative.probabilistic.health import health
 from routebench.generative.probabilistic.model import GenerativeCapsules
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.chosen import evenly
-from routebench.protocols.explained import LOOKED_AT, bounds
+from routebench.protocols.explained import LOOKED_AT, explanation_metrics
 from routebench.protocols.features import UPRIGHT, View, look, shown
 from routebench.protocols.fitted import cost_of
 from routebench.protocols.free_form import free_form_metrics, rule_of
@@ -42,7 +42,8 @@ class Generation(Protocol):
         probe_images: training images, evenly apart, that free-form inference is done on too, so that a second probe of
             t0 can be fitted to what it says; the first one knows only what the encoder says. 0 for none.
         steps: of free-form inference.
-        learning_rate: of free-form inference.
+        learning_rate, optimiser, samples: of free-form inference, as for
+            `routebench.generative.probabilistic.free_form.climb`.
 
     Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.4 and figures 3 and 5 to 7.
     """
@@ -53,6 +54,8 @@ class Generation(Protocol):
         "probe_images": int,
         "steps": int,
         "learning_rate": float,
+        "optimiser": str,
+        "samples": int,
     }
     preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
 

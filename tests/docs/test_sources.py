@@ -46,7 +46,7 @@ def test_an_excerpt_is_the_whole_code_below_its_docstring():
     assert several.index("def collapsed") < several.index("```\n\n`DEAD`: ")
     long = fill("<!-- fill: source routebench.generative.probabilistic.free_form.climb -->")
     assert inspect.getdoc(climb).splitlines()[0] + '"""' in long
-    assert "Args:" not in long and "optimiser.step()" in long
+    assert "Args:" not in long and "descent.step()" in long
     for wrong in (
         "routebench.generative.probabilistic.part_whole.PartWhole.choice",
         "routebench.generative.probabilistic.part_whole.speed",

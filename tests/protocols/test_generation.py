@@ -9,7 +9,7 @@ from routebench.protocols.generation import TURNS, Generation
 from tests.protocols import small_digits
 from tests.protocols.small_digits import SMALL, Untrained, few, request_of
 
-OPTIONS = {"angles": [180], "images": 6, "probe_images": 40, "steps": 20, "learning_rate": 0.05}
+OPTIONS = {"angles": [180], "images": 6, "probe_images": 40, "steps": 20, "optimiser": "adam", "learning_rate": 0.05}
 MODELS = ("generative-capsules-small", "scae-small", "vae", "top-down-capsules")
 
 
