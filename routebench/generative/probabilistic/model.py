@@ -75,8 +75,8 @@ class GenerativeCapsules(nn.Module):
             the first step on a full posterior hardly learns, as the paper says. `objects`: those of objects only, so
             that an object which places parts pays for it, and sharing one pays.
         delta_until: a share of the training run; 0 for a full posterior from the start.
-        free_until: a share of the training run, over which what the presences of objects cost in the bound, their
-            log p(t0) - log q(t0), grows from nothing to all; 0 for all from the start, as in the paper.
+        free_until: a share of the training run, over which what objects cost in the bound, its third term, grows from
+            nothing to all; 0 for all from the start, as in the paper.
 
     Attributes:
         progress: share of the training run that has passed, 0 to 1; training sets it.
@@ -160,23 +160,15 @@ class GenerativeCapsules(nn.Module):
     def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
         """Minus the bound in nats, mean over images, with one sample of every capsule.
 
-        Up to `free_until` of training, presences of objects do not cost all that they cost in the bound.
+        Up to `free_until` of training, objects do not cost all that they cost in the bound.
 
         Args:
             images: values in [0, 1].
             generator: of the samples, on the images' device; None for torch's own.
         """
-        posterior, scene = self.infer(images, generator)
-        bound = self.bound(images, posterior, scene).total.mean()
-        if self.progress >= self.free_until:
-            return -bound
-        return -bound + (1 - self.progress / self.free_until) * self._gain(posterior, scene).mean()
-
-    def _gain(self, posterior: Posterior, scene: Scene) -> PerImage:
-        """log p(t0) - log q(t0) in nats: minus what the presences of objects cost."""
-        drawn, said = scene.objects.presences, posterior.objects.log_odds
-        prior, own = (concrete_log_density(drawn, odds, self.temperature) for odds in (self.object_log_odds, said))
-        return (prior - own).sum(dim=1)
+        bound = self.bound(images, *self.infer(images, generator))
+        counted = min(1.0, self.progress / self.free_until) if self.free_until else 1.0
+        return -(bound.pixels + bound.parts + counted * bound.objects).mean()
 
     def features(self, images: Batch) -> dict[str, Tensor]:
         """`presences`: logits of t0 (appendix D), (batch, object); `poses`: A0, (batch, object x 6)."""
