@@ -82,10 +82,8 @@ class Generation(Protocol):
         arrays |= _examples(network, turned)
         if isinstance(network, GenerativeCapsules):
             probes = presence_probes(network, data, device)
-            metrics += [
-                *bounds(network, few, UPRIGHT, {}, device),
-                *presence_metrics(network, data.test, probes, device),
-            ]
+            metrics += explanation_metrics(network, data.test, UPRIGHT, {}, device)
+            metrics += presence_metrics(network, data.test, probes, device)
             arrays["samples_again"] = _again(network, data.train, device)
             if options.get("images", 0):
                 metrics += list(free_form_metrics(network, data, angles, options, context, told=probes[LOGITS]))
