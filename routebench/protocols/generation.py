@@ -10,6 +10,7 @@ from routebench.data import Dataset, load
 from routebench.data.dataset import Images
 from routebench.data.rotation import rotate
 from routebench.errors import UserError
+from routebench.generative.duplicates import duplicates
 from routebench.generative.probabilistic.free_form import climb
 from routebench.generative.probabilistic.health import health
 from routebench.generative.probabilistic.model import GenerativeCapsules
@@ -77,6 +78,9 @@ class Generation(Protocol):
         arrays = _pictures(network, device)
         if hasattr(network, "visible"):
             metrics += [*_health(network, few, device), *_reuse(network, few, angles, device)]
+        if hasattr(network, "templates"):
+            alike = duplicates(torch.as_tensor(network.templates))
+            metrics.append(Metric("duplicate_templates", "", alike, "count", False))
         context.progress(0.3)
         turned = _turned(data.test, device)
         arrays |= _examples(network, turned)
