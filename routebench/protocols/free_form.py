@@ -21,6 +21,8 @@ BATCH = 100
 SAMPLES = 8
 """Of the bound, where two bounds are compared."""
 ENCODER, FREE = "encoder", "free-form"
+RULE = ("steps", "learning_rate", "optimiser", "samples")
+"""Of a suite's options, those that say how `climb` climbs."""
 REFITTED_BOTH = "refitted_both_accuracy"
 
 
@@ -61,7 +63,7 @@ def free_form_metrics(
         network: trained.
         data: that it was trained on.
         angles: largest angles by which test images are turned.
-        options: `images`, `probe_images`, `steps` and `learning_rate`, as for the protocol `generation`.
+        options: `images`, `probe_images` and those of `RULE`, as for the protocol `generation`.
         context: tells the device, and is told of progress.
         told: a probe of what the encoder says of t0.
     """
@@ -82,7 +84,7 @@ def free_form_metrics(
 
 def rule_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """How a suite wants `climb` to climb."""
-    return {name: options[name] for name in ("steps", "learning_rate") if name in options}
+    return {name: options[name] for name in RULE if name in options}
 
 
 def _refitted(

@@ -8,19 +8,19 @@ from torch import Tensor, nn
 
 from routebench.data import Dataset, Images, load, rotate
 from routebench.errors import UserError
+from routebench.generative.duplicates import duplicates
 from routebench.generative.probabilistic.free_form import climb
 from routebench.generative.probabilistic.health import health
 from routebench.generative.probabilistic.model import GenerativeCapsules
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.chosen import evenly
+from routebench.protocols.explained import LOOKED_AT, explanation_metrics
 from routebench.protocols.features import UPRIGHT, View, look, shown
 from routebench.protocols.fitted import cost_of
 from routebench.protocols.free_form import free_form_metrics, rule_of
 from routebench.protocols.presences import LOGITS, presence_metrics, presence_probes
 from routebench.registry import protocols
 
-LOOKED_AT = 500
-"""Test images by which shares of templates are measured."""
 TURNS = tuple(range(0, 360, 30))
 """By which one digit is turned to be looked at, in degrees; figure 5."""
 SHOWN_CLASS = 2
@@ -41,7 +41,8 @@ class Generation(Protocol):
         probe_images: training images, evenly apart, that free-form inference is done on too, so that a second probe of
             t0 can be fitted to what it says; the first one knows only what the encoder says. 0 for none.
         steps: of free-form inference.
-        learning_rate: of free-form inference.
+        learning_rate, optimiser, samples: of free-form inference, as for
+            `routebench.generative.probabilistic.free_form.climb`.
 
     Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.4 and figures 3 and 5 to 7.
     """
@@ -52,6 +53,8 @@ class Generation(Protocol):
         "probe_images": int,
         "steps": int,
         "learning_rate": float,
+        "optimiser": str,
+        "samples": int,
     }
     preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
 
@@ -73,12 +76,16 @@ class Generation(Protocol):
         arrays = _pictures(network, device)
         if hasattr(network, "visible"):
             metrics += [*_health(network, few, device), *_reuse(network, few, angles, device)]
+        if hasattr(network, "templates"):
+            alike = duplicates(torch.as_tensor(network.templates))
+            metrics.append(Metric("duplicate_templates", "", alike, "count", False))
         context.progress(0.3)
         turned = _turned(data.test, device)
         arrays |= _examples(network, turned)
         if isinstance(network, GenerativeCapsules):
             probes = presence_probes(network, data, device)
-            metrics += [*_bounds(network, few, device), *presence_metrics(network, data.test, probes, device)]
+            metrics += explanation_metrics(network, data.test, UPRIGHT, {}, device)
+            metrics += presence_metrics(network, data.test, probes, device)
             arrays["samples_again"] = _again(network, data.train, device)
             if options.get("images", 0):
                 metrics += list(free_form_metrics(network, data, angles, options, context, told=probes[LOGITS]))
@@ -102,21 +109,6 @@ def _errors(network: nn.Module, images: Images, angles: list[int], device: torch
             total += float((decoded - batch).square().sum())
         found.append(Metric("reconstruction_error", "test", total / len(images), "", False, where={"angle": angle}))
     return found
-
-
-@torch.no_grad()
-def _bounds(network: GenerativeCapsules, images: Images, device: torch.device) -> list[Metric]:
-    """Terms of the bound in nats, mean over images."""
-    draws = torch.Generator(device).manual_seed(0)
-    found: dict[str, float] = {}
-    for batch in shown(images, UPRIGHT, device):
-        for term, values in vars(network.bound(batch, *network.infer(batch, draws))).items():
-            found[term] = found.get(term, 0.0) + float(values.sum()) / len(images)
-    poses = "normal" if network.full else "certain"  # bounds of the two are not comparable
-    return [
-        Metric("bound", "test", value, "nat", True, where={"term": term, "poses": poses})
-        for term, value in {**found, "total": sum(found.values())}.items()
-    ]
 
 
 @torch.no_grad()

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from routebench.data import Dataset, Images, affnist_is_there, load, rotate
+from routebench.generative.probabilistic.model import GenerativeCapsules
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
+from routebench.protocols.explained import explanation_metrics
 from routebench.protocols.features import UPRIGHT, Seen, View, look
 from routebench.protocols.probe import Probe, fit_probe
 from routebench.registry import protocols
@@ -53,7 +55,7 @@ class LinearProbe(Protocol):
         data = load(request.data)
         self.expect(data)
         probed = _Probed(context.fit(request).network, data, UPRIGHT, {"train_angle": 0}, context.device)
-        metrics = list(probed.fitted())
+        metrics = [*probed.fitted(), *probed.explained()]
         for view in _views(options):
             metrics += probed.tested(view)
         arrays = {**probed.answers(), **_reconstructions(probed.network, data.test, options, context.device)}
@@ -71,13 +73,13 @@ class LinearProbe(Protocol):
         probed = _Probed(
             context.fit(turned).network, load(request.data), view, {"train_angle": angle}, context.device
         )  # fmt: skip
-        return [*probed.fitted(), *probed.tested(view)]
+        return [*probed.fitted(), *probed.explained(), *probed.tested(view)]
 
     def _trained_on_a_canvas(self, request: FitRequest, name: str, context: Context) -> list[Metric]:
         """Smith et al., table 1, last column."""
         network = context.fit(replace(request, data=name)).network
         probed = _Probed(network, load(name), UPRIGHT, {"train_angle": 0, "tested_on": name}, context.device)
-        return [*probed.fitted(), *probed.tested(None)]
+        return [*probed.fitted(), *probed.explained(), *probed.tested(None)]
 
 
 def affine_data(name: str) -> str:
@@ -101,6 +103,7 @@ class _Probed:
         self, network: nn.Module, data: Dataset, view: View, where: Mapping[str, int | str], device: torch.device
     ):
         self.network, self.data, self.where, self.device = network, data, where, device
+        self.view = view
         train, held_out = (look(network, part, view, device) for part in (data.train, data.held_out))
         self.main = train.main
         self.probes: dict[str, Probe] = {
@@ -120,6 +123,11 @@ class _Probed:
             yield Metric("probe_steps", "", probe.steps, "count", where=where)
             yield Metric("probe_converged", "", float(probe.converged), higher_is_better=True, where=where)
             yield Metric("feature_size", "", self.sizes[name], "count", where=where)
+
+    def explained(self) -> Iterator[Metric]:
+        """How generative capsules explain test images, shown as those that they were trained on."""
+        if isinstance(self.network, GenerativeCapsules):
+            yield from explanation_metrics(self.network, self.data.test, self.view, self.where, self.device)
 
     def tested(self, view: View | None) -> list[Metric]:
         """Accuracy of every probe, and of the network itself, on test images; None shows them as they are."""

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-import routebench.generative.probabilistic.part_whole as module
+from routebench.generative.probabilistic import part_whole, sprites
 from routebench.generative.probabilistic.free_form import climb
 from routebench.protocols.generation import Generation
 from routebench.protocols.predictive_coding import PredictiveCoding
@@ -38,15 +38,15 @@ def test_an_excerpt_is_the_whole_code_below_its_docstring():
     shown = fill("<!-- fill: source routebench.generative.probabilistic.part_whole.PartWhole.log_odds .log_density -->")
     assert "@property\ndef log_odds" in shown
     assert "return self.joint(objects, parts).logsumexp(dim=1).sum(dim=1)\n```" in shown
-    constant = fill("<!-- fill: source routebench.generative.probabilistic.part_whole.SPEED -->")
-    told = inspect.getsource(module).split(f"SPEED = {module.SPEED}\n")[1].split('"""')[1]
+    constant = fill("<!-- fill: source routebench.generative.probabilistic.sprites.SPEED -->")
+    told = inspect.getsource(sprites).split(f"SPEED = {sprites.SPEED}\n")[1].split('"""')[1]
     block, _, words = constant.partition("\n```\n\n")
-    assert block.endswith(f"\nSPEED = {module.SPEED}") and words == told
+    assert block.endswith(f"\nSPEED = {sprites.SPEED}") and words == told
     several = fill("<!-- fill: source routebench.generative.probabilistic.health.DEAD .Health.collapsed -->")
     assert several.index("def collapsed") < several.index("```\n\n`DEAD`: ")
     long = fill("<!-- fill: source routebench.generative.probabilistic.free_form.climb -->")
     assert inspect.getdoc(climb).splitlines()[0] + '"""' in long
-    assert "Args:" not in long and "optimiser.step()" in long
+    assert "Args:" not in long and "descent.step()" in long
     for wrong in (
         "routebench.generative.probabilistic.part_whole.PartWhole.choice",
         "routebench.generative.probabilistic.part_whole.speed",
@@ -60,7 +60,7 @@ def test_options_are_those_of_the_signature():
     rows = fill(
         "<!-- fill: choices routebench.generative.probabilistic.part_whole.PartWhole:whole:part_size -->"
     ).splitlines()[2:]
-    signature = inspect.signature(module.PartWhole).parameters
+    signature = inspect.signature(part_whole.PartWhole).parameters
     named = {name: default for row in rows for name, default in OPTION.findall(row.split(" | ")[0])}
     expected = {name: repr(one.default) for name, one in signature.items() if one.default is not one.empty}
     assert named == {name: default for name, default in expected.items() if name != "part_size"}

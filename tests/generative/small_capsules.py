@@ -10,14 +10,24 @@ from routebench.generative.probabilistic.sprites import Sprites
 OBJECTS, PARTS = 3, 4
 
 
-def small(seed=0, *, images=2, full=False, delta_until=0.5, sprites=None, whole=None, objects=None, **model):
+def small(seed=0, *, images=2, posterior="delta", delta_until=0.5, sprites=None, whole=None, objects=None, **model):
     torch.manual_seed(seed)
     network = GenerativeCapsules(
         Sprites(PARTS, 1, size=5, **(sprites or {})),
         PartWhole(OBJECTS, PARTS, **(whole or {})),
-        PartEncoder(1, PARTS, width=4, full=full),
-        ObjectEncoder(OBJECTS, PARTS, width=8, heads=2, blocks=1, code=4, hidden=6, full=full, **(objects or {})),
-        posterior="full" if full else "delta",
+        PartEncoder(1, PARTS, width=4, full=posterior == "full"),
+        ObjectEncoder(
+            OBJECTS,
+            PARTS,
+            width=8,
+            heads=2,
+            blocks=1,
+            code=4,
+            hidden=6,
+            full=posterior != "delta",
+            **(objects or {}),
+        ),
+        posterior=posterior,
         delta_until=delta_until,
         **model,
     ).double()

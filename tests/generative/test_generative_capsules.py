@@ -31,10 +31,10 @@ def drawn(seed, count):
 def plain_joint(network, objects, parts, image):
     """log p(t1, A1, s = i | t0, A0) for one image, from the equations, in loops: (choice, part)."""
     whole = network.part_whole
-    rho = np.log1p(np.exp(0.3 * whole.raw_affinity.detach().numpy()))
-    gamma = 0.3 * whole.raw_log_odds.detach().numpy()
-    spread = whole.least_deviation + np.log1p(np.exp(0.3 * whole.raw_deviation.detach().numpy()))
-    offsets = 0.3 * whole.raw_offsets.detach().numpy()
+    rho = np.log1p(np.exp(whole.speed * whole.raw_affinity.detach().numpy()))
+    gamma = whole.speed * whole.raw_log_odds.detach().numpy()
+    spread = whole.least_deviation + np.log1p(np.exp(whole.speed * whole.raw_deviation.detach().numpy()))
+    offsets = whole.speed * whole.raw_offsets.detach().numpy()
     t0 = 1 / (1 + np.exp(-objects.presences[image].numpy()))
     identity = np.eye(3)
     found = np.empty((OBJECTS + 1, PARTS))
@@ -56,13 +56,23 @@ def plain_joint(network, objects, parts, image):
             presence = stats.logistic.logpdf(logit, gamma[i, j] / whole.temperature, 1 / whole.temperature)
             if whole.switch == "geometric":
                 between = there * on + (1 - there) * off
+            elif whole.switch == "anywhere":
+                between = there * on + (1 - there) * stats.norm.logpdf(np.zeros(6), 0, whole.off_deviation).sum()
             else:
                 between = np.logaddexp(math.log(there) + on, math.log1p(-there) + off)
             found[i, j] = math.log(weights[i] / sum(weights)) + presence + between
     return found
 
 
-@pytest.mark.parametrize("whole", [{}, {"switch": "arithmetic"}, {"temperature": 0.5, "clutter_affinity": 0.7}])
+@pytest.mark.parametrize(
+    "whole",
+    [
+        {},
+        {"switch": "arithmetic"},
+        {"switch": "anywhere", "off_deviation": 0.2},
+        {"temperature": 0.5, "clutter_affinity": 0.7},
+    ],
+)
 def test_parts_given_objects_are_those_of_the_equations(whole):
     network, _ = small(whole=whole)
     objects, parts = Layer(*drawn(1, OBJECTS)), Layer(*drawn(2, PARTS))
@@ -111,10 +121,15 @@ def test_nothing_else_needs_pyro():
     assert done.stdout == "True\n"
 
 
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("switch", ["geometric", "arithmetic"])
-def test_the_bound_is_pyros(full, switch, program_of):
-    network, images = small(full=full, whole={"switch": switch}, sprites={"ground": "transparent"})
+@pytest.mark.parametrize(
+    ("posterior", "switch"),
+    [(kind, switch) for kind in ("delta", "objects") for switch in ("geometric", "arithmetic", "anywhere")]
+    + [("full", "geometric"), ("full", "arithmetic")],
+)
+def test_the_bound_is_pyros(posterior, switch, program_of):
+    network, images = small(
+        posterior=posterior, whole={"switch": switch}, sprites={"ground": "transparent"}, object_deviation=0.7
+    )
     torch.manual_seed(7)
     theirs = program_of(network).bound(images)
     torch.manual_seed(7)  # both draw parts before objects, presences before poses
@@ -257,7 +272,7 @@ def test_same_generator_same_objective():
 
 
 def test_a_full_posterior_begins_with_certain_poses():
-    network, images = small(full=True, delta_until=0.4)
+    network, images = small(posterior="full", delta_until=0.4)
     set_progress(network, 0.3)
     before, _ = network.infer(images)
     set_progress(network, 0.5)
@@ -265,6 +280,19 @@ def test_a_full_posterior_begins_with_certain_poses():
     assert before.parts.log_deviations is None and before.objects.log_deviations is None
     assert after.parts.log_deviations is not None and after.objects.log_deviations is not None
     assert torch.equal(before.parts.poses, after.parts.poses)
+
+
+def test_objects_cost_more_and_more_until_they_cost_what_the_bound_says():
+    network, images = small(free_until=0.5)
+    found = {}
+    with torch.no_grad():
+        for progress in (0.0, 0.25, 0.5, 1.0):
+            set_progress(network, progress)
+            found[progress] = float(network.objective(images, torch.Generator().manual_seed(0)))
+        bound = network.bound(images, *network.infer(images, torch.Generator().manual_seed(0)))
+    assert found[0.5] == found[1.0] == pytest.approx(-float(bound.total.mean()))
+    assert found[0.0] == pytest.approx(-float((bound.pixels + bound.parts).mean()))
+    assert found[0.25] == pytest.approx((found[0.0] + found[1.0]) / 2)
 
 
 def test_density_of_a_belief_is_that_of_its_distributions():

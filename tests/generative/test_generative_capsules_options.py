@@ -40,6 +40,10 @@ OPTIONS = [
     {"whole": {"clutter_deviation": 3.0}},
     {"whole": {"off_deviation": 3.0}},
     {"whole": {"switch": "arithmetic"}},
+    {"whole": {"switch": "anywhere"}},
+    {"whole": {"speed": 1.0}},
+    {"object_deviation": 0.5},
+    {"posterior": "objects", "delta_until": 0.0},
     {"sprites": {"pixel_deviation": 0.3}},
     {"sprites": {"learned_deviation": True}},
     {"sprites": {"non_linearity": "softplus"}},
@@ -62,9 +66,9 @@ def test_every_option_changes_the_bound(option):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"posterior": "certain"}, "posterior must be one of delta, full, got 'certain'"),
+        ({"posterior": "certain"}, "posterior must be one of delta, objects, full, got 'certain'"),
         ({"object_probability": 1.0}, "object_probability must be between 0 and 1"),
-        ({"part_whole": {"switch": "x"}}, "switch must be one of geometric, arithmetic"),
+        ({"part_whole": {"switch": "x"}}, "switch must be one of geometric, arithmetic, anywhere"),
         ({"sprites": {"ground": "white"}}, "ground must be one of black, transparent"),
         ({"sprites": {"unit": "pixel"}}, "unit must be one of template, canvas"),
         ({"object_encoder": {"seeds": "two"}}, "seeds must be one of one, each"),
@@ -72,11 +76,18 @@ def test_every_option_changes_the_bound(option):
         ({"objects": -1}, "objects must be an integer of at least 1, got -1"),
         ({"part_size": 0}, "part_size must be a number above 0, got 0"),
         ({"delta_until": 2}, "delta_until must be a number from 0 to 1, got 2"),
+        ({"free_until": 2}, "free_until must be a number from 0 to 1, got 2"),
         ({"object_probability": 2}, "object_probability must be a number from 0 to 1, got 2$"),
         ({"part_whole": {"least_deviation": -1}}, "least_deviation must be a number of at least 0"),
         *(
             ({"part_whole": {name: 0}}, f"{name} must be a number above 0, got 0")
             for name in ("temperature", "clutter_affinity", "clutter_deviation", "off_deviation")
+        ),
+        ({"object_deviation": 0}, "object_deviation must be a number above 0, got 0"),
+        ({"part_whole": {"speed": 0}}, "speed must be a number above 0, got 0"),
+        (
+            {"posterior": "full", "part_whole": {"switch": "anywhere"}},
+            "switch anywhere needs poses of parts that are cert",
         ),
         ({"sprites": {"pixel_deviation": 0}}, "pixel_deviation must be a number above 0, got 0"),
         *(
@@ -86,7 +97,7 @@ def test_every_option_changes_the_bound(option):
         ({"object_encoder": {"blocks": -1}}, "blocks must be an integer of at least 0, got -1"),
         ({"part_encoder": {"width": 0}}, "width must be an integer of at least 1, got 0"),
         ({"part_encoder": {"padding": -1}}, "padding must be an integer of at least 0, got -1"),
-        ({"posterior": "ful"}, "posterior must be one of delta, full, got 'ful'$"),
+        ({"posterior": "ful"}, "posterior must be one of delta, objects, full, got 'ful'$"),
         ({"posteriour": "full"}, "unknown argument 'posteriour'; did you mean 'posterior'"),
         ({"objekts": 3}, "unknown argument 'objekts'; did you mean 'objects'"),
         ({"sprites": {"non_linear": "none"}}, "Sprites: unknown argument 'non_linear'; did you mean 'non_linearity'"),

@@ -4,12 +4,13 @@ import pytest
 import torch
 
 from routebench.errors import UserError
+from routebench.generative.duplicates import duplicates
 from routebench.generative.probabilistic.health import health
 from routebench.protocols.generation import TURNS, Generation
 from tests.protocols import small_digits
 from tests.protocols.small_digits import SMALL, Untrained, few, request_of
 
-OPTIONS = {"angles": [180], "images": 6, "probe_images": 40, "steps": 20, "learning_rate": 0.05}
+OPTIONS = {"angles": [180], "images": 6, "probe_images": 40, "steps": 20, "optimiser": "adam", "learning_rate": 0.05}
 MODELS = ("generative-capsules-small", "scae-small", "vae", "top-down-capsules")
 
 
@@ -52,6 +53,7 @@ def test_shares_of_templates_are_those_that_are_seen(model, measured, monkeypatc
     found = measured[model]
     assert values(found, "template_share") == pytest.approx([100 * expected.largest], rel=1e-3)
     assert values(found, "dead_templates") == [expected.dead]
+    assert values(found, "duplicate_templates") == [duplicates(torch.as_tensor(network(model, monkeypatch).templates))]
     assert values(found, "effective_templates") == pytest.approx([expected.effective], rel=1e-3)
     drawn = float((seen.sum(dim=1) > 0).double().mean())  # nothing is like nothing by a cosine of 0
     assert values(found, "template_reuse", angle=0) == pytest.approx([drawn])

@@ -1,5 +1,6 @@
 """What the protocol reports is what a plain probe of the network's features says."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from routebench.data import load
 from routebench.data.rotation import rotate
+from routebench.generative.probabilistic.information import information, share_that_varies
 from routebench.models import build
 from routebench.protocols import linear_probe as module
 from routebench.protocols.features import UPRIGHT, View, features_of, look, shown
@@ -182,6 +184,32 @@ def test_an_unsupervised_model_has_no_answer_of_its_own_and_shows_its_reconstruc
     assert found.arrays["example_angles"].tolist() == [0, 90]
     first = int((load(SMALL).test.labels == 3).nonzero()[0, 0])
     assert images[0, 3].equal(load(SMALL).test.pixels[first])
+
+
+def test_generative_capsules_say_how_they_explain_the_images_that_each_network_is_trained_on(patched):
+    context = Untrained()
+    request = request_of(None, None, "generative-capsules-small")
+    found = LinearProbe().measure(request, {"angles": [0], "train_angles": [90]}, context)
+    network = context.fit(request).network
+    for angle in (0, 90):
+        where = {"train_angle": angle, "poses": "certain"}
+        (total,) = values(found, "bound", term="total", **where)
+        terms = [values(found, "bound", term=term, **where)[0] for term in ("pixels", "parts", "objects")]
+        assert total == pytest.approx(sum(terms))
+        (without,) = values(found, "bound", term="total without constant", **where)
+        assert without - total == pytest.approx(16 * 3 * math.log(2 * math.pi))  # 16 poses of 6 normal numbers
+        view = View("maximal", angle)
+        (images,) = shown(load(SMALL).test, view, CPU)
+        with torch.no_grad():
+            said = network.middle(images)
+        for layer, belief in vars(said).items():
+            (present,) = values(found, "mean_presence", layer=layer, train_angle=angle)
+            assert present == pytest.approx(float(belief.log_odds.sigmoid().mean()), rel=1e-5)
+            (told,) = values(found, "presence_information", layer=layer, train_angle=angle)
+            draws = torch.Generator().manual_seed(0)
+            assert told == pytest.approx(information(belief.log_odds, 1.0, draws=16, generator=draws), rel=1e-4)
+        choices = network.part_whole.responsibilities(said.objects.middle(), said.parts.middle())
+        assert values(found, "varying_choices", train_angle=angle) == [100 * share_that_varies(choices)]
 
 
 def test_the_affine_counterpart_of_a_data_set(tmp_path, monkeypatch):

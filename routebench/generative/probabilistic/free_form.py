@@ -1,17 +1,20 @@
 """Inference without an encoder: numbers of the approximate posterior are climbed to for each image by themselves."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from routebench.arguments import Natural, Positive, checked
+from routebench.arguments import Count, Natural, Positive, checked
 from routebench.generative.probabilistic.beliefs import Belief
 from routebench.generative.probabilistic.model import Batch, GenerativeCapsules, Posterior, Scene
 
 ROUNDING = 1e-4
 """By which values of images that were turned may leave [0, 1]."""
+OPTIMISERS: dict[str, Callable[..., Any]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class FreeForm:
 
     Args:
         posterior: where it ended.
-        bounds: the bound in nats at every step, by one sample per image, as it was before the step.
+        bounds: the bound in nats at every step, mean over the step's samples, as it was before the step.
     """
 
     posterior: Posterior
@@ -33,22 +36,26 @@ def climb(
     images: Batch,
     *,
     steps: Natural = 300,
-    learning_rate: Positive = 0.02,
+    learning_rate: Positive = 3e-4,
+    optimiser: Literal["sgd", "adam"] = "sgd",
+    samples: Count = 1,
     generator: Generator | None = None,
 ) -> FreeForm:
     """Raises the bound of each image from what the encoders say of it, with the model as it is.
 
-    Every image has numbers of its own, and Adam moves each number by itself: a batch is as many separate climbs.
-    Objects no longer depend on parts.
+    Every image has numbers of its own: a batch is as many separate climbs. Objects no longer depend on parts.
 
-    Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.4. Optimiser and rate are not
-    given; "hundreds or thousands" of steps are.
+    Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.4: "basic gradient descent", in
+    "hundreds or thousands" of steps. The rate is not given.
 
     Args:
         network: it is left as it was.
         images: values in [0, 1], of the network's type.
-        steps: of Adam; 0 for what the encoders say.
-        learning_rate: falls to a tenth over the last half, so that noise settles.
+        steps: of the climb; 0 for what the encoders say.
+        learning_rate: falls to a tenth over the last half, so that noise settles. It suits `sgd`; `adam` wants 0.02.
+        optimiser: `sgd`: steps are the gradient's, as in the paper. `adam`: of a size that does not depend on the
+            gradient's, so that numbers of which the bound takes no notice walk at random.
+        samples: of the bound in each step, whose mean is climbed.
         generator: of the samples, on the images' device.
 
     Raises:
@@ -60,15 +67,16 @@ def climb(
         start = network.middle(images)
     free = Posterior(_copy(start.objects), _copy(start.parts))
     numbers = [value for belief in (free.objects, free.parts) for value in vars(belief).values() if value is not None]
-    optimiser = torch.optim.Adam(numbers, lr=learning_rate)
+    descent = OPTIMISERS[optimiser](numbers, lr=learning_rate)
     bounds = []
     for step in range(steps):
-        optimiser.param_groups[0]["lr"] = learning_rate * min(1.0, 0.1 ** (2 * step / steps - 1))
+        descent.param_groups[0]["lr"] = learning_rate * min(1.0, 0.1 ** (2 * step / steps - 1))
         with torch.enable_grad():
-            bound = network.bound(images, free, drawn_from(network, free, generator)).total
+            drawn = (network.bound(images, free, drawn_from(network, free, generator)).total for _ in range(samples))
+            bound = torch.stack(list(drawn)).mean(dim=0)
             for number, slope in zip(numbers, torch.autograd.grad(-bound.sum(), numbers), strict=True):
                 number.grad = slope
-        optimiser.step()
+        descent.step()
         bounds.append(bound.detach())
     found = Posterior(_frozen(free.objects), _frozen(free.parts))
     return FreeForm(found, torch.stack(bounds, dim=1) if bounds else images.new_empty(len(images), 0))

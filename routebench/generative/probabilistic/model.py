@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from routebench.arguments import Share, checked
+from routebench.arguments import Positive, Share, checked
 from routebench.generative.probabilistic.beliefs import Belief
 from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
 from routebench.generative.probabilistic.encoders import ObjectEncoder, PartEncoder
@@ -70,9 +70,13 @@ class GenerativeCapsules(nn.Module):
         part_whole: p(t1, A1 | t0, A0).
         part_encoder, object_encoder: q(t1, A1 | x) and q(t0, A0 | t1, A1).
         object_probability: p of an object to be on, which the paper does not give.
+        object_deviation: of the poses of objects from the identity; theirs is 1.
         posterior: `delta`: poses are certain. `full`: they are normal, once `delta_until` of training has passed; from
-            the first step on a full posterior hardly learns, as the paper says.
+            the first step on a full posterior hardly learns, as the paper says. `objects`: those of objects only, so
+            that an object which places parts pays for it, and sharing one pays.
         delta_until: a share of the training run; 0 for a full posterior from the start.
+        free_until: a share of the training run, over which what objects cost in the bound, its third term, grows from
+            nothing to all; 0 for all from the start, as in the paper.
 
     Attributes:
         progress: share of the training run that has passed, 0 to 1; training sets it.
@@ -89,8 +93,10 @@ class GenerativeCapsules(nn.Module):
         object_encoder: ObjectEncoder,
         *,
         object_probability: Share = 0.1,
-        posterior: Literal["delta", "full"] = "delta",
+        object_deviation: Positive = 1.0,
+        posterior: Literal["delta", "objects", "full"] = "delta",
         delta_until: Share = 0.5,
+        free_until: Share = 0.0,
     ):
         super().__init__()
         if object_probability in (0, 1):
@@ -99,7 +105,10 @@ class GenerativeCapsules(nn.Module):
         self.part_encoder, self.object_encoder = part_encoder, object_encoder
         odds = torch.logit(torch.tensor(object_probability))
         self.register_buffer("object_log_odds", odds, persistent=False)
-        self.full, self.delta_until, self.progress = posterior == "full", delta_until, 1.0
+        if posterior == "full" and part_whole.switch == "anywhere":
+            raise ValueError("switch anywhere needs poses of parts that are certain, got posterior 'full'")
+        self.object_deviation = object_deviation
+        self.posterior, self.delta_until, self.free_until, self.progress = posterior, delta_until, free_until, 1.0
 
     @property
     def temperature(self) -> float:
@@ -111,6 +120,13 @@ class GenerativeCapsules(nn.Module):
         """Learned numbers of p: the paper says fewer than 30,000."""
         return sum(value.numel() for part in (self.sprites, self.part_whole) for value in part.parameters())
 
+    @property
+    def constant(self) -> float:
+        """What certain poses of objects add to every bound, in nats: it says nothing, and grows with their number."""
+        if self.posterior != "delta" and self.progress >= self.delta_until:
+            return 0.0
+        return self.object_encoder.objects * float(normal_log_density(torch.zeros(()), self.object_deviation))
+
     def infer(self, images: Batch, generator: Generator | None = None) -> tuple[Posterior, Scene]:
         """What the encoders say of images, and capsules drawn from it, layer by layer."""
         parts = self.believed(self.part_encoder(images))
@@ -120,7 +136,7 @@ class GenerativeCapsules(nn.Module):
 
     def believed(self, said: Belief) -> Belief:
         """What an encoder says, with certain poses for as long as training wants them so."""
-        return said if self.full and self.progress >= self.delta_until else replace(said, log_deviations=None)
+        return said if self.progress >= self.delta_until else replace(said, log_deviations=None)
 
     def middle(self, images: Batch) -> Posterior:
         """What the encoders say where nothing is drawn: objects from parts at their centre."""
@@ -139,16 +155,20 @@ class GenerativeCapsules(nn.Module):
     def prior(self, objects: Layer) -> PerImage:
         """log p(t0, A0) in nats."""
         presences = concrete_log_density(objects.presences, self.object_log_odds, self.temperature)
-        return (presences + normal_log_density(objects.poses.square().sum(dim=-1), 1.0)).sum(dim=1)
+        return (presences + normal_log_density(objects.poses.square().sum(dim=-1), self.object_deviation)).sum(dim=1)
 
     def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
         """Minus the bound in nats, mean over images, with one sample of every capsule.
+
+        Up to `free_until` of training, objects do not cost all that they cost in the bound.
 
         Args:
             images: values in [0, 1].
             generator: of the samples, on the images' device; None for torch's own.
         """
-        return -self.bound(images, *self.infer(images, generator)).total.mean()
+        bound = self.bound(images, *self.infer(images, generator))
+        counted = min(1.0, self.progress / self.free_until) if self.free_until else 1.0
+        return -(bound.pixels + bound.parts + counted * bound.objects).mean()
 
     def features(self, images: Batch) -> dict[str, Tensor]:
         """`presences`: logits of t0 (appendix D), (batch, object); `poses`: A0, (batch, object x 6)."""
@@ -187,7 +207,8 @@ class GenerativeCapsules(nn.Module):
             concrete_sample(
                 self.object_log_odds.to(like).expand(count, self.object_encoder.objects), self.temperature, generator
             ),
-            torch.randn(count, self.object_encoder.objects, POSE, generator=generator, device=like.device),
+            self.object_deviation
+            * torch.randn(count, self.object_encoder.objects, POSE, generator=generator, device=like.device),
         )
         return self._made_by(objects, generator, size)
 

@@ -16,14 +16,6 @@ from routebench.generative.probabilistic.concrete import concrete_log_density, c
 
 POSE = 6
 """Numbers of an affine pose: the two upper rows of its matrix, one after the other."""
-SPEED = 0.3
-"""What is learned here is stored that much larger, so that an optimiser whose steps have one size for all parameters
-moves it more slowly than weights. A prior that follows the parts at once is content with parts that are always there in
-one place, and objects stay without meaning. Of 400 held-out digits a probe of t0 told 24 % after 4 epochs where it was
-moved at 5 times the speed of weights, 80 % after 12 at equal speed (of templates too), and 88 % after 12 with this and
-fast templates, with one seed each. The bound likes it faster: after 20 of 80 epochs that of held-out digits was 320
-nats with this and 389 at equal speed, where the probe told 88 and 82 %, and 96 and 94 % with poses; after 60 it was 403
-and 452, and the probe told 84 and 85 % (one seed each)."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,11 @@ class PartWhole(nn.Module):
         switch: how a pose is distributed for a presence t between off and on, which the paper leaves open.
             `geometric`: `N_on^t N_off^(1-t)`, which is linear in t in the log and integrates to at most 1.
             `arithmetic`: `t N_on + (1-t) N_off`, which integrates to 1, and lets a part that is mostly off go anywhere.
+            `anywhere`: `N_on^t N_off(0)^(1-t)`: a part that is off may be anywhere at no price, as if its pose were
+            summed out. It needs poses that are certain, which then count as known to within `off_deviation`.
         part_size: of parts in their object when training starts, as a share of the canvas.
+        speed: what is learned here is stored that much larger than it is, so that an optimiser whose steps have one
+            size for all parameters moves it more slowly than weights.
     """
 
     @checked
@@ -74,32 +70,33 @@ class PartWhole(nn.Module):
         clutter_affinity: Positive = 0.1,
         clutter_deviation: Positive = 1.0,
         off_deviation: Positive = 1.0,
-        switch: Literal["geometric", "arithmetic"] = "geometric",
+        switch: Literal["geometric", "arithmetic", "anywhere"] = "geometric",
         part_size: Positive = 0.5,
+        speed: Positive = 0.3,
     ):
         super().__init__()
         self.temperature, self.least_deviation, self.switch = temperature, least_deviation, switch
         self.clutter_affinity, self.clutter_deviation = clutter_affinity, clutter_deviation
-        self.off_deviation = off_deviation
-        self.raw_offsets = nn.Parameter(_start_of_offsets(objects, parts, part_size) / SPEED)
-        self.raw_affinity = nn.Parameter(torch.full((objects, parts), math.log(math.e - 1) / SPEED))  # softplus is 1
+        self.off_deviation, self.speed = off_deviation, speed
+        self.raw_offsets = nn.Parameter(_start_of_offsets(objects, parts, part_size) / speed)
+        self.raw_affinity = nn.Parameter(torch.full((objects, parts), math.log(math.e - 1) / speed))  # softplus is 1
         self.raw_log_odds = nn.Parameter(torch.zeros(objects + 1, parts))
-        self.raw_deviation = nn.Parameter(torch.full((objects, parts), -1.0 / SPEED))
+        self.raw_deviation = nn.Parameter(torch.full((objects, parts), -1.0 / speed))
 
     @property
     def offsets(self) -> Float[Tensor, "object part 6"]:
         """M_ij, as deviations from the identity."""
-        return SPEED * self.raw_offsets
+        return self.speed * self.raw_offsets
 
     @property
     def log_odds(self) -> Float[Tensor, "choice part"]:
         """Of gamma_ij, clutter first."""
-        return SPEED * self.raw_log_odds
+        return self.speed * self.raw_log_odds
 
     @property
     def deviations(self) -> Float[Tensor, "object part"]:
         """c_ij, as a standard deviation: at least the given least one."""
-        return self.least_deviation + functional.softplus(SPEED * self.raw_deviation)
+        return self.least_deviation + functional.softplus(self.speed * self.raw_deviation)
 
     def expected_poses(self, objects: Float[Tensor, "batch object 6"]) -> Float[Tensor, "batch object part 6"]:
         """Where each object puts each part: `(I + A_i) M_ij - I`."""
@@ -107,7 +104,9 @@ class PartWhole(nn.Module):
 
     def selection(self, presences: Float[Tensor, "batch object"]) -> Float[Tensor, "batch choice part"]:
         """The log probability of each part to belong to each object, clutter first."""
-        of_objects = functional.softplus(SPEED * self.raw_affinity).log() + functional.logsigmoid(presences)[:, :, None]
+        of_objects = (
+            functional.softplus(self.speed * self.raw_affinity).log() + functional.logsigmoid(presences)[:, :, None]
+        )
         clutter = torch.full_like(of_objects[:, :1], math.log(self.clutter_affinity))
         return torch.cat([clutter, of_objects], dim=1).log_softmax(dim=1)
 
@@ -145,12 +144,22 @@ class PartWhole(nn.Module):
         from_identity = parts.poses.square().sum(dim=-1)[:, None]  # b 1 j
         clutter = normal_log_density(from_identity, self.clutter_deviation)
         on = torch.cat([clutter, of_objects], dim=1)
-        off = normal_log_density(from_identity, self.off_deviation)
+        off = log_density_off(from_identity, self.off_deviation, self.switch)
         logits = parts.presences[:, None]
-        if self.switch == "geometric":
-            there = logits.sigmoid()
-            return there * on + (1 - there) * off
+        return switched(logits, on, off, self.switch)
+
+
+def log_density_off(squares: Tensor, deviation: float, switch: str) -> Tensor:
+    """Of the poses of parts that are off, in nats, from the sums of their squares."""
+    return normal_log_density(torch.zeros_like(squares) if switch == "anywhere" else squares, deviation)
+
+
+def switched(logits: Tensor, on: Tensor, off: Tensor, switch: str) -> Tensor:
+    """The log density of poses whose parts are as far on as the logits of their presences say, in nats."""
+    if switch == "arithmetic":
         return torch.logaddexp(functional.logsigmoid(logits) + on, functional.logsigmoid(-logits) + off)
+    there = logits.sigmoid()
+    return there * on + (1 - there) * off
 
 
 def normal_log_density(squares: Tensor, deviation: Tensor | float, size: int = POSE) -> Tensor:

@@ -14,7 +14,13 @@ from routebench.errors import UserError
 from routebench.generative.probabilistic.beliefs import Belief
 from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
 from routebench.generative.probabilistic.model import Batch, GenerativeCapsules
-from routebench.generative.probabilistic.part_whole import POSE, Layer, normal_log_density
+from routebench.generative.probabilistic.part_whole import (
+    POSE,
+    Layer,
+    log_density_off,
+    normal_log_density,
+    switched,
+)
 
 try:
     import pyro
@@ -46,7 +52,9 @@ class Program:
         images_plate = pyro.plate("images", count, dim=-2)
         with images_plate, pyro.plate("objects", objects, dim=-1):
             t0 = pyro.sample("t0", ConcreteLogit(net.object_log_odds.expand(count, objects), net.temperature))
-            A0 = pyro.sample("A0", dist.Normal(images.new_zeros(count, objects, POSE), 1.0).to_event(1))
+            A0 = pyro.sample(
+                "A0", dist.Normal(images.new_zeros(count, objects, POSE), net.object_deviation).to_event(1)
+            )
         means, deviations = _places(net, A0)
         with images_plate, pyro.plate("parts", parts, dim=-1):
             choice = dist.Categorical(logits=whole.selection(t0).movedim(1, -1))
@@ -111,7 +119,7 @@ class ConcreteLogit(dist.TorchDistribution):  # type: ignore[misc]  # Pyro has n
 class SwitchedNormal(dist.TorchDistribution):  # type: ignore[misc]
     """A pose that is normal about its object's idea of it as far as its part is there, else about the identity.
 
-    Equations 5 and 6; the two ways between on and off are those of `PartWhole`. `geometric` is not normalised.
+    Equations 5 and 6; the ways between on and off are those of `PartWhole`. Only `arithmetic` is normalised.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -132,12 +140,8 @@ class SwitchedNormal(dist.TorchDistribution):  # type: ignore[misc]
     def log_prob(self, value: Tensor) -> Tensor:
         """In nats."""
         on = normal_log_density((value - self.centre).square().sum(dim=-1), self.spread)
-        off = normal_log_density(value.square().sum(dim=-1), self.off_deviation)
-        if self.switch == "geometric":
-            there = self.presence.sigmoid()
-            return there * on + (1 - there) * off
-        there, absent = (torch.nn.functional.logsigmoid(sign * self.presence) for sign in (1, -1))
-        return torch.logaddexp(there + on, absent + off)
+        off = log_density_off(value.square().sum(dim=-1), self.off_deviation, self.switch)
+        return switched(self.presence, on, off, self.switch)
 
 
 def _places(network: GenerativeCapsules, objects: Tensor) -> tuple[Tensor, Tensor]:

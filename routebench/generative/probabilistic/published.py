@@ -34,9 +34,11 @@ def generative_capsules(
     objects: Count = 16,
     parts: Count = 16,
     template: Count = 12,
-    posterior: Literal["delta", "full"] = "delta",
+    posterior: Literal["delta", "objects", "full"] = "delta",
     delta_until: float = 0.5,
+    free_until: float = 0.0,
     object_probability: float = 0.1,
+    object_deviation: float = 1.0,
     part_size: float = 1.0,
     sprites: dict[str, Any] | None = None,
     part_whole: dict[str, Any] | None = None,
@@ -50,19 +52,22 @@ def generative_capsules(
         classes: of the data; no use is made of it.
         objects, parts: capsules of both layers.
         template: rows and columns of a template.
-        posterior, delta_until, object_probability: as for `GenerativeCapsules`.
+        posterior, delta_until, free_until, object_probability, object_deviation: as for `GenerativeCapsules`.
         part_size: of parts when training starts: 1 draws a template at its own size where `unit` is `template`.
         sprites, part_whole, part_encoder, object_encoder: further arguments of these, by name.
     """
-    full = posterior == "full"
     return GenerativeCapsules(
         Sprites(parts, shape[0], size=template, **_further(Sprites, sprites)),
         PartWhole(objects, parts, part_size=part_size, **_further(PartWhole, part_whole)),
-        PartEncoder(shape[0], parts, full=full, part_size=part_size, **_further(PartEncoder, part_encoder)),
-        ObjectEncoder(objects, parts, full=full, **_further(ObjectEncoder, object_encoder)),
+        PartEncoder(
+            shape[0], parts, full=posterior == "full", part_size=part_size, **_further(PartEncoder, part_encoder)
+        ),
+        ObjectEncoder(objects, parts, full=posterior != "delta", **_further(ObjectEncoder, object_encoder)),
         posterior=posterior,
         delta_until=delta_until,
+        free_until=free_until,
         object_probability=object_probability,
+        object_deviation=object_deviation,
     )
 
 

@@ -1,0 +1,60 @@
+"""How much presences say of an image: of its objects, of its parts, and of which object each part belongs to."""
+
+import math
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
+
+ROWS = 50
+"""Images whose draws are held against all images at once."""
+RARE = 0.05
+"""A part's choice of object varies if in more than this share of images it is not the one that it makes most often."""
+
+
+def information(
+    log_odds: Float[Tensor, "image capsule"], temperature: float, *, draws: int, generator: Generator
+) -> float:
+    """The mutual information of an image and the presences of a layer in nats: E_x KL(q(t|x) || mean over x of q(t)).
+
+    The mean is over the images given, so that no more than the log of their number can be found. Presences of one
+    image are independent, those of their mean are not: the divergence is that of all capsules together.
+
+    Args:
+        log_odds: of the Concrete presences of each image.
+        temperature: of the presences.
+        draws: from each image's posterior, by which the expectation is estimated.
+        generator: of the draws, on the CPU.
+    """
+    said = log_odds.double().cpu()
+    drawn = concrete_sample(said.expand(draws, -1, -1), temperature, generator)
+    return float(divergence_from_the_mean(drawn, said, temperature))
+
+
+def divergence_from_the_mean(
+    drawn: Float[Tensor, "draw image capsule"], log_odds: Float[Tensor, "image capsule"], temperature: float
+) -> Float[Tensor, ""]:
+    """Mean over draws and images of log q(t|x) - log mean over x' of q(t|x'), in nats, at presences drawn from q(t|x).
+
+    Args:
+        drawn: logits of presences.
+        log_odds: of the posterior of each image.
+        temperature: of the presences.
+    """
+    own = concrete_log_density(drawn, log_odds, temperature).sum(dim=-1)
+    flat = rearrange(drawn, "draw image capsule -> (draw image) 1 capsule")
+    mixed = [
+        concrete_log_density(rows, log_odds, temperature).sum(dim=-1).logsumexp(dim=1) - math.log(len(log_odds))
+        for rows in torch.split(flat, ROWS)
+    ]
+    return own.mean() - torch.cat(mixed).mean()
+
+
+def share_that_varies(responsibilities: Float[Tensor, "image choice part"]) -> float:
+    """The share of parts whose likeliest object is not the same in all but a few images, by `RARE`."""
+    chosen = responsibilities.argmax(dim=1)
+    usual = chosen.mode(dim=0).values
+    return float(((chosen != usual).double().mean(dim=0) > RARE).double().mean())
