@@ -1,5 +1,7 @@
 """Legal values of arguments, declared once, in a signature; checked when it is called, and read by whoever lists them.
 
+What of them a tuner looks among stands beside them: `Annotated[Positive, Range(0.1, 10, "log")]`.
+
 >>> class Sharp:
 ...     @checked
 ...     def __init__(self, *, iterations: Count = 3, start: Literal["zeros", "random"] = "zeros"):
@@ -17,7 +19,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
@@ -34,6 +36,61 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
+class Range:
+    """Where a tuner looks for a number: `Annotated[Positive, Range(0.1, 10, "log")]`.
+
+    Args:
+        low, high: the ends; between two integers only integers are looked at.
+        scale: by which shares of the range are equal.
+
+    Raises:
+        ValueError: the ends are no finite numbers in order, or a logarithmic range does not start above 0.
+    """
+
+    low: float
+    high: float
+    scale: Literal["linear", "log"] = "linear"
+
+    def __post_init__(self) -> None:
+        if not -math.inf < self.low < self.high < math.inf:
+            raise ValueError(f"a range must go from a number to a larger one, got {self.low!r} to {self.high!r}")
+        if self.scale not in ("linear", "log"):
+            raise ValueError(f"the scale of a range must be linear or log, got {self.scale!r}")
+        if self.scale == "log" and self.low <= 0:
+            raise ValueError(f"a logarithmic range must start above 0, got {self.low!r}")
+
+    def at(self, share: float) -> float:
+        """The value at a share of the range, 0 to 1 without 1, to four digits."""
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            return min(math.floor(self._between(self.low, self.high + 1, share)), self.high)
+        return float(f"{self._between(self.low, self.high, share):.4g}")
+
+    def _between(self, low: float, high: float, share: float) -> float:
+        if self.scale == "log":
+            return float(low * (high / low) ** share)
+        return low + (high - low) * share
+
+
+@dataclass(frozen=True)
+class Among:
+    """Values among which a tuner looks: `Annotated[bool, Among((False, True))]`.
+
+    Raises:
+        ValueError: there are fewer than two, or two are the same.
+    """
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.values) < 2 or len(set(map(repr, self.values))) < len(self.values):
+            raise ValueError(f"expected two different values or more to look among, got {list(self.values)!r}")
+
+    def at(self, share: float) -> Any:
+        """The value at a share, 0 to 1 without 1; each has an equal part."""
+        return self.values[int(share * len(self.values))]
+
+
+@dataclass(frozen=True)
 class Legal:
     """What an argument may be.
 
@@ -42,16 +99,23 @@ class Legal:
         choices: all values, where they are few words.
         bounds: that a number keeps, of `annotated_types`.
         optional: whether it may be None.
+        tuned: where a tuner looks for it; None if it stays as it is.
     """
 
     kind: type | None = None
     choices: tuple[Any, ...] = ()
     bounds: tuple[Ge | Gt | Le | Lt, ...] = ()
     optional: bool = False
+    tuned: Range | Among | None = None
 
     @classmethod
     def of(cls, annotation: Any) -> "Legal":
         """By an annotation: `Literal`, an enumeration, numbers with or without bounds, bool; with None or without."""
+        tuned = [extra for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Range | Among)]
+        return replace(cls._of(annotation), tuned=tuned[0] if tuned else None)
+
+    @classmethod
+    def _of(cls, annotation: Any) -> "Legal":
         bounds: tuple[Any, ...] = ()
         if typing.get_origin(annotation) is Annotated:
             annotation, *extra = typing.get_args(annotation)
@@ -60,7 +124,7 @@ class Legal:
             members = [member for member in typing.get_args(annotation) if member is not type(None)]
             if len(members) == len(typing.get_args(annotation)) or len(members) > 1:
                 return cls()
-            inner = cls.of(members[0])
+            inner = cls._of(members[0])
             return cls(inner.kind, inner.choices, inner.bounds or bounds, optional=True)
         if typing.get_origin(annotation) is Literal:
             return cls(choices=typing.get_args(annotation))

@@ -127,6 +127,8 @@ def run_suite(
     address: str = "auto",
     gpus_per_cell: float | None = None,
     cells: str | Sequence[str] = (),
+    loss: str | None = None,
+    settings: Path | str | None = None,
     progress: "Callable[[Progress], None]" = lambda _: None,
     report: bool = True,
 ) -> SuiteRun:
@@ -155,6 +157,8 @@ def run_suite(
         address: of the cluster's head.
         gpus_per_cell: on a cluster, such as 0.25.
         cells: keys of the only cells of the plan to run.
+        loss: to train every entry with, whatever the suite says.
+        settings: a file that `routebench tune` wrote, instead of the preset's.
         progress: is called with every finished cell, and once a second between them.
         report: whether the report is written.
 
@@ -169,7 +173,8 @@ def run_suite(
             seeds=seeds, jobs=jobs, device=device, backend=backend, results=Path(results), plugins=_several(plugins),
             threads=threads, isolate=isolate, time_limit=_number(seconds, time_limit),
             memory_limit=_number(size, memory_limit), budget=_number(seconds, budget), executor=executor,
-            address=address, gpus_per_cell=gpus_per_cell, cells=_several(cells),
+            address=address, gpus_per_cell=gpus_per_cell, cells=_several(cells), loss=loss,
+            settings=None if settings is None else Path(settings),
         )
     )  # fmt: skip
     return _run(call, progress, report)

@@ -89,6 +89,13 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     metavar="X",
     help="GPUs of a cell on a cluster, such as 0.25 [default: 1 where there are GPUs, unless --device cpu].",
 )
+@click.option("--loss", metavar="NAME", help="Train every entry with this loss, whatever the suite says.")
+@click.option(
+    "--settings",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Train with the settings that `tune` has chosen, instead of the preset's.",
+)
 @click.option("--cell", "cells", multiple=True, metavar="KEY", help="Run this cell of the plan only (repeatable).")
 @click.option(
     "--dry-run", is_flag=True, help="List the cells, what is known of them and the time they take; run nothing."
@@ -165,7 +172,7 @@ def _show_results(console: Any, planned: "PlannedRun") -> None:
     console.print(table, soft_wrap=False)
     console.print()
     say(console, headline(*where))
-    if caveat := planned.plan.suite.caveats(planned.plan.preset.data):
+    if caveat := planned.plan.caveat:
         say(console, caveat)
 
 

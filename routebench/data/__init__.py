@@ -6,16 +6,18 @@
 (3600, 400, 1000)
 """
 
-from routebench.data._load import load
+from routebench.data._load import FOLD, load, sealed_test_images
 from routebench.data.affnist import affnist_is_there
 from routebench.data.augment import Augmentation, augmentations
 from routebench.data.dataset import Dataset, Images, TrainingData, facts, stratified_split
+from routebench.data.folds import unfolded
 from routebench.data.official import absent, data_root
 from routebench.data.rotation import draw_angles, rotate
 from routebench.data.taking import Taken, at_most, whole_name
 from routebench.data.torchvision_sets import PUBLISHED
 
 __all__ = [
+    "FOLD",
     "PUBLISHED",
     "Augmentation",
     "Dataset",
@@ -31,6 +33,8 @@ __all__ = [
     "facts",
     "load",
     "rotate",
+    "sealed_test_images",
     "stratified_split",
+    "unfolded",
     "whole_name",
 ]

@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from routebench.arguments import Positive
 from routebench.capsules.layers import DenseCapsules, MakeRouting, PrimaryCapsules
 from routebench.models.facts import facts
 from routebench.models.network import CapsuleNetwork
@@ -42,14 +43,24 @@ def capsnet_reconstruction(routing: MakeRouting, shape: tuple[int, int, int], cl
 @models.register("capsnet-small")
 @facts(source="capsnet with fewer and smaller convolutions, sized to train in seconds on two cores")
 def capsnet_small(
-    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, decoder: bool = False
+    routing: MakeRouting,
+    shape: tuple[int, int, int],
+    classes: int,
+    *,
+    decoder: bool = False,
+    weight_std: Positive = 0.3,
 ) -> CapsuleNetwork:
     """Conv 5x5 stride 2, 32 channels; 8 types of primary capsules of 8, conv 5x5 stride 2; class capsules of 16.
 
-    128 primary capsules on 28 x 28 images. Transformation matrices start with standard deviation 0.3, which makes up
-    for the ninth part of children that add up to a parent. Arguments as for `capsnet`.
+    128 primary capsules on 28 x 28 images. Arguments as for `capsnet`, and
+
+    Args:
+        weight_std: standard deviation of the initial transformation matrices; 0.3 makes up for the ninth part of
+            children that add up to a parent.
     """
-    return _capsnet(routing, shape, classes, decoder=decoder, channels=32, types=8, kernel=5, stride=2, weight_std=0.3)
+    return _capsnet(
+        routing, shape, classes, decoder=decoder, channels=32, types=8, kernel=5, stride=2, weight_std=weight_std
+    )
 
 
 @models.register("capsnet-small-reconstruction")

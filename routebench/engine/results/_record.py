@@ -106,6 +106,8 @@ class Identity(Stored):
         training: the recipe.
         source: hash of the code.
         variant: tells it from another entry of the same method and hyperparameters, in words.
+        tuning: of a trial, its `point`, the settings that it tries; of a run with chosen settings, their point, `score`
+            in per cent, and `trials`, the digest of the keys of all trials that they were chosen from.
         iterations: of routing while it is trained; None where the method has none.
         seed: of the training.
     """
@@ -125,6 +127,7 @@ class Identity(Stored):
     training: Settings
     source: Text
     variant: Annotated[str | None, is_text] = None
+    tuning: Annotated[Mapping[str, Any] | None, by_name(checks.is_plain)] = None
     iterations: Annotated[int | None, maybe(is_whole)]
     seed: Annotated[int, is_whole]
 
@@ -132,6 +135,11 @@ class Identity(Stored):
     def key(self) -> str:
         """16 hex digits that no other identity has."""
         return digest(self.as_dict())
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether it tries settings, and is no result."""
+        return self.tuning is not None and "trials" not in self.tuning
 
 
 IDENTITY = Identity.check()

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from routebench import kernels
+from routebench.data import sealed_test_images
 from routebench.engine.isolation import one_line
 from routebench.engine.results import RECORD, Record, Store, StoreFull, parsed
 from routebench.engine.running._claim import Done, HeldElsewhere, claimed
@@ -106,9 +107,11 @@ def _is_storable(record: Record) -> bool:
 def _measure(cell: Cell, context: StoreContext) -> Measurement:
     if cell.broken:
         raise PluginError(cell.broken)
-    for plugin in cell.plugins:
-        load_plugin(plugin)
-    found: Measurement = protocols[cell.identity.protocol]().measure(cell.request(), cell.identity.options, context)
+    with sealed_test_images() if cell.identity.is_trial else contextlib.nullcontext():  # plug-ins' imports included
+        for plugin in cell.plugins:
+            load_plugin(plugin)
+        protocol = protocols[cell.identity.protocol]()
+        found: Measurement = protocol.measure(cell.request(), cell.identity.options, context)
     return found
 
 

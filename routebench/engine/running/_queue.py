@@ -76,13 +76,14 @@ def most_informative_first(cells: Iterable[Cell]) -> list[Cell]:
     """Every method once before any twice, so that a run that ends early says something of all of them.
 
     First each method and control with the iterations that the method has by default, seed after seed, because a mean
-    over seeds is what a comparison rests on; then the other numbers of iterations. The order is otherwise kept.
+    over seeds is what a comparison rests on; then the other numbers of iterations. The order is otherwise kept. Trials
+    of settings come one after the other of all entries, whatever their iterations.
     """
     known = list(cells)
     headline = _headline_iterations(known)
 
     def rank(cell: Cell) -> tuple[bool, int, bool]:
-        aside = cell.identity.iterations != headline[_series(cell)]
+        aside = not cell.identity.is_trial and cell.identity.iterations != headline[_series(cell)]
         return aside, cell.identity.seed, cell.identity.role != METHOD
 
     return sorted(known, key=rank)

@@ -15,7 +15,8 @@ from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import PlanStatus, status_of
 from routebench.engine.suites import ALL, Asked, Choices, Plan, make_plans
-from routebench.errors import UserError
+from routebench.errors import UserError, unknown
+from routebench.recipe import CHOICES
 from routebench.registry import plugins_of_environment
 from routebench.routing.spec import parse
 
@@ -26,7 +27,8 @@ LEAST_MEMORY = 500_000_000  # bytes
 class SuiteOptions:
     """What a call of a suite asks for: the options of `routebench suite`, by the same names.
 
-    `routebench.run_suite` says what each means. Times are in seconds, memory in bytes.
+    `routebench.run_suite` says what each means. Times are in seconds, memory in bytes. With `tuning`, trials of
+    settings are run instead, as `routebench tune` does.
 
     Raises:
         UserError: an option would do nothing, or stop everything.
@@ -52,6 +54,9 @@ class SuiteOptions:
     address: str = "auto"
     gpus_per_cell: float | None = None
     cells: tuple[str, ...] = ()
+    loss: str | None = None
+    settings: Path | None = None
+    tuning: bool = False
 
     def __post_init__(self) -> None:
         if self.executor == "local" and (self.address != "auto" or self.gpus_per_cell is not None):
@@ -61,8 +66,10 @@ class SuiteOptions:
                 f"--memory-limit: expected at least {LEAST_MEMORY / 1e6:.0f}MB, of which a process with torch takes "
                 f"most, got {self.memory_limit / 1e6:g}MB"
             )
-        if self.suite == ALL and (self.data or self.models or self.cells):
-            raise UserError("--data, --model and --cell belong to one suite; name it instead of `all`")
+        if self.suite == ALL and (self.data or self.models or self.cells or self.settings or self.tuning):
+            raise UserError("--data, --model, --cell and --settings belong to one suite, and so does tuning; name it")
+        if self.loss is not None and self.loss not in CHOICES["loss"]:
+            raise unknown("loss", self.loss, CHOICES["loss"])
 
 
 @dataclass(frozen=True)
@@ -170,7 +177,7 @@ def prepare(options: SuiteOptions) -> Call:
     """
     choices = Choices(
         tuple(map(parse, options.methods)), data=options.data, seeds=options.seeds, backend=options.backend,
-        models=options.models,
+        models=options.models, loss=options.loss, settings=options.settings, tuning=options.tuning,
     )  # fmt: skip
     plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
     planned = make_plans(Asked(options.suite, options.preset, choices, plugins), options.time_limit)
@@ -222,7 +229,7 @@ def write_plan(plan: Plan, store: Store) -> None:
         "suite_version": plan.suite.version,
         "protocol": plan.suite.protocol,
         "question": plan.suite.question,
-        "caveat": plan.suite.caveats(plan.preset.data),
+        "caveat": plan.caveat,
         "preset": plan.preset.name,
         "taken": plan.taken,
         "networks": plan.networks,

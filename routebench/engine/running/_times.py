@@ -38,10 +38,14 @@ class Times:
 
 
 def kinds(identity: Identity) -> list[str]:
-    """The kinds that a cell belongs to, the narrowest first."""
-    work = f"{identity.protocol} {identity.model} {identity.data} {identity.training} {identity.options}"
+    """The kinds that a cell belongs to, the narrowest first. What a tuner sets is taken to cost no time."""
+    tuned = (identity.tuning or {}).get("point", {})
+    training = {name: value for name, value in identity.training.items() if name not in tuned}
+    params = {name: value for name, value in identity.method_params.items() if f"method.{name}" not in tuned}
+    options = {} if identity.is_trial else identity.options
+    work = f"{identity.protocol} {identity.model} {identity.data} {training} {options}"
     return [
-        f"{work} {identity.method} {identity.method_params} {identity.iterations}",
+        f"{work} {identity.method} {params} {identity.iterations}",
         f"{work} {identity.method}",
         work,
         identity.protocol,

@@ -4,16 +4,21 @@ from routebench.engine.suites._cell import Cell, cell_of
 from routebench.engine.suites._lineup import METHOD, Choices
 from routebench.engine.suites._plan import Plan, plan
 from routebench.engine.suites._planning import ALL, Asked, make_plans
+from routebench.engine.suites._settings import RULE, Choice, Settings, digest_of
 from routebench.engine.suites._suite import load_suite
 
 __all__ = [
     "ALL",
     "METHOD",
+    "RULE",
     "Asked",
     "Cell",
+    "Choice",
     "Choices",
     "Plan",
+    "Settings",
     "cell_of",
+    "digest_of",
     "load_suite",
     "make_plans",
     "plan",

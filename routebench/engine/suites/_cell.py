@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from routebench.data import whole_name
+from routebench.data import unfolded
 from routebench.engine.results import Identity
+from routebench.engine.suites._tuning import OF_METHOD
 from routebench.protocols.base import FitRequest
 from routebench.recipe import Recipe
 from routebench.registry import SHIPPED, datasets, models, plugins_of, protocols, routing
@@ -40,14 +41,19 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """How the method is named in tables: with the hyperparameters that differ from its defaults."""
-        spec = str(MethodSpec(self.identity.method, self.params))
+        """How the method is named in tables: with hyperparameters that differ from its defaults, tuned ones apart."""
+        spec = str(MethodSpec(self.identity.method, self._told))
         return f"{spec} ({self.identity.variant})" if self.identity.variant else spec
 
     @property
     def settings(self) -> str:
         """What tells it from the plain method: hyperparameters as `key=value`, and its variant."""
-        return "; ".join(filter(None, [compact(self.params), self.identity.variant]))
+        return "; ".join(filter(None, [compact(self._told), self.identity.variant]))
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        point = (self.identity.tuning or {}).get("point", {})
+        return {key: value for key, value in self.params.items() if f"{OF_METHOD}{key}" not in point}
 
     def __str__(self) -> str:
         steps = "" if self.identity.iterations is None else f" T={self.identity.iterations}"
@@ -82,7 +88,7 @@ def cell_of(identity: Identity, broken: str = "") -> Cell:
 
 def foreign_origins(identity: Identity) -> set[str]:
     """Where the parts of a cell come from that are not of routebench."""
-    data = whole_name(identity.data)
+    data = unfolded(identity.data)
     kind = f"{data.partition(':')[0]}:PATH"
     origins = {
         protocols.origin(identity.protocol),

@@ -32,6 +32,9 @@ class Choices:
         models: instead of the preset's; empty for the preset's.
         seeds: instead of the preset's.
         backend: instead of those that a preset compares, unless it is `auto`.
+        loss: of every entry, whatever the suite says; None for the suite's.
+        settings: a file that `routebench tune` wrote, instead of the preset's.
+        tuning: try settings, instead of running the preset.
     """
 
     methods: tuple[MethodSpec, ...] = ()
@@ -42,6 +45,9 @@ class Choices:
     seeds: int | None = None
     backend: str = "auto"
     models: tuple[str, ...] = ()
+    loss: str | None = None
+    settings: Path | None = None
+    tuning: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,11 +84,17 @@ def line_up(suite: Suite, preset_name: str, choices: Choices) -> Lineup:
     """
     preset = _chosen(suite.preset(preset_name), choices)
     lost = _lost(choices)
-    starters = _starters(suite, preset, choices, [spec for spec, _ in lost])
+    starters = [_with_loss(one, choices.loss) for one in _starters(suite, preset, choices, [spec for spec, _ in lost])]
     _expect_networks(suite, preset, [one.entry for one in starters if one.role == METHOD])
     files = {str(file): file for spec in choices.broken for file in plugin_files(spec)}
     source = digest({name: file.read_text(errors="replace") for name, file in files.items()})
     return Lineup(preset, tuple(starters), tuple(lost), source)
+
+
+def _with_loss(starter: Starter, loss: str | None) -> Starter:
+    if loss is None:
+        return starter
+    return replace(starter, entry=replace(starter.entry, training={**starter.entry.training, "loss": loss}))
 
 
 def _chosen(preset: Preset, choices: Choices) -> Preset:
@@ -93,6 +105,8 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
         preset = replace(preset, models=tuple(dict.fromkeys(choices.models)), model_params={}, training_of={})
     if choices.backend != "auto" and "backends" in preset.options:
         preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
+    if choices.settings is not None:
+        preset = replace(preset, settings=str(choices.settings.resolve()))
     return preset if choices.data is None else replace(preset, data=choices.data)
 
 

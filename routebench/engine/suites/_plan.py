@@ -4,19 +4,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from routebench.data import Dataset, Taken, at_most
+from routebench.data import Dataset, Taken, at_most, whole_name
 from routebench.engine.isolation import step
 from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import DEPTH, Identity, is_plain
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins, plain
 from routebench.engine.suites._lineup import METHOD, Choices, Lineup, Starter, line_up
+from routebench.engine.suites._settings import Settings
 from routebench.engine.suites._suite import Entry, Preset, Suite
+from routebench.engine.suites._toml import Place
+from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, Tuning, trials_of
 from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import hyperparameters_of
 
+TUNING = "tuning"
+"""The protocol of trials."""
 MOST_CELLS = 200_000
 """Of one plan: planned within seconds, and twice the number that reading a folder is tested with."""
 
@@ -32,6 +37,7 @@ class Plan:
         preload: modules to import once for all cells.
         is_foreign: whether a plug-in takes part.
         taken: how many images of which data set are used, in words; empty if all are.
+        chosen: how settings were chosen, in words; empty where a suite tunes none.
     """
 
     suite: Suite
@@ -41,6 +47,12 @@ class Plan:
     preload: tuple[str, ...] = ()
     is_foreign: bool = False
     taken: str = ""
+    chosen: str = ""
+
+    @property
+    def caveat(self) -> str:
+        """What a reader of the results has to know; empty if nothing."""
+        return " ".join(filter(None, (self.suite.caveats(self.preset.data), self.chosen)))
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
@@ -60,10 +72,59 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
 
     Raises:
         UserError: a name, a hyperparameter or an option is unknown, a value is not allowed, or the data set does not
-            suit the suite.
+            suit the suite; or settings are to be tuned and the suite does not say how, or chosen ones are missing.
     """
     lineup = line_up(suite, preset_name, choices)
-    preset, data = _usable(suite, lineup.preset)
+    if choices.tuning:
+        return _plan_of_trials(suite, lineup)
+    preset, data, points = _points(suite, lineup.preset, lineup)
+    cells, told = _cells(points, preset.seeds), ""
+    if preset.settings:
+        settings = Settings.read(suite.folder / preset.settings, suite.name)
+        cells, told = _settled(cells, settings), settings.told(whole_name(preset.data))
+    elif suite.tuning is not None:
+        told = "No settings were tuned: every entry has the defaults of the suite."
+    return _plan(suite, preset, cells, data, told)
+
+
+def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
+    """One trial of every entry after the other, each on the folds that count."""
+    tuning = suite.tuning
+    if tuning is None:
+        raise UserError(f"suite {suite.name}: expected a table [tuning] that says what to try, got none")
+    trying = replace(suite, protocol=TUNING)
+    parts = [_points(trying, _on_fold(lineup.preset, tuning, fold), lineup) for fold in range(tuning.scored)]
+    _expect_few(
+        suite, lineup.preset, tuning.trials * sum(len(point.grid) for _, _, points in parts for point in points)
+    )
+    entries = [point.cell.identity for point in parts[0][2] if not point.cell.broken]
+    tuning.expect_known(entries, Place(suite.file, "tuning"))
+    each = [
+        trials_of(tuning, replace(point.cell.identity, iterations=iterations), point.fixed)
+        for _, _, points in parts
+        for point in points
+        for iterations in point.grid
+    ]
+    broken = {point.cell.identity.method: point.cell.broken for _, _, points in parts for point in points}
+    cells = tuple(cell_of(trial, broken[trial.method]) for trials in zip(*each, strict=True) for trial in trials)
+    preset, data, _ = parts[0]
+    return _plan(trying, preset, cells, data)
+
+
+def _on_fold(preset: Preset, tuning: Tuning, fold: int) -> Preset:
+    """The preset as settings are tried for it."""
+    data = tuning.data(preset.data, fold)
+    return replace(preset, name=f"{preset.name}-trials", data=data, take=tuning.take, options={}, seeds=1, settings="")
+
+
+def _settled(cells: Sequence[Cell], settings: Settings) -> tuple[Cell, ...]:
+    """The cells with chosen settings; what cannot run needs none."""
+    return tuple(cell if cell.broken else cell_of(settings.apply(cell.identity, cell.label)) for cell in cells)
+
+
+def _points(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dataset, list["_Point"]]:
+    """The preset with its data set's full name, the data set, and who takes part; all of it checked."""
+    preset, data = _usable(suite, preset)
     points = [
         _point(suite, preset, model, one, data.fingerprint)
         for beside in preset.models
@@ -75,13 +136,18 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         _expect_learnable(suite, data, [point.cell.identity for point in points])
     _expect_buildable(preset, data, [point.cell.identity for point in points])
     points += _lost_points(points[0].cell.identity, lineup)
-    _expect_few(suite, preset, sum(len(point.grid) for point in points))
+    _expect_few(suite, preset, preset.seeds * sum(len(point.grid) for point in points))
+    return preset, data, points
+
+
+def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset, chosen: str = "") -> Plan:
     return Plan(
-        suite, preset, _cells(points, preset.seeds),
-        is_alone=bool(getattr(protocol, "alone", False)),
+        suite, preset, cells,
+        is_alone=bool(getattr(protocols[suite.protocol], "alone", False)),
         preload=preload_of(suite.protocol),
-        is_foreign=any(foreign_origins(point.cell.identity) for point in points),
+        is_foreign=any(foreign_origins(cell.identity) for cell in cells),
         taken=_taken(data),
+        chosen=chosen,
     )  # fmt: skip
 
 
@@ -94,10 +160,11 @@ def preload_of(protocol: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Point:
-    """A cell but for iterations and seed, and the grid of iterations."""
+    """A cell but for iterations and seed, the grid of iterations, and the knobs that suite or user set."""
 
     cell: Cell
     grid: Sequence[int | None]
+    fixed: frozenset[str] = frozenset()
 
 
 def _cells(points: Sequence[_Point], seeds: int) -> tuple[Cell, ...]:
@@ -111,12 +178,12 @@ def _cells(points: Sequence[_Point], seeds: int) -> tuple[Cell, ...]:
     return tuple(cells.values())
 
 
-def _expect_few(suite: Suite, preset: Preset, each: int) -> None:
+def _expect_few(suite: Suite, preset: Preset, count: int) -> None:
     """Raises UserError for more cells than a results folder is made for."""
-    if each * preset.seeds > MOST_CELLS:
+    if count > MOST_CELLS:
         raise UserError(
-            f"suite {suite.name}, preset {preset.name}: expected at most {MOST_CELLS:,} cells, got {each:,} with each "
-            f"of {preset.seeds:,} seeds; take fewer with --seeds"
+            f"suite {suite.name}, preset {preset.name}: expected at most {MOST_CELLS:,} cells, got {count:,}; take "
+            "fewer, such as with --seeds"
         )
 
 
@@ -210,9 +277,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     defaults = hyperparameters_of(entry.name) if routed else {}
     iterative = "iterations" in defaults
     defaults.pop("iterations", None)
-    # One iteration is every iterative method's own control, whatever the grid; a variant has that of the plain form.
-    own = set() if entry.variant else {1}
-    grid: Sequence[int | None] = sorted(own | {*preset.grid(entry)}) if iterative else [None]
+    grid: Sequence[int | None] = preset.grid(entry) if iterative else [None]
     identity = {
         "suite": suite.name,
         "suite_version": suite.version,
@@ -236,7 +301,14 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     }
     found = plain(identity)
     _expect_storable(suite, entry, {**found, "iterations": list(grid)})
-    return _Point(cell_of(Identity(**found), starter.fault), grid)
+    return _Point(cell_of(Identity(**found), starter.fault), grid, _fixed(preset, entry))
+
+
+def _fixed(preset: Preset, entry: Entry) -> frozenset[str]:
+    """Names of the knobs that preset, entry or user set; the recipe of the suite itself is where tuning starts."""
+    of_model = (f"{OF_MODEL}{name}" for name in {**preset.model_params, **entry.model_params})
+    of_method = (f"{OF_METHOD}{name}" for name in entry.params)
+    return frozenset({*preset.training, *entry.training, *of_model, *of_method})
 
 
 def _expect_storable(suite: Suite, entry: Entry, identity: Mapping[str, Any]) -> None:

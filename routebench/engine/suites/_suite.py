@@ -32,8 +32,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from routebench.data import whole_name
+from routebench.data import unfolded
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, expect, expect_known, read
+from routebench.engine.suites._tuning import Tuning
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
 from routebench.recipes import NAME, RECIPES, merged
@@ -122,6 +123,7 @@ class Entry:
         models: the networks in which it runs, by the preset's network that they stand beside, one or several. It then
             runs beside these alone. A control without capsules needs it; a method without it runs in the preset's.
         model_params: further arguments of its network.
+        first_is: another entry that is the same function as one iteration of this one, which is then not run.
     """
 
     name: Annotated[str, _text("the name of a method")]
@@ -131,6 +133,7 @@ class Entry:
     models: Annotated[Mapping[str, tuple[str, ...]], BESIDE] = field(default_factory=dict)
     variant: Annotated[str, _text("a few words")] = ""
     model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
+    first_is: Annotated[str, _text("the name of a method")] = ""
 
     @property
     def spec(self) -> str:
@@ -152,6 +155,7 @@ class Preset:
     """How much of a suite is run, and on what.
 
     `take` is the most images that are used of a data set; `options` are the protocol's, `training_of` is by network.
+    `settings` is a file that `routebench tune` wrote, beside the suite's.
     """
 
     name: str
@@ -165,18 +169,27 @@ class Preset:
     training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(_training)] = field(default_factory=dict)
     variant_iterations: Annotated[tuple[int, ...] | None, GRID] = None
     take: Annotated[int | None, COUNT] = None
+    settings: Annotated[str, _text("the name of a file")] = ""
 
     def grid(self, entry: Entry) -> tuple[int, ...]:
-        """The iterations of a method that iterates."""
+        """The iterations of a method that iterates.
+
+        One iteration is every iterative method's own control, whatever is asked for; a variant has that of the plain
+        form, and a method may share it with another entry.
+        """
         of_variants = self.variant_iterations if entry.variant else None
-        return entry.iterations or of_variants or self.iterations
+        wanted = {*(entry.iterations or of_variants or self.iterations)}
+        if entry.first_is:
+            return tuple(sorted(wanted - {1}))
+        return tuple(sorted(wanted if entry.variant else wanted | {1}))
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite file. `name` is the file's, without `.toml`; `caveat` is what a reader of its results has to know.
+    """A suite file in `folder`. `name` is the file's, without `.toml`.
 
-    `caveat_on` is, by data set, what has to be known of results on that one alone.
+    `caveat` is what a reader of its results has to know; `caveat_on` is, by data set, what has to be known of results
+    on that one alone.
     `standard` is its place among the suites that `suite all` runs; 0 for one that it does not run.
     """
 
@@ -192,10 +205,12 @@ class Suite:
     caveat: Annotated[str, _text("a sentence")] = ""
     standard: Annotated[int, COUNT] = 0
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
+    tuning: Annotated[Tuning | None, partial(read, Tuning)] = None
+    folder: Path = Path()
 
     def caveats(self, data: str) -> str:
         """What a reader of its results on a data set has to know; empty if nothing."""
-        return " ".join(filter(None, (self.caveat, self.caveat_on.get(whole_name(data).partition("?")[0], ""))))
+        return " ".join(filter(None, (self.caveat, self.caveat_on.get(unfolded(data).partition("?")[0], ""))))
 
     def preset(self, name: str) -> Preset:
         """A preset by name.
@@ -250,7 +265,9 @@ def load_suite(name: str) -> Suite:
     protocol = PROTOCOL(content.get("protocol", NOTHING), place.below("protocol"))
     preset = partial(_preset, getattr(protocols[protocol], "options", {}))
     presets = by_key(preset)(content.get("presets", {}), place.below("presets"))
-    suite = read(Suite, content, place, ["presets"], name=path.stem, file=path.name, presets=presets)
+    suite = read(
+        Suite, content, place, ["presets"], name=path.stem, file=path.name, folder=path.parent, presets=presets
+    )
     _check(suite)
     return suite
 
@@ -277,6 +294,8 @@ def _check(suite: Suite) -> None:
     for key, found in (("methods", suite.methods), ("presets", suite.presets)):
         if not found:
             raise UserError(f"{suite.file}: key {key!r}: expected at least one, got none")
+    if suite.tuning is not None:
+        suite.tuning.expect_whole(Place(suite.file, "tuning"))
     for entry in suite.methods:
         if [(one.name, one.params, one.variant, one.models) for one in suite.methods].count(
             (entry.name, entry.params, entry.variant, entry.models)

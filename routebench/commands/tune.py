@@ -1,0 +1,121 @@
+"""`routebench tune`: tries settings with one budget for every entry, and writes those that were chosen."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from routebench.commands import options
+from routebench.commands.options import PIPE_WIDTH, RESULTS, SOME_FAILED, device, say
+
+if TYPE_CHECKING:
+    from routebench.engine.running import PlannedRun
+
+
+@click.command()
+@click.argument("suite", metavar="NAME|FILE.toml")
+@click.option("--preset", default="quick", show_default=True, help="Whose settings are tuned.")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    metavar="NAME[k=v,...]",
+    help="Tune this method instead of the suite's (repeatable). Controls are tuned all the same.",
+)
+@click.option("--data", metavar="NAME", help="Data set, instead of the preset's.")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
+@click.option("--loss", metavar="NAME", help="Train every entry with this loss, which is then not tuned.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at a time.")
+@device
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=RESULTS,
+    show_default=True,
+    metavar="DIR",
+    help="Folder that keeps trials; a run goes on where that folder stands.",
+)
+@options.plugins
+@click.option(
+    "--isolate/--no-isolate",
+    default=None,
+    help="Give every trial a process of its own, or with --jobs 1 none [default: where a plug-in takes part].",
+)
+@click.option("--time-limit", type=options.TIME, help="Stop a trial that takes longer, such as 30m; it scores chance.")
+@click.option("--budget", type=options.TIME, help="Begin no trial that is expected to end later than this from now.")
+@click.option(
+    "--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where trials run."
+)
+@click.option("--address", default="auto", show_default=True, metavar="HOST:PORT", help="Head of the Ray cluster.")
+@click.option(
+    "--write",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File for the chosen settings  [default: SUITE.PRESET.settings.json in the results folder].",
+)
+@click.option("--dry-run", is_flag=True, help="List the trials; run nothing.")
+def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
+    """Try settings of every method and control of a suite, as many for each, and write the best.
+
+    Settings are scored on held-out folds of the training images; no trial sees a test image. `suite --settings FILE`
+    trains with what was chosen.
+    """
+    from rich.console import Console
+
+    from routebench.engine.running import SuiteOptions, listing, prepare
+
+    call = prepare(SuiteOptions(**asked, tuning=True))
+    for warning in call.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    (planned,) = call
+    if dry_run:
+        for line in listing(planned.plan, planned.status, planned.queue, planned.config.jobs):
+            say(console, line)
+        return
+    left = _run(console, planned)
+    preset = str(asked["preset"])
+    file = write or planned.store.path / f"{planned.suite}.{preset}.settings.json"
+    _choose(console, planned, file)
+    if left:
+        sys.exit(SOME_FAILED)
+
+
+def _run(console: Any, planned: "PlannedRun") -> int:
+    """Runs the trials; returns how many were left or failed."""
+    from routebench.engine.running import Display, Follower, time_ahead
+
+    planned.write_plan()
+    queue, cells = planned.queue, len(planned.plan.cells)
+    where = f"{planned.config.device}{time_ahead(queue, planned.config.jobs)}" if queue.left else "nothing to run"
+    say(console, f"{planned.title}: {cells} trials, {len(planned.status.cached)} of them done before ({where})")
+    with Display(console, Follower(planned)) as listener:
+        counts = planned.run(listener)
+    if counts.left:
+        say(console, f"the budget left {counts.left} of {cells} trials; the same command goes on with them")
+    if counts.failed:
+        say(console, f"{counts.failed} trials failed and score chance; the same command tries them again")
+    return counts.left + counts.failed
+
+
+def _choose(console: Any, planned: "PlannedRun", file: Path) -> None:
+    """Writes the chosen settings and shows them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from routebench.engine.tuning import choose
+
+    settings = choose(planned.plan, planned.store)
+    settings.write(file)
+    table = Table("entry", "T", "score (%)", "trial", "diverged", "failed", "settings", box=None, pad_edge=False)
+    for one in settings.choices:
+        told = ", ".join(f"{name}={value}" for name, value in one.point.items())
+        steps = "" if one.iterations is None else str(one.iterations)
+        cells = (one.method, steps, f"{one.score:.2f}", str(one.trial), str(one.diverged), str(one.failed), told)
+        table.add_row(*map(Text, cells))
+    console.print()
+    console.print(table)
+    console.print()
+    say(console, settings.told(settings.data))
+    say(console, f"settings: {file}")

@@ -1,0 +1,125 @@
+"""Chosen settings on disk: for every entry what it is trained with, and how that was chosen."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from routebench.atomic import write_text
+from routebench.engine.results import Identity, digest
+from routebench.engine.suites._tuning import settled
+from routebench.errors import UserError
+
+RULE = (
+    "Of every entry the trial with the highest accuracy on held-out folds of the training images, the earlier of two "
+    "that are equal. A trial that diverged or failed scores chance. Only the first trials count that all entries have."
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What an entry is trained with.
+
+    Args:
+        method: as tables name it, but for T.
+        model: its network.
+        iterations: T; None where it has none.
+        trial: the number of the chosen one, from 0.
+        score: its accuracy in per cent, the mean over the folds that it was tried on.
+        diverged, failed: how many of its trials did.
+        point: the settings, by name.
+    """
+
+    method: str
+    model: str
+    iterations: int | None
+    trial: int
+    score: float
+    diverged: int
+    failed: int
+    point: Mapping[str, Any]
+
+    @property
+    def entry(self) -> tuple[str, str, int | None]:
+        """What names the entry in the suite."""
+        return self.method, self.model, self.iterations
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of all entries, chosen by `routebench tune`.
+
+    Args:
+        suite, suite_version, preset, data: that were tuned.
+        trials: of each entry that count.
+        planned: that were to be made.
+        digest: over the keys of all trials that count.
+        choices: one for each entry.
+    """
+
+    suite: str
+    suite_version: int
+    preset: str
+    data: str
+    trials: int
+    planned: int
+    digest: str
+    choices: Sequence[Choice]
+
+    def write(self, file: Path) -> None:
+        """Writes them as JSON."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps({"rule": RULE, **asdict(self)}, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, file: Path, suite: str) -> "Settings":
+        """From a file.
+
+        Raises:
+            UserError: it is missing, is none that `write` wrote, or is of another suite.
+        """
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            content.pop("rule", None)
+            found = cls(**{**content, "choices": tuple(Choice(**one) for one in content["choices"])})
+        except OSError as error:
+            way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"
+            raise UserError(f"settings {file}: cannot be read ({error.strerror}); {way}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"settings {file}: expected a file that `routebench tune` wrote, got {error!r}") from error
+        if found.suite != suite:
+            raise UserError(f"settings {file}: expected those of suite {suite}, got those of {found.suite}")
+        return found
+
+    def told(self, data: str) -> str:
+        """How they were chosen, for whoever reads results that rest on them."""
+        where = "the same data set" if self.data == data else self.data
+        short = f", of {self.planned} that were planned" if self.trials < self.planned else ""
+        return (
+            f"Settings of every entry are the best of {self.trials} trials for each of {len(self.choices)} entries"
+            f"{short}, scored on held-out parts of the training images of {where}; none saw test images "
+            f"(trials {self.digest})."
+        )
+
+    def apply(self, identity: Identity, label: str) -> Identity:
+        """The identity with the settings that were chosen for its entry.
+
+        Raises:
+            UserError: there are none for it.
+        """
+        wanted = label, identity.model, identity.iterations
+        chosen = next((choice for choice in self.choices if choice.entry == wanted), None)
+        if chosen is None:
+            steps = "" if identity.iterations is None else f" T={identity.iterations}"
+            raise UserError(
+                f"settings of suite {self.suite}: none for {label}{steps} in {identity.model}; "
+                f"`python -m routebench tune {self.suite} --preset {self.preset}` with this entry chooses them"
+            )
+        tuning = {"point": dict(chosen.point), "score": chosen.score, "trials": self.digest}
+        return replace(settled(identity, chosen.point), tuning=tuning)
+
+
+def digest_of(keys: Sequence[str]) -> str:
+    """The digest of trials, whatever their order."""
+    return digest({"trials": sorted(keys)})

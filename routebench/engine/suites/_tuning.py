@@ -1,0 +1,202 @@
+"""Fair tuning: where settings are looked for, the points that every entry tries, and how a point becomes a cell."""
+
+import inspect
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routebench.arguments import Among, Range, legal_values
+from routebench.data import FOLD, whole_name
+from routebench.engine.results import Identity
+from routebench.engine.suites._toml import Place, by_key, expect, expect_known
+from routebench.errors import UserError, nearest
+from routebench.recipe import Recipe
+from routebench.registry import models, routing
+from routebench.routing import hyperparameters_of
+
+MOST_KNOBS = 16
+"""Dimensions of the Sobol sequence, always drawn: the points of an entry do not depend on what others have to set."""
+OF_MODEL, OF_METHOD = "model.", "method."
+"""How the names begin of knobs that are arguments of the network, and hyperparameters of the method."""
+FIRST_SEED = 1_000
+"""Of trials; those of final runs count from 0."""
+
+Knob = Range | Among
+
+
+def _is_knob(value: Any) -> bool:
+    if isinstance(value, list):
+        return True
+    return isinstance(value, Mapping) and {*value} <= {"low", "high", "scale"} and {*value} >= {"low", "high"}
+
+
+def knob(value: Any, place: Place) -> Knob:
+    """A range or a list of values from a suite's file."""
+    expect("{ low, high, scale } or a list of values", _is_knob)(value, place)
+    try:
+        return Among(tuple(value)) if isinstance(value, list) else Range(**value)
+    except (ValueError, TypeError) as error:
+        raise place.wrong(str(error)) from error
+
+
+COUNT = expect("an integer of at least 1", lambda value: type(value) is int and value >= 1)
+SEVERAL = expect("an integer of at least 2", lambda value: type(value) is int and value >= 2)
+
+
+_RECIPE = {one.name for one in fields(Recipe)}
+
+
+def _recipe_knobs(value: Any, place: Place) -> dict[str, Knob]:
+    """Knobs of the recipe, each of which a recipe has."""
+    return {key: knob(one, place.below(key)) for key, one in expect_known(value, place, _RECIPE).items()}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The table `[tuning]` of a suite: one budget for every entry, and one space.
+
+    Args:
+        trials: settings that are tried for every entry, whatever it has to set.
+        studies: how many independent scrambles of a Sobol sequence they are taken from, in equal parts.
+        folds: of the training part.
+        scored: on how many of the folds every setting is tried.
+        take: at most so many images are used of a fold's data set.
+        training: knobs of the recipe, shared by all entries.
+        model: knobs of the network, shared by all entries whose network has them.
+        methods: further knobs by method. They cost no further trials. A method that is not named here has those that
+            its class declares, in the annotations of its hyperparameters.
+    """
+
+    trials: Annotated[int, COUNT]
+    studies: Annotated[int, COUNT] = 1
+    folds: Annotated[int, SEVERAL] = 3
+    scored: Annotated[int, COUNT] = 1
+    take: Annotated[int | None, COUNT] = None
+    training: Annotated[Mapping[str, Knob], _recipe_knobs] = field(default_factory=dict)
+    model: Annotated[Mapping[str, Knob], by_key(knob)] = field(default_factory=dict)
+    methods: Annotated[Mapping[str, Mapping[str, Knob]], by_key(by_key(knob))] = field(default_factory=dict)
+
+    @property
+    def shared(self) -> dict[str, Knob]:
+        """The knobs of all entries, by name."""
+        return {**self.training, **{f"{OF_MODEL}{name}": one for name, one in self.model.items()}}
+
+    def own(self, method: str) -> dict[str, Knob]:
+        """The knobs of a method's own, by name: the suite's, or those that its class declares."""
+        known = self.methods.get(method)
+        if known is None and method in routing:
+            legal = legal_values(routing[method].__init__)
+            known = {name: one.tuned for name, one in legal.items() if one.tuned is not None}
+        return {f"{OF_METHOD}{name}": one for name, one in (known or {}).items()}
+
+    def data(self, name: str, fold: int) -> str:
+        """The data set on which a setting is tried, folds counted from 0."""
+        return f"{FOLD}{fold + 1}/{self.folds}:{whole_name(name)}"
+
+    def study(self, trial: int) -> int:
+        """The study that a trial belongs to."""
+        return trial // (self.trials // self.studies)
+
+    def expect_whole(self, place: Place) -> None:
+        """Raises UserError where numbers do not fit together, or a recipe refuses a value."""
+        for name, one in self.training.items():
+            for value in one.values if isinstance(one, Among) else (one.low, one.high):
+                try:
+                    Recipe(**{name: value})
+                except (UserError, TypeError) as error:
+                    raise place.below("training").below(name).wrong(str(error)) from error
+        if self.trials % self.studies:
+            raise place.below("trials").wrong(
+                f"expected a multiple of the {self.studies} studies, which have as many trials each, got {self.trials}"
+            )
+        if self.scored > self.folds:
+            raise place.below("scored").wrong(f"expected at most the number of folds, {self.folds}, got {self.scored}")
+        most = max(map(len, self.methods.values()), default=0)
+        if len(self.shared) + most > MOST_KNOBS:
+            raise place.wrong(f"expected at most {MOST_KNOBS} knobs of one entry, got {len(self.shared) + most}")
+
+    def expect_known(self, identities: Collection[Identity], place: Place) -> None:
+        """Raises UserError for a knob that no entry has, and for a hyperparameter that a method lacks or refuses."""
+        for name in self.model:
+            if not any(_has(identity, f"{OF_MODEL}{name}") for identity in identities):
+                raise place.below("model").below(name).wrong("no network of this preset has such an argument")
+        for identity in identities:
+            if not identity.routed:
+                continue
+            legal = legal_values(routing[identity.method].__init__)
+            known = hyperparameters_of(identity.method)
+            for full, one in self.own(identity.method).items():
+                name = full.removeprefix(OF_METHOD)
+                at = place.below("methods").below(identity.method).below(name)
+                if name not in known:
+                    raise at.wrong(f"method {identity.method!r} has no such hyperparameter{nearest(name, known)}")
+                try:
+                    for value in one.values if isinstance(one, Among) else (one.low, one.high):
+                        legal[name].take(name, value)
+                except ValueError as error:
+                    raise at.wrong(str(error)) from error
+
+    def point(self, identity: Identity, trial: int, fixed: Collection[str] = ()) -> dict[str, Any]:
+        """What an entry tries: the value of each of its knobs, by name.
+
+        The values of shared knobs are the same for all entries, and those of own knobs for all numbers of iterations.
+
+        Args:
+            identity: of the entry.
+            trial: its number, from 0.
+            fixed: names of knobs that are not turned, because the suite or the user sets them.
+
+        Raises:
+            UserError: the method has too many knobs.
+        """
+        names = {**self.shared, **self.own(identity.method)}
+        if len(names) > MOST_KNOBS:
+            raise UserError(f"{identity.method}: expected at most {MOST_KNOBS} knobs to be tuned, got {len(names)}")
+        each = self.trials // self.studies
+        shares = _sobol(self.study(trial), each)[trial % each]
+        found = {name: one.at(float(share)) for (name, one), share in zip(names.items(), shares, strict=False)}
+        return {name: value for name, value in found.items() if name not in fixed and _has(identity, name)}
+
+
+def _has(identity: Identity, knob_name: str) -> bool:
+    """Whether an entry has a knob: a network without capsules has no scale of its transformation matrices."""
+    if not knob_name.startswith(OF_MODEL):
+        return True
+    parameters = inspect.signature(models[identity.model]).parameters
+    return knob_name.removeprefix(OF_MODEL) in parameters
+
+
+@cache
+def _sobol(study: int, count: int) -> NDArray[np.float64]:
+    """[count, MOST_KNOBS], in [0, 1). A number of trials that is no power of two takes the first of the next."""
+    from scipy.stats import qmc
+
+    power = int(np.ceil(np.log2(count)))
+    points: NDArray[np.float64] = qmc.Sobol(MOST_KNOBS, scramble=True, rng=study).random_base2(power)[:count]
+    return points
+
+
+def settled(identity: Identity, point: Mapping[str, Any]) -> Identity:
+    """The identity with the values of a point in their places."""
+    training, model_params = dict(identity.training), dict(identity.model_params)
+    method_params = dict(identity.method_params)
+    for name, value in point.items():
+        if name.startswith(OF_MODEL):
+            model_params[name.removeprefix(OF_MODEL)] = value
+        elif name.startswith(OF_METHOD):
+            method_params[name.removeprefix(OF_METHOD)] = value
+        else:
+            training[name] = value
+    return replace(identity, training=training, model_params=model_params, method_params=method_params)
+
+
+def trials_of(tuning: Tuning, identity: Identity, fixed: Collection[str]) -> Iterator[Identity]:
+    """The trials of one entry on one fold, in order; `fixed` as for `Tuning.point`."""
+    for trial in range(tuning.trials):
+        point = tuning.point(identity, trial, fixed)
+        options = {"study": tuning.study(trial), "trial": trial}
+        yield replace(settled(identity, point), options=options, tuning={"point": point}, seed=FIRST_SEED + trial)
