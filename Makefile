@@ -1,9 +1,14 @@
-# `make bench` and `make test` set everything up themselves. They need python3 (3.11 or newer, with venv) and nothing else.
+# `make bench` and `make test` install what they need into .venv. They need python3 (3.11 or newer, with venv) and a network.
 
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
+LIGHT := $(VENV)/.light
 INSTALLED := $(VENV)/.installed
+
+INSTALL := $(RUN) pip install --quiet --quiet --no-compile
+# pip would compile on one core, the libraries' own tests too. What is for other versions of Python does not compile.
+COMPILE := $(RUN) compileall -q -q -j 0 -x '/tests?/' $(VENV)/lib || true
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -14,9 +19,9 @@ help: ## Lists the commands.
 	@echo "make COMMAND, with COMMAND one of"
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-setup: $(INSTALLED) ## Creates .venv with everything in it; again only when pyproject.toml or constraints.txt changed.
+setup: $(INSTALLED) ## Creates .venv with the developers' tools; again only when pyproject.toml or constraints.txt changed.
 
-bench: $(INSTALLED) ## Compares the routing methods on 5,000 MNIST images and writes the report.
+bench: $(LIGHT) ## Installs what users need, compares the routing methods on 5,000 MNIST images, writes the report.
 	@$(RUN) routebench suite accuracy $(ARGS)
 
 test: $(INSTALLED) ## Runs the tests, files side by side, the longest first. ARGS="-k NAME" goes on to pytest.
@@ -31,7 +36,8 @@ check: $(INSTALLED) ## Format, lint, imports and types.
 	@echo "check: imports" && out=$$($(VENV)/bin/lint-imports --no-logo --no-cache) || { echo "$$out"; exit 1; }
 	@echo "check: types" && $(RUN) mypy --num-workers auto
 
-docs: $(INSTALLED) ## Builds the documentation into build/site; a broken link is an error.
+docs: $(INSTALLED) ## Draws the chart of the README, and builds the documentation into build/site; a broken link is an error.
+	@$(RUN) docs._site.chart
 	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
 	@echo "docs: build/site/index.html"
 
@@ -54,14 +60,19 @@ clean: ## Removes .venv, caches and builds. Results stay.
 	rm -rf $(VENV) .asv/env .mypy_cache .pytest_cache .ruff_cache .benchmarks build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(LIGHT): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "expected Python 3.11 or newer, got %d.%d; call make with PYTHON=python3.X" % v[:2])'
 	@$(PYTHON) -c 'import venv, ensurepip' 2> /dev/null || { echo "expected a Python with venv, got one without; install it (Debian and Ubuntu: python3-venv)" >&2; exit 1; }
 	@echo "setup: creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "setup: installing routebench and its dependencies, which takes some minutes on a fresh machine"
-	@$(RUN) pip install --quiet --quiet --no-compile --editable '.[dev]' --constraint constraints.txt
-	@# pip would compile on one core, the libraries' own tests too. What is for other versions of Python does not compile.
-	@$(RUN) compileall -q -q -j 0 -x '/tests?/' $(VENV)/lib || true
+	@$(INSTALL) --editable . --constraint constraints.txt
+	@$(COMPILE)
+	@touch $@
+
+$(INSTALLED): $(LIGHT)
+	@echo "setup: installing the developers' tools"
+	@$(INSTALL) --editable '.[dev]' --constraint constraints.txt
+	@$(COMPILE)
 	@touch $@
 	@echo "setup: done"

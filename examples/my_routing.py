@@ -1,24 +1,24 @@
-"""A routing method of your own: a child follows the parents whose direction its vote shares."""
+"""A routing method of your own: a child follows the parents whose mean vote its own vote agrees with."""
 
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
 
 from routebench import routing
 from routebench.capsules import Sizes, Votes
 from routebench.ops import length, squash
 
 
-@routing.register("cosine")
-class CosineRouting(routing.RoutingMethod):
-    """Couples by the angle between vote and parent, where `dynamic` also looks at their lengths."""
+@routing.register("mean-agreement")
+class MeanAgreement(routing.RoutingMethod):
+    """Couples by the dot product of a child's vote and the mean vote for the parent."""
 
-    def __init__(self, sizes: Sizes, *, iterations: int = 3, sharpness: float = 4.0):
+    def __init__(self, sizes: Sizes, *, iterations: int = 3, sharpness: float = 1.0):
         super().__init__(sizes)
         self.iterations, self.sharpness = iterations, sharpness
 
     def route(self, votes: Votes, activations: Tensor) -> routing.Routed:
-        parents = squash(votes.sweep().first)  # first iteration: every parent gets the same share of a child
+        mass, total, _ = votes.sweep()  # equal shares
         for _ in range(self.iterations - 1):
-            cosine = cosine_similarity(votes.dense(), parents[:, None], dim=-1)  # lane, child, parent
-            parents = squash(votes.aggregate(votes.competition.couple(self.sharpness * cosine)))
+            mean = total / (mass[..., None] + 1e-9)  # no child at all may choose a parent
+            mass, total, _ = votes.sweep(self.sharpness * mean)
+        parents = squash(total)
         return routing.Routed(parents, length(parents))

@@ -44,7 +44,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="routebench")
 def cli() -> None:
-    """Compares capsule-network routing methods on identical backbones, splits and budgets.
+    """Compare capsule-network routing methods on the same networks, data and splits, beside controls.
 
     Start with `python -m routebench suite accuracy`.
 

@@ -1,8 +1,18 @@
 """What goes wrong in a user's hands, said in one line."""
 
 import difflib
+import sysconfig
+import traceback
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+
+LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
+"""Where errors pass through but are seldom made: the standard library, installed packages, code without a file."""
+PACKAGE = Path(__file__).parent
+ROUTES = ("route", "iterate")
+"""What a class of the user may define of a routing method."""
 
 
 class UserError(Exception):
@@ -40,6 +50,33 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except BaseException as another:  # noqa: BLE001  # whatever it is, the first one is to be told
         return f"its message cannot be had: __str__ raised {type(another).__name__}"
+
+
+def place_of(error: BaseException) -> str:
+    """`my_routing.py:23`: the innermost line of the user's code that an error passed through; else of routebench's.
+
+    Where routebench refuses what a routing method returned, it is the line that defines the method's `route`.
+    """
+    steps = [step for step in traceback.walk_tb(error.__traceback__) if not _file_of(step[0]).startswith(LIBRARIES)]
+    for frame, line in reversed(steps):
+        if PACKAGE not in Path(_file_of(frame)).parents:
+            return f"{Path(_file_of(frame)).name}:{line}"
+        if refused := _route_of(frame.f_locals.get("self")):
+            return refused
+    return "".join(f"{Path(_file_of(frame)).name}:{line}" for frame, line in steps[-1:])
+
+
+def _file_of(frame: FrameType) -> str:
+    return frame.f_code.co_filename
+
+
+def _route_of(method: object) -> str:
+    """Where a class that is not routebench's defines its route; empty for any other object."""
+    for base in type(method).__mro__:
+        code = next((vars(base)[name].__code__ for name in ROUTES if name in vars(base)), None)
+        if code is not None and PACKAGE not in Path(code.co_filename).parents:
+            return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    return ""
 
 
 def printable(text: str) -> str:

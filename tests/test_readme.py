@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from docs._site import chart
+from routebench.analysis import figures
+
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "my_routing.py"
 
@@ -18,3 +21,8 @@ def test_commands_of_make_exist(document):
     lines = (ROOT / document).read_text().splitlines()
     called = {word for line in lines if line.startswith("    make ") for word in line.split("#")[0].split()[1:]}
     assert {word for word in called if "=" not in word} <= targets
+
+
+def test_the_chart_is_drawn_from_the_published_results(tmp_path):
+    drawn = figures.save_svg(chart.chart(), tmp_path / "gain.svg").read_text()
+    assert drawn == chart.CHART.read_text(), "the published results or the figure changed: run make docs"

@@ -76,7 +76,7 @@ def measured(python, tmp_path_factory):
     """What the README's command for a plug-in prints and leaves, at the size of a smoke test on few images."""
     folder = tmp_path_factory.mktemp("measured")
     suite = [python, "-m", "routebench", "suite", "accuracy", "--preset", "smoke", "--data", "take:500:mnist5k"]
-    plugin = ["--plugin", ROOT / "examples" / "my_routing.py", "--method", "cosine[sharpness=2.0]"]
+    plugin = ["--plugin", ROOT / "examples" / "my_routing.py", "--method", "mean-agreement[sharpness=2.0]"]
     return run(*suite, *plugin, cwd=folder), folder / "results"
 
 
@@ -84,14 +84,14 @@ def test_plugin_is_measured_over_its_iterations(measured):
     _, results = measured
     records = [json.loads(file.read_text()) for file in results.glob("records/*.json")]
     assert {record["status"] for record in records} == {"ok"}
-    mine = [record["identity"] for record in records if record["identity"]["method"] == "cosine"]
+    mine = [record["identity"] for record in records if record["identity"]["method"] == "mean-agreement"]
     assert {1, 3} <= {identity["iterations"] for identity in mine}
     assert all(identity["method_params"]["sharpness"] == 2.0 for identity in mine)
 
 
 def test_plugin_stands_in_table_and_report(measured):
     printed, results = measured
-    assert "cosine" in printed
+    assert "mean-agreement" in printed
     (page,) = results.glob("**/*.html")
-    assert "cosine" in page.read_text()
+    assert "mean-agreement" in page.read_text()
     assert "<svg" in page.read_text()  # the analyses that travelled along drew something

@@ -1,6 +1,7 @@
 """`routebench suite`: trains what is missing, measures, and shows what came out."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,16 @@ from routebench.commands import options
 from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, RESULTS, SOME_FAILED, device, say
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from routebench.engine.running import Call, Counts, PlannedRun
 
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
+ALPHA = 0.05
+SAID = {"better": "significantly better", "worse": "significantly worse", "cannot be tested": "no test could be made"}
+SAID["not told apart"] = "no difference is shown"
+"""What the terminal says of a verdict of `routebench.analysis`."""
 
 
 @click.command()
@@ -29,7 +36,7 @@ BACKENDS = ("auto", "reference", "fused", "triton")
 @click.option(
     "--data",
     metavar="NAME",
-    help="Data set, instead of the preset's; folder:PATH for images of your own, take:N:NAME for N images of a set.",
+    help="Data set, instead of the preset's; folder:PATH for your own images, take:N:NAME for N images of a set.",
 )
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, instead of the preset's.")
@@ -42,7 +49,7 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     type=click.Choice(BACKENDS),
     default="auto",
     show_default=True,
-    help="What routing is computed with; auto takes the fastest that agrees with the reference.",
+    help="What computes the routing; auto takes the fastest back end that agrees with the reference.",
 )
 @click.option(
     "--results",
@@ -50,7 +57,7 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     default=RESULTS,
     show_default=True,
     metavar="DIR",
-    help="Folder that keeps results; a run goes on where that folder stands.",
+    help="Folder for results. A run skips what the folder already has.",
 )
 @options.plugins
 @click.option(
@@ -62,18 +69,18 @@ BACKENDS = ("auto", "reference", "fused", "triton")
 @click.option(
     "--isolate/--no-isolate",
     default=None,
-    help="Give every cell a process of its own, or with --jobs 1 none [default: where a plug-in takes part].",
+    help="Run every cell in its own process, or with --jobs 1 all in this one [default: isolate plug-ins].",
 )
 @click.option(
-    "--time-limit", type=options.TIME, help="Stop a cell that takes longer, such as 30m; it becomes a `timeout`."
+    "--time-limit", type=options.TIME, help="Stop a cell that takes longer, such as 30m, and record it as `timeout`."
 )
 @click.option(
-    "--memory-limit", type=options.SIZE, help="Stop a cell that takes more memory, such as 4GB; it becomes an `oom`."
+    "--memory-limit", type=options.SIZE, help="Stop a cell that takes more memory, such as 4GB, and record it as `oom`."
 )
 @click.option(
     "--budget",
     type=options.TIME,
-    help="Begin no cell that is expected to end later than this from now, such as 20m; one never run may.",
+    help="Start no cell that is expected to finish after this time, such as 20m; cells of unknown duration may start.",
 )
 @click.option(
     "--executor",
@@ -87,7 +94,7 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     "--gpus-per-cell",
     type=click.FloatRange(min=0),
     metavar="X",
-    help="GPUs of a cell on a cluster, such as 0.25 [default: 1 where there are GPUs, unless --device cpu].",
+    help="GPUs for each cell on a cluster, such as 0.25 [default: 1 if there are GPUs and --device is not cpu].",
 )
 @click.option("--loss", metavar="NAME", help="Train every entry with this loss, whatever the suite says.")
 @click.option(
@@ -97,14 +104,14 @@ BACKENDS = ("auto", "reference", "fused", "triton")
     help="Train with the settings that `tune` has chosen, instead of the preset's.",
 )
 @click.option("--cell", "cells", multiple=True, metavar="KEY", help="Run this cell of the plan only (repeatable).")
-@click.option(
-    "--dry-run", is_flag=True, help="List the cells, what is known of them and the time they take; run nothing."
-)
+@click.option("--dry-run", is_flag=True, help="List the cells with their status and expected time, and run nothing.")
 def command(dry_run: bool, **asked: Any) -> None:
     """Run a suite: train what is not trained yet, measure, print the table, write the report.
 
-    NAME is a suite, a file of your own, or `all`: every standard suite, on networks that are trained once.
+    NAME is a suite, a TOML file of your own, or `all`: every standard suite, on networks that are trained once.
     """
+    if sys.stderr.isatty():  # importing torch takes seconds
+        click.echo(f"planning {asked['suite']}, preset {asked['preset']} ...", err=True)
     from rich.console import Console
 
     from routebench.engine.running import Counts, SuiteOptions, prepare
@@ -158,22 +165,69 @@ def _run(console: Any, planned: "PlannedRun") -> "Counts":
 
 
 def _show_results(console: Any, planned: "PlannedRun") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+    """The table, its answer, and a verdict on each method that the user named."""
     from routebench.report import comparison_table, headline
 
     where = planned.store.path, planned.suite, planned.preset
-    rows = comparison_table(*where)
-    table = Table(*rows.columns, box=None, pad_edge=False, header_style="bold")
-    for row in rows.itertuples(index=False):
-        table.add_row(*(Text(str(value)) for value in row))  # as it is: brackets are no markup
+    verdicts = _verdicts(planned)
     console.print()
-    console.print(table, soft_wrap=False)
+    console.print(_coloured(comparison_table(*where), set(verdicts)), soft_wrap=False)
     console.print()
-    say(console, headline(*where))
+    if planned.preset == "smoke":
+        say(console, "smoke shows only that everything runs: read nothing into these numbers")
+        return
+    for line in headline(*where).splitlines()[:1]:
+        say(console, line)
+    for name, verdict in verdicts.items():
+        say(console, f"{name}: {verdict}")
     if caveat := planned.plan.caveat:
         say(console, caveat)
+
+
+def _coloured(rows: "DataFrame", named: set[str]) -> Any:
+    """A table with the user's methods in bold, controls dimmed, and gains coloured where they are significant."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*rows.columns, box=None, pad_edge=False, header_style="bold")
+    tests = [number for number, title in enumerate(rows.columns) if str(title).startswith("p (")]
+    for row in rows.itertuples(index=False):
+        cells = [Text(str(value)) for value in row]  # as it is: brackets are no markup
+        for place in tests:
+            if place and _is_significant(cells[place].plain):
+                cells[place - 1].stylize("green" if cells[place - 1].plain.startswith("+") else "red")
+        first = cells[0].plain if cells else ""
+        table.add_row(*cells, style="bold cyan" if first in named else "dim" if first.endswith("(control)") else None)
+    return table
+
+
+def _is_significant(p_value: str) -> bool:
+    try:
+        return float(p_value.lstrip("< ")) < ALPHA
+    except ValueError:
+        return False
+
+
+def _verdicts(planned: "PlannedRun") -> dict[str, str]:
+    """On each method that the user named, or brought along: its accuracy, and its gain over equal shares."""
+    from routebench.analysis import open_folder
+    from routebench.analysis.comparison import comparison_of
+
+    named = {cell.label for cell in planned.named}
+    if planned.plan.suite.protocol != "accuracy" or not named:
+        return {}
+    parts = open_folder(planned.store.path).parts
+    (runs, *_) = (part for part in parts if (part.suite, part.preset) == (planned.suite, planned.preset))
+    rows = comparison_of(runs).table.to_dict("records")
+    return {str(row["method"]): _verdict(row) for row in rows if row["method"].label in named}
+
+
+def _verdict(row: Mapping[Any, Any]) -> str:
+    if not row["mean"].known:
+        return "no result"
+    if not row["gain"].known:
+        return f"{row['mean']:.1} %"
+    return f"{row['mean']:.1} %, {row['gain']:+.1} points against equal shares: {SAID[row['gain'].verdict]}"
 
 
 def _report(console: Any, call: "Call") -> None:
@@ -184,6 +238,7 @@ def _report(console: Any, call: "Call") -> None:
     for warning in dict.fromkeys((*call.store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
     say(console, f"report: {written.page}")
+    say(console, "before you quote a number, see `Before you quote this` there")
 
 
 def _exit(console: Any, counts: "Counts") -> None:

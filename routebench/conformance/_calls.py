@@ -18,6 +18,7 @@ from torch import Tensor
 from routebench.conformance._findings import Deviation
 from routebench.conformance._method import CheckedMethod, seeded
 from routebench.conformance._problems import ORDINARY, Problem, Shape, draw
+from routebench.errors import place_of
 from routebench.routing import Routed, RoutingError, RoutingMethod
 
 OUTPUTS = ("poses", "activations", "logits")
@@ -102,10 +103,11 @@ def call(
 
 
 def in_one_line(error: Exception) -> str:
-    """What was raised. A RoutingError says all by itself."""
+    """What was raised, and the user's line that it comes from. A RoutingError needs no name of its type."""
     text = " ".join(str(error).split())
     text = text if len(text) < 300 else f"{text[:300]} ..."
-    return text if isinstance(error, RoutingError) else f"{type(error).__name__}: {text}"
+    place = f" ({at})" if (at := place_of(error)) else ""
+    return f"{text}{place}" if isinstance(error, RoutingError) else f"{type(error).__name__}: {text}{place}"
 
 
 @dataclass(frozen=True)

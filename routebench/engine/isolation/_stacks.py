@@ -4,17 +4,13 @@ import contextlib
 import os
 import re
 import signal
-import sysconfig
 import time
-import traceback
 from textwrap import shorten
 
-from routebench.errors import UserError, message_of, printable
+from routebench.errors import LIBRARIES, UserError, message_of, place_of, printable
 
 LONGEST = 400  # characters of a message
 PATIENCE = 0.3  # seconds in which a process that is to be stopped writes where it is
-LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
-"""Where errors pass through but are seldom made: the standard library, installed packages, code without a file."""
 STACK = "most recent call first"  # faulthandler begins with the innermost frame
 FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+) in (?P<function>\S+)')
 """A line that faulthandler writes."""
@@ -45,10 +41,9 @@ def signal_name(number: int) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """The error's type and message, and the last line of code outside libraries that it passed through."""
+    """The error's type and message, and the user's line that it comes from."""
     text = shorten(printable(message_of(error)), width=LONGEST, placeholder=" ...") or "no message"
     if isinstance(error, UserError):
         return text
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(LIBRARIES)]
-    at = f" ({frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {text}{at}"
+    place = place_of(error)
+    return f"{type(error).__name__}: {text}{f' ({place})' if place else ''}"

@@ -15,7 +15,7 @@ from routebench.data import sealed_test_images
 from routebench.engine.isolation import one_line
 from routebench.engine.results import RECORD, Record, Store, StoreFull, parsed
 from routebench.engine.running._claim import Done, HeldElsewhere, claimed
-from routebench.engine.running._config import RunConfig
+from routebench.engine.running._config import RunConfig, Stage
 from routebench.engine.running._fits import StoreContext
 from routebench.engine.running._patches import expect_no_patches
 from routebench.engine.suites import Cell
@@ -26,19 +26,19 @@ from routebench.registry import load_plugin, protocols
 UNSTORABLE = "its protocol measured what no record can hold: expected names, and numbers of at most 64 bits"
 
 
-def run_claimed(cell: Cell, store: Store, config: RunConfig, tell: Callable[[float], None]) -> Done | HeldElsewhere:
+def run_claimed(cell: Cell, store: Store, config: RunConfig, tell: Callable[[Stage], None]) -> Done | HeldElsewhere:
     """Runs a cell, unless another process runs it or has its result.
 
     Args:
         cell: what to measure.
         store: where its record goes.
         config: how it is run.
-        tell: is called with the share of the cell that is done, 0 to 1.
+        tell: is called with how far the cell is.
     """
     with claimed(cell, store) as found:
         if found is not None:
             return found
-        tell(0.0)
+        tell(Stage())
         device, origin = torch.device(config.device), config.origin
         if device.type == "cuda" and device.index is not None:
             torch.cuda.set_device(device)  # kernels start on the current one
@@ -51,7 +51,7 @@ def run_cell(
     store: Store,
     device: torch.device,
     origin: Mapping[str, Any],
-    on_progress: Callable[[float], None],
+    on_progress: Callable[[Stage], None],
     *,
     alone: bool = False,
 ) -> Record:
@@ -62,7 +62,7 @@ def run_cell(
         store: where its record goes.
         device: that it runs on.
         origin: provenance.
-        on_progress: is told which share is done, 0 to 1.
+        on_progress: is called with how far the cell is.
         alone: whether nothing runs in this process afterwards. If something does, a cell that replaces functions of
             torch, NumPy or routebench has failed.
 

@@ -71,17 +71,30 @@ class RunConfig:
         return replace(self, device=min(self.devices or (self.device,), key=cells.__getitem__))
 
 
+@dataclass(frozen=True)
+class Stage:
+    """How far a running cell is.
+
+    Args:
+        share: that is done, 0 to 1.
+        doing: in words, such as `epoch 3 of 6, loss 0.12`; empty where nothing is known.
+    """
+
+    share: float = 0.0
+    doing: str = ""
+
+
 @dataclass
 class Listener:
     """Is told of a run; the command line makes a progress display of it.
 
     Args:
         started, finished: called with a cell, and with its record.
-        advanced: called with the shares (0 to 1) that running cells have done, by key.
+        advanced: called with the stages of running cells, by key.
     """
 
     started: Callable[[Cell], None] = lambda _: None
-    advanced: Callable[[Mapping[str, float]], None] = lambda _: None
+    advanced: Callable[[Mapping[str, Stage]], None] = lambda _: None
     finished: Callable[[Cell, Record], None] = lambda *_: None
 
 

@@ -1,6 +1,7 @@
 """Trained models on disk: trained once, used by every cell that asks for them."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -31,6 +32,7 @@ from routebench.engine.results import (
     write_tensors,
     write_text,
 )
+from routebench.engine.running._config import Stage
 from routebench.engine.suites import Cell
 from routebench.errors import UserError
 from routebench.models import build
@@ -49,10 +51,10 @@ class StoreContext:
     Args:
         store: where fits are kept.
         device: that networks run on.
-        on_progress: is told which share of a cell is done, 0 to 1.
+        on_progress: is called with how far a cell is.
     """
 
-    def __init__(self, store: Store, device: torch.device, on_progress: Callable[[float], None] = lambda _: None):
+    def __init__(self, store: Store, device: torch.device, on_progress: Callable[[Stage], None] = lambda _: None):
         self.store = store
         self.device = device
         self.on_progress = on_progress
@@ -62,8 +64,8 @@ class StoreContext:
         """The weights that were lent so far, by their place in the store, with their checksums."""
 
     def progress(self, share: float) -> None:
-        """Passes on how much of the cell is done."""
-        self.on_progress(share)
+        """Passes on how much of the cell is done, after training."""
+        self.on_progress(Stage(share, "measuring"))
 
     def fit(self, request: FitRequest) -> Fit:
         """The trained model. Another process that trains the same one is waited for."""
@@ -88,7 +90,7 @@ class StoreContext:
         with kernels.noting() as used:
             epochs = fit(
                 network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
-                on_progress=self.progress, after_epoch=self._after_epoch(request, network, folder),
+                on_progress=self._trains(request, checkpoint), after_epoch=self._after_epoch(request, network, folder),
             )  # fmt: skip
         write_tensors(folder / "weights.safetensors", network.state_dict())
         notes = {"request": _plain(request), "epochs": [asdict(epoch) for epoch in epochs], "finished": time.time()}
@@ -98,6 +100,19 @@ class StoreContext:
         }
         write_text(folder / "fit.json", checksum.sealed(notes))
         checkpoint.unlink(missing_ok=True)
+
+    def _trains(self, request: FitRequest, checkpoint: Path) -> Callable[[float], None]:
+        """Passes on which epoch runs, with the loss of the one before."""
+        epochs, before, loss = request.recipe.epochs, -1, ""
+
+        def told(share: float) -> None:
+            nonlocal before, loss
+            done = max(math.ceil(share * epochs - 1e-6) - 1, 0)
+            if done != before:
+                before, loss = done, _last_loss(checkpoint)
+            self.on_progress(Stage(share, f"epoch {done + 1} of {epochs}{loss}"))
+
+        return told
 
     def _after_epoch(self, request: FitRequest, network: nn.Module, folder: Path) -> AfterEpoch:
         """Keeps each epoch's weights, notes its test accuracy, both or neither."""
@@ -234,6 +249,16 @@ def fit_key(request: FitRequest) -> str:
     """16 hex digits of everything that can change the trained weights, the code that trains included."""
     code = fit_code(models[request.model], None if request.method is None else routing[request.method])
     return digest({**_plain(request), "fingerprint": load(request.data).fingerprint, "source": source_hash(*code)})
+
+
+def _last_loss(checkpoint: Path) -> str:
+    """`, loss 0.12` of the training part, of the last epoch of a checkpoint; empty where there is none."""
+    try:
+        with safe_open(checkpoint, framework="pt") as opened:
+            loss = json.loads((opened.metadata() or {})["epochs"])[-1]["train_loss"]
+    except (OSError, SafetensorError, ValueError, LookupError, TypeError):
+        return ""
+    return f", loss {loss:.3g}"
 
 
 def _is_fit(content: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from routebench.engine.isolation import Isolated
-from routebench.engine.running._config import RunConfig
+from routebench.engine.running._config import RunConfig, Stage
 from routebench.engine.running._crashes import Crash, death, gigabytes
 from routebench.engine.suites import Cell
 
@@ -30,8 +30,8 @@ class Monitor:
     process: Isolated
     config: RunConfig
     has_started: bool = False
-    share: float = 0.0
-    """Of the cell that is done, 0 to 1."""
+    stage: Stage = field(default_factory=Stage)
+    """How far the cell is."""
     seconds: float = 0.0
     """That the process has had for the cell; not those for which it, or this process, was stopped."""
     memory: int = 0

@@ -16,7 +16,7 @@ from routebench.engine.isolation import Isolated, send, uninterrupted, wait_for
 from routebench.engine.results import Store
 from routebench.engine.running._cell import run_claimed
 from routebench.engine.running._claim import End, TryAgain
-from routebench.engine.running._config import PATIENCE, RunConfig, once_a_second, prepare_torch
+from routebench.engine.running._config import PATIENCE, RunConfig, Stage, once_a_second, prepare_torch
 from routebench.engine.running._crashes import Crash, record_crash
 from routebench.engine.running._limits import Monitor
 from routebench.engine.suites import Cell
@@ -71,9 +71,9 @@ class Processes:
                 end = record_crash(monitor.cell, end, self.store, monitor.config, monitor.seconds)
             yield monitor.cell, end
 
-    def shares(self) -> Mapping[str, float]:
-        """The share of each running cell that is done, 0 to 1, by key."""
-        return {monitor.cell.key: monitor.share for monitor in self.running}
+    def stages(self) -> Mapping[str, Stage]:
+        """How far each running cell is, by key."""
+        return {monitor.cell.key: monitor.stage for monitor in self.running}
 
     def close(self) -> None:
         """Ends all processes."""
@@ -90,8 +90,8 @@ class Processes:
             match said:
                 case "step", _:
                     monitor.has_started, self._lost = True, 0
-                case "share", share:
-                    monitor.share = share
+                case "stage", stage:
+                    monitor.stage = stage
                 case "answer", StoreFull() as full:
                     raise full
                 case "answer", end:
@@ -126,7 +126,7 @@ def _work(cell: Cell, path: Path, config: RunConfig, output: Path) -> End | Stor
     try:
         with _printing_to(output):
             prepare_torch(config)
-            return run_claimed(cell, Store(path), config, once_a_second(lambda share: send("share", share)))
+            return run_claimed(cell, Store(path), config, once_a_second(lambda stage: send("stage", stage)))
     except StoreFull as full:
         return full
 

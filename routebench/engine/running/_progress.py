@@ -1,15 +1,15 @@
-"""Shows how far a run is: to a callback, or on a terminal as a bar with the time left."""
+"""Shows how far a run is: to a callback, or on a terminal as a bar and a line per running cell."""
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from routebench.engine.results import Record
-from routebench.engine.running._config import Listener, once_a_second
+from routebench.engine.running._config import Listener, Stage, once_a_second
 from routebench.engine.running._suite import PlannedRun
 from routebench.engine.suites import Cell
 from routebench.errors import printable
@@ -42,7 +42,7 @@ class Progress:
 
 
 class Follower:
-    """Follows a run, and says how far it is.
+    """Follows a run, and reports how far it is.
 
     Args:
         planned: what is run.
@@ -52,52 +52,56 @@ class Follower:
         self.suite, self.times, self.jobs = planned.suite, planned.queue.times, planned.config.jobs
         self.left = {cell.key: cell for cell in planned.queue.left}
         self.total = len(self.left)
-        self.shares: Mapping[str, float] = {}
+        self.stages: Mapping[str, Stage] = {}
         self.began = time.monotonic()
 
-    def advanced(self, shares: Mapping[str, float]) -> Progress:
-        """Takes note of the shares of running cells, by key."""
-        self.shares = {key: share for key, share in shares.items() if key in self.left}
+    def advanced(self, stages: Mapping[str, Stage]) -> Progress:
+        """Takes note of the stages of running cells, by key."""
+        self.stages = {key: stage for key, stage in stages.items() if key in self.left}
         return self.progress()
 
     def finished(self, cell: Cell, record: Record) -> Progress:
         """Takes note of a finished cell."""
         self.left.pop(cell.key, None)
-        self.shares = {key: share for key, share in self.shares.items() if key in self.left}
+        self.stages = {key: stage for key, stage in self.stages.items() if key in self.left}
         seconds = float(record.provenance.get("seconds") or 0.0)
         return self.progress(f"{cell}: {_outcome(record)} in {seconds:.0f} s")
 
     def progress(self, finished: str = "") -> Progress:
         """How far the run is now."""
         done = self.total - len(self.left)
-        share = (done + sum(self.shares.values())) / max(self.total, 1)
+        share = (done + self._running()) / max(self.total, 1)
         return Progress(self.suite, done, self.total, share, self.time_left(), finished)
 
     def time_left(self) -> float | None:
         """Seconds that the remaining cells will take, by what cells of their kind have taken; None if unknown."""
         if not self.times:
-            running = sum(self.shares.values())
+            running = self._running()
             return None if running < 0.05 else (time.monotonic() - self.began) * (len(self.left) - running) / running
         expected = 0.0
         for key, cell in self.left.items():
             mean = self.times.expected(cell.identity)
             if mean is None:
                 return None
-            expected += mean * (1 - self.shares.get(key, 0.0))
+            expected += mean * (1 - self.stages.get(key, Stage()).share)
         return expected / min(self.jobs, max(len(self.left), 1))
+
+    def _running(self) -> float:
+        """Cells' worth of work that running cells have done."""
+        return sum(stage.share for stage in self.stages.values())
 
 
 def follow(follower: Follower, tell: Callable[[Progress], None]) -> Listener:
-    """A listener that tells of every finished cell, and once a second how far the others are."""
+    """A listener that reports every finished cell, and once a second how far the others are."""
     advance = once_a_second(tell)
     return Listener(
-        advanced=lambda shares: advance(follower.advanced(shares)),
+        advanced=lambda stages: advance(follower.advanced(stages)),
         finished=lambda cell, record: tell(follower.finished(cell, record)),
     )
 
 
 class Display:
-    """Shows how far a run is: a bar on a terminal, and a line per finished cell.
+    """Shows how far a run is: on a terminal a bar and a line per running cell, and everywhere a line per finished cell.
 
     Args:
         console: where it is shown.
@@ -107,33 +111,46 @@ class Display:
     def __init__(self, console: Console, follower: Follower):
         self.console, self.follower = console, follower
         self.bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[done]}/{task.total:.0f} cells"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[told]}", markup=False),
             console=console,
             disable=not console.is_terminal,
             transient=True,
         )
-        self.task = self.bar.add_task("running", total=max(follower.total, 1), done=0, left="")
+        self.all = self.bar.add_task("all cells", total=max(follower.total, 1), told=self._done(follower.progress()))
+        self.cells: dict[str, TaskID] = {}
 
     def __enter__(self) -> Listener:
         self.bar.start()
-        return Listener(
-            started=lambda cell: self.bar.update(self.task, description=str(cell)),
-            advanced=lambda shares: self._show(self.follower.advanced(shares)),
-            finished=lambda cell, record: self._show(self.follower.finished(cell, record)),
-        )
+        return Listener(started=self._start, advanced=self._advance, finished=self._finish)
 
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
+    def _start(self, cell: Cell) -> None:
+        if cell.key not in self.cells:
+            self.cells[cell.key] = self.bar.add_task(f"  {printable(str(cell))}", total=1.0, told="starting")
+
+    def _advance(self, stages: Mapping[str, Stage]) -> None:
+        for key in self.cells.keys() & stages.keys():
+            self.bar.update(self.cells[key], completed=stages[key].share, told=stages[key].doing or "starting")
+        self._show(self.follower.advanced(stages))
+
+    def _finish(self, cell: Cell, record: Record) -> None:
+        if cell.key in self.cells:
+            self.bar.remove_task(self.cells.pop(cell.key))
+        now = self.follower.finished(cell, record)
+        style = None if record.status == "ok" else "red"
+        self.console.print(printable(str(now)), style=style, markup=False, highlight=False, soft_wrap=True)
+        self._show(now)
+
     def _show(self, now: Progress) -> None:
-        if now.finished:
-            self.console.print(printable(str(now)), markup=False, highlight=False, soft_wrap=True)
-        left = "" if now.seconds_left is None else f"{spoken(now.seconds_left)} left"
-        self.bar.update(self.task, completed=now.share * max(now.total, 1), done=now.done, left=left)
+        self.bar.update(self.all, completed=now.share * max(now.total, 1), told=self._done(now))
+
+    def _done(self, now: Progress) -> str:
+        left = "" if now.seconds_left is None or now.done == now.total else f", {spoken(now.seconds_left)} left"
+        return f"{now.done} of {now.total} done{left}"
 
 
 def _outcome(record: Record) -> str:

@@ -9,14 +9,14 @@ import socket
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from routebench.engine.origin import provenance
 from routebench.engine.results import Store, StoreFull, write_text
 from routebench.engine.running._claim import End, TryAgain
-from routebench.engine.running._config import PATIENCE, RunConfig, once_a_second, prepare_torch
+from routebench.engine.running._config import PATIENCE, RunConfig, Stage, once_a_second, prepare_torch
 from routebench.engine.running._crashes import Crash, record_crash
 from routebench.engine.running._processes import Processes
 from routebench.engine.suites import Cell
@@ -122,10 +122,10 @@ class OnRay:
             cell = self.running.pop(reference)
             yield cell, self._end_of(reference, cell)
 
-    def shares(self) -> Mapping[str, float]:
-        """The share of each running cell that is done, 0 to 1, by key."""
+    def stages(self) -> Mapping[str, Stage]:
+        """How far each running cell is, by key."""
         told = {cell.key: Heartbeat(self.store, cell.key).read() for cell in self.running.values()}
-        return {key: share for key, share in told.items() if share is not None}
+        return {key: stage for key, stage in told.items() if stage is not None}
 
     def close(self) -> None:
         """Cancels what runs."""
@@ -154,17 +154,17 @@ class Heartbeat:
     """The file in the results folder by which a machine of the cluster tells how far a cell is."""
 
     def __init__(self, store: Store, key: str):
-        self.file = store.path / "locks" / f"cell-{key}.share"
+        self.file = store.path / "locks" / f"cell-{key}.stage"
 
-    def tell(self, share: float) -> None:
-        """Writes the share that is done, 0 to 1."""
+    def tell(self, stage: Stage) -> None:
+        """Writes how far the cell is."""
         with contextlib.suppress(OSError, StoreFull):  # a full disk must not end a cell that only tells of itself
-            write_text(self.file, json.dumps(share))
+            write_text(self.file, json.dumps(asdict(stage)))
 
-    def read(self) -> float | None:
-        """The share that was told last; None if none was."""
+    def read(self) -> Stage | None:
+        """What was told last; None if nothing was."""
         try:
-            return float(json.loads(self.file.read_text(encoding="utf-8")))
+            return Stage(**json.loads(self.file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 
@@ -222,4 +222,4 @@ def _run_cell(cell: Cell, path: str, config: RunConfig) -> End:
             for _, end in executor.finished():
                 heartbeat.remove()
                 return end
-            tell(executor.shares()[cell.key])
+            tell(executor.stages()[cell.key])

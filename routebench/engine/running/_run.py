@@ -10,7 +10,7 @@ from routebench.engine.origin import command_line, plugin_hashes, provenance
 from routebench.engine.results import Record, Store
 from routebench.engine.running._cell import run_claimed
 from routebench.engine.running._claim import Done, End, HeldElsewhere, TryAgain
-from routebench.engine.running._config import PATIENCE, Listener, RunConfig, once_a_second, prepare_torch
+from routebench.engine.running._config import PATIENCE, Listener, RunConfig, Stage, once_a_second, prepare_torch
 from routebench.engine.running._processes import Processes
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._ray import Cluster, OnRay
@@ -35,8 +35,8 @@ class Executor(Protocol):
     def finished(self) -> Iterator[tuple[Cell, End]]:
         """The cells that have ended since, after a short wait."""
 
-    def shares(self) -> Mapping[str, float]:
-        """The share of each running cell that is done, 0 to 1, by key."""
+    def stages(self) -> Mapping[str, Stage]:
+        """How far each running cell is, by key."""
 
     def close(self) -> None:
         """Ends whatever runs."""
@@ -70,7 +70,7 @@ def run(executor: Executor, queue: Queue, listener: Listener) -> Iterator[Record
                     held.append(cell)
                 case TryAgain():
                     queue.put_back([cell])
-        listener.advanced(executor.shares())
+        listener.advanced(executor.stages())
 
 
 class Here:
@@ -101,10 +101,10 @@ class Here:
             cell = self.running.pop()
             yield cell, run_claimed(cell, self.store, self.config, once_a_second(self._teller(cell)))
 
-    def _teller(self, cell: Cell) -> Callable[[float], None]:
-        return lambda share: self.listener.advanced({cell.key: share})
+    def _teller(self, cell: Cell) -> Callable[[Stage], None]:
+        return lambda stage: self.listener.advanced({cell.key: stage})
 
-    def shares(self) -> Mapping[str, float]:
+    def stages(self) -> Mapping[str, Stage]:
         """Nothing runs between calls."""
         return {}
 

@@ -14,7 +14,7 @@ from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import PlanStatus, status_of
-from routebench.engine.suites import ALL, Asked, Choices, Plan, make_plans
+from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, make_plans
 from routebench.errors import UserError, unknown
 from routebench.recipe import CHOICES
 from routebench.registry import plugins_of_environment
@@ -96,6 +96,7 @@ class PlannedRun:
         config: how they are run.
         queue: the cells to run, within what is left of the budget.
         store: the results folder.
+        asked: whether the user named methods, which then stand in place of the suite's.
     """
 
     plan: Plan
@@ -103,6 +104,7 @@ class PlannedRun:
     config: RunConfig
     queue: Queue
     store: Store
+    asked: bool = False
 
     @property
     def suite(self) -> str:
@@ -119,6 +121,12 @@ class PlannedRun:
         """Suite, preset, data set and networks in one line."""
         preset = self.plan.preset
         return f"{self.suite}, preset {preset.name}, {preset.data}, {', '.join(preset.models)}"
+
+    @property
+    def named(self) -> list[Cell]:
+        """Cells of the methods that the user named; where none was named, of those that a plug-in brought."""
+        methods = [cell for cell in self.plan.cells if cell.identity.role == METHOD]
+        return methods if self.asked else [cell for cell in methods if cell.plugins]
 
     def write_plan(self) -> None:
         """Puts the plan into the folder, before anything is run.
@@ -160,7 +168,8 @@ class Call:
         ends = None if budget is None else time.monotonic() + budget
         for plan, status, config in self.plans:
             left = None if ends is None else max(0.0, ends - time.monotonic())
-            yield PlannedRun(plan, status, config, Queue(status.to_do, status.times, left), self.store)
+            queue = Queue(status.to_do, status.times, left)
+            yield PlannedRun(plan, status, config, queue, self.store, asked=bool(self.options.methods))
 
     @property
     def slow_back_ends(self) -> list[str]:

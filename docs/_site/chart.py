@@ -1,0 +1,21 @@
+"""Draws the chart of the README from the published results: `docs/gain.svg`."""
+
+from pathlib import Path
+
+from routebench.analysis import figures
+from routebench.analysis.folder import open_folder
+from routebench.registry import analyses
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "docs" / "gain.svg"
+RESULTS = ROOT / "reports" / "quick"
+
+
+def chart() -> str:
+    """The gains of routing in the suite `accuracy`, as SVG."""
+    (runs,) = (part for part in open_folder(RESULTS).parts if part.suite == "accuracy")
+    return figures.to_svg(analyses["gain-over-uniform"](runs).figure)
+
+
+if __name__ == "__main__":
+    figures.save_svg(chart(), CHART)

@@ -1,0 +1,75 @@
+"""What `routebench suite` shows on a terminal: running cells, the table in colour, verdicts on named methods."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from pandas import DataFrame
+from rich.console import Console
+
+from routebench.commands import suite
+from routebench.engine.results import Store
+from routebench.engine.running import Display, Follower, StoreContext, SuiteOptions, prepare
+from routebench.engine.running._cell import make_record
+from routebench.engine.running._config import Stage
+from routebench.protocols.base import FitRequest, Measurement
+from routebench.recipe import Recipe
+
+PUBLISHED = Path(__file__).parents[1] / "reports" / "accuracy-quick"
+
+
+def test_each_epoch_is_told_with_the_loss_of_the_one_before(tmp_path):
+    told = []
+    request = FitRequest(
+        model="cnn-small", model_params={}, method=None, method_params={}, iterations=None,
+        data="take:500:mnist5k", recipe=Recipe(epochs=3, batch_size=100, loss="cross-entropy"), seed=0,
+    )  # fmt: skip
+    fit = StoreContext(Store(tmp_path), torch.device("cpu"), told.append).fit(request)
+    losses = [f"{epoch.train_loss:.3g}" for epoch in fit.epochs]
+    assert list(dict.fromkeys(stage.doing for stage in told)) == [
+        "epoch 1 of 3",
+        f"epoch 2 of 3, loss {losses[0]}",
+        f"epoch 3 of 3, loss {losses[1]}",
+    ]
+    assert told[-1].share == 1
+
+
+def test_every_running_cell_has_a_line_until_it_has_finished(tmp_path):
+    (planned,) = prepare(SuiteOptions("accuracy", preset="smoke", methods=("dynamic",), results=tmp_path))
+    console = Console(force_terminal=True, width=100, record=True)
+    display = Display(console, Follower(planned))
+    one, two, *_ = planned.queue.left
+    with display as listener:
+        listener.started(one)
+        listener.started(two)
+        listener.advanced({one.key: Stage(0.5, "epoch 2 of 4, loss 0.3")})
+        assert [task.fields["told"] for task in display.bar.tasks[1:]] == ["epoch 2 of 4, loss 0.3", "starting"]
+        listener.finished(one, make_record(one, "failed", "it was tired", Measurement([]), {"seconds": 3.0}))
+        assert [task.description.strip() for task in display.bar.tasks] == ["all cells", str(two)]
+    assert f"[1/6] {one}: failed: it was tired in 3 s" in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("methods", "names"), [(("dynamic",), ["dynamic T=1", "dynamic T=2", "dynamic T=3"]), ((), [])]
+)
+def test_named_methods_have_a_verdict_each(methods, names):
+    (planned,) = prepare(SuiteOptions("accuracy", methods=methods, results=PUBLISHED))
+    found = suite._verdicts(planned)
+    assert sorted(found) == names
+    assert all(told.endswith("points against equal shares: no difference is shown") for told in found.values())
+
+
+def test_a_gain_is_coloured_only_where_it_is_significant():
+    rows = DataFrame(
+        [
+            ["mine", "+2.0", "0.010"],
+            ["theirs", "−2.0", "<0.001"],
+            ["other", "+9.0", "0.300"],
+            ["cnn (control)", "–", "–"],
+        ],
+        columns=["Method", "Gain", "p (Holm)"],
+    )
+    table = suite._coloured(rows, {"mine"})
+    gains = [[str(span.style) for span in cell.spans] for cell in table.columns[1]._cells]
+    assert gains == [["green"], ["red"], [], []]
+    assert [row.style for row in table.rows] == ["bold cyan", None, None, "dim"]
