@@ -1,25 +1,45 @@
 """Accuracy against cost: which methods no other beats in both, and which are beaten for certain."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from pandas import DataFrame
 
-from routebench import statistics
-from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, cost, figures, palette, run, wording
-from routebench.analysis.comparison import Contender, compare, difference_between
+from routebench.analysis import (
+    ALPHA,
+    METHOD,
+    Analysis,
+    Column,
+    Estimate,
+    Method,
+    Row,
+    Runs,
+    analysis_of,
+    by_method,
+    corrected,
+    cost,
+    figures,
+    mean_of,
+    palette,
+    run,
+    wording,
+)
+from routebench.analysis.comparison import ACCURACY, Contender, comparison_of, difference_between
 
-ALPHA = 0.05
 PANELS = 3
 STEP, FIT = "training step, ms", "fit, s"
 FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
 WHOLE = "network"  # the suite `cost` times it as a part
+SAVED = (
+    "suite preset data network name label iterations role mean low high interval=mean.kind n_ok unit cost cost_low "
+    "cost_high borrowed inference verdict by"
+)
 
 
 @analysis_of("", "pareto", place=20, folder=True)
@@ -28,21 +48,17 @@ def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
     fronts = [front for part in parts if part.protocol == "accuracy" and (front := _front(part, parts)) is not None]
     if not fronts:
         return None
-    table = _joined(fronts)
     shown = fronts[:PANELS]
-    with figures.look():
-        figure, grid = figures.new_figure(sum(_height(front) for front in shown), rows=len(shown))
-        for axes, front in zip(grid, shown, strict=True):
-            _draw(axes, front)
-    reading = " ".join(_reading(front, several=len(fronts) > 1) for front in fronts)
+    height = sum(_height(front) for front in shown)
     return Analysis(
         title="Accuracy against cost",
-        reading=reading,
-        table=table,
-        figure=figure,
+        reading=" ".join(_reading(front, several=len(fronts) > 1) for front in fronts),
+        table=pd.concat([front.table for front in fronts], ignore_index=True),
+        figure=figures.figure_of(_panels, shown, height=height, rows=len(shown)),
         columns=_columns(several=len(fronts) > 1),
         notes=tuple(dict.fromkeys(note for front in fronts for note in _notes(front, len(fronts)))),
         alternative="Points of test accuracy over cost with intervals, the front joined.",
+        saved=SAVED,
     )
 
 
@@ -73,9 +89,8 @@ class Front:
 
 
 def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
-    found = compare(runs)
-    measured = found.measured if not found.table.empty else found.table
-    entries = {one.name: one for one in found.contenders.values() if one.accuracies}
+    found = comparison_of(runs)
+    entries = {method: one for method, one in found.contenders.items() if one.accuracies}
     if len(entries) < 2:
         return None
     timed = (part for part in parts if part.protocol == "cost")
@@ -83,122 +98,97 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     costs = {} if measure is None else _step_costs(measure, entries)
     unit = STEP if len(costs) > 1 else FIT
     if unit == FIT:
-        costs = {name: _fit_cost(runs, entry) for name, entry in entries.items()}
-    costs = {name: known for name, known in costs.items() if not math.isnan(known["cost"])}
-    kept = [row for row in measured.to_dict("records") if row["name"] in costs]
-    if len(kept) < 2:
+        costs = _fit_costs(runs, entries)
+    rows: list[Row] = [row for row in found.measured.to_dict("records") if row["method"] in costs]
+    if len(rows) < 2:
         return None
-    verdicts = _verdicts(runs, {row["name"]: entries[row["name"]] for row in kept}, costs)
-    rows = [_row(runs, row, unit) | costs[row["name"]] | verdicts[row["name"]] for row in kept]
-    table = (
-        DataFrame(rows)
-        .astype({"iterations": "Int64"})
-        .sort_values(["cost", "mean"], ascending=[True, False], kind="stable")
-    )
+    where = {"suite": runs.suite, "preset": runs.preset, "data": runs.data, "network": runs.model, "unit": unit}
+    rows = [{**row, **where, **costs[row["method"]]} for row in rows]
+    table = DataFrame({**row, **verdict} for row, verdict in zip(rows, _verdicts(runs, rows, entries), strict=True))
+    table["order"] = [-row["mean"].mean for row in rows]
+    table = table.assign(price=[row["cost"].mean for row in rows]).sort_values(["price", "order"], kind="stable")
     noise = cost.costs_of(measure).noise if measure is not None and unit == STEP else math.nan
-    borrowed = sorted({str(row["label"]) for row in rows if row["borrowed"]})
-    left_out = tuple(name for name in entries if name not in costs)
+    borrowed = sorted({row["method"].label for row in rows if row["borrowed"]})
+    left_out = tuple(str(method) for method in entries if method not in costs)
     return Front(runs, table.reset_index(drop=True), unit, noise, tuple(borrowed), left_out)
 
 
-def _row(runs: Runs, row: Row, unit: str) -> dict[str, object]:
-    keys = ("name", "label", "iterations", "role", "mean", "low", "high", "interval", "n_ok")
-    where = {"suite": runs.suite, "preset": runs.preset, "data": runs.data, "network": runs.model}
-    return {**where, **{key: row[key] for key in keys}, "unit": unit}
-
-
-def _step_costs(measure: Runs, entries: Mapping[str, Contender]) -> dict[str, dict[str, float | bool]]:
-    """Milliseconds per training step and of inference at the largest batch, on the fastest back end, by name."""
+def _step_costs(measure: Runs, entries: Iterable[Method]) -> dict[Method, dict[str, Any]]:
+    """Milliseconds per training step and of inference at the largest batch, on the fastest back end."""
     training, inference = (_fastest(measure, metric) for metric in ("training_time", "inference_time"))
-    found: dict[str, dict[str, float | bool]] = {}
-    for name, entry in entries.items():
-        steps = entry.iterations or 0
-        for label in (entry.label, entry.label.partition("[")[0]):
+    found = {}
+    for method in entries:
+        steps = method.iterations or 0
+        for label in (method.label, method.label.partition("[")[0]):
             if (label, steps) in training:
-                mean, low, high = training[label, steps]
-                known = {"cost": mean, "cost_low": low, "cost_high": high, "borrowed": label != entry.label}
-                found[name] = known | {"inference": inference.get((label, steps), (math.nan,))[0]}
+                known = {"cost": training[label, steps], "borrowed": label != method.label}
+                found[method] = known | {"inference": inference.get((label, steps), Estimate()).mean}
                 break
     return found
 
 
-def _fastest(measure: Runs, metric: str) -> dict[tuple[str, int], tuple[float, float, float]]:
-    """Mean with its interval over seeds and repeats, by label and T."""
-    rows = measure.results[(measure.results["metric"] == metric) & measure.results["value"].notna()]
-    if "part" not in rows or rows.empty:
-        return {}
-    rows = rows[rows["part"] == WHOLE]
-    rows = rows[rows["batch"] == rows["batch"].max()].assign(steps=rows["iterations"].fillna(0).astype(int))
-    best: dict[tuple[str, int], tuple[float, float, float]] = {}
-    for key, own in rows.groupby(["label", "steps", "backend"]):
-        found = statistics.mean_interval(own.groupby("seed")["value"].mean().to_numpy(dtype=float))
-        place = str(key[0]), int(str(key[1]))
-        if place not in best or found.mean < best[place][0]:
-            best[place] = found.mean, found.low, found.high
+def _fastest(measure: Runs, metric: str) -> dict[tuple[str, int], Estimate]:
+    """The mean over seeds, each the mean of its repeats, by label and T."""
+    rows = measure.values(metric, part=WHOLE)
+    rows = rows[rows["batch"] == rows["batch"].max()] if len(rows) else rows
+    best: dict[tuple[str, int], Estimate] = {}
+    for method, of_method in by_method(rows):
+        place = method.label, method.iterations or 0
+        for _, own in of_method.groupby("backend"):
+            found = mean_of(own.groupby("seed")["value"].mean())
+            best[place] = min(found, best.get(place, found), key=float)
     return best
 
 
-def _fit_cost(runs: Runs, entry: Contender) -> dict[str, float | bool]:
-    own = runs.results[runs.results["cell"].isin(list(entry.cells.values()))]
-    seconds = own.loc[(own["metric"] == "fit_seconds") & own["value"].notna(), "value"].to_numpy(dtype=float)
-    found = statistics.mean_interval(seconds)
-    known = {"cost": found.mean, "cost_low": found.low, "cost_high": found.high}
-    return {**known, "borrowed": False, "inference": math.nan}
+def _fit_costs(runs: Runs, entries: Mapping[Method, Contender]) -> dict[Method, dict[str, Any]]:
+    seconds = runs.values("fit_seconds")
+    found: dict[Method, dict[str, Any]] = {}
+    for method, one in entries.items():
+        own = seconds.loc[seconds["cell"].isin([*one.cells.values()]), "value"]
+        found[method] = {"cost": mean_of(own), "borrowed": False, "inference": math.nan}
+    return {method: known for method, known in found.items() if known["cost"].known}
 
 
-def _verdicts(
-    runs: Runs, entries: Mapping[str, Contender], costs: Mapping[str, Mapping[str, float | bool]]
-) -> dict[str, dict[str, str]]:
+def _verdicts(runs: Runs, rows: Sequence[Row], entries: Mapping[Method, Contender]) -> list[dict[str, str]]:
     """Who is on the front by the means, and who is beaten by something cheaper whose accuracy is surely higher."""
-    pairs = list(combinations(entries, 2))
-    found = {pair: difference_between(runs, entries[pair[0]], entries[pair[1]]) for pair in pairs}
-    adjusted = dict(zip(pairs, statistics.holm([found[pair].p for pair in pairs]), strict=True))
-    accuracy = {name: float(np.mean(list(entry.accuracies.values()))) for name, entry in entries.items()}
+    pairs = list(combinations([row["method"] for row in rows], 2))
+    tested = corrected(difference_between(runs, entries[one], entries[other]) for one, other in pairs)
+    surely = {
+        pair if found.mean > 0 else pair[::-1]
+        for pair, found in zip(pairs, tested, strict=True)
+        if found.p_holm < ALPHA
+    }
 
-    def surely(better: str, worse: str) -> bool:
-        pair, sign = ((better, worse), 1) if (better, worse) in found else ((worse, better), -1)
-        return bool(adjusted[pair] < ALPHA and sign * found[pair].mean > 0)
+    def beats(other: Row, row: Row) -> bool:
+        """By the means."""
+        (cost, price), (ours, theirs) = ([float(one[key]) for one in (other, row)] for key in ("cost", "mean"))
+        return cost <= price and ours >= theirs and (ours > theirs or cost < price)
 
-    verdicts = {}
-    for name in entries:
-        cheaper = [other for other in entries if other != name and costs[other]["cost"] <= costs[name]["cost"]]
-        by_means = [
-            other
-            for other in cheaper
-            if accuracy[other] >= accuracy[name]
-            and (accuracy[other] > accuracy[name] or costs[other]["cost"] < costs[name]["cost"])
-        ]
-        sure = sorted((other for other in by_means if surely(other, name)), key=lambda other: -accuracy[other])
+    verdicts = []
+    for row in rows:
+        by_means = [other for other in rows if other is not row and beats(other, row)]
+        sure = [other for other in by_means if (other["method"], row["method"]) in surely]
         verdict = DOMINATED if sure else OPEN if by_means else FRONT
-        verdicts[name] = {"verdict": verdict, "by": ", ".join(sure)}
+        names = [str(other["method"]) for other in sorted(sure, key=lambda other: -float(other["mean"]))]
+        verdicts.append({"verdict": verdict, "by": ", ".join(names)})
     return verdicts
-
-
-def _joined(fronts: list[Front]) -> DataFrame:
-    rows = [row for front in fronts for row in front.table.to_dict("records")]
-    return DataFrame(rows).astype({"iterations": "Int64"})
 
 
 def _columns(*, several: bool) -> tuple[Column, ...]:
     of = Column("Of", "data", lambda row: f"{row['preset']}, {row['data']}, {row['network']}", numeric=False)
     return (
-        Column("Method", "name", wording.marked, "routing method and T", numeric=False),
+        METHOD,
         *((of,) if several else ()),
-        Column("Accuracy, %", "mean", _accuracy, "mean test accuracy with its 95 % interval"),
+        ACCURACY,
         Column("Cost", "cost", _cost, "of a training step, or of a whole fit, with its 95 % interval over seeds"),
         Column("Inference, ms", "inference", "~", "the same batch, no gradient"),
-        Column("Verdict", "verdict", lambda row: str(row["verdict"]), "see the notes", numeric=False),
+        Column("Verdict", "verdict", explained="see the notes", numeric=False),
         Column("Beaten by", "by", _by, "cheaper by the means, and surely more accurate", numeric=False),
     )
 
 
-def _accuracy(row: Row) -> str:
-    return wording.mean_with_interval(row["mean"], row["low"], row["high"], row["interval"])
-
-
 def _cost(row: Row) -> str:
-    found = Estimate(row["cost"], row["cost_low"], row["cost_high"])
-    return f"{found:~} {row['unit'].rpartition(' ')[2]}"
+    return f"{row['cost']:~} {row['unit'].rpartition(' ')[2]}"
 
 
 def _by(row: Row) -> str:
@@ -207,10 +197,10 @@ def _by(row: Row) -> str:
 
 def _reading(front: Front, *, several: bool) -> str:
     table = front.table
-    best = [str(name) for name in table.loc[table["verdict"] == FRONT, "name"]]
+    best = [*table.loc[table["verdict"] == FRONT, "method"]]
     beaten, undecided = (int((table["verdict"] == kind).sum()) for kind in (DOMINATED, OPEN))
     where = f"{front.title}: " if several else ""
-    only = "Only controls are" if set(table.loc[table["verdict"] == FRONT, "role"]) == {"control"} else "On the front"
+    only = "Only controls are" if all(method.is_control for method in best) else "On the front"
     names = wording.listed(best, 5)
     told = f"{only} on the front: {names}" if only.startswith("Only") else f"{only}, by the means: {names}"
     return (
@@ -250,38 +240,60 @@ def _notes(front: Front, fronts: int) -> list[str]:
 
 
 def _height(front: Front) -> float:
-    return 3.6 + 0.22 * len(set(front.table["label"]))
+    return 3.6 + 0.22 * len(_labels(front))
+
+
+def _labels(front: Front) -> list[str]:
+    return sorted({method.label for method in front.table["method"]})
+
+
+def _panels(grid: Sequence[Axes], fronts: Sequence[Front]) -> None:
+    for axes, front in zip(grid, fronts, strict=True):
+        _draw(axes, front)
 
 
 def _draw(axes: Axes, front: Front) -> None:
-    table, runs = front.table, front.runs
-    figures.accuracy_axis(axes, [*table["mean"], *table["low"], *table["high"]])
-    low, high = float(table["cost"].min()), float(table["cost"].max())
-    axes.set_xscale("log" if high > 5 * low > 0 else "linear")
-    margin = 0.08 * (high - low) if high > low else 0.1 * high
-    axes.set_xlim((low / 1.3, high * 1.3) if axes.get_xscale() == "log" else (max(low - margin, 0), high + margin))
-    best = table[table["verdict"] == FRONT].sort_values("cost")
-    axes.plot(best["cost"], best["mean"], color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
-    labels = sorted(set(table["label"]))
-    for row in table.to_dict("records"):
-        beaten = row["verdict"] == DOMINATED
-        colour, alpha = (palette.MUTED, 0.35) if beaten else (runs.colours.get(row["label"], palette.MUTED), 0.9)
-        axes.vlines(row["cost"], row["low"], row["high"], color=colour, linewidth=1.5, alpha=alpha)
-        axes.hlines(row["mean"], row["cost_low"], row["cost_high"], color=colour, linewidth=1.2, alpha=alpha)
-        size, edge = (9, palette.INK) if row["verdict"] == FRONT else (6, colour)
-        mark = _marker(labels, row["label"])
-        axes.plot(
-            row["cost"], row["mean"], mark, color=colour, markersize=size, markeredgecolor=edge, alpha=alpha, zorder=3
-        )
-        if not pd.isna(row["iterations"]):
-            place = (row["cost"], row["mean"])
-            axes.annotate(
-                f"{row['iterations']}", place, (6, 3), textcoords="offset points", fontsize=9, color=palette.MUTED
-            )
+    rows: list[Row] = [*front.table.to_dict("records")]
+    figures.accuracy_axis(axes, [value for row in rows for value in _three(row["mean"])])
+    _cost_axis(axes, [row["cost"].mean for row in rows])
+    best = [row for row in rows if row["verdict"] == FRONT]
+    joined = [row["cost"].mean for row in best], [row["mean"].mean for row in best]
+    axes.plot(*joined, color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
+    labels = _labels(front)
+    for row in rows:
+        _point(axes, row, front.runs, _marker(labels, row["method"].label))
     axes.set(xlabel=f"cost: {front.unit}", ylabel="")
     axes.set_title(f"Test accuracy, %: {front.runs.data}, {front.runs.model}")
     axes.grid(visible=False, axis="x")
-    _legend(axes, runs, labels)
+    _legend(axes, front.runs, labels)
+
+
+def _three(found: Estimate) -> tuple[float, float, float]:
+    return found.mean, found.low, found.high
+
+
+def _cost_axis(axes: Axes, costs: Sequence[float]) -> None:
+    low, high = min(costs), max(costs)
+    if high > 5 * low > 0:
+        axes.set_xscale("log")
+        axes.set_xlim(low / 1.3, high * 1.3)
+    else:
+        margin = 0.08 * (high - low) if high > low else 0.1 * high
+        axes.set_xlim(max(low - margin, 0), high + margin)
+
+
+def _point(axes: Axes, row: Row, runs: Runs, mark: str) -> None:
+    """One method: its mark, larger on the front and pale where beaten, its intervals, and T beside it."""
+    beaten, method = row["verdict"] == DOMINATED, row["method"]
+    colour, alpha = (palette.MUTED, 0.35) if beaten else (runs.colour(method), 0.9)
+    (cost, cheap, dear), (mean, low, high) = _three(row["cost"]), _three(row["mean"])
+    axes.vlines(cost, low, high, color=colour, linewidth=1.5, alpha=alpha)
+    axes.hlines(mean, cheap, dear, color=colour, linewidth=1.2, alpha=alpha)
+    size, edge = (9, palette.INK) if row["verdict"] == FRONT else (6, colour)
+    axes.plot(cost, mean, mark, color=colour, markersize=size, markeredgecolor=edge, alpha=alpha, zorder=3)
+    if method.iterations:
+        style: dict[str, Any] = {"fontsize": 9, "color": palette.MUTED}
+        axes.annotate(f"{method.iterations}", (cost, mean), (6, 3), textcoords="offset points", **style)
 
 
 def _legend(axes: Axes, runs: Runs, labels: list[str]) -> None:

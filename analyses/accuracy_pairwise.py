@@ -1,25 +1,34 @@
 """Every pair of methods: which is better, which are equal for all that matters, and which these runs cannot tell."""
 
 import math
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.pairs import (
-    BETTER,
-    BETTER_BY_LITTLE,
-    EQUAL,
+from routebench import statistics
+from routebench.analysis import (
+    ALPHA,
     MARGIN,
-    OPEN,
-    UNTESTABLE,
-    detectable_in,
-    pairs_of,
-)
-from routebench.statistics import OVER_BOTH, OVER_SAMPLES, smallest_sign_flip_p
+    Analysis,
+    Column,
+    Estimate,
+    Method,
+    Row,
+    Runs,
+    Verdict,
+    analysis_of,
+    corrected,
+    figures,
+    numbers,
+    palette,
+    run,
+    wording,
+)  # fmt: skip
+from routebench.analysis.comparison import Contender, contenders_of, difference_between
 
 MOST = 16  # methods in the figure; more cannot be read on a phone
 MARKED = (
@@ -27,11 +36,12 @@ MARKED = (
     f"With =: shown to be equal within {MARGIN:g} points."
 )
 WORDS = {
-    BETTER: "better",
-    BETTER_BY_LITTLE: f"better, by less than {MARGIN:g}",
-    EQUAL: f"equal within {MARGIN:g} points",
-    OPEN: "not told apart",
-    UNTESTABLE: "cannot be tested",
+    Verdict.BETTER: "better",
+    Verdict.BETTER_BY_LITTLE: f"better, by less than {MARGIN:g}",
+    Verdict.WORSE: "worse",
+    Verdict.EQUAL: f"equal within {MARGIN:g} points",
+    Verdict.OPEN: "not told apart",
+    Verdict.UNTESTABLE: "cannot be tested",
 }
 P_HOLM = "chance of a difference this large if there were none, corrected for the number of pairs (Holm)"
 EFFECT = (
@@ -39,6 +49,11 @@ EFFECT = (
     "with 95 % interval"
 )
 BOTH = "95 % interval if seeds and test images were both drawn anew; the one before keeps the test images"
+SAVED = (
+    "first second difference low=difference.low high=difference.high interval=difference.kind n=difference.n "
+    "p=difference.p effect effect_low effect_high wins seeds deviation p_equal both_low both_high both_p=both.p "
+    "both_interval=both.kind odds discordant p_holm=difference.p_holm p_equal_holm verdict"
+)
 ODDS = "how many times more test images only the first has right than only the second, all seeds together"
 
 
@@ -50,55 +65,117 @@ def accuracy_pairwise(runs: Runs) -> Analysis | None:
         return None
     names = list(dict.fromkeys([*table["first"], *table["second"]]))
     drawn = names[:MOST]
-    with figures.look():
-        figure, (axes,) = figures.new_figure(max(0.5 + 0.25 * len(drawn), 0.8 * figures.height_of_rows(drawn)))
-        _draw(axes, table, drawn)
-    reading = _reading(table)
+    height = max(0.5 + 0.25 * len(drawn), 0.8 * figures.height_of_rows(map(str, drawn)))
     return Analysis(
         title="Every method against every other",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
+        figure=figures.figure_of(_draw, table, drawn, height=height),
         columns=_columns(table),
         notes=tuple(_notes(table, len(names))),
         alternative="A matrix of differences in accuracy, one square per pair of methods.",
+        saved=SAVED,
     )
+
+
+def pairs_of(runs: Runs, margin: float = MARGIN) -> DataFrame:
+    """One row per pair of measured methods, the one with the higher mean accuracy first; in points.
+
+    Columns: `first, second`; `difference`, its p corrected over all pairs; `effect`, Hedges' g of the paired
+    differences; `wins, seeds`; `deviation` of the differences; `p_equal` of a difference beyond the margin; `both`, the
+    difference over seeds and test images; `odds`, of an image that only one has right; `discordant`, the share of such
+    images; `p_equal_holm`; `verdict`.
+    """
+    measured = [one for one in contenders_of(runs) if one.accuracies]
+    measured.sort(key=lambda one: -float(np.mean([*one.accuracies.values()])))
+    table = DataFrame([_row(runs, first, second, margin) for first, second in combinations(measured, 2)])
+    if not table.empty:
+        table["difference"] = Series(corrected(table["difference"]))
+        table["p_equal_holm"] = statistics.holm(table["p_equal"].to_numpy(dtype=float))
+        pairs = zip(table["difference"], table["p_equal_holm"], strict=True)
+        table["verdict"] = [Verdict.of(found.mean, found.p_holm, p_equal) for found, p_equal in pairs]
+    return table
+
+
+def _row(runs: Runs, first: Contender, second: Contender, margin: float) -> dict[str, object]:
+    seeds = sorted(set(first.accuracies) & set(second.accuracies))
+    gains = statistics.shared_differences(first.accuracies, second.accuracies)
+    return {
+        "first": first.method,
+        "second": second.method,
+        "difference": difference_between(runs, first, second),
+        "effect": Estimate.of(statistics.standardised_difference(first.accuracies, second.accuracies)),
+        "wins": int((gains > 0).sum()),
+        "seeds": len(seeds),
+        "deviation": float(gains.std(ddof=1)) if len(seeds) > 1 else math.nan,
+        "p_equal": statistics.equivalence_p(first.accuracies, second.accuracies, margin),
+        **_by_image(runs, first, second, seeds),
+    }
+
+
+def _by_image(runs: Runs, first: Contender, second: Contender, seeds: list[int]) -> dict[str, object]:
+    """What the outcomes per test image add, where they were kept for every shared seed."""
+    kept = [(runs.correct(first.cells[seed]), runs.correct(second.cells[seed])) for seed in seeds]
+    right = [(one, other) for one, other in kept if one is not None and other is not None]
+    sizes = {array.size for pair in right for array in pair}
+    if len(right) < max(len(seeds), 1) or len(sizes) != 1:
+        return {"both": Estimate(), "odds": math.nan, "discordant": math.nan}
+    ours, theirs = (np.stack(arrays) for arrays in zip(*right, strict=True))
+    return {
+        "both": Estimate.of(statistics.crossed_difference(ours, theirs), 100),
+        "odds": statistics.discordant_odds(ours.ravel(), theirs.ravel()).mean,
+        "discordant": float((ours != theirs).mean()),
+    }
+
+
+def detectable_in(table: DataFrame, tests: int = 1) -> float:
+    """The smallest difference, in points, that one of the tests finds 8 times in 10, at 5 % over all of them.
+
+    From the median spread of the pairs and the smallest number of seeds of any; with one seed from the median share of
+    images that only one has right.
+
+    Args:
+        table: from `pairs_of`.
+        tests: how many share the 5 %, as Holm's first step has it.
+
+    Returns:
+        NaN where the spread is unknown.
+    """
+    kinds = table["difference"].map(lambda found: found.kind)
+    counts = table["difference"].map(lambda found: found.n)
+    by_seed = kinds.isin([statistics.OVER_SEEDS, statistics.CONSTANT])
+    if by_seed.any():
+        spread = math.sqrt(float((table.loc[by_seed, "deviation"] ** 2).median()))
+        return statistics.smallest_detectable_difference(spread, int(counts[by_seed].min()), ALPHA / tests)
+    by_image = kinds == statistics.OVER_SAMPLES
+    if not by_image.any():
+        return math.nan
+    share = float(table.loc[by_image, "discordant"].median())
+    return 100 * statistics.smallest_detectable_share(share, int(counts[by_image].min()), ALPHA / tests)
 
 
 def _columns(table: DataFrame) -> tuple[Column, ...]:
     columns = [
-        Column("First", "first", lambda row: str(row["first"]), "higher mean accuracy", numeric=False),
-        Column("Second", "second", lambda row: str(row["second"]), "lower mean accuracy", numeric=False),
-        Column("Difference, points", "difference", _difference, "first minus second, with 95 % interval"),
-        Column("p (Holm)", "p_holm", lambda row: wording.probability(row["p_holm"]), P_HOLM),
+        Column("First", "first", explained="higher mean accuracy", numeric=False),
+        Column("Second", "second", explained="lower mean accuracy", numeric=False),
+        Column("Difference, points", "difference", "+.2", "first minus second, with 95 % interval"),
+        Column("p (Holm)", "difference.p_holm", "p", P_HOLM),
         Column("Verdict", "verdict", lambda row: WORDS[row["verdict"]], "at 5 % over all pairs", numeric=False),
     ]
-    if table["effect"].notna().any():
-        columns.append(Column("Effect size", "effect", _effect, EFFECT))
+    if numbers(table["effect"]).notna().any():
+        columns.append(Column("Effect size", "effect", "+.1", EFFECT))
     if (table["seeds"] > 1).any():
         columns.append(Column("Seeds won", "wins", lambda row: f"{row['wins']} / {row['seeds']}", "by the first"))
     if table["odds"].notna().any():
         columns.append(Column("Image odds", "odds", lambda row: _ratio(row["odds"]), ODDS, extra=True))
-    if (table["both_interval"] == OVER_BOTH).any():
-        columns.append(Column("Other images too", "both_low", _both, BOTH, extra=True))
+    if any(found.kind == statistics.OVER_BOTH for found in table["both"]):
+        columns.append(Column("Other images too", "both.low", _limits, BOTH, extra=True))
     return tuple(columns)
 
 
-def _difference(row: Row) -> str:
-    return wording.gain_with_interval({"gain": row["difference"], "gain_low": row["low"], "gain_high": row["high"]})
-
-
-def _effect(row: Row) -> str:
-    if math.isnan(row["effect"]):
-        return wording.NOTHING
-    limits = f"[{wording.signed(row['effect_low'], 1)}, {wording.signed(row['effect_high'], 1)}]"
-    return f"{wording.signed(row['effect'], 1)} {limits}"
-
-
-def _both(row: Row) -> str:
-    if math.isnan(row["both_low"]):
-        return wording.NOTHING
-    return f"[{wording.signed(row['both_low'])}, {wording.signed(row['both_high'])}]"
+def _limits(row: Row) -> str:
+    found = row["both"]
+    return f"[{wording.signed(found.low)}, {wording.signed(found.high)}]" if found.has_limits else wording.NOTHING
 
 
 def _ratio(value: float) -> str:
@@ -109,14 +186,14 @@ def _ratio(value: float) -> str:
 
 def _reading(table: DataFrame) -> str:
     counts = table["verdict"].value_counts()
-    better = int(counts.get(BETTER, 0) + counts.get(BETTER_BY_LITTLE, 0))
+    better = int(counts.get(Verdict.BETTER, 0) + counts.get(Verdict.BETTER_BY_LITTLE, 0))
     said = [f"in {_count(better)} one method is better"]
-    if EQUAL in counts:
-        said.append(f"in {_count(int(counts[EQUAL]))} both are equal within {MARGIN:g} points")
-    if OPEN in counts:
-        said.append(f"{_count(int(counts[OPEN]))} cannot be told apart, which is not the same as equal")
-    if UNTESTABLE in counts:
-        said.append(f"{_count(int(counts[UNTESTABLE]))} cannot be tested")
+    if Verdict.EQUAL in counts:
+        said.append(f"in {_count(int(counts[Verdict.EQUAL]))} both are equal within {MARGIN:g} points")
+    if Verdict.OPEN in counts:
+        said.append(f"{_count(int(counts[Verdict.OPEN]))} cannot be told apart, which is not the same as equal")
+    if Verdict.UNTESTABLE in counts:
+        said.append(f"{_count(int(counts[Verdict.UNTESTABLE]))} cannot be tested")
     said_all = f"Of {wording.plural(len(table), 'pair')} of methods, {'; '.join(said)}."
     if len(table) < 2:
         return said_all
@@ -131,7 +208,7 @@ def _count(number: int) -> str:
 
 
 def _notes(table: DataFrame, methods: int) -> list[str]:
-    one_seed = (table["interval"] == OVER_SAMPLES).all()
+    one_seed = all(found.kind == statistics.OVER_SAMPLES for found in table["difference"])
     notes = [
         f"Each square: points of test accuracy that the method of the column is ahead of that of the row. {MARKED}"
     ]
@@ -154,20 +231,20 @@ def _notes(table: DataFrame, methods: int) -> list[str]:
         notes.append(
             "Paired t-test over seeds, on these test images; equal by two one-sided t-tests. "
             f"Without assuming a normal distribution, {wording.plural(fewest, 'seed')} can give no p below "
-            f"{smallest_sign_flip_p(max(fewest, 1)):.2g}."
+            f"{statistics.smallest_sign_flip_p(max(fewest, 1)):.2g}."
         )
     return notes
 
 
-def _draw(axes: Axes, table: DataFrame, names: list[str]) -> None:
+def _draw(axes: Axes, table: DataFrame, names: list[Method]) -> None:
     place = {name: index for index, name in enumerate(names)}
     gains, texts = np.full((len(names), len(names)), np.nan), np.full((len(names), len(names)), "", dtype=object)
     shown = table[table["first"].isin(names) & table["second"].isin(names)]
     for row in shown.to_dict("records"):
         at = place[row["second"]], place[row["first"]]
-        better = row["verdict"] in (BETTER, BETTER_BY_LITTLE)
-        gains[at] = row["difference"] if better else np.nan
-        texts[at] = _short(row["difference"]) + ("=" if row["verdict"] == EQUAL else "")
+        better = row["verdict"] in (Verdict.BETTER, Verdict.BETTER_BY_LITTLE)
+        gains[at] = row["difference"].mean if better else np.nan
+        texts[at] = _short(row["difference"].mean) + ("=" if row["verdict"] == Verdict.EQUAL else "")
     gains, texts = gains[:, :-1], texts[:, :-1]
     colours = sns.color_palette("ch:start=2.8,rot=-.25,light=.86,dark=.3", as_cmap=True)
     top = float(np.nanquantile(gains, 0.9)) if np.isfinite(gains).any() else 1.0
@@ -178,7 +255,7 @@ def _draw(axes: Axes, table: DataFrame, names: list[str]) -> None:
         ink = "white" if dark else "#14181d" if strong else palette.MUTED
         style: dict[str, Any] = {"color": ink, "weight": "bold" if strong else "normal", "fontsize": 6.5}
         axes.text(column_at + 0.5, row_at + 0.5, text, ha="center", va="center", **style)
-    numbered = [f"{wording.in_lines(name)}  {number}" for number, name in enumerate(names, 1)]
+    numbered = [f"{wording.in_lines(str(name))}  {number}" for number, name in enumerate(names, 1)]
     axes.set_xticks(np.arange(len(names) - 1) + 0.5, [str(number) for number in range(1, len(names))], fontsize=8)
     axes.set_yticks(np.arange(len(names)) + 0.5, numbered, rotation=0, fontsize=8)
     axes.tick_params(length=0, labelcolor=palette.INK, labeltop=True, labelbottom=False)

@@ -14,38 +14,43 @@ ACROSS = 2  # heat maps in a row; more are too small on a phone
 @analysis_of("accuracy", "iteration-matrix", place=30)
 def iteration_matrix(runs: Runs) -> Analysis | None:
     """Mean test accuracy (%) over seeds, per method, trained-with T and tested-with T'."""
-    tested = runs.results[(runs.results["metric"] == "accuracy") & (runs.results["split"] == "test")]
-    tested = tested[tested["iterations"].notna() & tested["test_iterations"].notna() & tested["value"].notna()]
+    tested = runs.values("accuracy", split="test").dropna(subset="test_iterations")
+    tested = tested.assign(
+        label=[method.label for method in tested["method"]],
+        iterations=[method.iterations for method in tested["method"]],
+    ).dropna(subset="iterations")
     points = tested.astype({"iterations": int, "test_iterations": int})
     accuracies = points.groupby(["label", "iterations", "test_iterations"])["value"]
     table = DataFrame(accuracies.agg(accuracy="mean", seeds="count")).reset_index()
     if table.empty or (table["iterations"] == table["test_iterations"]).all():
         return None
     labels = sorted(set(table["label"]))
-    with figures.look():
-        rows = -(-len(labels) // ACROSS)
-        figure, grid = figures.new_figure(0.3 + 2.3 * rows, min(ACROSS, len(labels)), rows)
-        limits = float(table["accuracy"].quantile(0.05)), float(table["accuracy"].max())
-        for axes, label in zip(grid, labels, strict=False):
-            _draw(axes, table[table["label"] == label], str(label), limits)
-        for empty in grid[len(labels) :]:
-            empty.set_axis_off()
-    reading = _reading(table)
+    rows = -(-len(labels) // ACROSS)
+    height, columns = 0.3 + 2.3 * rows, min(ACROSS, len(labels))
     return Analysis(
         title="Trained with T, tested with T′",
-        reading=reading,
+        reading=_reading(table),
         table=table,
-        figure=figure,
+        figure=figures.figure_of(_panels, table, height=height, columns=columns, rows=rows),
         columns=(
-            Column("Method", "label", lambda row: str(row["label"]), numeric=False),
-            Column("Trained with T", "iterations", lambda row: str(row["iterations"])),
-            Column("Tested with T′", "test_iterations", lambda row: str(row["test_iterations"])),
-            Column("Accuracy, %", "accuracy", lambda row: wording.percent(row["accuracy"])),
-            Column("Seeds", "seeds", lambda row: str(row["seeds"])),
+            Column("Method", "label", numeric=False),
+            Column("Trained with T", "iterations"),
+            Column("Tested with T′", "test_iterations"),
+            Column("Accuracy, %", "accuracy", ".2"),
+            Column("Seeds", "seeds"),
         ),
         notes=("Test accuracy in %, mean over seeds; outlined where T′ = T. Darker is better, on one scale for all.",),
-        alternative=f"Heat maps of test accuracy for {wording.listed([str(label) for label in labels], 8)}.",
+        alternative=f"Heat maps of test accuracy for {wording.listed(labels, 8)}.",
     )
+
+
+def _panels(grid: list[Axes], table: DataFrame) -> None:
+    limits = float(table["accuracy"].quantile(0.05)), float(table["accuracy"].max())
+    groups = table.groupby("label")
+    for axes, (label, own) in zip(grid, groups, strict=False):
+        _draw(axes, own, str(label), limits)
+    for empty in grid[groups.ngroups :]:
+        empty.set_axis_off()
 
 
 def _draw(axes: Axes, table: DataFrame, label: str, limits: tuple[float, float]) -> None:

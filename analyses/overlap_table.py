@@ -2,11 +2,12 @@
 
 import math
 
+import pandas as pd
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
-from routebench.analysis.comparison import Comparison, compare
+from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
+from routebench.analysis.comparison import SAVED, Comparison, comparison_of, finished
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 PARTS = (
@@ -18,8 +19,8 @@ PARTS = (
            "told how many digits each image shows", extra=True),
 )  # fmt: skip
 GAIN = (
-    Column("Gain over uniform", "gain", wording.gain_with_interval, "points, paired; for this gain alone"),
-    Column("p (Holm)", "p_holm", "p", "corrected for all gains"),
+    Column("Gain over uniform", "gain", "+.2", "points, paired; for this gain alone"),
+    Column("p (Holm)", "gain.p_holm", "p", "corrected for all gains"),
 )
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 LIFTED = 5.0
@@ -29,7 +30,7 @@ LIFTED = 5.0
 @analysis_of("overlap", "overlap-table", place=10)
 def overlap_table(runs: Runs) -> Analysis | None:
     """Exact match of every method and T with its interval, gain over `uniform`, rank group, and where it fails."""
-    found = compare(runs)
+    found = comparison_of(runs)
     if found.table.empty or found.measured.empty:
         return None
     table = _with_parts(runs, found.table)
@@ -40,6 +41,7 @@ def overlap_table(runs: Runs) -> Analysis | None:
         columns=_columns(found),
         notes=(*_notes(found), *_published_notes(runs)),
         main=Main("mean", "Overlapping digits", "%", higher_is_better=True),
+        saved=f"{SAVED} {' '.join(column.key for column in PARTS)} worst_recall worst_digit",
     )
 
 
@@ -48,26 +50,17 @@ def _with_parts(runs: Runs, table: DataFrame) -> DataFrame:
     recalls = runs.means("recall", by=["digit"])
     worst = recalls.assign(mean=numbers(recalls["mean"])).sort_values(["mean", "digit"]).drop_duplicates("method")
     for key, found in [*((column.key, runs.means(column.key)) for column in PARTS), ("worst_recall", worst)]:
-        table[key] = table["name"].map(_by_name(found, "mean")).astype(float)
-    table["worst_digit"] = table["name"].map(_by_name(worst, "digit")).astype("Int64")
+        table[key] = numbers(table["method"].map(dict(zip(found["method"], found["mean"], strict=True))))
+    digits = dict(zip(worst["method"], worst["digit"], strict=True))
+    table["worst_digit"] = table["method"].map(digits).astype("Int64")
     return table
-
-
-def _by_name(found: DataFrame, key: str) -> dict[str, float]:
-    return dict(zip(map(str, found["method"]), found[key], strict=True))
-
-
-def _exact(row: Row) -> str:
-    return wording.mean_with_interval(row["mean"], row["low"], row["high"], row["interval"])
 
 
 def _columns(found: Comparison) -> tuple[Column, ...]:
     return (
-        Column(
-            "Method", "name", wording.marked, "routing method, and T, the iterations it was trained with", numeric=False
-        ),
-        Column("Exact match, %", "mean", _exact, "test images of which exactly the digits shown are answered"),
-        Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}", "finished, of those planned"),
+        METHOD,
+        Column("Exact match, %", "mean", "±0.2", "test images of which exactly the digits shown are answered"),
+        finished("finished, of those planned"),
         *(GAIN if found.baseline is not None else ()),
         Column("Group", "group", explained="not told apart from its best; Holm, 5 %"),
         Column("Worst digit, %", "worst_recall", _worst, "the digit found least often, and its recall"),
@@ -82,40 +75,39 @@ def _worst(row: Row) -> str:
 
 def _reading(found: Comparison, table: DataFrame) -> str:
     rows: list[Row] = [*table[table["n_ok"] > 0].to_dict("records")]
-    best = rows[0]
-    reading = f"{best['name']} answers exactly the digits shown in {_exact(best)} % of test images"
-    if len(rows) > 1:
-        reading += f", {_standing(rows)}"
-    base = [row for row in rows[1:] if row["name"] == found.baseline]
+    best, *others = rows
+    reading = f"{best['method']} answers exactly the digits shown in {best['mean']:±0.2} % of test images"
+    if others:
+        reading += f", {_standing(best, others)}"
+    base = [row for row in others if str(row["method"]) == found.baseline]
     if base:
-        reading += f"; uniform coupling in {base[0]['mean']:.2f} %"
+        reading += f"; uniform coupling in {base[0]['mean']:.2} %"
     return f"{reading}{_lifted(rows)}."
 
 
-def _standing(rows: list[Row]) -> str:
-    groups = [wording.whole(row["group"]) for row in rows]
-    if groups[0] == wording.NOTHING:
+def _standing(best: Row, others: list[Row]) -> str:
+    if best["group"] is pd.NA:
         return "and no test could compare it with the others"
-    peers = [str(row["name"]) for row, group in zip(rows[1:], groups[1:], strict=True) if group == groups[0]]
+    tested = [row for row in others if row["group"] is not pd.NA]
+    peers = [row["method"] for row in tested if row["group"] == best["group"]]
     if peers:
         return f"not told apart from {wording.listed(peers, 4)}"
-    tested = " that were tested" if wording.NOTHING in groups else ""
-    return f"significantly more than all others{tested}"
+    return f"significantly more than all others{'' if tested == others else ' that were tested'}"
 
 
 def _lifted(rows: list[Row]) -> str:
     """Who is held back by the fixed threshold alone."""
-    rising = [row for row in rows if row["exact_match_chosen"] - row["mean"] > LIFTED]
+    rising = [row for row in rows if row["exact_match_chosen"] - row["mean"].mean > LIFTED]
     if not rising:
         return ""
-    most = max(rising, key=lambda row: row["exact_match_chosen"] - row["mean"])
-    told = f"{most['name']} from {most['mean']:.1f} to {most['exact_match_chosen']:.1f} %"
+    most = max(rising, key=lambda row: row["exact_match_chosen"] - row["mean"].mean)
+    told = f"{most['method']} from {most['mean']:.1} to {most['exact_match_chosen']:.1f} %"
     others = f" (and {wording.plural(len(rising) - 1, 'other')} by more than {LIFTED:g} points)" if rising[1:] else ""
     return f"; a threshold chosen on held-out images lifts {told}{others}"
 
 
 def _notes(found: Comparison) -> list[str]:
-    seen = set(found.measured["interval"])
+    seen, gains = ({cell.kind for cell in rows} for rows in (found.measured["mean"], found.table["gain"]))
     notes = [f"{sign} after a mean: {wording.interval_in_words(kind)}." for kind, sign in SIGNS.items() if kind in seen]
     notes.append(
         "Fixed threshold: a digit is answered if its score is above it, 0.5 unless the suite says otherwise. Scores "
@@ -126,7 +118,7 @@ def _notes(found: Comparison) -> list[str]:
             f"Smallest detectable difference: with {wording.plural(found.seeds, 'seed')}, a true gain of "
             f"{found.detectable:.2f} points is found 8 times in 10 by one paired t-test at 5 %."
         )
-    elif OVER_SAMPLES in set(found.table["gain_interval"]):
+    elif OVER_SAMPLES in gains:
         notes.append("One seed only: gains are compared on the same test images (McNemar's exact test).")
     if found.baseline is None:
         notes.append("No gain over uniform coupling can be given: the control `uniform` has no finished run.")

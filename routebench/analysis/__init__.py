@@ -15,11 +15,12 @@ from routebench.analysis._result import Analysis, Main, analysis_of
 from routebench.analysis._runs import Runs, means_over_seeds
 from routebench.analysis._script import run
 from routebench.analysis._table import METHOD, MODEL, SEEDS, Column, Mean, Row, best_first, by_method, numbers, table_of
-from routebench.analysis._verdicts import ALPHA, Verdict
+from routebench.analysis._verdicts import ALPHA, MARGIN, Verdict
 from routebench.analysis.folder import open_folder
 
 __all__ = [
     "ALPHA",
+    "MARGIN",
     "METHOD",
     "MODEL",
     "SEEDS",

@@ -4,6 +4,8 @@ import math
 from enum import StrEnum
 
 ALPHA = 0.05
+MARGIN = 0.5
+"""Points of accuracy; smaller differences count as equal."""
 
 
 class Verdict(StrEnum):

@@ -7,8 +7,8 @@ Statistics and verdicts as in `routebench.analysis.paper_claims`. Variants are f
 from functools import partial
 
 from routebench.analysis._runs import Runs
+from routebench.analysis._verdicts import MARGIN
 from routebench.analysis.attacked import LINF, main_eps
-from routebench.analysis.pairs import MARGIN
 from routebench.analysis.paper_claims import (
     HINTON,
     TSAI,

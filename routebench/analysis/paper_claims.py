@@ -17,7 +17,7 @@ from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, mean_of
 from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
-from routebench.analysis.pairs import MARGIN
+from routebench.analysis._verdicts import MARGIN
 from routebench.statistics import OVER_SEEDS
 
 HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecided", "not run"

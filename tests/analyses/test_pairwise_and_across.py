@@ -5,21 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from analyses.accuracy_pairwise import detectable_in, pairs_of
 from routebench import statistics
+from routebench.analysis import Verdict, numbers
 from routebench.analysis._result import reads, reads_across
 from routebench.analysis._runs import across_data
 from routebench.analysis.comparison import compare, difference_between
 from routebench.analysis.figures import to_svg
-from routebench.analysis.pairs import (
-    BETTER,
-    BETTER_BY_LITTLE,
-    EQUAL,
-    OPEN,
-    UNTESTABLE,
-    detectable_in,
-    pairs_of,
-    verdict,
-)
 from routebench.registry import analyses
 from routebench.report import _page as page
 from routebench.report import write_report
@@ -37,31 +29,34 @@ def on(data: str, **options):
 @pytest.mark.parametrize(
     ("p_value", "p_equal", "expected"),
     [
-        (0.01, 0.9, BETTER),
-        (0.01, 0.01, BETTER_BY_LITTLE),
-        (0.9, 0.01, EQUAL),
-        (0.9, 0.9, OPEN),
-        (0.9, math.nan, OPEN),
-        (math.nan, 0.9, UNTESTABLE),
+        (0.01, 0.9, Verdict.BETTER),
+        (0.01, 0.01, Verdict.BETTER_BY_LITTLE),
+        (0.9, 0.01, Verdict.EQUAL),
+        (0.9, 0.9, Verdict.OPEN),
+        (0.9, math.nan, Verdict.OPEN),
+        (math.nan, 0.9, Verdict.UNTESTABLE),
     ],
 )
 def test_no_difference_shown_is_not_shown_to_be_equal(p_value: float, p_equal: float, expected: str) -> None:
-    assert verdict(p_value, p_equal) == expected
+    assert Verdict.of(1.0, p_value, p_equal) == expected
 
 
 def test_pairs_are_the_comparisons_and_agree_with_its_groups() -> None:
     runs = on("mnist5k", seeds=8)
     table, found = pairs_of(runs), compare(runs).table
     assert len(table) == 8 * 7 / 2
-    assert (table["difference"] >= 0).all()
-    known = {one.name: one for one in compare(runs).contenders.values()}
+    assert (numbers(table["difference"]) >= 0).all()
+    known = compare(runs).contenders
     for row in table.head(5).to_dict("records"):
         again = difference_between(runs, known[row["first"]], known[row["second"]])
-        assert again.p == pytest.approx(row["p"], nan_ok=True)
-    assert table["p_holm"].to_numpy() == pytest.approx(statistics.holm(table["p"].to_numpy()), nan_ok=True)
+        assert again.p == pytest.approx(row["difference"].p, nan_ok=True)
+    p_values = [one.p for one in table["difference"]]
+    assert [one.p_holm for one in table["difference"]] == pytest.approx(statistics.holm(p_values), nan_ok=True)
     best = found.iloc[0]["name"]
-    behind = table[(table["first"] == best) & table["verdict"].isin([BETTER, BETTER_BY_LITTLE])]["second"]
-    assert set(behind) == set(found[found["group"] > 1]["name"])
+    behind = table[
+        (table["first"].map(str) == best) & table["verdict"].isin([Verdict.BETTER, Verdict.BETTER_BY_LITTLE])
+    ]["second"]
+    assert set(behind.map(str)) == set(found[found["group"] > 1]["name"])
 
 
 def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:
@@ -70,7 +65,7 @@ def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:
         "uniform": ([None], "control", "capsnet-small", [97.0]),
     }
     analysis = analyses["accuracy-pairwise"](on("mnist5k", seeds=10, spread=0.05, methods=methods))
-    assert list(analysis.numbers["verdict"]) == [EQUAL]
+    assert list(analysis.numbers["verdict"]) == [Verdict.EQUAL]
     assert "in one both are equal within 0.5 points" in analysis.reading
 
 
@@ -80,7 +75,7 @@ def test_one_seed_is_compared_by_image_and_says_so() -> None:
     assert analysis.numbers["effect"].isna().all()
     assert any("McNemar" in note for note in analysis.notes)
     assert any(note.startswith("Smallest detectable difference: on the same test images") for note in analysis.notes)
-    assert 0.3 < detectable_in(analysis.numbers) < 5
+    assert 0.3 < detectable_in(analysis.table) < 5
 
 
 def test_correcting_for_many_pairs_asks_for_more() -> None:
