@@ -15,7 +15,7 @@ Entry = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _Tried:
     """One point of one entry, on all folds: the cells, and the records that are there."""
 
     cells: list[Cell]
@@ -61,27 +61,27 @@ def choose(plan: Plan, store: Store) -> Settings:
     )
 
 
-def _entries(plan: Plan, store: Store) -> dict[Entry, dict[int, _Trial]]:
+def _entries(plan: Plan, store: Store) -> dict[Entry, dict[int, _Tried]]:
     """The trials of every entry that can run, by number."""
-    found: dict[Entry, dict[int, _Trial]] = {}
+    found: dict[Entry, dict[int, _Tried]] = {}
     for cell in plan.cells:
         if cell.broken:
             continue
         known = cell.identity
         trials = found.setdefault((cell.label, known.model, known.iterations), {})
-        trial = trials.setdefault(int(known.options["trial"]), _Trial([], []))
+        trial = trials.setdefault(int(known.options["trial"]), _Tried([], []))
         trial.cells.append(cell)
         if (record := store.record(cell.key)) is not None:
             trial.records.append(record)
     return found
 
 
-def _whole_from_the_start(trials: Mapping[int, _Trial]) -> int:
+def _whole_from_the_start(trials: Mapping[int, _Tried]) -> int:
     """How many trials are whole before the first that is not."""
     return next((number for number in range(len(trials)) if not trials[number].is_whole), len(trials))
 
 
-def _choice(entry: Entry, trials: list[_Trial], chance: float) -> Choice:
+def _choice(entry: Entry, trials: list[_Tried], chance: float) -> Choice:
     scores = [trial.score(chance) for trial in trials]
     best = int(np.argmax(scores))  # the first of equals
     label, model, iterations = entry

@@ -1,0 +1,366 @@
+"""Fair tuning: one budget and one space for every entry, and no test image."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from routebench.data import load, unfolded
+from routebench.engine.suites import Choices, Settings, load_suite, plan
+from routebench.engine.suites._tuning import FIRST_SEED
+from routebench.engine.tuning import choose
+from routebench.errors import UserError
+from routebench.registry import load_plugin, routing
+from routebench.routing.spec import parse
+
+SUITE = """
+question = "Which is brightest?"
+version = 1
+protocol = "accuracy"
+[training]
+epochs = 1
+[tuning]
+trials = {trials}
+studies = 2
+folds = 3
+scored = {scored}
+[tuning.training]
+learning_rate = {{ low = 3e-4, high = 3e-2, scale = "log" }}
+loss = ["margin", "spread"]
+[tuning.model]
+weight_std = {{ low = 0.03, high = 1.0, scale = "log" }}
+[tuning.methods.dynamic]
+detach = [false, true]
+{more}
+[[methods]]
+name = "dynamic"
+first_is = "uniform"
+[[methods]]
+name = "heinsen"
+[[controls]]
+name = "cnn"
+[controls.models]
+capsnet-small = "cnn-small"
+[presets.quick]
+data = "digits200"
+model = "capsnet-small"
+iterations = [1, 2]
+seeds = 2
+"""
+ENTRIES = 6  # dynamic T=2; heinsen T=1 and T=2; uniform, random and the CNN
+PEEKS = """
+from routebench import routing
+from routebench.data import load
+
+@routing.register("peeks")
+class Peeks(routing.RoutingMethod):
+    "Looks at the images that it will be tested on."
+
+    def route(self, votes, activations):
+        load("mnist5k").test
+        raise AssertionError("it has seen them")
+"""
+DECLARES = """
+from typing import Annotated, Literal
+from routebench import routing
+from routebench.arguments import Among, Positive, Range
+from routebench.routing.uniform import Uniform
+
+@routing.register("declares")
+class Declares(Uniform):
+    "Equal coupling, with knobs that change nothing."
+
+    def __init__(self, sizes, *, sharpness: Annotated[Positive, Range(0.1, 10.0, "log")] = 1.0,
+                 mode: Annotated[Literal["a", "b"], Among(("a", "b"))] = "a", fixed: float = 2.0):
+        super().__init__(sizes)
+        self.sharpness, self.mode, self.fixed = sharpness, mode, fixed
+"""
+
+
+@pytest.fixture
+def suite(parts, tmp_path):
+    """Writes a suite with a table of tuning and reads it."""
+
+    def write(more="", trials=4, scored=1):
+        file = tmp_path / "tuned.toml"
+        file.write_text(SUITE.format(more=more, trials=trials, scored=scored))
+        return load_suite(str(file))
+
+    return write
+
+
+@pytest.fixture
+def tried(suite):
+    return plan(suite(), "quick", Choices(tuning=True))
+
+
+def entry_of(cell):
+    return cell.label, cell.identity.iterations
+
+
+def point_of(cell):
+    return cell.identity.tuning["point"]
+
+
+def test_every_entry_has_as_many_trials(tried):
+    counts = Counter(map(entry_of, tried.cells))
+    assert len(counts) == ENTRIES and set(counts.values()) == {4}
+    assert ("dynamic", 1) not in counts  # the same function as uniform
+    assert len({cell.key for cell in tried.cells}) == 4 * ENTRIES
+
+
+def test_all_entries_try_the_same_points_in_what_they_share(tried):
+    for number in range(4):
+        points = [point_of(cell) for cell in tried.cells if cell.identity.options["trial"] == number]
+        assert len({(point["learning_rate"], point["loss"]) for point in points}) == 1
+        assert len({point["model.weight_std"] for point in points if "model.weight_std" in point}) == 1
+    cnn = next(cell for cell in tried.cells if cell.identity.method == "cnn")
+    assert set(point_of(cnn)) == {"learning_rate", "loss"}  # it has no transformation matrices
+
+
+def test_points_do_not_depend_on_who_takes_part(suite, tried):
+    alone = plan(suite(), "quick", Choices(methods=(parse("heinsen"),), tuning=True))
+    assert {cell.key for cell in alone.cells} < {cell.key for cell in tried.cells}
+
+
+def test_more_knobs_cost_no_trials_and_move_no_other_point(suite, tried):
+    more = plan(suite("[tuning.methods.heinsen]\npresence = ['learned', 'activations']"), "quick", Choices(tuning=True))
+    assert len(more.cells) == len(tried.cells)
+    shared = {(*entry_of(cell), cell.identity.seed): point_of(cell)["learning_rate"] for cell in tried.cells}
+    assert {(*entry_of(cell), cell.identity.seed): point_of(cell)["learning_rate"] for cell in more.cells} == shared
+    assert any(point_of(cell).get("method.presence") == "activations" for cell in more.cells)
+
+
+def test_the_values_of_a_point_are_what_the_cell_is_trained_with(tried):
+    for cell in tried.cells:
+        request, point = cell.request(), point_of(cell)
+        assert (request.recipe.learning_rate, request.recipe.loss) == (point["learning_rate"], point["loss"])
+        assert request.model_params.get("weight_std") == point.get("model.weight_std")
+        if cell.identity.method == "dynamic":
+            assert request.method_params.get("detach", False) == point["method.detach"]
+            assert cell.label == "dynamic"  # tables name it without
+
+
+def test_points_fill_the_space_evenly(suite):
+    cells = plan(suite(trials=16), "quick", Choices(tuning=True)).cells
+    rates = [point_of(cell)["learning_rate"] for cell in cells if cell.identity.method == "uniform"]
+    for study in (rates[:8], rates[8:]):  # one point in each eighth of the range
+        assert sorted((8 * np.log(np.array(study) / 3e-4) / np.log(100)).astype(int)) == list(range(8))
+    assert set(rates[:8]) != set(rates[8:])
+
+
+def test_what_the_user_or_the_preset_sets_is_not_tuned(suite, tried):
+    one_loss = plan(suite(), "quick", Choices(tuning=True, loss="margin"))
+    assert all("loss" not in point_of(cell) and cell.identity.training["loss"] == "margin" for cell in one_loss.cells)
+    rates = [point_of(cell)["learning_rate"] for cell in one_loss.cells]
+    assert rates == [point_of(cell)["learning_rate"] for cell in tried.cells]
+    fixed = plan(suite(), "quick", Choices(methods=(parse("dynamic[detach=true]"),), tuning=True))
+    mine = [cell for cell in fixed.cells if cell.identity.method == "dynamic"]
+    assert all(cell.identity.method_params["detach"] and "method.detach" not in point_of(cell) for cell in mine)
+
+
+def test_a_method_declares_its_knobs_in_its_class(suite, tmp_path):
+    file = tmp_path / "declares.py"
+    file.write_text(DECLARES)
+    made = suite()
+    load_plugin(str(file))
+    cells = plan(made, "quick", Choices(added=("declares",), tuning=True)).cells
+    mine = [cell for cell in cells if cell.identity.method == "declares"]
+    assert len(mine) == 4
+    for cell in mine:
+        point = point_of(cell)
+        assert 0.1 <= point["method.sharpness"] <= 10 and point["method.mode"] in {"a", "b"}
+        assert "method.fixed" not in point
+
+
+def test_a_trial_sees_no_test_image(tried):
+    official = {image.numpy().tobytes() for image in load("digits200").test.pixels}
+    for name in {cell.identity.data for cell in tried.cells}:
+        seen = load(name)
+        assert unfolded(name) == "digits200"
+        for part in (seen.train, seen.held_out, seen.test):
+            assert not official & {image.numpy().tobytes() for image in part.pixels}
+
+
+def test_a_method_that_reads_test_images_while_it_is_tuned_gets_an_error(suite, tmp_path, run_all):
+    file = tmp_path / "peeks.py"
+    file.write_text(PEEKS)
+    made = suite()
+    load_plugin(str(file))
+    cells = plan(made, "quick", Choices(added=("peeks",), tuning=True)).cells
+    (record,) = run_all([next(cell for cell in cells if cell.identity.method == "peeks")])
+    assert record.status == "failed"
+    assert "test images are sealed" in record.reason
+    final = next(
+        cell for cell in plan(made, "quick", Choices(added=("peeks",))).cells if cell.identity.method == "peeks"
+    )
+    (record,) = run_all([final])
+    assert "it has seen them" in record.reason  # where nothing is tuned, nothing is sealed
+
+
+@pytest.fixture
+def settings(tried, run_all, store):
+    run_all(tried.cells)
+    return choose(tried, store)
+
+
+def test_the_best_trial_of_every_entry_is_chosen(tried, settings, store):
+    assert (settings.trials, settings.data, settings.preset) == (4, "digits200", "quick")
+    assert len(settings.choices) == ENTRIES
+    for choice in settings.choices:
+        own = [
+            cell for cell in tried.cells if (cell.label, cell.identity.model, cell.identity.iterations) == choice.entry
+        ]
+        scores = [
+            next(one["value"] for one in store.record(cell.key).metrics if one["metric"] == "score") for cell in own
+        ]
+        assert choice.score == pytest.approx(max(scores), abs=1e-4)
+        assert choice.trial == int(np.argmax(scores))
+        assert choice.point == point_of(own[choice.trial])
+
+
+def test_settings_on_disk_are_what_runs_are_made_with(suite, settings, tmp_path, run_all):
+    file = tmp_path / "chosen.json"
+    settings.write(file)
+    assert Settings.read(file, "tuned") == settings
+    made = plan(suite(), "quick", Choices(settings=file))
+    by_entry = {choice.entry: choice for choice in settings.choices}
+    for cell in made.cells:
+        known, choice = cell.identity, by_entry[cell.label, cell.identity.model, cell.identity.iterations]
+        assert known.tuning == {"point": choice.point, "score": choice.score, "trials": settings.digest}
+        assert known.training["learning_rate"] == choice.point["learning_rate"]
+        assert known.seed < FIRST_SEED  # seeds are fresh
+    assert f"best of 4 trials for each of {ENTRIES} entries" in made.caveat and settings.digest in made.caveat
+    (record,) = run_all(made.cells[:1])
+    assert record.identity.tuning["trials"] == settings.digest
+    assert "No settings were tuned" in plan(suite(), "quick", Choices()).caveat
+
+
+def test_an_entry_without_settings_is_refused(suite, settings, tmp_path):
+    file = tmp_path / "chosen.json"
+    replace(settings, choices=settings.choices[:1]).write(file)
+    with pytest.raises(UserError, match="none for heinsen"):
+        plan(suite(), "quick", Choices(settings=file))
+    with pytest.raises(UserError, match="tune tuned"):
+        plan(suite(), "quick", Choices(settings=tmp_path / "missing.json"))
+    file.write_text(json.dumps({"suite": "tuned"}))
+    with pytest.raises(UserError, match="expected a file that `routebench tune` wrote"):
+        plan(suite(), "quick", Choices(settings=file))
+
+
+def test_only_trials_that_all_entries_have_count(tried, run_all, store):
+    done = [cell for cell in tried.cells if cell.identity.options["trial"] < 2 or cell.identity.method != "cnn"]
+    run_all(done)
+    found = choose(tried, store)
+    assert (found.trials, found.planned) == (2, 4)
+    assert all(choice.trial < 2 for choice in found.choices)
+    assert "of 4 that were planned" in found.told("digits200")
+
+
+def test_nothing_is_chosen_before_every_entry_was_tried(tried, run_all, store):
+    run_all([cell for cell in tried.cells if cell.identity.method != "cnn"])
+    with pytest.raises(UserError, match="no trial of cnn"):
+        choose(tried, store)
+
+
+def endlessly(cell):
+    """The trial with a learning rate that no training survives."""
+    training = {**cell.identity.training, "learning_rate": 1e30, "epochs": 3}
+    return replace(cell, identity=replace(cell.identity, training=training))
+
+
+def test_a_trial_that_diverges_or_fails_scores_chance(tried, run_all, store, monkeypatch):
+    def exploding(weights):
+        raise RuntimeError("boom")
+
+    heinsen = [cell for cell in tried.cells if cell.identity.method == "heinsen"]
+    others = [cell for cell in tried.cells if cell.identity.method != "heinsen"]
+    endless = [endlessly(cell) for cell in others if cell.identity.method == "cnn"]
+    others = [cell for cell in others if cell.identity.method != "cnn"]
+    run_all([*others, *endless])
+    with monkeypatch.context() as patched:
+        patched.setattr(routing["heinsen"], "route", exploding)
+        run_all(heinsen)
+    found = choose(replace(tried, cells=(*others, *endless, *heinsen)), store)
+    by_name = {choice.method: choice for choice in found.choices}
+    assert (by_name["heinsen"].score, by_name["heinsen"].failed, by_name["heinsen"].trial) == (10.0, 4, 0)
+    assert (by_name["cnn"].score, by_name["cnn"].diverged) == (10.0, 4)
+    assert by_name["uniform"].score > 10
+
+
+def test_folds_are_averaged(suite, run_all, store):
+    tried = plan(suite(scored=2), "quick", Choices(tuning=True))
+    assert len(tried.cells) == 2 * 4 * ENTRIES
+    assert {cell.identity.data for cell in tried.cells} == {"fold:1/3:digits200", "fold:2/3:digits200"}
+    run_all(tried.cells)
+    choice = choose(tried, store).choices[0]
+    cells = [cell for cell in tried.cells if entry_of(cell) == (choice.method, choice.iterations)]
+    scores = [
+        next(one["value"] for one in store.record(cell.key).metrics if one["metric"] == "score")
+        for cell in cells
+        if cell.identity.options["trial"] == choice.trial
+    ]
+    assert choice.score == pytest.approx(np.mean(scores), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("[tuning.methods.em]\nfinal_lamda = [1.0, 2.0]", None),  # em does not take part
+        ("[tuning.methods.heinsen]\npresense = ['learned', 'activations']", "'presence'"),
+        ("[tuning.methods.heinsen]\npresence = ['learned', 'never']", "one of learned, activations"),
+    ],
+)
+def test_knobs_are_checked_before_anything_runs(suite, more, says):
+    made = suite(more)
+    if says is None:
+        assert plan(made, "quick", Choices(tuning=True)).cells
+        return
+    with pytest.raises(UserError, match=says):
+        plan(made, "quick", Choices(tuning=True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("trials = 4", "trials = 5", "multiple of the 2 studies"),
+        ("scored = 1", "scored = 4", "at most the number of folds"),
+        ("folds = 3", "folds = 1", "at least 2"),
+        ("low = 3e-4", "low = 0.0", "above 0"),
+        ("low = 3e-4", "low = 3e4", "to a larger one"),
+        ('"margin", "spread"', '"margin", "sprad"', "'sprad'"),
+        ("learning_rate =", "learningrate =", "learning_rate"),
+        ("weight_std =", "weight_sd =", "no network of this preset"),
+    ],
+)
+def test_a_space_is_read_strictly(parts, tmp_path, old, new, says):
+    file = tmp_path / "tuned.toml"
+    text = SUITE.format(more="", trials=4, scored=1)
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(UserError, match=says):
+        plan(load_suite(str(file)), "quick", Choices(tuning=True))
+
+
+def test_a_suite_without_a_space_is_not_tuned(parts, suite_file):
+    with pytest.raises(UserError, match=r"\[tuning\]"):
+        plan(load_suite(str(suite_file(protocol="accuracy"))), "quick", Choices(tuning=True))
+
+
+def test_one_iteration_of_dynamic_is_equal_coupling_to_the_last_bit():
+    """Why suite standard runs it once."""
+    from routebench.models import build
+
+    images = torch.rand(4, 1, 28, 28)
+    found = []
+    for method, params in (("uniform", {}), ("dynamic", {"iterations": 1})):
+        torch.manual_seed(0)
+        network = build("capsnet-small", shape=(1, 28, 28), classes=10, method=method, method_params=params)
+        output = network(images)
+        output.logits.sum().backward()
+        found.append((output.logits, network.layers[0].weight.grad))
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
