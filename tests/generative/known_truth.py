@@ -20,7 +20,7 @@ def network(seed, *, posterior="delta", **whole):
     torch.manual_seed(seed)
     return GenerativeCapsules(
         Sprites(PARTS, 1, size=6),
-        PartWhole(OBJECTS, PARTS, speed=1.0, **whole),
+        PartWhole(OBJECTS, PARTS, **whole),
         PartEncoder(1, PARTS, width=16),
         ObjectEncoder(
             OBJECTS, PARTS, width=32, heads=2, blocks=1, points=0, code=16, hidden=32, full=posterior != "delta"

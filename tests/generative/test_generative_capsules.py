@@ -282,19 +282,6 @@ def test_a_full_posterior_begins_with_certain_poses():
     assert torch.equal(before.parts.poses, after.parts.poses)
 
 
-def test_objects_cost_more_and_more_until_they_cost_what_the_bound_says():
-    network, images = small(free_until=0.5)
-    found = {}
-    with torch.no_grad():
-        for progress in (0.0, 0.25, 0.5, 1.0):
-            set_progress(network, progress)
-            found[progress] = float(network.objective(images, torch.Generator().manual_seed(0)))
-        bound = network.bound(images, *network.infer(images, torch.Generator().manual_seed(0)))
-    assert found[0.5] == found[1.0] == pytest.approx(-float(bound.total.mean()))
-    assert found[0.0] == pytest.approx(-float((bound.pixels + bound.parts).mean()))
-    assert found[0.25] == pytest.approx((found[0.0] + found[1.0]) / 2)
-
-
 def test_density_of_a_belief_is_that_of_its_distributions():
     log_odds, poses = drawn(5, PARTS)
     deviations = torch.full_like(poses, -1.0)

@@ -75,8 +75,6 @@ class GenerativeCapsules(nn.Module):
             the first step on a full posterior hardly learns, as the paper says. `objects`: those of objects only, so
             that an object which places parts pays for it, and sharing one pays.
         delta_until: a share of the training run; 0 for a full posterior from the start.
-        free_until: a share of the training run, over which what objects cost in the bound, its third term, grows from
-            nothing to all; 0 for all from the start, as in the paper.
 
     Attributes:
         progress: share of the training run that has passed, 0 to 1; training sets it.
@@ -96,7 +94,6 @@ class GenerativeCapsules(nn.Module):
         object_deviation: Positive = 1.0,
         posterior: Literal["delta", "objects", "full"] = "delta",
         delta_until: Share = 0.5,
-        free_until: Share = 0.0,
     ):
         super().__init__()
         if object_probability in (0, 1):
@@ -108,7 +105,7 @@ class GenerativeCapsules(nn.Module):
         if posterior == "full" and part_whole.switch == "anywhere":
             raise ValueError("switch anywhere needs poses of parts that are certain, got posterior 'full'")
         self.object_deviation = object_deviation
-        self.posterior, self.delta_until, self.free_until, self.progress = posterior, delta_until, free_until, 1.0
+        self.posterior, self.delta_until, self.progress = posterior, delta_until, 1.0
 
     @property
     def temperature(self) -> float:
@@ -160,15 +157,11 @@ class GenerativeCapsules(nn.Module):
     def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
         """Minus the bound in nats, mean over images, with one sample of every capsule.
 
-        Up to `free_until` of training, objects do not cost all that they cost in the bound.
-
         Args:
             images: values in [0, 1].
             generator: of the samples, on the images' device; None for torch's own.
         """
-        bound = self.bound(images, *self.infer(images, generator))
-        counted = min(1.0, self.progress / self.free_until) if self.free_until else 1.0
-        return -(bound.pixels + bound.parts + counted * bound.objects).mean()
+        return -self.bound(images, *self.infer(images, generator)).total.mean()
 
     def features(self, images: Batch) -> dict[str, Tensor]:
         """`presences`: logits of t0 (appendix D), (batch, object); `poses`: A0, (batch, object x 6)."""

@@ -72,7 +72,7 @@ class PartWhole(nn.Module):
         off_deviation: Positive = 1.0,
         switch: Literal["geometric", "arithmetic", "anywhere"] = "geometric",
         part_size: Positive = 0.5,
-        speed: Positive = 0.3,
+        speed: Positive = 1.0,
     ):
         super().__init__()
         self.temperature, self.least_deviation, self.switch = temperature, least_deviation, switch

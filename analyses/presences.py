@@ -1,0 +1,82 @@
+"""What presences of generative capsules have to do with the image, in the model's own terms."""
+
+from collections.abc import Callable
+from functools import partial
+
+from pandas import DataFrame, isna
+
+from routebench.analysis import MODEL, SEEDS, Analysis, Column, Mean, Row, Runs, analysis_of, best_first, run, table_of
+
+TRAINED = ("train_angle", "tested_on")
+"""Columns that tell apart on what a network was trained."""
+LITTLE = 0.2
+"""Nats: presences of objects that say less say next to nothing. Ten digits are 2.3 nats."""
+
+
+@analysis_of("linear-probe", "presences", place=35)
+def presences(runs: Runs) -> Analysis | None:
+    """Nats that presences say of the image, how often parts are on, how many change their object, and the bound."""
+    by = [column for column in TRAINED if column in runs.results]
+    table = table_of(runs, COLUMNS, by)
+    table = best_first(table[[row["objects"].known for row in table.to_dict("records")]], "objects")
+    if table.empty:
+        return None
+    return Analysis(
+        title="What presences say of images",
+        reading=_reading(table),
+        table=table,
+        columns=COLUMNS,
+        notes=NOTES,
+    )
+
+
+def _shown(key: str, form: str, row: Row) -> str:
+    return f"{row[key]:±{form}}".replace("-", "−")
+
+
+def _trained(row: Row) -> str:
+    tested_on = row.get("tested_on")
+    if not isna(tested_on):
+        return f"as {tested_on}"
+    angle = row.get("train_angle", 0)
+    return f"≤ {int(angle)}°" if angle else "upright"
+
+
+def _mean(title: str, key: str, form: str, told: str, metric: str, **where: object) -> Mean:
+    show: Callable[[Row], str] = partial(_shown, key, form)
+    return Mean(title, key, show, told, metric=metric, where=where)
+
+
+COLUMNS = (
+    MODEL,
+    Column("Trained on", "trained", _trained, "digits as they are, turned by up to an angle, or moved", numeric=False),
+    _mean("t0, nats", "objects", ".2", "that presences of objects say of the image", "presence_information",
+          layer="objects"),
+    _mean("t1, nats", "parts", ".2", "that presences of parts say of the image", "presence_information", layer="parts"),
+    _mean("p(t1)", "on", ".2", "mean probability of a part to be on", "mean_presence", layer="parts"),
+    _mean("Varying", "varying", ".0", "% of parts that do not belong to one object in 95 % of images",
+          "varying_choices"),
+    _mean("Bound", "bound", ".1", "in nats, without the constant of certain poses of objects", "bound",
+          term="total without constant"),
+    SEEDS,
+)  # fmt: skip
+NOTES = (
+    (
+        "Nats: the divergence of what is said of one image from the mean over 500 test images, all presences of a "
+        "layer together. They are what the model itself is told; a probe of logits reads differences far below the "
+        "noise of a presence too."
+    ),
+    "Bounds compare between rows only where poses are as certain, and switched on and off in the same way.",
+)
+
+
+def _reading(table: DataFrame) -> str:
+    most = table.iloc[0]
+    said = f"{most['objects']:.2} nats with {most['method']} trained on {_trained(dict(most))} digits"
+    if most["objects"].mean < LITTLE:
+        return f"Presences of objects say next to nothing of the image: {said} at most."
+    return f"Presences of objects say {said} at most, where ten equally likely digits are 2.3 nats."
+
+
+if __name__ == "__main__":
+    run(presences)
