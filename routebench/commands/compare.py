@@ -7,20 +7,22 @@ import click
 
 FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
 
-EPILOG = """A difference is a regression where it is bad, supported by the data, and above the noise floor.
+EPILOG = """A difference is a regression if it is in the bad direction, significant, and above the noise floor.
 
-With --gate the exit code is 1 for a regression, or for a cell or a number that BASE has and HEAD could not measure; 4
-if nothing could be judged, or nothing of one metric, or if a change that must be seen could have gone unseen, or if one
-seed leaves a loss undecided; 3 if cells that BASE has are not in HEAD, or not comparable there; else 0. Without it, it
-is 0.
+\b
+Exit codes with --gate (without it, always 0):
+  0  no regression
+  1  a regression, or HEAD could not measure a cell or a number that BASE has
+  3  HEAD lacks cells that BASE has, or they cannot be compared
+  4  undecided: nothing could be judged, the data are too noisy, or one seed cannot decide
 
-Times are judged where BASE and HEAD were measured in turn: `python -m routebench alternate`."""
+Times are judged only if BASE and HEAD were measured in turn: `python -m routebench alternate`."""
 
 
 @click.command(epilog=EPILOG)
 @click.argument("base", type=click.Path(path_type=Path), metavar="BASE")
 @click.argument("head", type=click.Path(path_type=Path), metavar="HEAD")
-@click.option("--gate", is_flag=True, help="Say by the exit code whether HEAD is worse.")
+@click.option("--gate", is_flag=True, help="End with an exit code that says whether HEAD is worse.")
 @click.option(
     "--format",
     "form",
@@ -37,20 +39,20 @@ Times are judged where BASE and HEAD were measured in turn: `python -m routebenc
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
-    help="Chance of any false verdict.",
+    help="Family-wise significance level.",
 )
 @click.option(
     "--tolerance",
     "tolerances",
     multiple=True,
     metavar="METRIC=VALUE[%]",
-    help="A change up to here is accepted, such as accuracy=0.5 or training_time=10% (repeatable).",
+    help="Accept changes up to this size, such as accuracy=0.5 or training_time=10% (repeatable).",
 )
 @click.option(
     "--must-see",
     multiple=True,
     metavar="METRIC=VALUE[%]",
-    help="A change of this size has to be visible, or the gate is undecided (repeatable) "
+    help="The gate is undecided unless it can detect a change of this size (repeatable) "
     "[default: 30 % of a time, 20 % of another ratio, 1 point of a share].",
 )
 def command(  # noqa: PLR0917  # click passes them by name
@@ -65,7 +67,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     tolerances: tuple[str, ...],
     must_see: tuple[str, ...],
 ) -> None:
-    """Compare two results folders: what got worse, what got better, and what could not have been seen."""
+    """Compare two results folders: what got worse, what got better, and which changes are too small to detect."""
     from routebench import atomic, comparing
     from routebench.comparing import verdict
     from routebench.interface import compare

@@ -1,6 +1,6 @@
 """What the numbers of BASE and HEAD support: a change, its p-value, the noise floor, and what could have been seen.
 
-Each way of measuring has a test of its own; `QUESTIONS` says what it answers.
+Each way of measuring has a test of its own; `TESTS` names them for readers.
 
 | what there is | test | noise floor |
 | --- | --- | --- |
@@ -28,13 +28,13 @@ from routebench.units import COUNTED, TIMED
 
 POWER = 0.8
 MANY = 1000  # rounds or seeds, more than anyone runs
-QUESTIONS = {
-    "samples": "did the networks of these seeds get worse on these test images?",
-    "rounds": "did the same work take longer, round by round?",
-    "seeds": "does the mean change, seed by seed?",
-    "settings": "does it change alike in all settings?",
-    "counted": "is the count another?",
-    "accepted": "is the change larger than the tolerance?",
+TESTS = {
+    "samples": "paired by seed and image",
+    "rounds": "paired by round",
+    "seeds": "paired by seed",
+    "settings": "paired by setting",
+    "counted": "counted, no test needed",
+    "accepted": "held against the tolerance",
 }
 NOT_IN_TURN = (
     "BASE and HEAD were not measured in turn, so that nothing tells noise from change; "
@@ -55,7 +55,7 @@ class Evidence:
     """What is known of one change.
 
     Args:
-        kind: key of `QUESTIONS`; empty where nothing can be tested.
+        kind: key of `TESTS`; empty where nothing can be tested.
         change: HEAD - BASE, or the logarithm of HEAD / BASE; NaN where unknown.
         p_value: two-sided, raw; NaN where untestable.
         floor: a change up to here is noise; 0 where none is known or needed.

@@ -200,7 +200,7 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
     recipes = ((_changes(pair.base.identity.training, pair.head.identity.training), pair) for pair in pairs)
     yield from _grouped("Trained otherwise, {}: a difference may come from that", recipes)
     versions = (
-        (_changes(pair.base.provenance["versions"], pair.head.provenance["versions"]), pair)
+        (_changes_of_versions(pair.base.provenance["versions"], pair.head.provenance["versions"]), pair)
         for pair in pairs
         if {"versions"} <= pair.base.provenance.keys() & pair.head.provenance.keys()
     )
@@ -277,6 +277,12 @@ def _changes(base: Mapping[str, Any], head: Mapping[str, Any]) -> str:
     """`epochs 6 → 9, loss margin → spread`."""
     names = [name for name in {**base, **head} if base.get(name) != head.get(name)]
     return ", ".join(f"{name} {_or_none(base.get(name))} → {_or_none(head.get(name))}" for name in names)
+
+
+def _changes_of_versions(base: Mapping[str, Any], head: Mapping[str, Any]) -> str:
+    """Of packages that both sides recorded; of the others it is not known whether they were there."""
+    both = base.keys() & head.keys()
+    return _changes({name: base[name] for name in base if name in both}, {name: head[name] for name in both})
 
 
 def _or_none(value: Any) -> str:

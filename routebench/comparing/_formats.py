@@ -6,13 +6,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from routebench.analysis.wording import NOTHING
 from routebench.comparing import _words as words
-from routebench.comparing._comparison import FolderComparison
+from routebench.comparing._comparison import FolderComparison, Sensitivity
 from routebench.comparing._verdicts import (
+    ALL,
     IMPROVEMENT,
+    METHOD,
     NOISE,
     REGRESSION,
     SAME,
+    SETTING,
     UNCOMPARED,
     UNDECIDED,
     UNJUDGED,
@@ -23,22 +27,20 @@ from routebench.comparing._verdicts import (
 LONGEST_COMMENT = 65_000
 """Characters: GitHub takes 65,536 in one comment, of which some are for a mark by which the comment is found again."""
 CUT = "\n\n*Cut here: the rest is too long for a comment; `--format json` has all of it.*\n"
-COLUMNS = ("Metric", "Of", "BASE", "HEAD", "Change", "p (Holm)", "Noise floor", "Could see", "Verdict")
+COLUMNS = ("Metric", "Of", "BASE", "HEAD", "Change", "p (Holm)", "Noise floor", "Detectable", "Verdict")
+SMALLEST = ("Metric", "Suite", "One setting", "One method", "All methods", "Test")
 
 
 def as_text(comparison: FolderComparison) -> str:
-    """The verdict, what changed, what could have been seen, and where it comes from."""
+    """The verdict, a table of what changed, a table of what could have been detected, and where it comes from."""
     lines = [words.verdict(comparison)]
-    for title, kind in (("Regressions", REGRESSION), ("Undecided", UNDECIDED), ("Improvements", IMPROVEMENT)):
-        rows = comparison.with_verdict(kind)
-        lines += ["", f"{title}:", *(f"  {words.told(row)}, p {words.p(row)}" for row in rows)] if rows else []
+    if rows := comparison.with_verdict(REGRESSION, UNDECIDED, IMPROVEMENT):
+        lines += ["", *_aligned(("Verdict", *COLUMNS[:6]), [(row.verdict, *_cells_of(row)[:6]) for row in rows])]
     for title, cells in (("Broken in HEAD:", _broken(comparison)), ("Not run by HEAD:", _missing(comparison))):
         lines += ["", *_paragraph(title, cells)] if cells else []
-    lines += [
-        "",
-        f"Judged ({_counts(comparison)}):",
-        *(f"  {words.sensitivity(one)}" for one in comparison.sensitivities),
-    ]
+    lines += ["", f"Rows: {_counts(comparison)}."]
+    if seen := comparison.sensitivities:
+        lines += ["", "The smallest change that is detected 8 times in 10:", *_aligned(SMALLEST, map(_smallest, seen))]
     blind = _blindness(comparison)
     lines += ["", *blind] if blind else []
     notes = [*comparison.notes, *_unjudged(comparison)]
@@ -132,6 +134,19 @@ def _cells_of(change: Change) -> tuple[str, ...]:
         words.extent(change.could_see, group),
         f"{change.verdict}: {change.why}" if change.why else change.verdict,
     )
+
+
+def _smallest(seen: Sensitivity) -> tuple[str, ...]:
+    sizes = words.detectable(seen)
+    levels = (sizes.get(level, NOTHING) for level in (SETTING, METHOD, ALL))
+    return (seen.group.name, words.suite(seen.group), *levels, words.tests(seen))
+
+
+def _aligned(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a table for a terminal."""
+    table = [tuple(columns), *map(tuple, rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

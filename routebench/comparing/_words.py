@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from routebench.analysis.wording import NOTHING, listed, plural, probability, signed
 from routebench.comparing._comparison import FolderComparison, Sensitivity
-from routebench.comparing._evidence import QUESTIONS
+from routebench.comparing._evidence import TESTS
 from routebench.comparing._series import Group
 from routebench.comparing._verdicts import IMPROVEMENT, REGRESSION, UNDECIDED, Change
 from routebench.quantities import BYTES
 
 
 def verdict(comparison: FolderComparison) -> str:
-    """One line: the worst first."""
+    """One line, the worst first."""
     gaps = "".join(f" {gap}." for gap in _gaps(comparison))
     if comparison.exit_code == 1:
         return f"Regression: {_worse(comparison)}.{gaps}"
@@ -26,8 +26,8 @@ def verdict(comparison: FolderComparison) -> str:
     gained = f", {plural(len(better), 'improvement')}" if better else ""
     names = listed(list(dict.fromkeys(one.group.name for one in comparison.blind))) if comparison.blind else ""
     if undecided := [one for one in comparison.blind if one.undecided]:
-        return f"Undecided: no regression was seen{gained}, but blind for {names}: {wanting(undecided[0])}.{gaps}"
-    unseen = f", but blind for {names}" if names else ""
+        return f"Undecided: no regression found{gained}, but {names} too noisy: {wanting(undecided[0])}.{gaps}"
+    unseen = f"; small changes of {names} go undetected" if names else ""
     return f"No regression{' in what was compared' if gaps else ''}{gained}{unseen}.{gaps}"
 
 
@@ -73,25 +73,33 @@ def p(change: Change) -> str:
     return probability(change.p_value)
 
 
+def detectable(seen: Sensitivity) -> dict[str, str]:
+    """The smallest change that is found 8 times in 10, in words, by level."""
+    return {level: extent(size, seen.group) if size else "any change" for level, size in seen.could_see.items()}
+
+
+def tests(seen: Sensitivity) -> str:
+    """How it was tested."""
+    return "; ".join(TESTS[kind] for kind in seen.kinds)
+
+
 def sensitivity(seen: Sensitivity) -> str:
-    """One line: rows, what could be seen at each level, and the question asked."""
-    sizes = {level: extent(size, seen.group) if size else "any change" for level, size in seen.could_see.items()}
-    could = [f"{size} ({level})" for level, size in sizes.items()]
-    words = f"could see {', '.join(could)}" if could else "what it could see is unknown"
+    """One line: rows, what could be detected at each level, and the test."""
+    could = [f"{size} ({level})" for level, size in detectable(seen).items()]
+    words = f"can detect {', '.join(could)}" if could else "what it can detect is unknown"
     alike = "the same on both sides; " if seen.identical else ""
-    asked = " ".join(QUESTIONS[kind] for kind in seen.kinds)
-    rows = "1 row" if seen.rows == 1 else f"{seen.rows} rows"
-    return f"{seen.group.name} ({suite(seen.group)}), {rows}: {alike}{words}. Asked: {asked}"
+    rows = plural(seen.rows, "row")
+    return f"{seen.group.name} ({suite(seen.group)}), {rows}: {alike}{words}. Test: {tests(seen)}."
 
 
 def blindness(seen: Sensitivity) -> str:
-    """A sentence that says below what size nothing could have been seen, and what it takes."""
+    """A sentence that says below what size changes go undetected, and how many seeds or rounds would do."""
     worst = seen.unseen[0]
-    words = "nothing tells what could have been seen"
+    words = "how small a change would be detected is unknown"
     if not math.isnan(worst.could_see):
-        words = f"a change of {worst.name} below {extent(worst.could_see, seen.group)} could not have been seen"
-    more = f", nor of {plural(len(seen.unseen) - 1, 'more row')}" if len(seen.unseen) > 1 else ""
-    return f"Blind for {seen.group.name} ({suite(seen.group)}): {words}{more}; {wanting(seen)}."
+        words = f"changes of {worst.name} below {extent(worst.could_see, seen.group)} go undetected"
+    more = f", and of {plural(len(seen.unseen) - 1, 'more row')}" if len(seen.unseen) > 1 else ""
+    return f"Too noisy: {seen.group.name} ({suite(seen.group)}): {words}{more}; {wanting(seen)}."
 
 
 def wanting(seen: Sensitivity) -> str:

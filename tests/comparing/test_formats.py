@@ -39,12 +39,15 @@ def compare(*arguments):
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
-def test_text_starts_with_the_verdict_and_names_question_and_provenance(comparison):
+def test_text_starts_with_the_verdict_and_a_table_of_what_changed(comparison):
     text = as_text(comparison)
     assert text.startswith("Regression: accuracy of dynamic T=3: −1.00 points (95.83 % → 94.83 %).\n")
-    assert "Improvements:\n  accuracy of random: +1.20 points" in text
-    assert "did the networks of these seeds get worse on these test images?" in text
-    assert "could see" in text
+    header, *rows = text.splitlines()[2:5]
+    assert header.split() == ["Verdict", "Metric", "Of", "BASE", "HEAD", "Change", "p", "(Holm)"]
+    assert [row.split()[:2] for row in rows] == [["regression", "accuracy"], ["improvement", "accuracy"]]
+    assert "+1.20 points" in rows[1]
+    (accuracy,) = [line for line in text.splitlines() if line.startswith("accuracy  ")]
+    assert accuracy.endswith("paired by seed and image")
     assert "BASE: c79a8ef07150; cpu on" in text
 
 
