@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from routebench.data import unfolded
+from routebench.engine.suites._primary import Primary
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, expect, expect_known, read
 from routebench.engine.suites._tuning import Tuning
 from routebench.errors import UserError, nearest, unknown
@@ -206,6 +207,7 @@ class Suite:
     standard: Annotated[int, COUNT] = 0
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
     tuning: Annotated[Tuning | None, partial(read, Tuning)] = None
+    primary: Annotated[Primary | None, partial(read, Primary)] = None
     folder: Path = Path()
 
     def caveats(self, data: str) -> str:
