@@ -57,7 +57,8 @@ def extended(plan: Plan, store: Store, half_width: float) -> Plan:
         for cell, seeds in wanted.values()
         if seed < seeds
     ]
-    return replace(plan, cells=(*plan.cells, *further))
+    distinct = {cell.key: cell for cell in (*plan.cells, *further)}  # the plan may have them already
+    return replace(plan, cells=tuple(distinct.values()))
 
 
 def _entry(cell: Cell) -> Entry:
