@@ -1,13 +1,16 @@
 """Named comparisons and tuning curves say what they were given."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from analyses.primary_comparisons import primary_comparisons
+from analyses.summary_over_tasks import summary_over_tasks
 from analyses.tuning_curves import tuning_curves
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols import Measurement, Metric
-from routebench.statistics import expected_best, holm, paired_difference
+from routebench.statistics import expected_best, holm, interquartile_mean, paired_difference
 from tests.analyses.measured import parts_of
 
 # em is better than uniform by far, heinsen equal, wang-liu worse, inverted-attention varies too much to tell.
@@ -88,8 +91,6 @@ def test_a_difference_is_paired_by_seed(runs):
 
 
 def test_a_suite_that_names_nothing_has_no_table(runs):
-    from dataclasses import replace
-
     assert primary_comparisons(replace(runs, primary={})) is None
 
 
@@ -110,3 +111,27 @@ def test_diverged_trials_are_counted(tried):
     table = tuning_curves(tried).table
     counts = {row["method"].name: row["diverged"] for row in table.to_dict("records")}
     assert counts["slot-attention"] == 1 and counts["em"] == 0
+
+
+def test_tasks_are_put_together(runs):
+    found = summary_over_tasks((runs, replace(runs, data="another")))
+    rows = {row["label"]: row for row in found.table.to_dict("records")}
+    assert len(rows) == 9 and rows["em"]["runs"] == 10
+    differences = {
+        row["method"].label: row["difference"].mean
+        for row in primary_comparisons(runs).table.to_dict("records")
+        if row["against"].name == "uniform"
+    }
+    assert rows["em"]["iqm"].mean == pytest.approx(differences["em"], abs=0.1)
+    assert rows["em"]["iqm"].low > 0 > rows["wang-liu"]["iqm"].high
+    assert rows["em"]["improvement"].mean == 100 and rows["wang-liu"]["improvement"].mean == 0
+    by_seed = runs.by_seed("accuracy", split="test", as_trained=True)
+    em = next(method for method in by_seed if method.label == "em" and method.iterations == 3)
+    (uniform,) = (method for method in by_seed if method.label == "uniform")
+    gains = [by_seed[em][seed] - by_seed[uniform][seed] for seed in range(5)]
+    assert rows["em"]["iqm"].mean == pytest.approx(interquartile_mean(2 * gains))
+
+
+def test_one_task_needs_no_summary(runs):
+    assert summary_over_tasks((runs,)) is None
+    assert summary_over_tasks((replace(runs, primary={}), runs)) is None

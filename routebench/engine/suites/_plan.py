@@ -13,7 +13,7 @@ from routebench.engine.suites._lineup import METHOD, Choices, Lineup, Starter, l
 from routebench.engine.suites._settings import Settings
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.engine.suites._toml import Place
-from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, Tuning, trials_of
+from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, FairTuning, trials_of
 from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
@@ -124,7 +124,7 @@ def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
     return _plan(trying, preset, cells, data)
 
 
-def _on_fold(preset: Preset, tuning: Tuning, fold: int) -> Preset:
+def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
     """The preset as settings are tried for it."""
     data = tuning.data(preset.data, fold)
     return replace(preset, name=f"{preset.name}-trials", data=data, take=tuning.take, options={}, seeds=1, settings="")
