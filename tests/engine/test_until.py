@@ -8,8 +8,8 @@ from routebench.analysis.named import named_pairs
 from routebench.engine.running import Listener, SuiteOptions, prepare
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._until import extended, needs_of
-from routebench.engine.suites import Choices, Settings, load_suite, plan
-from routebench.engine.suites._settings import Choice
+from routebench.engine.suites import Choices, ChosenSettings, load_suite, plan
+from routebench.engine.suites._settings import ChosenPoint
 from routebench.errors import UserError
 from routebench.protocols import Measurement, Metric
 from routebench.statistics import seeds_needed, two_stage_difference
@@ -56,10 +56,10 @@ def settings(tmp_path):
     """As if tuning had found em best with T=1, heinsen with T=3, and dynamic as good with T=2 as with T=3."""
     scores = {("em", 1): 80, ("em", 2): 79, ("em", 3): 70, ("heinsen", 1): 50, ("heinsen", 2): 60, ("heinsen", 3): 61,
               ("dynamic", 2): 70, ("dynamic", 3): 70, ("uniform", None): 65, ("random", None): 60}  # fmt: skip
-    choices = [Choice(name, "capsnet-small", steps, 0, score, 0, 0, {}) for (name, steps), score in scores.items()]
-    choices.append(Choice("cnn", "cnn-small", None, 0, 75, 0, 0, {}))
+    choices = [ChosenPoint(name, "capsnet-small", steps, 0, score, 0, 0, {}) for (name, steps), score in scores.items()]
+    choices.append(ChosenPoint("cnn", "cnn-small", None, 0, 75, 0, 0, {}))
     file = tmp_path / "chosen.json"
-    Settings("named", 1, "quick", "digits200", 2, 2, "0" * 16, choices).write(file)
+    ChosenSettings("named", 1, "quick", "digits200", 2, 2, "0" * 16, choices).write(file)
     return file
 
 

@@ -10,7 +10,7 @@ from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import DEPTH, Identity, is_plain
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins, plain
 from routebench.engine.suites._lineup import METHOD, Choices, Lineup, Starter, line_up
-from routebench.engine.suites._settings import Settings
+from routebench.engine.suites._settings import ChosenSettings
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.engine.suites._toml import Place
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, FairTuning, trials_of
@@ -93,7 +93,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
             f"--until: expected a suite with a table [primary], which names comparisons; {suite.name} has none"
         )
     if preset.settings:
-        settings = Settings.read(suite.folder / preset.settings, suite.name)
+        settings = ChosenSettings.read(suite.folder / preset.settings, suite.name)
         cells, told = _settled(cells, settings), settings.told(whole_name(preset.data))
     elif suite.tuning is not None:
         told = "No settings were tuned: every entry has the defaults of the suite."
@@ -130,7 +130,7 @@ def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
     return replace(preset, name=f"{preset.name}-trials", data=data, take=tuning.take, options={}, seeds=1, settings="")
 
 
-def _settled(cells: Sequence[Cell], settings: Settings) -> tuple[Cell, ...]:
+def _settled(cells: Sequence[Cell], settings: ChosenSettings) -> tuple[Cell, ...]:
     """The cells with chosen settings; what cannot run needs none."""
     return tuple(cell if cell.broken else cell_of(settings.apply(cell.identity, cell.label)) for cell in cells)
 
