@@ -129,6 +129,7 @@ def run_suite(
     cells: str | Sequence[str] = (),
     loss: str | None = None,
     settings: Path | str | None = None,
+    until: float | None = None,
     progress: "Callable[[Progress], None]" = lambda _: None,
     report: bool = True,
 ) -> SuiteRun:
@@ -159,6 +160,8 @@ def run_suite(
         cells: keys of the only cells of the plan to run.
         loss: to train every entry with, whatever the suite says.
         settings: a file that `routebench tune` wrote, instead of the preset's.
+        until: points of accuracy; adds seeds until the 95 % interval of every comparison that the suite names is at
+            most this to either side.
         progress: is called with every finished cell, and once a second between them.
         report: whether the report is written.
 
@@ -174,7 +177,7 @@ def run_suite(
             threads=threads, isolate=isolate, time_limit=_number(seconds, time_limit),
             memory_limit=_number(size, memory_limit), budget=_number(seconds, budget), executor=executor,
             address=address, gpus_per_cell=gpus_per_cell, cells=_several(cells), loss=loss,
-            settings=None if settings is None else Path(settings),
+            settings=None if settings is None else Path(settings), until=until,
         )
     )  # fmt: skip
     return _run(call, progress, report)

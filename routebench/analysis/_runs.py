@@ -47,6 +47,7 @@ class Runs:
         correct: cell key to (n_test,) right or wrong per test image; None where it was not kept.
         colours: label to hex colour, the same in every figure of a report.
         arrays: cell key to its raw outputs by name; empty where none were kept.
+        primary: the comparisons that the suite names, as its newest plan has them; empty where it names none.
     """
 
     suite: str
@@ -59,6 +60,7 @@ class Runs:
     correct: Callable[[str], NDArray[np.bool_] | None] = no_samples
     colours: Mapping[str, str] = field(default_factory=dict)
     arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
+    primary: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -85,7 +85,7 @@ def open_folder(path: Path) -> Folder:
         protocol = str(facts.get("protocol") or next(iter(own["protocol"].dropna()), ""))
         part = Runs(
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
-            arrays=store.arrays,
+            arrays=store.arrays, primary=facts.get("primary", {}),
         )  # fmt: skip
         parts.append(part)
         plans[part.name] = facts

@@ -1,6 +1,7 @@
 """`routebench status`: how far every plan has come."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -26,6 +27,8 @@ def command(folder: Path, verify: bool) -> None:
         for row in cells[~cells["status"].isin(["ok", "not run"]) | (cells["reason"] != "")].to_dict("records"):
             steps = f" T={row['iterations']}" if isinstance(row["iterations"], int) else ""
             click.echo(f"  {row['label']}{steps} seed {row['seed']}: {row['status']}: {row['reason']}")
+    for line in _wanted(folder):
+        click.echo(line)
     if verify:
         click.echo(
             f"{records} records are whole; {files} files that they name are as they were when they were measured"
@@ -35,3 +38,16 @@ def command(folder: Path, verify: bool) -> None:
     if planned.empty:
         click.echo(f"nothing was planned in {str(folder)!r} yet; run `python -m routebench suite NAME` first", err=True)
         sys.exit(options.NOTHING_MEASURED)
+
+
+def _wanted(folder: Path) -> Iterator[str]:
+    """How many seeds each comparison that a suite names still needs, where a half-width was asked for."""
+    from routebench.analysis.folder import NothingPlanned, open_folder
+    from routebench.analysis.named import named_pairs
+
+    try:
+        parts = open_folder(folder).parts
+    except NothingPlanned:
+        return
+    for runs in parts:
+        yield from (f"  {pair}" for pair in named_pairs(runs) if pair.half_width is not None)

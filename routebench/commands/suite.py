@@ -103,6 +103,12 @@ SAID["not told apart"] = "no difference is shown"
     metavar="FILE",
     help="Train with the settings that `tune` has chosen, instead of the preset's.",
 )
+@click.option(
+    "--until",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="POINTS",
+    help="Add seeds until the 95 % interval of every comparison that the suite names is at most this to either side.",
+)
 @click.option("--cell", "cells", multiple=True, metavar="KEY", help="Run this cell of the plan only (repeatable).")
 @click.option("--dry-run", is_flag=True, help="List the cells with their status and expected time, and run nothing.")
 def command(dry_run: bool, **asked: Any) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from routebench.data import load, unfolded
 from routebench.engine.results import Record, Store
-from routebench.engine.suites import Cell, Choice, Plan, Settings, digest_of
+from routebench.engine.suites import Cell, ChosenPoint, ChosenSettings, Plan, digest_of
 from routebench.errors import UserError
 
 Entry = tuple[str, str, int | None]
@@ -36,7 +36,7 @@ def _measured(record: Record, metric: str, otherwise: float) -> float:
     return found[0] if record.status == "ok" and found else otherwise
 
 
-def choose(plan: Plan, store: Store) -> Settings:
+def choose(plan: Plan, store: Store) -> ChosenSettings:
     """Chooses the settings of every entry of a plan of trials, as `routebench.engine.suites.RULE` says.
 
     Raises:
@@ -49,7 +49,7 @@ def choose(plan: Plan, store: Store) -> Settings:
         raise UserError(f"suite {plan.suite.name}: no trial of {missing[0]} has ended yet; run the same command again")
     chance = 100 / len(load(plan.preset.data).classes)
     kept = {entry: [trials[number] for number in range(counted)] for entry, trials in entries.items()}
-    return Settings(
+    return ChosenSettings(
         suite=plan.suite.name,
         suite_version=plan.suite.version,
         preset=plan.preset.name.removesuffix("-trials"),
@@ -81,12 +81,12 @@ def _whole_from_the_start(trials: Mapping[int, _Tried]) -> int:
     return next((number for number in range(len(trials)) if not trials[number].is_whole), len(trials))
 
 
-def _choice(entry: Entry, trials: list[_Tried], chance: float) -> Choice:
+def _choice(entry: Entry, trials: list[_Tried], chance: float) -> ChosenPoint:
     scores = [trial.score(chance) for trial in trials]
     best = int(np.argmax(scores))  # the first of equals
     label, model, iterations = entry
     records = [record for trial in trials for record in trial.records]
-    return Choice(
+    return ChosenPoint(
         method=label,
         model=model,
         iterations=iterations,

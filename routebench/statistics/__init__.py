@@ -12,11 +12,13 @@ What would vary if the study were done again decides which function is right:
 | test samples, one network each | `accuracy_interval`, `paired_samples`, `discordant_odds` | `bootstrap_samples` |
 | test samples, these networks of several seeds | `paired_samples_of_seeds` | `bootstrap_samples` |
 | seeds and test samples | `crossed_difference` | `bootstrap_both`, with five seeds or more |
+| seeds, as many as a width asks for | `two_stage_difference`, `two_stage_equivalence_p`, `seeds_needed` | |
 | data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` | |
+| runs within tasks | | `interquartile_mean_over_tasks`, `probability_of_improvement`, `performance_profile` |
 
 `sign_flip_p` assumes no normal distribution. How large a difference is: `standardised_difference` of paired seeds in
 the reports; `probability_of_superiority` for runs that share no seeds, such as another laboratory's. Many tests at
-once: `holm` and `rank_groups`.
+once: `holm` and `rank_groups`. What a tuning budget finds: `expected_best` and `stable_from`.
 """
 
 from routebench.statistics._across_data import (
@@ -29,6 +31,7 @@ from routebench.statistics._across_data import (
     wilcoxon_holm,
     wilcoxon_p,
 )
+from routebench.statistics._best_of import expected_best, stable_from
 from routebench.statistics._by_sample import (
     NO_DISCORDANT,
     OVER_SAMPLES_ONLY,
@@ -76,6 +79,20 @@ from routebench.statistics._resampling import (
     bootstrap_both,
     bootstrap_samples,
 )
+from routebench.statistics._stopping import (
+    MOST_SEEDS,
+    OVER_SEEDS_TWO_STAGES,
+    seeds_needed,
+    two_stage_difference,
+    two_stage_equivalence_p,
+)
+from routebench.statistics._summary import (
+    OVER_STRATA,
+    interquartile_mean,
+    interquartile_mean_over_tasks,
+    performance_profile,
+    probability_of_improvement,
+)
 
 __all__ = [
     "ALPHA",
@@ -85,6 +102,7 @@ __all__ = [
     "CONFIDENCE",
     "CONSTANT",
     "FEWEST_SEEDS",
+    "MOST_SEEDS",
     "NO_DISCORDANT",
     "NO_VALUE",
     "ONE_VALUE",
@@ -93,6 +111,8 @@ __all__ = [
     "OVER_SAMPLES_ONLY",
     "OVER_SEEDS",
     "OVER_SEEDS_LOGIT",
+    "OVER_SEEDS_TWO_STAGES",
+    "OVER_STRATA",
     "RANKED",
     "STANDARDISED",
     "TOO_FEW",
@@ -108,22 +128,31 @@ __all__ = [
     "crossed_difference",
     "discordant_odds",
     "equivalence_p",
+    "expected_best",
     "friedman",
     "hedges_correction",
     "holm",
+    "interquartile_mean",
+    "interquartile_mean_over_tasks",
     "mean_interval",
     "nemenyi_difference",
     "paired_difference",
     "paired_samples",
     "paired_samples_of_seeds",
+    "performance_profile",
+    "probability_of_improvement",
     "probability_of_superiority",
     "rank_groups",
+    "seeds_needed",
     "shared_differences",
     "sign_flip_p",
     "smallest_detectable_difference",
     "smallest_detectable_share",
     "smallest_sign_flip_p",
+    "stable_from",
     "standardised_difference",
+    "two_stage_difference",
+    "two_stage_equivalence_p",
     "wilcoxon_holm",
     "wilcoxon_p",
     "wilson_interval",

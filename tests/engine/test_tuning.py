@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from routebench.data import load, unfolded
-from routebench.engine.suites import Choices, Settings, load_suite, plan
+from routebench.engine.suites import Choices, ChosenSettings, load_suite, plan
 from routebench.engine.suites._tuning import FIRST_SEED
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
@@ -225,7 +225,7 @@ def test_the_best_trial_of_every_entry_is_chosen(tried, settings, store):
 def test_settings_on_disk_are_what_runs_are_made_with(suite, settings, tmp_path, run_all):
     file = tmp_path / "chosen.json"
     settings.write(file)
-    assert Settings.read(file, "tuned") == settings
+    assert ChosenSettings.read(file, "tuned") == settings
     made = plan(suite(), "quick", Choices(settings=file))
     by_entry = {choice.entry: choice for choice in settings.choices}
     for cell in made.cells:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from routebench.engine.origin import command_line
 from routebench.engine.results import SCHEMA, PlannedCell, Store, digest
@@ -14,6 +15,7 @@ from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import PlanStatus, status_of
+from routebench.engine.running._until import extended
 from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, make_plans
 from routebench.errors import UserError, unknown
 from routebench.recipe import CHOICES
@@ -57,6 +59,7 @@ class SuiteOptions:
     loss: str | None = None
     settings: Path | None = None
     tuning: bool = False
+    until: float | None = None
 
     def __post_init__(self) -> None:
         if self.executor == "local" and (self.address != "auto" or self.gpus_per_cell is not None):
@@ -97,6 +100,7 @@ class PlannedRun:
         queue: the cells to run, within what is left of the budget.
         store: the results folder.
         asked: whether the user named methods, which then stand in place of the suite's.
+        counted: cells of the plan that an earlier part of the call has counted.
     """
 
     plan: Plan
@@ -105,6 +109,7 @@ class PlannedRun:
     queue: Queue
     store: Store
     asked: bool = False
+    counted: int = 0
 
     @property
     def suite(self) -> str:
@@ -141,7 +146,8 @@ class PlannedRun:
         """Runs the cells of the queue."""
         records = run_cells(self.queue, self.store, self.config, listener)
         failed = sum(record.status != "ok" for record in records)
-        return Counts(len(self.plan.cells), len(self.status.cached), len(records), failed, len(self.queue.left))
+        known = max(0, len(self.status.cached) - self.counted)
+        return Counts(len(self.plan.cells) - self.counted, known, len(records), failed, len(self.queue.left))
 
 
 @dataclass(frozen=True)
@@ -163,13 +169,23 @@ class Call:
     warnings: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[PlannedRun]:
-        """The suites in turn; the budget runs from here on, for all of them together."""
+        """The suites in turn; the budget runs from here on, for all of them together.
+
+        Where the intervals of named comparisons are to be narrow, a suite comes again with the seeds that they need, as
+        soon as it was run with those of its preset.
+        """
         budget = self.options.budget
         ends = None if budget is None else time.monotonic() + budget
         for plan, status, config in self.plans:
             left = None if ends is None else max(0.0, ends - time.monotonic())
-            queue = Queue(status.to_do, status.times, left)
-            yield PlannedRun(plan, status, config, queue, self.store, asked=bool(self.options.methods))
+            asked, queue = bool(self.options.methods), Queue(status.to_do, status.times, left)
+            yield PlannedRun(plan, status, config, queue, self.store, asked)
+            more = _further(plan, self.store, self.options)
+            if len(more.cells) > len(plan.cells):
+                then = replace(status_of(more, self.store), failed=[])  # they were tried a moment ago
+                left = None if ends is None else max(0.0, ends - time.monotonic())
+                queue = Queue(then.to_do, then.times, left)
+                yield PlannedRun(more, then, config, queue, self.store, asked, counted=len(plan.cells))
 
     @property
     def slow_back_ends(self) -> list[str]:
@@ -187,6 +203,7 @@ def prepare(options: SuiteOptions) -> Call:
     choices = Choices(
         tuple(map(parse, options.methods)), data=options.data, seeds=options.seeds, backend=options.backend,
         models=options.models, loss=options.loss, settings=options.settings, tuning=options.tuning,
+        until=options.until,
     )  # fmt: skip
     plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
     planned = make_plans(Asked(options.suite, options.preset, choices, plugins), options.time_limit)
@@ -194,11 +211,23 @@ def prepare(options: SuiteOptions) -> Call:
     store.check_schema()
     preload = tuple(dict.fromkeys(module for plan in planned.plans for module in plan.preload))
     plans = []
-    for plan in planned.plans:
+    for first in planned.plans:
+        plan = _further(first, store, options)
         status = status_of(plan, store, only=options.cells)
         config = _config_of(options, plan, status)
         plans.append((plan, status, replace(config, plugins=planned.plugins, preload=preload)))
     return Call(options, store, plans, planned.analyses, planned.warnings)
+
+
+def _further(plan: Plan, store: Store, options: SuiteOptions) -> Plan:
+    """The plan with the seeds that `--until` asks for, as far as that is known."""
+    if options.until is None or options.cells:
+        return plan
+    return extended(plan, store, options.until)
+
+
+def _named(cell: Cell) -> dict[str, Any]:
+    return {"label": cell.label, "model": cell.identity.model, "iterations": cell.identity.iterations}
 
 
 def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConfig:
@@ -221,6 +250,7 @@ def is_isolated(wanted: bool | None, plan: Plan, status: PlanStatus) -> bool:
 
 def write_plan(plan: Plan, store: Store) -> None:
     """Puts the plan into the folder, before anything is run."""
+    primary = plan.suite.primary
     planned = (
         PlannedCell(cell=cell.key, label=cell.label, params=cell.settings, identity=cell.identity)
         for cell in plan.cells
@@ -246,6 +276,10 @@ def write_plan(plan: Plan, store: Store) -> None:
         "command": command_line(),
         "cells": cells,
     }
+    if primary is not None and plan.primary_pairs:
+        pairs = [{"ours": _named(ours), "theirs": _named(theirs)} for ours, theirs in plan.primary_pairs]
+        stage = {"first": plan.preset.seeds, "half_width": plan.half_width}
+        content["primary"] = {"margin": primary.margin, **stage, "pairs": pairs}
     latest = [head for head in store.plan_heads() if head["plan"].startswith(kind)]
     if latest and latest[-1]["plan"].rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]:
         return  # the same plan again: an interrupted run goes on

@@ -4,7 +4,7 @@ from routebench.engine.suites._cell import Cell, cell_of
 from routebench.engine.suites._lineup import METHOD, Choices
 from routebench.engine.suites._plan import Plan, plan
 from routebench.engine.suites._planning import ALL, Asked, make_plans
-from routebench.engine.suites._settings import RULE, Choice, Settings, digest_of
+from routebench.engine.suites._settings import RULE, ChosenPoint, ChosenSettings, digest_of
 from routebench.engine.suites._suite import load_suite
 
 __all__ = [
@@ -13,10 +13,10 @@ __all__ = [
     "RULE",
     "Asked",
     "Cell",
-    "Choice",
     "Choices",
+    "ChosenPoint",
+    "ChosenSettings",
     "Plan",
-    "Settings",
     "cell_of",
     "digest_of",
     "load_suite",

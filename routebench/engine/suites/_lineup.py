@@ -35,6 +35,7 @@ class Choices:
         loss: of every entry, whatever the suite says; None for the suite's.
         settings: a file that `routebench tune` wrote, instead of the preset's.
         tuning: try settings, instead of running the preset.
+        until: the half-width of the intervals of named comparisons, in points; None for the suite's.
     """
 
     methods: tuple[MethodSpec, ...] = ()
@@ -48,6 +49,7 @@ class Choices:
     loss: str | None = None
     settings: Path | None = None
     tuning: bool = False
+    until: float | None = None
 
 
 @dataclass(frozen=True)

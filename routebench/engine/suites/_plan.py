@@ -10,10 +10,10 @@ from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import DEPTH, Identity, is_plain
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins, plain
 from routebench.engine.suites._lineup import METHOD, Choices, Lineup, Starter, line_up
-from routebench.engine.suites._settings import Settings
+from routebench.engine.suites._settings import ChosenSettings
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.engine.suites._toml import Place
-from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, Tuning, trials_of
+from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, FairTuning, trials_of
 from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
@@ -38,6 +38,7 @@ class Plan:
         is_foreign: whether a plug-in takes part.
         taken: how many images of which data set are used, in words; empty if all are.
         chosen: how settings were chosen, in words; empty where a suite tunes none.
+        half_width: that the intervals of the named comparisons are to have, in points; None for what comes.
     """
 
     suite: Suite
@@ -48,6 +49,13 @@ class Plan:
     is_foreign: bool = False
     taken: str = ""
     chosen: str = ""
+    half_width: float | None = None
+
+    @property
+    def primary_pairs(self) -> list[tuple[Cell, Cell]]:
+        """The comparisons that the suite names, ours first, as cells of the first seed; none among trials."""
+        first = [cell for cell in self.cells if cell.identity.seed == 0]
+        return [] if self.suite.primary is None or self.suite.protocol == TUNING else self.suite.primary.pairs(first)
 
     @property
     def caveat(self) -> str:
@@ -79,12 +87,17 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         return _plan_of_trials(suite, lineup)
     preset, data, points = _points(suite, lineup.preset, lineup)
     cells, told = _cells(points, preset.seeds), ""
+    half_width = choices.until if suite.primary is None else choices.until or suite.primary.half_width
+    if choices.until is not None and suite.primary is None:
+        raise UserError(
+            f"--until: expected a suite with a table [primary], which names comparisons; {suite.name} has none"
+        )
     if preset.settings:
-        settings = Settings.read(suite.folder / preset.settings, suite.name)
+        settings = ChosenSettings.read(suite.folder / preset.settings, suite.name)
         cells, told = _settled(cells, settings), settings.told(whole_name(preset.data))
     elif suite.tuning is not None:
         told = "No settings were tuned: every entry has the defaults of the suite."
-    return _plan(suite, preset, cells, data, told)
+    return replace(_plan(suite, preset, cells, data, told), half_width=half_width)
 
 
 def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
@@ -111,13 +124,13 @@ def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
     return _plan(trying, preset, cells, data)
 
 
-def _on_fold(preset: Preset, tuning: Tuning, fold: int) -> Preset:
+def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
     """The preset as settings are tried for it."""
     data = tuning.data(preset.data, fold)
     return replace(preset, name=f"{preset.name}-trials", data=data, take=tuning.take, options={}, seeds=1, settings="")
 
 
-def _settled(cells: Sequence[Cell], settings: Settings) -> tuple[Cell, ...]:
+def _settled(cells: Sequence[Cell], settings: ChosenSettings) -> tuple[Cell, ...]:
     """The cells with chosen settings; what cannot run needs none."""
     return tuple(cell if cell.broken else cell_of(settings.apply(cell.identity, cell.label)) for cell in cells)
 

@@ -18,7 +18,7 @@ RULE = (
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenPoint:
     """What an entry is trained with.
 
     Args:
@@ -47,7 +47,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ChosenSettings:
     """The settings of all entries, chosen by `routebench tune`.
 
     Args:
@@ -65,7 +65,7 @@ class Settings:
     trials: int
     planned: int
     digest: str
-    choices: Sequence[Choice]
+    choices: Sequence[ChosenPoint]
 
     def write(self, file: Path) -> None:
         """Writes them as JSON."""
@@ -73,7 +73,7 @@ class Settings:
         write_text(file, json.dumps({"rule": RULE, **asdict(self)}, indent=1) + "\n")
 
     @classmethod
-    def read(cls, file: Path, suite: str) -> "Settings":
+    def read(cls, file: Path, suite: str) -> "ChosenSettings":
         """From a file.
 
         Raises:
@@ -82,7 +82,7 @@ class Settings:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             content.pop("rule", None)
-            found = cls(**{**content, "choices": tuple(Choice(**one) for one in content["choices"])})
+            found = cls(**{**content, "choices": tuple(ChosenPoint(**one) for one in content["choices"])})
         except OSError as error:
             way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"
             raise UserError(f"settings {file}: cannot be read ({error.strerror}); {way}") from error

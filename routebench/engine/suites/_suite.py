@@ -33,8 +33,9 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from routebench.data import unfolded
+from routebench.engine.suites._primary import Primary
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, expect, expect_known, read
-from routebench.engine.suites._tuning import Tuning
+from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
 from routebench.recipes import NAME, RECIPES, merged
@@ -205,7 +206,8 @@ class Suite:
     caveat: Annotated[str, _text("a sentence")] = ""
     standard: Annotated[int, COUNT] = 0
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
-    tuning: Annotated[Tuning | None, partial(read, Tuning)] = None
+    tuning: Annotated[FairTuning | None, partial(read, FairTuning)] = None
+    primary: Annotated[Primary | None, partial(read, Primary)] = None
     folder: Path = Path()
 
     def caveats(self, data: str) -> str:

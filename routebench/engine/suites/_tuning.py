@@ -56,7 +56,7 @@ def _recipe_knobs(value: Any, place: Place) -> dict[str, Knob]:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class FairTuning:
     """The table `[tuning]` of a suite: one budget for every entry, and one space.
 
     Args:
@@ -194,8 +194,8 @@ def settled(identity: Identity, point: Mapping[str, Any]) -> Identity:
     return replace(identity, training=training, model_params=model_params, method_params=method_params)
 
 
-def trials_of(tuning: Tuning, identity: Identity, fixed: Collection[str]) -> Iterator[Identity]:
-    """The trials of one entry on one fold, in order; `fixed` as for `Tuning.point`."""
+def trials_of(tuning: FairTuning, identity: Identity, fixed: Collection[str]) -> Iterator[Identity]:
+    """The trials of one entry on one fold, in order; `fixed` as for `FairTuning.point`."""
     for trial in range(tuning.trials):
         point = tuning.point(identity, trial, fixed)
         options = {"study": tuning.study(trial), "trial": trial}

@@ -1,0 +1,121 @@
+"""The comparisons that a suite named before anything was trained, and what they say."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from pandas import DataFrame
+
+from routebench import statistics
+from routebench.analysis import (
+    ALPHA,
+    Analysis,
+    Column,
+    Estimate,
+    Runs,
+    Verdict,
+    analysis_of,
+    corrected,
+    figures,
+    palette,
+    run,
+    wording,
+)
+from routebench.analysis.named import named_pairs
+
+ANSWERS = {
+    Verdict.BETTER: "better",
+    Verdict.BETTER_BY_LITTLE: "better, by less than the margin",
+    Verdict.WORSE: "worse",
+    Verdict.EQUAL: "equivalent within the margin",
+    Verdict.OPEN: "cannot tell",
+    Verdict.UNTESTABLE: "cannot tell",
+}
+
+
+@analysis_of("accuracy", "primary-comparisons", place=12)
+def primary_comparisons(runs: Runs) -> Analysis | None:
+    """Each method at its best T against what the suite names: difference in points, interval, p by Holm, and answer."""
+    if not runs.primary:
+        return None
+    margin, table = float(runs.primary["margin"]), _table(runs)
+    if table.empty:
+        return None
+    return Analysis(
+        title="Named comparisons",
+        reading=_reading(table, margin),
+        table=table,
+        figure=figures.figure_of(_draw, table, runs, margin, height=figures.height_of_rows(_lines(table))),
+        columns=(
+            Column("Method", "method", numeric=False),
+            Column("Against", "against", numeric=False),
+            Column("Difference, points", "difference", "+.2"),
+            Column("Seeds", "difference.n"),
+            Column("p (Holm)", "difference.p_holm", "p"),
+            Column("p of a larger one", "p_beyond", "p", f"that it is {margin:g} points or more, either way (Holm)"),
+            Column("Answer", "answer", numeric=False),
+        ),
+        notes=(
+            f"The suite named these {len(table)} comparisons beforehand; Holm's correction is over them alone.",
+            "All other comparisons on this page are exploratory.",
+            "The best T of a method is that of its highest tuning score, in which no test image has part.",
+            f"Margin: {margin:g} points. Intervals: 95 %, each for itself.",
+        ),
+        alternative="Differences with intervals, one line per comparison, and the margin as a band.",
+        saved="name label iterations role against difference difference_low difference_high n=difference.n "
+        "p=difference.p p_holm=difference.p_holm p_beyond answer",
+    )
+
+
+def _table(runs: Runs) -> DataFrame:
+    rows = [(pair.ours, pair.theirs) for pair in named_pairs(runs)]
+    margin, first = float(runs.primary["margin"]), int(runs.primary["first"])
+    differences = corrected(
+        Estimate.of(statistics.two_stage_difference(ours.accuracies, theirs.accuracies, first)) for ours, theirs in rows
+    )
+    beyond = statistics.holm([
+        statistics.two_stage_equivalence_p(ours.accuracies, theirs.accuracies, first, margin) for ours, theirs in rows
+    ])  # fmt: skip
+    table = DataFrame(
+        {
+            "method": [ours.method for ours, _ in rows],
+            "against": [theirs.method for _, theirs in rows],
+            "difference": differences,
+            "p_beyond": beyond,
+        }
+    )
+    verdicts = [
+        Verdict.of(one.mean, one.p_holm, float(p_beyond)) for one, p_beyond in zip(differences, beyond, strict=True)
+    ]
+    return table.assign(answer=[ANSWERS[verdict] for verdict in verdicts])
+
+
+def _reading(table: DataFrame, margin: float) -> str:
+    counts = table["answer"].value_counts()
+    decided = len(table) - int(counts.get("cannot tell", 0))
+    told = f"{decided} of {len(table)} named comparisons are decided at a margin of {margin:g} points"
+    kinds = [f"{counts[answer]} {answer}" for answer in dict.fromkeys(ANSWERS.values()) if answer in counts]
+    return f"{told}: {wording.listed(kinds, len(kinds))}."
+
+
+def _lines(table: DataFrame) -> list[str]:
+    return [f"{ours} against {theirs}" for ours, theirs in zip(table["method"], table["against"], strict=True)]
+
+
+def _draw(axes: Axes, table: DataFrame, runs: Runs, margin: float) -> None:
+    axes.axvspan(-margin, margin, color=palette.GRID, linewidth=0)
+    axes.axvline(0, color=palette.INK, linewidth=1)
+    for place, row in enumerate(table.to_dict("records")):
+        one, colour = row["difference"], runs.colour(row["method"])
+        if pd.isna(one.mean):
+            continue
+        face = colour if one.p_holm < ALPHA else palette.PAPER
+        axes.hlines(place, one.low, one.high, color=colour, linewidth=2)
+        axes.plot(one.mean, place, marker="o", color=colour, markerfacecolor=face, markersize=6)
+    axes.set_ylim(len(table) - 0.4, -0.6)
+    axes.set_yticks(range(len(table)), [wording.in_lines(line) for line in _lines(table)])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("points of accuracy")
+
+
+if __name__ == "__main__":
+    run(primary_comparisons)

@@ -1,0 +1,103 @@
+"""Several data sets or suites in one table: how far each method is from equal shares, over all runs of all of them."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from pandas import DataFrame
+
+from routebench.analysis import Analysis, Column, Estimate, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis.named import NamedPair, named_pairs
+from routebench.statistics import (
+    interquartile_mean_over_tasks,
+    performance_profile,
+    probability_of_improvement,
+    shared_differences,
+)
+
+BASELINE = "uniform"
+Tasks = list[NamedPair]
+"""Of one method: the comparison with equal shares on each task."""
+
+
+@analysis_of("", "summary-over-tasks", place=91, folder=True)
+def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
+    """Interquartile mean of differences to `uniform`, probability of improvement and profiles (Agarwal et al. 2021)."""
+    tasks = {runs.name: _against_baseline(runs) for runs in parts if runs.primary}
+    if len(tasks) < 2:
+        return None
+    first, *others = tasks.values()
+    shared = [label for label in first if all(label in own for own in others)]
+    by_label = {label: [own[label] for own in tasks.values()] for label in shared}
+    if not by_label:
+        return None
+    table = DataFrame([_row(label, pairs) for label, pairs in by_label.items()])
+    table = table.sort_values("iqm", key=lambda cells: -cells.astype(float), kind="stable", ignore_index=True)
+    return Analysis(
+        title="Over all tasks",
+        reading=_reading(table, len(tasks)),
+        table=table,
+        figure=figures.figure_of(_draw, by_label, _colours(parts), height=4.0),
+        columns=(
+            Column("Method", "label", numeric=False),
+            Column(
+                "Interquartile mean, points", "iqm", "+.2", "of differences to uniform, the middle half of all runs"
+            ),
+            Column("Better than uniform, %", "improvement", "[].0", "chance that a run beats a run of uniform"),
+            Column("Runs", "runs"),
+        ),
+        notes=(
+            f"{len(tasks)} tasks: {wording.listed(list(tasks), len(tasks))}. Each method at its best T of each task.",
+            "Limits: 95 %, runs drawn again within each task. Tasks are not drawn: other tasks may say otherwise.",
+        ),
+        alternative="Performance profiles: the share of runs that gain more than so many points over uniform.",
+    )
+
+
+def _against_baseline(runs: Runs) -> dict[str, NamedPair]:
+    """The comparisons with equal shares, by label, of those that have results."""
+    return {pair.ours.label: pair for pair in named_pairs(runs) if pair.theirs.label == BASELINE and pair.seeds}
+
+
+def _gains(pairs: Tasks) -> list[NDArray[np.float64]]:
+    return [shared_differences(pair.ours.accuracies, pair.theirs.accuracies) for pair in pairs]
+
+
+def _row(label: str, pairs: Tasks) -> dict[str, object]:
+    ours = [list(pair.ours.accuracies.values()) for pair in pairs]
+    theirs = [list(pair.theirs.accuracies.values()) for pair in pairs]
+    gains = _gains(pairs)
+    return {
+        "label": label,
+        "iqm": Estimate.of(interquartile_mean_over_tasks(gains)),
+        "improvement": Estimate.of(probability_of_improvement(ours, theirs), 100),
+        "runs": sum(map(len, gains)),
+    }
+
+
+def _colours(parts: tuple[Runs, ...]) -> dict[str, str]:
+    return {label: colour for runs in parts for label, colour in runs.colours.items()}
+
+
+def _reading(table: DataFrame, tasks: int) -> str:
+    rows = table.to_dict("records")
+    above = [str(row["label"]) for row in rows if row["iqm"].low > 0]
+    below = [str(row["label"]) for row in rows if row["iqm"].high < 0]
+    told = [f"better than equal shares: {wording.listed(above, 8)}"] if above else []
+    told += [f"worse: {wording.listed(below, 8)}"] if below else []
+    return f"Over {tasks} tasks, by intervals that are each for itself, {'; '.join(told) or 'none is told apart'}."
+
+
+def _draw(axes: Axes, by_label: dict[str, Tasks], colours: dict[str, str]) -> None:
+    gains = {label: _gains(pairs) for label, pairs in by_label.items()}
+    every = np.concatenate([task for own in gains.values() for task in own])
+    levels = np.linspace(float(every.min()), float(every.max()), 200)
+    for label, own in gains.items():
+        axes.plot(levels, 100 * performance_profile(own, levels), color=colours.get(label, palette.MUTED), label=label)
+    axes.axvline(0, color=palette.INK, linewidth=1)
+    axes.set_xlabel("points above uniform")
+    axes.set_ylabel("runs that gain more, %")
+    axes.legend(fontsize=8, frameon=False)
+
+
+if __name__ == "__main__":
+    run(summary_over_tasks)

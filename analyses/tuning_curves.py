@@ -1,0 +1,127 @@
+"""What a tuning budget finds: the best of k trials of every entry, and how much its settings matter."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+from pandas import DataFrame
+
+from routebench.analysis import Analysis, Column, Main, Method, Runs, analysis_of, figures, run, wording
+from routebench.statistics import expected_best, stable_from
+
+Line = tuple[Method, NDArray[np.float64], list[NDArray[np.float64]], str]
+"""An entry, its curve, those of its studies, and its colour."""
+
+
+@analysis_of("tuning", "tuning-curves", place=10)
+def tuning_curves(runs: Runs) -> Analysis | None:
+    """Expected best of k trials of every entry (Dodge et al. 2019), with its spread over trials and studies."""
+    scores = runs.values("score", split="fold")
+    if scores.empty:
+        return None
+    diverged = runs.values("diverged", split="fold").groupby("method")["value"].sum()
+    table = DataFrame([_row(method, rows) for method, rows in scores.groupby("method", sort=False)])
+    table["diverged"] = [int(diverged[method]) for method in table["method"]]
+    table = table.sort_values("best", ascending=False, kind="stable", ignore_index=True)
+    drawn = _curves(table, runs)
+    return Analysis(
+        title="What tuning finds",
+        reading=_reading(table),
+        table=table.drop(columns=["curve", "studies"]),
+        figure=figures.figure_of(_draw, drawn, height=4.2),
+        columns=(
+            Column("Entry", "method", numeric=False),
+            Column("Best, %", "best", ".2"),
+            Column("of 4, %", "of_four", ".2", "expected best of four trials"),
+            Column("of 1, %", "mean", ".2", "mean of all trials: what one trial is expected to give"),
+            Column("Spread, points", "spread", ".2", "standard deviation of the trials: how much settings matter"),
+            Column("Studies differ, points", "between", ".2", "highest less lowest best of a study"),
+            Column("Diverged", "diverged"),
+            Column("Trials", "trials"),
+        ),
+        notes=(
+            "Scores are accuracies on a fold of the training images; no test image is in them.",
+            "Curves: what the best of k trials is expected to score. Bands: from the lowest to the highest study.",
+            "A trial that diverged scores chance; one that failed is in no curve.",
+        ),
+        alternative="Expected best score against the number of trials, one line per entry.",
+        main=Main("best", "Best tuning score", "%", higher_is_better=True, table=_main(table)),
+        saved="name label iterations role best of_four mean spread between diverged trials",
+    )
+
+
+def _row(method: Any, rows: DataFrame) -> dict[str, object]:
+    scores = rows["value"].to_numpy(dtype=float)
+    studies = [expected_best(own["value"].to_numpy(dtype=float)) for _, own in rows.groupby("study")]
+    curve, bests = expected_best(scores), [float(study[-1]) for study in studies]
+    return {
+        "method": method,
+        "best": float(scores.max()),
+        "of_four": float(curve[min(3, len(curve) - 1)]),
+        "mean": float(curve[0]),
+        "spread": float(scores.std(ddof=1)) if len(scores) > 1 else float("nan"),
+        "between": max(bests) - min(bests),
+        "trials": len(scores),
+        "curve": curve,
+        "studies": studies,
+    }
+
+
+def _main(table: DataFrame) -> DataFrame:
+    methods = list(table["method"])
+    return DataFrame(
+        {
+            "label": [method.label for method in methods],
+            "iterations": [method.iterations for method in methods],
+            "role": [method.role for method in methods],
+            "best": table["best"],
+        }
+    )
+
+
+def _curves(table: DataFrame, runs: Runs) -> list[Line]:
+    """The entry of each label with the best score: its curve, those of its studies, and its colour."""
+    first = table.assign(label=[method.label for method in table["method"]]).drop_duplicates("label")
+    return [
+        (row["method"], row["curve"], row["studies"], runs.colour(row["method"])) for row in first.to_dict("records")
+    ]
+
+
+def _reading(table: DataFrame) -> str:
+    rows = table.to_dict("records")
+    trials = min(row["trials"] for row in rows)
+    found = stable_from(np.stack([row["curve"][:trials] for row in rows]))
+    often = f"The order of all {len(rows)} entries is that of {trials} trials from {wording.plural(found, 'trial')} on"
+    widest = max(rows, key=lambda row: np.nan_to_num(row["spread"]))
+    return (
+        f"{rows[0]['method']} has the best trial, {rows[0]['best']:.2f} %. {often}. "
+        f"Settings matter most to {widest['method']}, whose trials spread by {widest['spread']:.1f} points."
+    )
+
+
+def _draw(axes: Axes, drawn: list[Line]) -> None:
+    ends, colours = {}, {}
+    for method, curve, studies, colour in drawn:
+        budget = np.arange(1, len(curve) + 1)
+        axes.plot(budget, curve, color=colour)
+        if len(studies) > 1:
+            short = min(map(len, studies))
+            bands = np.stack([study[:short] for study in studies])
+            axes.fill_between(
+                budget[:short], bands.min(axis=0), bands.max(axis=0), color=colour, alpha=0.1, linewidth=0
+            )
+        ends[str(method)], colours[str(method)] = float(curve[-1]), colour
+    longest = max(len(curve) for _, curve, _, _ in drawn)
+    low = min(float(curve[min(3, len(curve) - 1)]) for _, curve, _, _ in drawn)
+    axes.set_xlim(1, longest * 1.03)
+    axes.set_ylim(low - 1, max(ends.values()) + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("trials")
+    axes.set_ylabel("expected best score, %")
+    figures.label_ends(axes, longest, ends, colours)
+
+
+if __name__ == "__main__":
+    run(tuning_curves)

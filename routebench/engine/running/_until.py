@@ -1,0 +1,75 @@
+"""More seeds for the comparisons that a suite names, until their intervals are narrow enough."""
+
+import math
+from dataclasses import dataclass, replace
+
+from routebench.engine.results import Store
+from routebench.engine.suites import Cell, Plan
+from routebench.statistics import seeds_needed
+
+Entry = tuple[str, str, int | None]
+"""Label, network and T."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a comparison needs.
+
+    Args:
+        ours, theirs: cells of the first seed.
+        seeds: that the half-width asks for; None while the first stage is not whole.
+    """
+
+    ours: Cell
+    theirs: Cell
+    seeds: int | None
+
+
+def needs_of(plan: Plan, store: Store, half_width: float) -> list[Need]:
+    """How many seeds each named comparison needs, by Stein's two stages, of which the first are the preset's seeds.
+
+    Args:
+        plan: of the suite; its preset's seeds are the first stage.
+        store: with what was measured.
+        half_width: of the 95 % interval, in points.
+    """
+    by_entry: dict[Entry, dict[int, float]] = {}
+    for cell in plan.cells:
+        if not math.isnan(accuracy := _accuracy(store, cell)):
+            by_entry.setdefault(_entry(cell), {})[cell.identity.seed] = accuracy
+    found = []
+    for ours, theirs in plan.primary_pairs:
+        one, other = by_entry.get(_entry(ours), {}), by_entry.get(_entry(theirs), {})
+        found.append(Need(ours, theirs, seeds_needed(one, other, plan.preset.seeds, half_width)))
+    return found
+
+
+def extended(plan: Plan, store: Store, half_width: float) -> Plan:
+    """The plan with the further seeds that its comparisons need, of the entries that take part in them."""
+    wanted: dict[str, tuple[Cell, int]] = {}
+    for need in needs_of(plan, store, half_width):
+        for cell in (need.ours, need.theirs):
+            _, known = wanted.get(cell.key, (cell, 0))
+            wanted[cell.key] = cell, max(known, need.seeds or 0)
+    further = [
+        replace(cell, identity=replace(cell.identity, seed=seed))
+        for seed in range(plan.preset.seeds, max((seeds for _, seeds in wanted.values()), default=0))
+        for cell, seeds in wanted.values()
+        if seed < seeds
+    ]
+    distinct = {cell.key: cell for cell in (*plan.cells, *further)}  # the plan may have them already
+    return replace(plan, cells=tuple(distinct.values()))
+
+
+def _entry(cell: Cell) -> Entry:
+    return cell.label, cell.identity.model, cell.identity.iterations
+
+
+def _accuracy(store: Store, cell: Cell) -> float:
+    """On test images with the T that it was trained with, in per cent; NaN without a result."""
+    record = store.record(cell.key)
+    for one in record.metrics if record is not None and record.status == "ok" else ():
+        is_own = one.get("test_iterations") in (None, cell.identity.iterations)
+        if one["metric"] == "accuracy" and one["split"] == "test" and is_own:
+            return float(one["value"])
+    return math.nan

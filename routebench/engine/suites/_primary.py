@@ -1,0 +1,62 @@
+"""The comparisons that a suite names beforehand; all others are exploratory."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from routebench.engine.suites._cell import Cell
+from routebench.engine.suites._toml import expect
+
+_are_names = expect(
+    "a list of different names",
+    lambda value: isinstance(value, list) and all(isinstance(one, str) and one for one in value) and bool(value),
+    tuple,
+)
+_POINTS = expect(
+    "points of accuracy, above 0",
+    lambda value: isinstance(value, int | float) and not isinstance(value, bool) and value > 0,
+    float,
+)
+
+
+@dataclass(frozen=True)
+class Primary:
+    """The table `[primary]` of a suite: each method at its best T, against some entries and its own first iteration.
+
+    The best T is that of the highest tuning score, which no test image has part in; where nothing was tuned, it is the
+    method's default, or the nearest that is planned.
+
+    Args:
+        against: entries that every method is compared with.
+        margin: the smallest difference that matters, in points of accuracy.
+        half_width: of the 95 % interval that every difference is to have, in points; `--until` sets another.
+    """
+
+    against: Annotated[tuple[str, ...], _are_names]
+    margin: Annotated[float, _POINTS]
+    half_width: Annotated[float | None, _POINTS] = None
+
+    def pairs(self, cells: Iterable[Cell]) -> list[tuple[Cell, Cell]]:
+        """The comparisons among these cells of one seed, ours first; each once."""
+        known = list(cells)
+        found: dict[tuple[str, str], tuple[Cell, Cell]] = {}
+        for label in dict.fromkeys(cell.label for cell in known if cell.identity.role == "method" and not cell.broken):
+            own = [cell for cell in known if cell.label == label]
+            best = _best(own)
+            first = [cell for cell in own if cell.identity.iterations == 1]
+            theirs = [cell for cell in known if cell.label in self.against and cell.label != label]
+            for other in (*theirs, *first):
+                if other is not best:
+                    found.setdefault((best.key, other.key), (best, other))
+        return list(found.values())
+
+
+def _best(own: Sequence[Cell]) -> Cell:
+    """The cell of a method's best T; of equal scores, the smaller T."""
+
+    def worse(cell: Cell) -> tuple[float, int, int]:
+        steps = cell.identity.iterations or 0
+        score = (cell.identity.tuning or {}).get("score")
+        return (0.0, abs(steps - cell.default_iterations), steps) if score is None else (-float(score), steps, 0)
+
+    return min(own, key=worse)

@@ -1,0 +1,90 @@
+"""Several tasks in one number each: robust means, the probability of improvement, performance profiles.
+
+Source: Agarwal, Schwarzer, Castro, Courville and Bellemare, Deep reinforcement learning at the edge of the statistical
+precipice, NeurIPS 2021. Their strata are tasks: runs are drawn again within each task, never across.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Interval, finite
+
+OVER_STRATA = "bootstrap over runs within tasks"
+DRAWS = 2000
+
+Tasks = Sequence[NDArray[np.float64]]
+"""The values of each task's runs; tasks may have different numbers of runs."""
+
+
+def interquartile_mean(values: ArrayLike) -> float:
+    """The mean of the middle half of all values: 25 % are cut off at either end; NaN without values."""
+    sample = finite(values)
+    return float(stats.trim_mean(sample, 0.25)) if sample.size else float("nan")
+
+
+def interquartile_mean_over_tasks(differences: Sequence[ArrayLike], confidence: float = CONFIDENCE) -> Interval:
+    """The interquartile mean of all runs of all tasks, such as of differences to equal shares in points.
+
+    Args:
+        differences: one sequence of runs for each task.
+        confidence: e.g. 0.95.
+    """
+    tasks = [finite(task) for task in differences]
+    return _bootstrapped(tasks, lambda drawn: interquartile_mean(np.concatenate(drawn)), confidence)
+
+
+def probability_of_improvement(
+    ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike], confidence: float = CONFIDENCE
+) -> Interval:
+    """The chance that a run of ours beats one of theirs on a task, ties counted half, mean over tasks.
+
+    Source: section 4.3 of that paper; on one task it is the statistic of Mann and Whitney over the number of pairs.
+
+    Args:
+        ours, theirs: one sequence of runs for each task, the same tasks in the same order.
+        confidence: e.g. 0.95.
+
+    Raises:
+        ValueError: they have different numbers of tasks.
+    """
+    pairs = list(zip(ours, theirs, strict=True))
+    tasks = [finite(values) for pair in pairs for values in pair]
+
+    def mean(drawn: Tasks) -> float:
+        return float(np.mean([_beats(*drawn[place : place + 2]) for place in range(0, len(drawn), 2)]))
+
+    return _bootstrapped(tasks, mean, confidence)
+
+
+def performance_profile(tasks: Sequence[ArrayLike], levels: ArrayLike) -> NDArray[np.float64]:
+    """[levels], the share of runs above each level, mean over tasks; equation 2 of that paper.
+
+    Raises:
+        ValueError: there is no task, or one has no run.
+    """
+    known = [finite(task) for task in tasks]
+    if not known or not all(task.size for task in known):
+        raise ValueError("expected one task or more, each with a run or more")
+    at = np.asarray(levels, dtype=np.float64)
+    shares = [(task[:, None] > at).mean(axis=0) for task in known]
+    found: NDArray[np.float64] = np.mean(shares, axis=0)
+    return found
+
+
+def _beats(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
+    apart = np.sign(ours[:, None] - theirs)
+    return float((apart.mean() + 1) / 2)
+
+
+def _bootstrapped(tasks: Tasks, statistic: Callable[[Tasks], float], confidence: float) -> Interval:
+    """A statistic with its percentile interval: the runs of each task are drawn again, the same every time."""
+    runs = sum(task.size for task in tasks)
+    if not tasks or not all(task.size for task in tasks):
+        return Interval(float("nan"), float("nan"), float("nan"), runs, NO_VALUE)
+    random = np.random.default_rng(0)
+    drawn = [statistic([random.choice(task, task.size) for task in tasks]) for _ in range(DRAWS)]
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(statistic(tasks), float(low), float(high), runs, OVER_STRATA)

@@ -1,0 +1,137 @@
+"""Named comparisons and tuning curves say what they were given."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analyses.primary_comparisons import primary_comparisons
+from analyses.summary_over_tasks import summary_over_tasks
+from analyses.tuning_curves import tuning_curves
+from routebench.engine.suites import Choices, load_suite, plan
+from routebench.protocols import Measurement, Metric
+from routebench.statistics import expected_best, holm, interquartile_mean, paired_difference
+from tests.analyses.measured import parts_of
+
+# em is better than uniform by far, heinsen equal, wang-liu worse, inverted-attention varies too much to tell.
+TRUE = {"em": 3.0, "heinsen": 0.05, "wang-liu": -2.0, "inverted-attention": 1.0}
+SPREAD = {"inverted-attention": 4.0}
+
+
+def accuracy(cell):
+    known = cell.identity
+    random = np.random.default_rng([known.seed, sum(map(ord, known.method)), known.iterations or 0])
+    return 80 + TRUE.get(known.method, 0.0) + SPREAD.get(known.method, 0.05) * random.normal()
+
+
+def final(cell):
+    return Measurement([Metric("accuracy", "test", accuracy(cell), "%", True, cell.identity.iterations)])
+
+
+def trial(cell):
+    known = cell.identity
+    where = dict(known.options)
+    diverged = known.method == "slot-attention" and where["trial"] == 3
+    score = (
+        10.0 if diverged else 70 + 10 * np.random.default_rng(known.seed + 31 * sum(map(ord, known.method))).random()
+    )
+    if known.method == "em":
+        score += 10
+    return Measurement(
+        [
+            Metric("score", "fold", score, "%", True, where=where),
+            Metric("diverged", "fold", int(diverged), where=where),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    made = plan(load_suite("standard"), "quick", Choices(seeds=5))
+    (found,) = parts_of(made, tmp_path_factory.mktemp("finals"), final)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory):
+    made = plan(load_suite("standard"), "quick", Choices(tuning=True))
+    (found,) = parts_of(made, tmp_path_factory.mktemp("trials"), trial)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        ("em", "better"),
+        ("heinsen", "equivalent within the margin"),
+        ("wang-liu", "worse"),
+        ("inverted-attention", "cannot tell"),
+    ],
+)
+def test_each_comparison_has_its_answer(runs, method, answer):
+    rows = primary_comparisons(runs).table.to_dict("records")
+    (row,) = (row for row in rows if row["method"].name == method and row["against"].name == "uniform")
+    assert row["answer"] == answer
+
+
+def test_the_family_is_the_named_comparisons_alone(runs):
+    table = primary_comparisons(runs).table
+    named = runs.primary["pairs"]
+    assert len(table) == len(named) == 9 * 2 + 6  # two against others, and six with a first iteration of their own
+    assert table["difference"].map(lambda one: one.p_holm).tolist() == pytest.approx(
+        list(holm(table["difference"].map(lambda one: one.p).to_numpy()))
+    )
+
+
+def test_a_difference_is_paired_by_seed(runs):
+    row = primary_comparisons(runs).table.to_dict("records")[0]
+    by_seed = runs.by_seed("accuracy", split="test", as_trained=True)
+    expected = paired_difference(by_seed[row["method"]], by_seed[row["against"]])
+    assert (row["difference"].mean, row["difference"].low) == pytest.approx((expected.mean, expected.low))
+
+
+def test_a_suite_that_names_nothing_has_no_table(runs):
+    assert primary_comparisons(replace(runs, primary={})) is None
+
+
+def test_curves_are_the_expected_best_of_the_trials(tried):
+    found = tuning_curves(tried)
+    assert len(found.table) == 27 and set(found.table["trials"]) == {16}
+    scores = tried.by_seed("score", split="fold")
+    for row in found.table.to_dict("records"):
+        own = list(scores[row["method"]].values())
+        assert row["best"] == max(own)
+        assert row["of_four"] == pytest.approx(expected_best(own)[3])
+        assert row["spread"] == pytest.approx(np.std(own, ddof=1))
+    assert found.table["method"].iloc[0].name == "em"
+    assert "em" in found.reading.split(" has the best trial")[0]
+
+
+def test_diverged_trials_are_counted(tried):
+    table = tuning_curves(tried).table
+    counts = {row["method"].name: row["diverged"] for row in table.to_dict("records")}
+    assert counts["slot-attention"] == 1 and counts["em"] == 0
+
+
+def test_tasks_are_put_together(runs):
+    found = summary_over_tasks((runs, replace(runs, data="another")))
+    rows = {row["label"]: row for row in found.table.to_dict("records")}
+    assert len(rows) == 9 and rows["em"]["runs"] == 10
+    differences = {
+        row["method"].label: row["difference"].mean
+        for row in primary_comparisons(runs).table.to_dict("records")
+        if row["against"].name == "uniform"
+    }
+    assert rows["em"]["iqm"].mean == pytest.approx(differences["em"], abs=0.1)
+    assert rows["em"]["iqm"].low > 0 > rows["wang-liu"]["iqm"].high
+    assert rows["em"]["improvement"].mean == 100 and rows["wang-liu"]["improvement"].mean == 0
+    by_seed = runs.by_seed("accuracy", split="test", as_trained=True)
+    em = next(method for method in by_seed if method.label == "em" and method.iterations == 3)
+    (uniform,) = (method for method in by_seed if method.label == "uniform")
+    gains = [by_seed[em][seed] - by_seed[uniform][seed] for seed in range(5)]
+    assert rows["em"]["iqm"].mean == pytest.approx(interquartile_mean(2 * gains))
+
+
+def test_one_task_needs_no_summary(runs):
+    assert summary_over_tasks((runs,)) is None
+    assert summary_over_tasks((replace(runs, primary={}), runs)) is None

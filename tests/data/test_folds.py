@@ -1,0 +1,72 @@
+"""Folds of the training images of a data set; and test images that cannot be loaded while settings are tuned."""
+
+import threading
+from collections import Counter
+
+import pytest
+
+from routebench.data import load, sealed_test_images, unfolded
+from routebench.errors import UserError
+
+
+def rows(*parts):
+    return Counter(image.tobytes() for part in parts for image in part.pixels.numpy())
+
+
+def test_folds_are_the_training_images_each_tested_on_once():
+    whole = load("mnist5k")
+    folds = [load(f"fold:{number}/3:mnist5k") for number in (1, 2, 3)]
+    official = rows(whole.train, whole.held_out)
+    assert rows(*(fold.test for fold in folds)) == official
+    for fold in folds:
+        assert rows(fold.train, fold.held_out, fold.test) == official  # and so no image in two parts
+        assert not rows(fold.train, fold.held_out, fold.test).keys() & rows(whole.test).keys()
+        counts = Counter(fold.test.labels.tolist())
+        assert max(counts.values()) - min(counts.values()) <= 1
+    assert load("fold:1/3:mnist5k").fingerprint == folds[0].fingerprint
+    assert len({fold.fingerprint for fold in folds}) == 3
+
+
+def test_some_images_of_a_fold():
+    some, fold = load("take:600:fold:2/3:mnist5k"), load("fold:2/3:mnist5k")
+    assert [len(part) for part in (some.train, some.held_out, some.test)] == [360, 40, 200]
+    assert not rows(some.train, some.held_out, some.test) - rows(fold.train, fold.held_out, fold.test)
+    assert unfolded("take:600:fold:2/3:mnist5k") == unfolded("fold:2/3:mnist5k") == "mnist5k"
+
+
+@pytest.mark.parametrize(
+    "name", ["fold:0/3:mnist5k", "fold:4/3:mnist5k", "fold:1/1:mnist5k", "fold:1:mnist5k", "fold:1/3:fold:1/3:mnist5k"]
+)
+def test_a_wrong_name_is_refused(name):
+    with pytest.raises(UserError, match="such as fold:1/3:mnist"):
+        load(name)
+
+
+def test_images_that_are_made_anew_have_no_folds():
+    with pytest.raises(UserError, match="fixed training images"):
+        load("fold:1/3:diverse-multimnist5k")
+
+
+def test_sealed_test_images_cannot_be_loaded():
+    load("mnist5k")  # known already
+    found = []
+
+    def from_a_thread():
+        with pytest.raises(UserError, match="sealed"):
+            load("mnist5k")
+        found.append("refused")
+
+    with sealed_test_images():
+        for name in ("mnist5k", "take:600:mnist5k", "rotated-mnist5k"):
+            with pytest.raises(UserError, match="test images are sealed"):
+                load(name)
+        assert len(load("take:600:fold:1/3:mnist5k").train) == 360
+        thread = threading.Thread(target=from_a_thread)
+        thread.start()
+        thread.join()
+        with sealed_test_images():
+            pass
+        with pytest.raises(UserError, match="sealed"):
+            load("mnist5k")
+    assert found == ["refused"]
+    assert load("mnist5k").name == "mnist5k"

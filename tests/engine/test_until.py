@@ -1,0 +1,190 @@
+"""Comparisons that a suite names, and seeds until their intervals are narrow enough."""
+
+import numpy as np
+import pytest
+
+from routebench.analysis.folder import open_folder
+from routebench.analysis.named import named_pairs
+from routebench.engine.running import Listener, SuiteOptions, prepare
+from routebench.engine.running._cell import make_record
+from routebench.engine.running._until import extended, needs_of
+from routebench.engine.suites import Choices, ChosenSettings, load_suite, plan
+from routebench.engine.suites._settings import ChosenPoint
+from routebench.errors import UserError
+from routebench.protocols import Measurement, Metric
+from routebench.statistics import seeds_needed, two_stage_difference
+
+SUITE = """
+question = "Which is best?"
+version = 1
+protocol = "accuracy"
+[primary]
+against = ["uniform", "cnn"]
+margin = 0.5
+[tuning]
+trials = 2
+folds = 2
+[[methods]]
+name = "dynamic"
+first_is = "uniform"
+[[methods]]
+name = "em"
+[[methods]]
+name = "heinsen"
+[[controls]]
+name = "cnn"
+[controls.models]
+capsnet-small = "cnn-small"
+[presets.quick]
+data = "digits200"
+model = "capsnet-small"
+iterations = [1, 2, 3]
+seeds = 4
+"""
+SPREAD = {"dynamic": 0.2, "em": 1.0, "heinsen": 0.1, "uniform": 0.2, "cnn": 0.3, "random": 5.0}
+
+
+@pytest.fixture
+def suite(parts, tmp_path):
+    file = tmp_path / "named.toml"
+    file.write_text(SUITE)
+    return load_suite(str(file))
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """As if tuning had found em best with T=1, heinsen with T=3, and dynamic as good with T=2 as with T=3."""
+    scores = {("em", 1): 80, ("em", 2): 79, ("em", 3): 70, ("heinsen", 1): 50, ("heinsen", 2): 60, ("heinsen", 3): 61,
+              ("dynamic", 2): 70, ("dynamic", 3): 70, ("uniform", None): 65, ("random", None): 60}  # fmt: skip
+    choices = [ChosenPoint(name, "capsnet-small", steps, 0, score, 0, 0, {}) for (name, steps), score in scores.items()]
+    choices.append(ChosenPoint("cnn", "cnn-small", None, 0, 75, 0, 0, {}))
+    file = tmp_path / "chosen.json"
+    ChosenSettings("named", 1, "quick", "digits200", 2, 2, "0" * 16, choices).write(file)
+    return file
+
+
+def accuracy(cell):
+    known = cell.identity
+    random = np.random.default_rng([known.seed, len(known.method), known.iterations or 0])
+    return 50 + SPREAD[known.method] * random.normal()
+
+
+def pretend(cells, store):
+    """Records as training would leave them."""
+    for cell in cells:
+        found = Measurement([Metric("accuracy", "test", accuracy(cell), "%", True, cell.identity.iterations)])
+        store.write_record(make_record(cell, "ok", "", found, {"seconds": 1.0}), {})
+
+
+def named(pairs):
+    return [(f"{one.label} {one.identity.iterations}", f"{two.label} {two.identity.iterations}") for one, two in pairs]
+
+
+def test_each_method_is_compared_at_the_t_of_its_best_tuning_score(suite, settings):
+    made = plan(suite, "quick", Choices(settings=settings))
+    assert named(made.primary_pairs) == [
+        ("dynamic 2", "uniform None"),
+        ("dynamic 2", "cnn None"),
+        ("em 1", "uniform None"),  # T=1 is its best: there is no other first iteration to compare it with
+        ("em 1", "cnn None"),
+        ("heinsen 3", "uniform None"),
+        ("heinsen 3", "cnn None"),
+        ("heinsen 3", "heinsen 1"),
+    ]
+
+
+def test_without_tuning_it_is_the_default_t(suite):
+    pairs = named(plan(suite, "quick", Choices()).primary_pairs)
+    assert ("em 3", "em 1") in pairs and ("heinsen 2", "heinsen 1") in pairs and ("dynamic 3", "uniform None") in pairs
+    assert all("random" not in one + other for one, other in pairs)
+
+
+def test_trials_are_compared_with_nothing(suite):
+    assert plan(suite, "quick", Choices(tuning=True)).primary_pairs == []
+
+
+def test_seeds_are_added_where_a_comparison_needs_them(suite, settings, store):
+    made = plan(suite, "quick", Choices(settings=settings, until=0.5))
+    pretend(made.cells, store)
+    needs = needs_of(made, store, 0.5)
+    values = {}
+    for cell in made.cells:
+        values.setdefault((cell.label, cell.identity.iterations), {})[cell.identity.seed] = accuracy(cell)
+    for need in needs:
+        ours, theirs = (values[one.label, one.identity.iterations] for one in (need.ours, need.theirs))
+        assert need.seeds == seeds_needed(ours, theirs, 4, 0.5)
+    more = extended(made, store, 0.5)
+    assert more.cells[: len(made.cells)] == made.cells
+    counts = {}
+    for cell in more.cells:
+        entry = cell.label, cell.identity.iterations
+        counts[entry] = counts.get(entry, 0) + 1
+    for need in needs:
+        for one in (need.ours, need.theirs):
+            assert counts[one.label, one.identity.iterations] >= need.seeds
+    assert counts["random", None] == counts["em", 3] == 4  # no comparison needs them
+    assert counts["em", 1] > 20
+
+
+def test_every_interval_is_then_narrow_enough_and_nothing_more_is_asked(suite, settings, store):
+    made = plan(suite, "quick", Choices(settings=settings, until=0.5))
+    pretend(made.cells, store)
+    more = extended(made, store, 0.5)
+    pretend(more.cells, store)
+    assert extended(made, store, 0.5).cells == more.cells  # what came later does not move the number
+    by_entry = {}
+    for cell in more.cells:
+        by_entry.setdefault((cell.label, cell.identity.iterations), {})[cell.identity.seed] = accuracy(cell)
+    for ours, theirs in more.primary_pairs:
+        one, other = (by_entry[cell.label, cell.identity.iterations] for cell in (ours, theirs))
+        assert two_stage_difference(one, other, 4).half_width <= 0.5 + 1e-9
+
+
+def test_nothing_is_added_before_the_first_seeds_are_done(suite, settings, store):
+    made = plan(suite, "quick", Choices(settings=settings, until=0.5))
+    pretend([cell for cell in made.cells if cell.identity.seed < 3], store)
+    assert extended(made, store, 0.5).cells == made.cells
+
+
+def test_a_call_goes_on_with_the_further_seeds(suite, settings, store, tmp_path, monkeypatch):
+    def pretended(queue, store, config, listener):
+        found = []
+        while (cell := queue.take()) is not None:
+            pretend([cell], store)
+            found.append(store.record(cell.key))
+        return found
+
+    monkeypatch.setattr("routebench.engine.running._suite.run_cells", pretended)
+    options = SuiteOptions(
+        str(tmp_path / "named.toml"), settings=settings, until=0.5, results=store.path, jobs=1, isolate=False
+    )
+    done = []
+    for part in prepare(options):
+        part.write_plan()
+        done.append(part.run(Listener()))
+    first, second = done
+    assert (first.cells, first.run) == (44, 44)
+    assert second.run == second.cells > 20 and second.cached == 0
+    (again,) = prepare(options)  # interrupted or not, the same call plans the same cells
+    assert again.queue.left == [] and len(again.plan.cells) == first.cells + second.cells
+    runs = open_folder(store.path).parts[0]
+    pairs = named_pairs(runs)
+    assert len(pairs) == 7 and all(pair.more == 0 for pair in pairs)
+    assert "enough for ± 0.5 points" in str(pairs[0])
+
+
+def test_how_many_seeds_are_missing_is_told(suite, settings, store):
+    from routebench.engine.running._suite import write_plan
+
+    made = plan(suite, "quick", Choices(settings=settings, until=0.5))
+    write_plan(made, store)
+    pretend(made.cells, store)
+    needs = needs_of(made, store, 0.5)
+    pairs = named_pairs(open_folder(store.path).parts[0])
+    assert [pair.more for pair in pairs] == [need.seeds - 4 for need in needs]
+    assert any(pair.more for pair in pairs)
+
+
+def test_a_suite_that_names_nothing_cannot_be_asked(parts, suite_file):
+    with pytest.raises(UserError, match=r"\[primary\]"):
+        plan(load_suite(str(suite_file(protocol="accuracy"))), "quick", Choices(until=0.3))

@@ -1,0 +1,87 @@
+"""Several tasks in one number, and the best of several trials."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from routebench.statistics import (
+    NO_VALUE,
+    OVER_STRATA,
+    expected_best,
+    interquartile_mean,
+    interquartile_mean_over_tasks,
+    performance_profile,
+    probability_of_improvement,
+    stable_from,
+)
+
+TASKS = [np.array([0.1, 0.4, 0.2, 0.9, 0.3]), np.array([-0.2, 0.0, 0.3, 0.1]), np.array([1.0, 1.2, 0.8, 1.1, 0.7, 0.9])]
+OTHERS = [np.array([0.0, 0.3, 0.5, 0.1]), np.array([0.2, 0.1, 0.3]), np.array([0.5, 0.9, 0.6, 0.8])]
+
+
+def test_interquartile_mean_leaves_a_quarter_out_at_either_end():
+    assert interquartile_mean([-100, 1, 2, 3, 4, 5, 6, 100]) == 3.5
+    assert np.isnan(interquartile_mean([]))
+
+
+def test_limits_are_those_of_scipy_where_runs_are_drawn_within_tasks():
+    found = interquartile_mean_over_tasks(TASKS)
+    assert found.kind == OVER_STRATA
+    assert found.mean == pytest.approx(stats.trim_mean(np.concatenate(TASKS), 0.25))
+    theirs = stats.bootstrap(
+        TASKS,
+        lambda *drawn: stats.trim_mean(np.concatenate(drawn), 0.25),
+        vectorized=False,
+        method="percentile",
+        n_resamples=4000,
+        rng=np.random.default_rng(5),
+    )
+    assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.03)
+
+
+def test_probability_of_improvement_is_mann_whitney_over_tasks():
+    found = probability_of_improvement(TASKS, OTHERS)
+    each = [
+        stats.mannwhitneyu(ours, theirs).statistic / (len(ours) * len(theirs))
+        for ours, theirs in zip(TASKS, OTHERS, strict=True)
+    ]
+    assert found.mean == pytest.approx(np.mean(each))
+
+    def statistic(*drawn):
+        pairs = zip(drawn[::2], drawn[1::2], strict=True)
+        return np.mean([stats.mannwhitneyu(one, two).statistic / (len(one) * len(two)) for one, two in pairs])
+
+    interleaved = list(itertools.chain.from_iterable(zip(TASKS, OTHERS, strict=True)))
+    theirs = stats.bootstrap(
+        interleaved, statistic, vectorized=False, method="percentile", n_resamples=600, rng=np.random.default_rng(5)
+    )
+    assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.04)
+
+
+def test_profiles_fall_from_all_runs_to_none():
+    found = performance_profile(TASKS, [-1.0, 0.25, 2.0])
+    shares = [np.mean(task > 0.25) for task in TASKS]
+    assert found.tolist() == pytest.approx([1.0, np.mean(shares), 0.0])
+    with pytest.raises(ValueError, match="one task"):
+        performance_profile([], [0.0])
+
+
+def test_a_task_without_runs_has_no_summary():
+    assert interquartile_mean_over_tasks([TASKS[0], []]).kind == NO_VALUE
+
+
+def test_expected_best_is_the_mean_over_all_draws():
+    scores = [0.3, 0.9, 0.5, 0.5]
+    found = expected_best(scores)
+    for budget in range(1, 5):
+        every = [max(drawn) for drawn in itertools.product(scores, repeat=budget)]
+        assert found[budget - 1] == pytest.approx(np.mean(every))
+    assert (np.diff(found) >= 0).all() and found[0] == pytest.approx(np.mean(scores))
+
+
+def test_the_order_is_stable_from_the_last_change_on():
+    assert stable_from([[1, 2, 3], [2, 1, 1]]) == 2
+    assert stable_from([[2, 2, 3], [1, 1, 1]]) == 1
+    assert stable_from([[1, 3, 1], [2, 2, 2]]) == 3
