@@ -1,4 +1,4 @@
-"""Legal values of arguments, declared once, in a signature; checked when it is called, and read by whoever lists them.
+"""Legal values of arguments. A signature declares them once; calls are checked, and listings read them.
 
 What of them a tuner looks among stands beside them: `Annotated[Positive, Range(0.1, 10, "log")]`.
 
@@ -92,13 +92,13 @@ class Among:
 
 @dataclass(frozen=True)
 class Legal:
-    """What an argument may be.
+    """The legal values of an argument.
 
     Args:
-        kind: `int`, `float`, `bool`, or None for anything, unless `choices` say.
-        choices: all values, where they are few words.
-        bounds: that a number keeps, of `annotated_types`.
-        optional: whether it may be None.
+        kind: `int`, `float` or `bool`; None if anything is legal, or `choices` decide.
+        choices: all legal values, if they are few; else empty.
+        bounds: of a number, from `annotated_types`.
+        optional: whether None is legal.
         tuned: where a tuner looks for it; None if it stays as it is.
     """
 
@@ -110,7 +110,7 @@ class Legal:
 
     @classmethod
     def of(cls, annotation: Any) -> "Legal":
-        """By an annotation: `Literal`, an enumeration, numbers with or without bounds, bool; with None or without."""
+        """Reads an annotation: `Literal`, an enumeration, bool, or a number, with or without bounds or None."""
         tuned = [extra for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Range | Among)]
         return replace(cls._of(annotation), tuned=tuned[0] if tuned else None)
 
@@ -151,10 +151,10 @@ class Legal:
         return [" and ".join(told)] if told else []
 
     def take(self, name: str, value: Any) -> Any:
-        """The value, as Python's own number where it is one of NumPy's.
+        """Checks a value and returns it; a number of NumPy becomes one of Python.
 
         Raises:
-            ValueError: it is not legal; the message names the argument, what is, and what came.
+            ValueError: the value is not legal. The message names the argument, the legal values and the value.
         """
         if (value is None and self.optional) or not str(self):
             return value
@@ -185,7 +185,7 @@ def _holds(bound: Ge | Gt | Le | Lt, value: Any) -> bool:
 
 
 def legal_values(function: Callable[..., Any]) -> Mapping[str, Legal]:
-    """What each argument of a function may be, by its annotation; of an annotation that cannot be read, anything."""
+    """The legal values of each argument, by its annotation. An annotation that cannot be read allows anything."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError):
@@ -194,7 +194,7 @@ def legal_values(function: Callable[..., Any]) -> Mapping[str, Legal]:
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, whose arguments are checked by their annotations when it is called."""
+    """Wraps a function, so that each call checks its arguments by their annotations."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""What there is to list, in a file, so that listing needs no torch.
+"""Keeps the listing of everything registered in a file, so that `list` needs no torch.
 
 `python -m routebench.catalogue` writes `catalogue.json` from the registries. The file carries a hash of the code that
 it was made from; where that no longer fits, or plug-ins or other packages add something, the registries are asked.

@@ -16,7 +16,7 @@ class DamagedCheckpoint(Exception):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run needs to go on.
+    """The state that a training run needs to go on.
 
     Args:
         weights: of the network.

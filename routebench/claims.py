@@ -1,10 +1,10 @@
-"""What a routing method may claim about itself; `routebench check` measures it, and `tests/test_claims.py` for ours."""
+"""The claims that a routing method may make. `routebench check` measures them; `tests/test_claims.py` does for ours."""
 
 from enum import Enum
 
 
 class Claim(Enum):
-    """A property of a routing method. The value is how it is said to people."""
+    """A property of a routing method. The value is its name for people."""
 
     CHILD_ORDER = "the order of children does not matter"
     PARENT_ORDER = "parents in another order come out in that order, otherwise unchanged"

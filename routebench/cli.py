@@ -21,7 +21,7 @@ class Commands(click.Group):
     """The files of `routebench/commands`; a mistyped name is answered with the nearest one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """What can be typed, in alphabetical order."""
+        """The names of all commands, in alphabetical order."""
         modules = (module.name for module in pkgutil.iter_modules(commands.__path__))
         return sorted(name.replace("_", "-") for name in modules if name != "options")
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a user's hands, said in one line."""
+"""Errors that a user can make, each told in one line."""
 
 import difflib
 import sysconfig

@@ -30,7 +30,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, repr=False)
 class SuiteRun:
-    """What a call of `run_suite` found. A notebook shows its tables, their answers, and a link to the report.
+    """The result of `run_suite`. A notebook shows its tables, their answers, and a link to the report.
 
     Args:
         folder: the results folder.
@@ -242,14 +242,14 @@ def compare(
     tolerances: str | Sequence[str] = (),
     must_see: str | Sequence[str] = (),
 ) -> "FolderComparison":
-    """Compares two results folders: what got worse, what got better, and what could not have been seen.
+    """Compares two results folders: what got worse, what got better, and which changes are too small to detect.
 
     Args:
         base, head: results folders.
         metrics, methods: only these; empty for all.
-        alpha: chance of any false verdict.
+        alpha: family-wise significance level.
         tolerances: changes that are accepted, such as `["accuracy=0.5", "training_time=10%"]`.
-        must_see: changes that have to be visible, likewise, or the comparison is undecided.
+        must_see: changes that the comparison has to detect, likewise; else it is undecided.
 
     Returns:
         the comparison; its `exit_code` is that of the gate, and `routebench.comparing.as_text` writes it as text.

@@ -1,4 +1,4 @@
-"""What keeps an adversarial accuracy from being believed: the checks, their thresholds, and what each would mean.
+"""Checks whether an adversarial accuracy can be believed: the checks, their thresholds, and their meaning.
 
 A defence that only hides its gradient looks robust to attacks that follow the gradient. The checks are those of
 Athalye, Carlini and Wagner (ICML 2018, section 3.1) and Carlini et al. (On evaluating adversarial robustness, 2019),

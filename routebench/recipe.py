@@ -36,7 +36,7 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained.
+    """The settings of a training run.
 
     Args:
         epochs: passes over the training part.

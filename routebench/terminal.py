@@ -1,4 +1,4 @@
-"""What reaches the terminal: no remark of another library, and a stand-in for a letter that it cannot show."""
+"""Keeps remarks of other libraries off the terminal, and replaces letters that it cannot show."""
 
 import codecs
 import io
@@ -18,7 +18,7 @@ REMARKS = ("CUDA initialization", "Can't initialize NVML", "Failed to initialize
 
 
 def prepare() -> None:
-    """Has this process print what any terminal can show, and nothing of other libraries before it begins."""
+    """Makes this process print only what any terminal can show, and no remarks of other libraries."""
     codecs.register_error("routebench", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -30,7 +30,7 @@ def prepare() -> None:
 
 
 def _stand_in(error: UnicodeError) -> tuple[str, int]:
-    """What is written for letters that an encoding lacks: a near one, or the letter's number."""
+    """The replacement for letters that an encoding lacks: a similar sign, or the letter's number."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
@@ -39,7 +39,7 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Drops what is written to the standard error meanwhile, by other programs too."""
+    """Discards everything written to standard error meanwhile, by other programs too."""
     try:
         kept = os.dup(2)
     except OSError:  # there is none

@@ -1,4 +1,4 @@
-"""What the units of metrics say: whether a number belongs to the machine, to the code, or to what was learned."""
+"""Classifies units of metrics: the number depends on the machine, on the code, or on what was learned."""
 
 TIMES = ("s", "ms", "us", "ns")
 YARDSTICKS = "yardsticks"

@@ -1,8 +1,8 @@
-"""What the Triton kernels should cost on a GPU, on paper: compiled for it by Triton, counted, and never run.
+"""Forecasts what the Triton kernels cost on a GPU. They are compiled and counted, but never run.
 
-For each kernel and published shape: bytes, FLOPs, registers, shared memory, resident warps, and the time that the
-instructions of the machine code take at least, on each of `CHIPS`. No GPU is needed: tensors are on torch's device
-`meta`, and Triton and its assembler are told what to compile for. Writes forecast.csv and forecast.md.
+For each kernel, published shape and chip of `CHIPS` it counts bytes, FLOPs, registers, shared memory and resident
+warps, and gives a lower bound on the time that the machine code takes. It needs no GPU: tensors are on torch's device
+`meta`, and Triton compiles for a chip by its name. Writes forecast.csv and forecast.md.
 """
 
 import csv
@@ -36,11 +36,11 @@ class Chip:
     Args:
         capability: major and minor, as 90.
         processors: streaming multiprocessors, with four schedulers and 65,536 registers each.
-        clock: in hertz, under load.
-        warps: that a multiprocessor holds at most.
+        clock: under load, in hertz.
+        warps: the most that a multiprocessor holds.
         shared: bytes of shared memory of a multiprocessor.
-        bandwidth, cache: bytes a second from memory and from the second-level cache.
-        floats: instructions on floating-point numbers that a multiprocessor starts per cycle, in warps.
+        bandwidth, cache: bytes per second from memory, and from the second-level cache.
+        floats: floating-point instructions that a multiprocessor starts per cycle, in warps.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Chip:
 
     @property
     def peak(self) -> float:
-        """FLOPs a second."""
+        """FLOPs per second."""
         return 2 * 32 * self.floats * self.processors * self.clock
 
 
@@ -72,7 +72,7 @@ PIPES: Mapping[str, tuple[float, tuple[str, ...]]] = {
     "exponentials, reciprocals": (0.5, ("MUFU",)),
     "integers": (2.0, ("IADD3", "IMAD", "LEA", "LOP3", "SHF", "ISETP", "SEL", "VIADD", "IADD")),
 }
-"""Instructions per cycle of a multiprocessor that the other units take, and which they are."""
+"""Instructions that each other unit of a multiprocessor takes per cycle, and their names."""
 FLOATS = ("FFMA", "FADD", "FMUL", "FMNMX", "FSETP", "FSEL")
 
 
@@ -90,7 +90,7 @@ def _conv(side: int, stride: int, batch: int, axis: str = "types", **more: Any) 
 def _sweep(
     batch: int, children: tuple[int, int], block: tuple[int, ...], competition: Competition, *, gaussian: bool = False
 ) -> Sweep:
-    """A sweep after the first, with the inputs that inverted attention and dynamic routing have, or those of EM."""
+    """A sweep after the first one, with the inputs of inverted attention and dynamic routing, or of EM."""
     windows, (seen, parents, rows, columns) = competition.windows, block
     lanes = batch * (1 if windows is None else windows.positions)
     pose = columns**2 if rows == columns else columns
@@ -113,7 +113,7 @@ def _meta(*shape: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Shape:
-    """A published layer: in words, its sweep, and how many sweeps with logits a pass has."""
+    """A published layer: its description, its sweep, and the number of sweeps with logits in a pass."""
 
     work: str
     given: Sweep

@@ -1,4 +1,4 @@
-"""Results of one script: rows of a CSV file that are written one by one, so that a script that is stopped goes on."""
+"""Writes the results of a script to a CSV file, row by row, so that a stopped script can go on."""
 
 import csv
 import time
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call:
-    """What every script is asked.
+    """The options of every script.
 
     Args:
-        device: that is measured.
-        output: folder of the results.
-        ends: on the monotonic clock; nothing new is begun later.
-        tiny: sizes that show that it works, and nothing else.
+        device: the device to measure.
+        output: folder for results.
+        ends: on the monotonic clock; nothing new starts later.
+        tiny: use sizes that only show that the script works.
     """
 
     device: torch.device
@@ -30,10 +30,10 @@ class Call:
     tiny: bool
 
     def in_time(self, things: Iterable[T]) -> Iterator[T]:
-        """The things, until the time is over.
+        """Yields the things until the time is over.
 
         Raises:
-            SystemExit: something was left, with what `run.py` takes for a part that goes on when it is called again.
+            SystemExit: something is left. `run.py` then runs this part again in its next call.
         """
         for thing in things:
             if time.monotonic() > self.ends:
@@ -42,10 +42,10 @@ class Call:
 
 
 def options(command: Any) -> Any:
-    """The options of every script, which become a `Call`."""
+    """Adds the options of every script, which become a `Call`."""
     for option in (
-        click.option("--tiny", is_flag=True, help="Sizes that show that it works, and nothing else."),
-        click.option("--seconds", type=float, default=600, show_default=True, help="Begin nothing later than this."),
+        click.option("--tiny", is_flag=True, help="Use sizes that only show that it works."),
+        click.option("--seconds", type=float, default=600, show_default=True, help="Start nothing later than this."),
         click.option("--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder."),
         click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True),
     ):
@@ -54,26 +54,26 @@ def options(command: Any) -> Any:
 
 
 def call(device: str, output: Path, seconds: float, tiny: bool) -> Call:
-    """What the options say."""
+    """The call that the options ask for."""
     return Call(torch.device(device), output, time.monotonic() + seconds, tiny)
 
 
 class Rows:
-    """A CSV file whose first columns say what a row is of."""
+    """A CSV file. Its first columns are the key of a row."""
 
     def __init__(self, path: Path, keys: tuple[str, ...], values: tuple[str, ...]):
         self.path, self.keys, self.columns = path, keys, (*keys, *values)
         self.known = {tuple(row[key] for key in keys) for row in self.read()}
 
     def read(self) -> list[dict[str, str]]:
-        """All rows. One that was being written when the script was killed does not count."""
+        """All whole rows. A row that a killed script was writing is left out."""
         if not self.path.exists():
             return []
         with self.path.open(newline="") as file:
             return [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
 
     def has(self, *key: object) -> bool:
-        """Whether there is a row of that."""
+        """Whether there is a row with this key."""
         return tuple(str(part) for part in key) in self.known
 
     def add(self, row: Mapping[str, object]) -> None:

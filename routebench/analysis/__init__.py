@@ -1,4 +1,4 @@
-"""What an analysis is made of: what was measured by method, tables of estimates, decisions, figures, and words.
+"""The parts of an analysis: values by method, tables of estimates, verdicts, figures, and words.
 
 >>> from routebench.analysis import METHOD, Analysis, Mean, Runs, table_of
 >>> columns = (METHOD, Mean("Hoyer", "hoyer", "±.3", where={"layer": "classes"}))

@@ -1,4 +1,4 @@
-"""What an analysis is: a pure function from the runs of one suite to a table, a figure and a sentence.
+"""An analysis is a pure function from the runs of one suite to a table, a figure and a sentence.
 
 A file in `analyses/` holds one, registered by name:
 
@@ -52,7 +52,7 @@ class Main:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What an analysis found.
+    """The result of an analysis.
 
     Args:
         title: a heading.
@@ -130,7 +130,7 @@ def analysis_of(
 
 
 def name_of(analysis: Callable[..., Any]) -> str:
-    """What an analysis is called in names of files."""
+    """The name of an analysis in file names."""
     return str(getattr(analysis, "name", analysis.__name__.replace("_", "-")))
 
 

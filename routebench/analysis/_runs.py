@@ -1,4 +1,4 @@
-"""What was measured: everything that one suite has with one preset, data set and model, keyed by method."""
+"""All values of one suite with one preset, data set and model, keyed by method."""
 
 import hashlib
 import re
@@ -84,11 +84,11 @@ class Runs:
         return found
 
     def colour(self, method: Method) -> str:
-        """Of its lines and points, the same in every figure of a report."""
+        """The colour of a method, the same in every figure of a report."""
         return self.colours.get(method.label, MUTED)
 
     def values(self, metric: str, *, as_trained: bool = False, **where: object) -> DataFrame:
-        """What was measured of one metric, one row per value, by seed.
+        """All values of one metric, one row per value and seed.
 
         Args:
             metric: a value of the column `metric`.

@@ -1,4 +1,4 @@
-"""What a corrected test says of two methods, as a value; sentences are made from it elsewhere."""
+"""The verdict of a corrected test on two methods, as a value. Sentences are made elsewhere."""
 
 import math
 from enum import StrEnum
@@ -9,25 +9,25 @@ MARGIN = 0.5
 
 
 class Verdict(StrEnum):
-    """On a difference, ours less theirs; its text is what a table saves."""
+    """The verdict on a difference, ours minus theirs. Its text is what a table saves."""
 
     BETTER = "better"
     BETTER_BY_LITTLE = "better by little"
-    """Better, and shown to be so by less than a margin."""
+    """Significantly better, but by significantly less than a margin."""
     WORSE = "worse"
     EQUAL = "equal"
-    """Shown to differ by less than a margin."""
+    """Shown to differ by less than a margin (equivalence test)."""
     OPEN = "not told apart"
     UNTESTABLE = "cannot be tested"
 
     @classmethod
     def of(cls, difference: float, p_value: float, p_equal: float = math.nan) -> "Verdict":
-        """At 5 %.
+        """The verdict at 5 %.
 
         Args:
-            difference: ours less theirs.
-            p_value: of 'there is none', corrected; NaN where no test could be made.
-            p_equal: of 'it is the margin or more', corrected; NaN where nobody asked.
+            difference: ours minus theirs.
+            p_value: of the null hypothesis of no difference, corrected; NaN if no test could be made.
+            p_equal: of the null hypothesis that the difference is the margin or more, corrected; NaN if not tested.
         """
         if math.isnan(p_value):
             return cls.UNTESTABLE

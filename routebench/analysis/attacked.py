@@ -1,4 +1,4 @@
-"""What the analyses of adversarial accuracy read of their runs: budgets, verdicts, and differences by seed."""
+"""Reads adversarial accuracy from runs: budgets, verdicts, and differences by seed."""
 
 import math
 from collections import Counter
@@ -37,7 +37,7 @@ def under(attack: str, **where: str) -> dict[str, str]:
 
 
 def of_all(runs: Runs, metric: str) -> float:
-    """What is the same for all runs, such as the number of attacked images; NaN without results."""
+    """A value that all runs share, such as the number of attacked images; NaN without results."""
     found = runs.results.loc[runs.results["metric"] == metric, "value"]
     return math.nan if found.empty else float(found.iloc[0])
 

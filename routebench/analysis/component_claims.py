@@ -1,4 +1,4 @@
-"""What Hinton et al. 2018 and Tsai et al. 2020 say of the parts of their networks, each as a test on a folder's part.
+"""Claims of Hinton et al. 2018 and Tsai et al. 2020 on the parts of their networks, each as a test on a folder's part.
 
 Statistics and verdicts as in `routebench.analysis.paper_claims`. Variants are found by the words that the suites
 `hinton-table1`, `tsai-table1`, `tsai-iterations` and `tsai-overlap` give them.

@@ -34,7 +34,7 @@ class NothingPlanned(UserError):
 
 @dataclass(frozen=True)
 class Folder:
-    """What a results folder holds.
+    """The contents of a results folder.
 
     Args:
         store: that reads the folder.

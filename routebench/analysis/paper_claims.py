@@ -1,7 +1,7 @@
-"""What the source papers claim without a number, each as a test on one part of a results folder.
+"""Claims that the source papers make in words, each as a test on one part of a results folder.
 
-A claim has a statistic per seed. Its verdict is read off the 95 % interval of the mean over seeds, and is never given
-without one. Where the papers define no statistic, the one taken here is said beside the claim.
+A claim has a statistic for each seed. The 95 % interval of its mean over seeds gives the verdict; without an interval
+there is none. If a paper defines no statistic, the claim says which one is used here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,15 +28,15 @@ SPARSE = 0.5  # Hoyer: half way between evenly spread, 0, and one capsule alone,
 Condition = tuple[str, int | None]  # label and iterations
 ROUTED: Condition = ("dynamic", 3)
 UNROUTED: Condition = ("none", None)
-"""What Kiefer et al. compare."""
+"""The two conditions that Kiefer et al. compare."""
 BySeed = Mapping[int, float]
 Statistics = Iterable[tuple[BySeed, str]]
-"""What has to be on the claim's side, and the methods that were compared; empty where a part holds too little."""
+"""Statistics that must support the claim, with the methods compared; empty if a part holds too little."""
 
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """What one part of a folder says of a claim.
+    """The verdict of one part of a folder on a claim.
 
     Args:
         statistic: mean over seeds.
@@ -55,12 +55,12 @@ class PaperClaim:
 
     Args:
         claim: in our words.
-        source: where it is made.
-        tested: the statistic, its unit, and what of it the claim says.
+        source: paper and section.
+        tested: the statistic, its unit, and the condition that the claim sets.
         protocol: of the parts that can test it.
-        statistics: all of them have to be above zero; None where no test is written.
-        needs: what has to be run for it.
-        no_gain: they have to be below the margin instead.
+        statistics: the claim holds if all are above zero; None if no test is written.
+        needs: the runs that the test needs.
+        no_gain: the claim holds if all are below the margin instead.
     """
 
     claim: str
@@ -72,7 +72,7 @@ class PaperClaim:
     no_gain: bool = False
 
     def test(self, runs: Runs) -> JudgedClaim | None:
-        """The verdict, with the statistic that decides it; None where the runs hold too little for one."""
+        """The verdict with the statistic that decides it; None if the runs hold too little."""
         if self.statistics is None or runs.protocol != self.protocol:
             return None
         found = [judged(values, of, no_gain=self.no_gain) for values, of in self.statistics(runs) if values]
@@ -85,7 +85,7 @@ class PaperClaim:
 
 
 def judged(values: BySeed, of: str = "", *, no_gain: bool = False) -> JudgedClaim:
-    """Whether values, one per seed, are above zero; or, in points, no gain: below the margin, it fails above zero."""
+    """Judges values, one per seed: the claim holds above zero, or with `no_gain` below the margin (points)."""
     found, verdict = mean_of(values[seed] for seed in sorted(values)), UNDECIDED
     if found.kind == OVER_SEEDS:
         for_it, against = (found.high < MARGIN, found.low > 0) if no_gain else (found.low > 0, found.high < 0)
@@ -99,7 +99,7 @@ def difference(ours: BySeed, theirs: BySeed) -> dict[int, float]:
 
 
 def rows_of(runs: Runs, condition: Condition, metric: str, *, as_trained: bool = False, **where: object) -> DataFrame:
-    """As `Runs.values`, of one method on the network of the runs."""
+    """Like `Runs.values`, for one method on the network of the runs."""
     rows = runs.values(metric, as_trained=as_trained, **where)
     wanted = {
         cell for cell, one in runs.methods.items() if (one.label, one.iterations, one.model) == (*condition, runs.model)
@@ -121,13 +121,13 @@ def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **
 
 
 def accuracies(runs: Runs) -> dict[Method, dict[int, float]]:
-    """Test accuracy (%) at the T trained with by method, in alphabetical order, then by seed."""
+    """Test accuracy (%) at the T of training, by method in alphabetical order, then by seed."""
     found = runs.by_seed("accuracy", split="test", as_trained=True)
     return {method: found[method] for method in sorted(found)}
 
 
 def accuracy_gain(ours: str, theirs: str, runs: Runs) -> Statistics:
-    """Points of one label less another at the same T, the largest of several."""
+    """Points by which one label leads another at the same T; at the largest T that both have."""
     found = accuracies(runs)
     known = {(method.label, method.iterations or 0): method for method in found}
     shared = [steps for label, steps in known if label == ours and (theirs, steps) in known]
@@ -145,7 +145,7 @@ def slopes(line: Mapping[int, BySeed]) -> dict[int, float]:
 
 
 def lines_of(runs: Runs, method: str) -> dict[str, dict[int, BySeed]]:
-    """Accuracies by label, T and seed, of the forms of a method that differ in hyperparameters alone."""
+    """Accuracies by label, T and seed, for the forms of a method that differ in hyperparameters alone."""
     found: dict[str, dict[int, BySeed]] = {}
     for one, own in accuracies(runs).items():
         if one.name == method and one.iterations and not one.variant:
@@ -154,7 +154,7 @@ def lines_of(runs: Runs, method: str) -> dict[str, dict[int, BySeed]]:
 
 
 def _longest(runs: Runs, method: str) -> tuple[str, dict[int, BySeed]]:
-    """The label with the most T; of equal ones, the first by name."""
+    """The label with the most values of T; the first by name if several have as many."""
     return max(lines_of(runs, method).items(), key=lambda line: len(line[1]), default=(method, {}))
 
 
@@ -164,7 +164,7 @@ def _slope(method: str, sign: int, runs: Runs) -> Statistics:
 
 
 def _em_with_two_iterations(runs: Runs) -> Statistics:
-    """Accuracy with T=2 less that with each other T."""
+    """Accuracy with T=2 minus accuracy with each other T."""
     label, line = _longest(runs, "em")
     others = [own for steps, own in line.items() if steps != 2]
     return [(difference(line[2], own), label) for own in others] if 2 in line and len(others) > 1 else []
@@ -215,7 +215,7 @@ def _votes_gathered(runs: Runs) -> Statistics:
 
 
 def _gathered(arrays: Mapping[str, NDArray[Any]]) -> float | None:
-    """Mean distance of votes to the right class after the first iteration less after the last; None if not kept."""
+    """Mean distance of votes to the right class, first iteration minus last; None if it was not kept."""
     if "vote_distances" not in arrays or len(arrays["vote_distances"]) < 2:
         return None
     edges, right = arrays["vote_distances_edges"], arrays["vote_labels"].astype(int)
@@ -225,7 +225,7 @@ def _gathered(arrays: Mapping[str, NDArray[Any]]) -> float | None:
 
 
 def _nearness_gained(runs: Runs) -> Statistics:
-    """`gathered` after the last iteration less that after the first, of EM routing trained with the most iterations."""
+    """`gathered` after the last iteration minus after the first, for EM routing trained with the most iterations."""
     rows = runs.values("gathered")
     most = max((one.iterations or 0 for one in rows["method"] if one.label == "em"), default=0)
     rows = rows[[one.label == "em" and one.iterations == most for one in rows["method"]]]

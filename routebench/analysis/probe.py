@@ -1,4 +1,4 @@
-"""What linear probes found, as one table: the mean over seeds for every method, feature and view of the test images."""
+"""Results of linear probes as one table: the mean over seeds for each method, feature and view of the test images."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -62,7 +62,7 @@ def by_seed(runs: Runs) -> dict[Line, dict[int, float]]:
 
 
 def gains(seeds: Mapping[Line, Mapping[int, float]], upright: DataFrame) -> "Series[Any]":
-    """What each row is ahead of uniform coupling by, in points, paired by seed; nothing without uniform coupling.
+    """The lead of each row over uniform coupling, in points, paired by seed; nothing without uniform coupling.
 
     Args:
         seeds: from `by_seed`.

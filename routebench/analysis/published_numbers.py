@@ -1,4 +1,4 @@
-"""What a results folder says of a published number, matched by identifiers, and whether it reproduces it.
+"""Compares published numbers with a results folder: matches them by identifiers, and says which are reproduced.
 
 The rules:
 
@@ -44,7 +44,7 @@ PRINTED = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What one part of a folder measured of a published number, in the number's own unit.
+    """The measurement of a published number by one part of a folder, in the number's own unit.
 
     Args:
         runs: the part.
@@ -82,7 +82,7 @@ def published_and_measured(parts: Sequence[Runs]) -> DataFrame:
 
 
 def answers(row: Row, parts: Sequence[Runs]) -> Iterator[Answer]:
-    """What the parts measured of a published number; the number's own conditions first, then the newest plan."""
+    """Measurements of a published number by the parts; its own conditions first, then the newest plan."""
     found = [answer for runs in parts for answer in _in_part(row, runs, _data(row))]
     yield from sorted(found, key=lambda answer: not answer.same)
 

@@ -1,4 +1,4 @@
-"""Networks compared on novel viewpoints at epochs at which they are equally good on familiar ones."""
+"""Compares networks on novel viewpoints, at epochs at which they are equally good on familiar ones."""
 
 import math
 from collections import Counter
@@ -12,12 +12,12 @@ from pandas import DataFrame, Series
 from routebench.analysis import Estimate, Method, Runs, by_method, corrected, difference, mean_of, numbers, wording
 
 REFERENCE = "cnn"
-"""What networks are matched to."""
+"""The control that networks are matched to."""
 TOLERANCE = 1.0
-"""Points of accuracy up to which two networks count as equally good."""
+"""Two networks count as equally good up to this difference, in points of accuracy."""
 HELD_OUT, FAMILIAR, LAST = "held_out", "familiar", "last"
 MATCHINGS = (HELD_OUT, FAMILIAR)
-"""By which images: held-out ones, or the familiar part of the test images, as the paper does it."""
+"""Matched on held-out images, or on the familiar part of the test images, as in the paper."""
 
 BELOW, ABOVE, BETWEEN = "never as good", "better from the start", "passing between two epochs"
 
@@ -29,9 +29,9 @@ class Match:
     """The epoch at which a network is as good as another one.
 
     Args:
-        epoch: from 1; None where no epoch is near enough.
-        gap: how much better it is at the nearest epoch, in points.
-        reason: why no epoch is near enough, a constant of this module; empty if one is.
+        epoch: from 1; None if no epoch is near enough.
+        gap: how much better the network is at the nearest epoch, in points.
+        reason: why no epoch is near enough, a constant of this module; else empty.
     """
 
     epoch: int | None
@@ -40,12 +40,12 @@ class Match:
 
 
 def match(accuracies: Sequence[float], target: float, tolerance: float = TOLERANCE) -> Match:
-    """The epoch whose accuracy is nearest to the target, the first of several.
+    """Finds the epoch whose accuracy is nearest to the target; the first of several.
 
     Args:
         accuracies: after each epoch, in %.
         target: in %.
-        tolerance: in points; the largest gap that counts as none.
+        tolerance: in points; up to this gap the network counts as equally good.
     """
     gaps = np.asarray(accuracies, dtype=float) - target
     nearest = int(np.abs(gaps).argmin())
@@ -58,8 +58,8 @@ def match(accuracies: Sequence[float], target: float, tolerance: float = TOLERAN
 def matched_to_reference(runs: Runs) -> DataFrame:
     """One row per method, seed and way of matching, with errors in %.
 
-    The better network is taken at the epoch at which it is as good as the other one at its last: the method's own where
-    that becomes better than the reference, as in the paper, or the reference's where the method never does.
+    The better network is taken at the epoch at which it matches the final accuracy of the other one. If the method
+    becomes better than the reference, this is an epoch of the method, as in the paper; else an epoch of the reference.
 
     Columns: `method, seed, matching` (a constant of this module; `last` is the last epoch, unmatched), `epoch, gap,
     reason` as in `Match`, `familiar, novel`, errors at that epoch, and `their_epoch, their_familiar, their_novel`,

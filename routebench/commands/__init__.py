@@ -1,1 +1,1 @@
-"""One file per command of the command line. Each defines `command`; the file's name is what is typed."""
+"""One file per command of the command line. Each defines `command`; the file has the command's name."""

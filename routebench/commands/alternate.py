@@ -73,7 +73,7 @@ def command(  # noqa: PLR0917  # click passes them by name
 
 
 def rounds_in(folder: Path, suite: str, preset: str) -> int:
-    """How many seeds of a suite were run as a whole in a results folder."""
+    """The number of seeds that a suite finished in a results folder."""
     from routebench.engine.results import NOT_RUN, Store
 
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""What several commands take, and how they print."""
+"""Options and printing that several commands share."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""`routebench suite`: trains what is missing, measures, and shows what came out."""
+"""`routebench suite`: trains and measures what is missing, and shows the results."""
 
 import sys
 from collections.abc import Mapping

@@ -59,7 +59,7 @@ class LostMetric:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What the judged rows of one metric could have shown.
+    """The smallest changes that the judged rows of one metric detect.
 
     Args:
         group: the metric.
@@ -115,7 +115,7 @@ class FolderComparison:
 
     @property
     def sensitivities(self) -> list[Sensitivity]:
-        """One for each metric of which a row was judged."""
+        """The sensitivity of each metric with a judged row."""
         groups: dict[Group, list[Change]] = {}
         for change in self.changes:
             if change.judged and change.evidence.kind:
@@ -124,12 +124,12 @@ class FolderComparison:
 
     @property
     def blind(self) -> list[Sensitivity]:
-        """Metrics of which a change that the gate has to see could have gone unseen."""
+        """Metrics in which the gate could have missed a change that it has to detect."""
         return [one for one in self.sensitivities if one.unseen]
 
     @property
     def exit_code(self) -> int:
-        """Of the gate: 1 worse or newly broken, 4 undecided, blind or not judged, 3 cells that HEAD lacks, else 0."""
+        """The gate's exit code: 1 worse or newly broken, 4 undecided or too noisy, 3 HEAD lacks cells, else 0."""
         if self.pairs.broken or self.lost or self.with_verdict(REGRESSION):
             return 1
         blind = any(one.undecided for one in self.blind)
@@ -214,7 +214,7 @@ def refuse_unknown(tolerances: Iterable[str], metrics: Iterable[str]) -> None:
 
 
 def lost_metrics(pairs: Iterable[CellPair], metrics: Collection[str] = ()) -> tuple[LostMetric, ...]:
-    """Every metric with a direction of which BASE has finite values and HEAD lacks one, cell by cell.
+    """Lists the metrics that BASE has and HEAD lacks, by cell. Only finite metrics with a direction count.
 
     Cells that are not compared, and what belongs to the machine where the machines differ, are no loss. A metric
     without direction is shown and never judged, and the machine's own speeds are none of the code's.
@@ -251,7 +251,7 @@ def _counts(rows: Rows, pair: CellPair) -> bool:
 
 
 def _instead(base: Rows, head: list[Any]) -> str:
-    """What stands where a number should; empty if all is well, or if BASE had none either."""
+    """What HEAD has in place of a number; empty if HEAD has it, or BASE lacks it too."""
     ours = list(base)
     if not all(math.isfinite(row["value"]) for row in ours):
         return ""
@@ -266,7 +266,7 @@ def _instead(base: Rows, head: list[Any]) -> str:
 
 
 def _nothing(base: list[float], head: list[float]) -> str:
-    """Of what there should be more: it was above 0, and nothing is left, so that there is not even a ratio."""
+    """`0` if a value that should be large fell from above 0 to 0, so that there is no ratio."""
     return "0" if min(base) > 0 and min(head) <= 0 else ""
 
 

@@ -1,4 +1,4 @@
-"""What the numbers of BASE and HEAD support: a change, its p-value, the noise floor, and what could have been seen.
+"""The evidence for a change from BASE to HEAD: its size, p-value, noise floor, and the smallest change detected.
 
 Each way of measuring has a test of its own; `TESTS` names them for readers.
 
@@ -52,7 +52,7 @@ def _no_number(alpha: float, size: float) -> int:  # noqa: ARG001  # likewise
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one change.
+    """The evidence for one change.
 
     Args:
         kind: key of `TESTS`; empty where nothing can be tested.

@@ -23,7 +23,7 @@ MACHINE = ("device", "processor", "gpu", "threads")
 
 @dataclass(frozen=True)
 class Address:
-    """What names a cell in two folders alike. `options`, `model_params` are JSON, `params` what the user set."""
+    """Identifies a cell in both folders. `options`, `model_params` are JSON, `params` what the user set."""
 
     suite: str
     preset: str
@@ -155,7 +155,7 @@ class Pairs:
 
     @property
     def expected(self) -> int:
-        """How many cells a whole comparison would have compared."""
+        """The number of cells that a complete comparison has."""
         return len(self.measured) + len(self.broken) + len(self.missing)
 
     def of_methods(self, names: Collection[str]) -> "Pairs":
@@ -238,7 +238,7 @@ def _address(preset: str, params: str, known: Identity) -> Address:
 
 
 def _pairs(base: Side, head: Side) -> Iterator[CellPair]:
-    """By the whole address first; what is left, by all of it but the options, and then nothing is compared."""
+    """Pairs cells by their whole address. Cells left over are paired without their options, and not compared."""
     left = {where.without_options(): where for where in head.cells if where not in base.cells}
     for where, ours in base.cells.items():
         if where in head.cells:
@@ -251,7 +251,7 @@ def _pairs(base: Side, head: Side) -> Iterator[CellPair]:
 
 
 def _unplanned(base: Side, head: Side, pairs: list[CellPair]) -> Iterator[CellPair]:
-    """What is ok in BASE and not planned in HEAD: a method that was taken out must not pass for one that is well."""
+    """Cells that are ok in BASE and not planned in HEAD: a method that was removed must not count as unchanged."""
     paired = {pair.base.key for pair in pairs}
     both = {(where.suite, where.preset) for where in head.cells}
     for where, ours in base.cells.items():
@@ -280,7 +280,7 @@ def _changes(base: Mapping[str, Any], head: Mapping[str, Any]) -> str:
 
 
 def _changes_of_versions(base: Mapping[str, Any], head: Mapping[str, Any]) -> str:
-    """Of packages that both sides recorded; of the others it is not known whether they were there."""
+    """Changed versions of packages that both sides recorded. Of other packages nothing is known."""
     both = base.keys() & head.keys()
     return _changes({name: base[name] for name in base if name in both}, {name: head[name] for name in both})
 

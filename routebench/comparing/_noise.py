@@ -1,9 +1,8 @@
-"""How far two measurements of one and the same thing lie apart: noise is measured, not assumed.
+"""Estimates the noise floor: how far two measurements of unchanged code differ.
 
-Where each network was trained with one seed only, two networks on the same test images can be told apart by these
-images, but not the methods behind them: training again on another machine, or with sums in another order, gives another
-network of the same method. How far apart such networks lie has to come from elsewhere than from the changes that are
-judged, or a regression would be its own noise floor.
+With several seeds, the noise follows from the spread over seeds. With one seed, test images can show that two networks
+differ, but not that the methods do: training again gives another network of the same method. The noise of retraining
+must then come from elsewhere than from the changes that are judged. Otherwise a regression would set its own floor.
 """
 
 import math
@@ -16,22 +15,22 @@ from scipy import special
 from routebench.comparing._series import FloatArray, Group, PairedSeries
 
 SPREAD = 0.8
-"""Standard deviation over seeds of an accuracy, in points, where nothing tells.
+"""Standard deviation of accuracy over seeds, in points, that is assumed where none can be estimated.
 
-Of the 13 settings of three seeds in `reports/accuracy-quick` 11 have at most this; pooled they have 0.57, and the
-largest is 0.95. One value has to do for the noisier methods, too: with 0.6 one in eight simulated comparisons of
-unchanged methods failed where the true spread was 0.8, with 0.8 one in twenty.
+In `reports/accuracy-quick`, 11 of 13 settings with three seeds have at most this. Pooled they have 0.57; the largest is
+0.95. The value must suit noisy methods, too. In simulations of unchanged methods with a true spread of 0.8, one
+comparison in eight failed with 0.6, and one in twenty with 0.8.
 """
 FEWEST = 5  # degrees of freedom of a spread
 SEEN = 1.0
-"""Points that the gate promises to see: up to here a change is noise where the other networks are the same."""
-COVERED = 0.95  # of measurements of one thing lie closer together than the noise floor
-FEWEST_METHODS = 3  # of which a spread over methods is taken
+"""Points. Up to this size a change counts as noise, even if the other networks are identical."""
+COVERED = 0.95  # of differences between measurements of unchanged code lie below the noise floor
+FEWEST_METHODS = 3  # for a spread over methods
 
 
 @dataclass
 class Noise:
-    """What all series of two folders say about noise.
+    """The noise of two folders, estimated from all their series.
 
     Args:
         series: every comparable one.
@@ -40,11 +39,11 @@ class Noise:
     series: Sequence[PairedSeries]
 
     def over_seeds(self, series: Sequence[PairedSeries]) -> float:
-        """The change that trainings of unchanged code make in 95 of 100 comparisons, from its spread over seeds.
+        """The size that changes of unchanged code stay below in 95 of 100 comparisons, from their spread over seeds.
 
-        It holds for all rows of a level together, or one of seven methods would exceed it in every third comparison.
-        Within a method (one series, or all of a method, or all methods) the change is taken seed by seed, and its
-        variance pooled over the group's series, methods, or just these. 0 where predictions are the same.
+        The 95 % hold for all rows of a level together. Otherwise one of seven methods would exceed the floor in every
+        third comparison. Changes are taken seed by seed. Their variance is pooled over the group's series for a single
+        series, over its methods for a method, and over these series for all methods. 0 if predictions are identical.
         """
         seeds = min(len(one.seeds) for one in series)
         if seeds < 2:
@@ -55,10 +54,11 @@ class Noise:
         return max(_floor(spread_over_seeds(own), len(alike), seeds * many) for own, many in spreads)
 
     def over_settings(self, series: Sequence[PairedSeries]) -> tuple[int, float, int, float] | None:
-        """How many changes these series make, their deviation, its degrees of freedom, and a floor; None if unknown.
+        """The number of changes in these series, their standard deviation, its degrees of freedom, and a floor.
 
-        The deviation is that of changes from their method's median, pooled over the group, the floor 95 % of their
-        sizes. Where methods have too few, and these series are of three or more, it is that of the methods' means.
+        The deviation is from the median of each method, pooled over the group. The floor is the 95 % quantile of its
+        absolute values. If methods have too few series, and these series are of three methods or more, the deviation is
+        that of the methods' means. None if neither can be had.
         """
         left: list[float] = []
         degrees = 0
@@ -79,7 +79,7 @@ class Noise:
         return [one for one in self.series if one.group == group and not one.obstacle]
 
     def _like(self, series: Sequence[PairedSeries]) -> list[list[PairedSeries]]:
-        """What is pooled like these: single series, all series of each method, or these alone."""
+        """The groups over which variance is pooled: single series, all series of each method, or these alone."""
         own = self._of(series[0].group)
         if len(series) == 1:
             return [[one] for one in own]
@@ -89,7 +89,7 @@ class Noise:
 
 
 def spread_over_seeds(pooled: Iterable[Sequence[PairedSeries]]) -> tuple[float, int]:
-    """Standard deviation over seeds of the mean change of series, pooled over several such, and its degrees."""
+    """Standard deviation over seeds of the mean change of a group of series, pooled over groups; degrees of freedom."""
     squares, degrees = 0.0, 0
     for series in pooled:
         shared = sorted(set.intersection(*(set(one.seeds) for one in series)))
@@ -101,9 +101,9 @@ def spread_over_seeds(pooled: Iterable[Sequence[PairedSeries]]) -> tuple[float, 
 
 
 def _floor(spread: tuple[float, int], rows: int, count: int) -> float:
-    """What means over so many stay below in 95 of 100 comparisons, of so many rows and as many of other levels.
+    """The size that means over `count` changes stay below in 95 of 100 comparisons; 0 without a spread.
 
-    0 where there is no spread.
+    `rows` is the number of rows of this level. Another level has as many, so the correction is for twice that number.
     """
     deviation, degrees = spread
     level = (1 + COVERED ** (1 / (2 * rows))) / 2
@@ -111,7 +111,7 @@ def _floor(spread: tuple[float, int], rows: int, count: int) -> float:
 
 
 def _changes(series: Iterable[PairedSeries]) -> FloatArray:
-    """Of each measurement; of each network, where one that was trained is tested in several settings."""
+    """One change per measurement; one per network, if a trained network is tested in several settings."""
     by_network: dict[object, list[float]] = {}
     for place, one in enumerate(series):
         for seed in one.seeds:
@@ -128,18 +128,17 @@ def _by_method(series: Iterable[PairedSeries]) -> list[list[PairedSeries]]:
 
 
 def _floor_of_one_seed(series: Sequence[PairedSeries], group: Sequence[PairedSeries], rows: int) -> float:
-    """The change in points that training unchanged methods again makes, in 95 of 100 comparisons of so many rows.
+    """The size in points that changes by retraining alone stay below, in 95 of 100 comparisons of so many rows.
 
-    1. Where at least half of the group predict the same bit by bit, training is reproducible, and what differs was
-       changed: `SEEN`.
-    2. Else from the spread over seeds: BASE's, if it has several (then nothing of HEAD enters); otherwise `SPREAD`, or
-       what the smaller half of the group's changes say if that is more. Up to half of the methods can get worse without
-       moving it.
-    3. All methods together, where BASE's seeds tell nothing: at least t times the spread over methods, so that one
-       method cannot make all of them worse, and what all have in common is no noise.
+    1. If at least half of the group's predictions are identical bit by bit, training is reproducible: `SEEN`.
+    2. Else, if BASE has several seeds, it follows from their spread. HEAD does not enter.
+    3. Else it follows from `SPREAD`, or from the smaller half of the group's changes if these say more. So up to half
+       of the methods can get worse without raising the floor.
+    4. For all methods together, without BASE's seeds, it is at least t times the spread over methods. So one method
+       alone cannot make all of them worse.
 
     Args:
-        series: of which the mean change is judged.
+        series: those whose mean change is judged.
         group: all comparable series of the metric.
         rows: how many means like this one are judged.
     """
@@ -173,7 +172,7 @@ def _over_base_seeds(group: Sequence[PairedSeries]) -> tuple[float, int]:
 
 
 def _smaller_half(group: Sequence[PairedSeries]) -> float:
-    """Standard deviation estimated from the largest change of the smaller half."""
+    """Standard deviation, estimated from the largest change in the smaller half of the changes."""
     sizes = np.sort([abs(_change(one)) for one in group])
     half = sizes.size // 2
     if half == 0:

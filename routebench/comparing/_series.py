@@ -26,7 +26,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Group:
-    """What is pooled and judged together: one metric of one suite, preset, data set, split and part of the network."""
+    """One metric of one suite, preset, data set, split and part of the network: it is pooled and judged together."""
 
     suite: str
     preset: str
@@ -95,7 +95,7 @@ class PairedSeries:
     def change(self, seed: int) -> float:
         """HEAD - BASE, means over repeats; the natural logarithm of HEAD / BASE where the group is relative.
 
-        What is within rounding is 0.
+        The change; 0 if it is within rounding.
         """
         base, head = self.base[seed], self.head[seed]
         if self.group.relative:
@@ -190,7 +190,7 @@ def _key(address: Address, spot: Spot) -> tuple[object, ...]:
 
 
 def _add_other_seeds(by_key: Mapping[tuple[object, ...], PairedSeries], base: Side) -> None:
-    """How far BASE's seeds lie apart is known from all of them."""
+    """Adds BASE's seeds that HEAD lacks, so that all of them estimate BASE's spread."""
     for address, cell in base.cells.items():
         for spot, rows in values_of(cell).items():
             series = by_key.get(_key(address, spot))

@@ -1,4 +1,4 @@
-"""What every metric did from BASE to HEAD, with a verdict: a regression is bad, supported by the data, above noise."""
+"""Judges the change of every metric from BASE to HEAD. A regression is bad, significant, and above the noise floor."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,24 +23,24 @@ UNJUDGED, UNCOMPARED = "not judged", "not compared"
 
 @dataclass(frozen=True)
 class Change:
-    """One row: what one metric did from BASE to HEAD, in one series or over several.
+    """One row: the change of one metric from BASE to HEAD, in one series or over several.
 
     Args:
         group: the metric.
         level: `SETTING` (one series), `METHOD` (all of a method) or `ALL` (methods).
         name: of the method and setting.
-        series: what stands behind it.
+        series: those that it is computed from.
         base, head: means over series, seeds and repeats, in the metric's unit.
-        evidence: on the scale of differences, or of logarithms of ratios.
+        evidence: as a difference, or as the logarithm of a ratio.
         p_value: after Holm's correction; NaN where untestable.
         accepted: the tolerance, on the scale of the evidence.
         threshold: noise floor or tolerance, the larger.
-        could_see: the smallest change that would have been found 8 times in 10; NaN if unknown.
-        must_see: the smallest change that a gate has to see; infinite where none is stated.
-        stated: whether the user says what must be seen.
-        alpha: the level that `could_see` holds for.
+        could_see: the smallest change that is detected 8 times in 10; NaN if unknown.
+        must_see: the smallest change that the gate has to detect; infinite if none is stated.
+        stated: whether the user set `must_see`.
+        alpha: the level of the test behind `could_see`.
         verdict: one of this module's words.
-        why: where there is no verdict.
+        why: the reason, if there is no verdict.
     """
 
     group: Group
@@ -77,12 +77,12 @@ class Change:
 
     @property
     def blind(self) -> bool:
-        """Whether a change that has to be seen could have gone unseen."""
+        """Whether the gate could have missed a change that it has to detect."""
         return self.must_see < math.inf and not self.could_see <= self.must_see + 1e-9
 
     @property
     def needed(self) -> int:
-        """How many seeds or rounds, in all, would see what has to be seen; 0 if unknown."""
+        """The total number of seeds or rounds that would detect `must_see`; 0 if unknown."""
         return self.evidence.needed(self.alpha, self.must_see)
 
 
@@ -94,12 +94,12 @@ class Tolerance:
     percent: bool
 
     def as_change(self, base: float, *, relative: bool, falls: bool = False) -> float:
-        """The size of the largest accepted change: of a difference, or of the logarithm of a ratio.
+        """The largest accepted change, as a difference or as the logarithm of a ratio.
 
         Args:
             base: mean of BASE.
             relative: whether changes are logarithms of ratios.
-            falls: whether HEAD is the smaller: a tenth less is a larger logarithm than a tenth more.
+            falls: whether HEAD is smaller. A tenth less has a larger logarithm than a tenth more.
         """
         if not relative:
             return abs(base) * self.value / 100 if self.percent else self.value
@@ -110,14 +110,14 @@ class Tolerance:
 
 
 ACCEPTED = {"bytes": Tolerance(1, percent=True)} | dict.fromkeys(TIMED, Tolerance(10, percent=True))
-"""What is accepted of a unit where the user says nothing.
+"""The default tolerance by unit.
 
-Another version of torch allots a few bytes more. Of times, a few rounds can agree by chance in a few per cent.
+Another version of torch allocates a few bytes more. In a few rounds, times can differ by a few per cent by chance.
 """
 
 
 def least_to_see(group: Group, base: float, wish: Tolerance | None) -> float:
-    """The change that a gate has to see: the user's, or else 30 % of a time, 20 % of another ratio, 1 point of a share.
+    """The change that the gate has to detect: the user's; else 30 % of a time, 20 % of a ratio, 1 point of a share.
 
     Args:
         group: the metric.
@@ -125,7 +125,7 @@ def least_to_see(group: Group, base: float, wish: Tolerance | None) -> float:
         wish: of the user.
 
     Returns:
-        a difference, or the logarithm of a ratio; infinite for what has no unit.
+        a difference, or the logarithm of a ratio; infinite for a metric without a unit.
     """
     if wish is not None:
         return wish.as_change(base, relative=group.relative)
@@ -139,7 +139,7 @@ def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[s
 
     Args:
         texts: as typed.
-        option: that they were typed for.
+        option: the option that they were typed for.
 
     Raises:
         UserError: a text is neither, or its value is negative.
@@ -159,15 +159,16 @@ def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[s
 
 
 TINY = 1e-9
-"""p below which a loss of more than a point is not called noise, however large the noise floor of one seed.
+"""With one seed, a loss of more than a point with p below this is undecided, however large the noise floor.
 
-Unchanged methods whose networks vary by 0.8 points over seeds gave down to 6e-8 on 1,000 images in 40 simulated runs.
+In 40 simulated runs of unchanged methods, with a spread of 0.8 points over seeds and 1,000 images, the smallest p was
+6e-8.
 """
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a user asks of a comparison: `metrics` and `methods` empty for all; tolerances, and what must be seen."""
+    """The user's options of a comparison. `metrics` and `methods` are empty for all."""
 
     metrics: Sequence[str] = ()
     methods: Sequence[str] = ()
@@ -184,7 +185,7 @@ def judge(series: Sequence[PairedSeries], noise: Noise, wishes: Wishes) -> list[
 
 
 def _rows(series: Sequence[PairedSeries]) -> Iterable[tuple[str, list[PairedSeries]]]:
-    """Single series; all of a method, if it has several; all of all methods, if there are several."""
+    """Each series; each method with several series; all methods, if there are several."""
     groups: dict[Group, dict[str, list[PairedSeries]]] = {}
     for one in series:
         groups.setdefault(one.group, {}).setdefault(one.method, []).append(one)
@@ -207,7 +208,7 @@ def _plain(level: str, series: Sequence[PairedSeries]) -> Change:
 
 
 def _weighed(change: Change, noise: Noise, wishes: Wishes) -> Change:
-    """With its evidence, or with the reason why there is none."""
+    """Adds the evidence, or the reason why there is none."""
     group, obstacle = change.group, change.series[0].obstacle
     wish = wishes.tolerances.get(group.metric)
     if group.higher_is_better is None:
@@ -239,7 +240,7 @@ def _direction_less(change: Change) -> Evidence:
 
 
 def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
-    """Verdicts. Half of alpha goes to pooled rows and half to single series; Holm within each."""
+    """Adds verdicts. Half of alpha is for pooled rows and half for single series; Holm's correction within each."""
     judged = list(changes)
     for single in (True, False):
         places = [
@@ -261,7 +262,7 @@ def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
 
 
 def _verdict(change: Change, p_value: float, alpha: float) -> tuple[str, str]:
-    """The word, and the reason where it is no verdict."""
+    """The verdict, and the reason if there is none."""
     size = change.evidence.change
     better = (size > 0) == change.group.higher_is_better
     if size == 0 and (change.base == change.head or change.evidence.kind == "accepted"):
@@ -280,7 +281,7 @@ def _verdict(change: Change, p_value: float, alpha: float) -> tuple[str, str]:
 
 
 def _of_all(change: Change, judged: Sequence[Change], noise: Noise, alpha: float) -> Change:
-    """What all methods together did is called so only if it holds without those that are named, and any one more."""
+    """Blames all methods only if the change remains without the methods named, and without any one of the others."""
     if change.level != ALL or change.verdict not in (REGRESSION, IMPROVEMENT):
         return change
     alike = [row for row in judged if (row.group, row.verdict) == (change.group, change.verdict) and row.level != ALL]
@@ -295,6 +296,6 @@ def _of_all(change: Change, judged: Sequence[Change], noise: Noise, alpha: float
 
 
 def _holds(change: Change, evidence: Evidence, alpha: float) -> bool:
-    """Whether what some of a row's series say is the same change."""
+    """Whether some of a row's series show the same change."""
     same = (evidence.change > 0) == (change.evidence.change > 0)
     return same and evidence.p_value < alpha and abs(evidence.change) > max(evidence.floor, change.accepted)

@@ -35,7 +35,7 @@ SCALES = (1.0, 0.01, 100.0)
 
 @dataclass(frozen=True)
 class Trial:
-    """What one call left.
+    """The result of one call.
 
     Args:
         outputs: poses and, where there are any, activations and logits of the parents.
@@ -51,7 +51,7 @@ class Trial:
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Outputs, and gradients under the name of what they are taken for."""
+        """Outputs, and gradients named by the tensor that they are for."""
         found = {f"gradient for {name}": value for name, value in self.gradients.items() if value is not None}
         return {**self.outputs, **found}
 
@@ -103,7 +103,7 @@ def call(
 
 
 def in_one_line(error: Exception) -> str:
-    """What was raised, and the user's line that it comes from. A RoutingError needs no name of its type."""
+    """The error in one line, with the user's line that it comes from."""
     text = " ".join(str(error).split())
     text = text if len(text) < 300 else f"{text[:300]} ..."
     place = f" ({at})" if (at := place_of(error)) else ""
@@ -204,7 +204,7 @@ def where_apart(found: Trial, expected: Trial) -> str:
 
 @dataclass(frozen=True)
 class CheckInputs:
-    """What a method is checked with.
+    """The inputs of a check.
 
     Args:
         subject: the method.

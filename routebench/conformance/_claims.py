@@ -33,7 +33,7 @@ NOTHING_SEEN = "no coupling to look at: use votes.sweep or votes.aggregate, or r
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """How a claim is measured.
+    """The test of a claim.
 
     Args:
         measure: the deviation at one input; None if it cannot be measured there.
@@ -50,7 +50,7 @@ def claims(inputs: CheckInputs) -> list[Finding]:
 
 
 def measured(claim: Claim, inputs: CheckInputs) -> Finding:
-    """What was seen of one claim."""
+    """Measures one claim."""
     claimed, advice = claim in inputs.subject.claims, TESTS[claim].advice
     name = claim.name.lower().replace("_", " ") + (" in training" if _is_about_training(claim) else "")
     kind = Kind.CLAIMED if claimed else Kind.MEASURED

@@ -1,4 +1,4 @@
-"""What a check finds: one finding per question, and the verdict over all of them."""
+"""The findings of a check, one per question, and the verdict over all."""
 
 import math
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ class Kind(Enum):
 
 
 class Status(Enum):
-    """How a question is answered. Only `WRONG` makes a method fail."""
+    """The answer to a question. Only `WRONG` makes a method fail."""
 
     OK = "ok"
     WRONG = "WRONG"
@@ -74,7 +74,7 @@ class Checkup:
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """What is wrong."""
+        """The findings that are wrong."""
         return tuple(finding for finding in self.findings if finding.wrong)
 
     @property

@@ -147,7 +147,7 @@ class Traces:
 
 
 def _effect(traces: Traces, name: str) -> tuple[str, str]:
-    """What another value changes; and advice, if it is nothing."""
+    """What another value changes; if nothing, advice."""
     subject = traces.inputs.subject
     values, now = other_values(subject, name), subject.settings[name]
     enough = all if isinstance(now, str) else any  # each word must do something; of numbers, one
@@ -218,7 +218,7 @@ def _legal(subject: CheckedMethod, name: str, values: list[Any]) -> list[Any]:
 
 
 def refusal(subject: CheckedMethod, name: str, value: Any) -> str:
-    """What the method says to a value; empty if it takes it."""
+    """The method's error for a value; empty if it takes the value."""
     try:
         subject.make(SIZES, changes={name: value})
     except Exception as error:  # noqa: BLE001  # any is a refusal

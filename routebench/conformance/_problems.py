@@ -61,7 +61,7 @@ SHAPES = (*ORDINARY, *SMALL, *BATCHES_OF_ONE)
 
 @dataclass(frozen=True)
 class Problem:
-    """What a method is given, before votes are made of it.
+    """The input of a method, before votes are made of it.
 
     Args:
         shape: of all the rest.

@@ -1,4 +1,4 @@
-"""What every method must do: run, stay finite, repeat itself, keep images apart, and let gradients through."""
+"""Requirements of every method: it runs, is finite and deterministic, keeps images apart, and passes gradients."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

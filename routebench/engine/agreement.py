@@ -51,7 +51,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What two records of one cell have in common.
+    """The agreement of two records of one cell.
 
     Args:
         pairs: all their numbers.

@@ -1,4 +1,4 @@
-"""What is exported: a format, and the part of a results folder that the user asked for."""
+"""Chooses what to export: the format, and the part of a results folder."""
 
 from dataclasses import dataclass
 from pathlib import Path

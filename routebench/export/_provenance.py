@@ -17,7 +17,7 @@ METADATA = b"routebench"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What the records of exported cells say about how they were made.
+    """Provenance of exported cells, from their records.
 
     Args:
         command: that wrote the export.
@@ -69,7 +69,7 @@ def _facts(record: Record) -> dict[str, Any]:
 
 
 def part_lines(runs: Runs, plan: Mapping[str, Any], origins: Origins, command: str) -> list[str]:
-    """What the comment above a table says: the suite, the data, the code, the machine, and both commands.
+    """The comment above a table: suite, data, code, machine, and both commands.
 
     Args:
         runs: the part that the table shows.
@@ -81,7 +81,7 @@ def part_lines(runs: Runs, plan: Mapping[str, Any], origins: Origins, command: s
 
 
 def origins_of_part(folder: Folder, runs: Runs) -> Origins:
-    """How a part was made, from its plan and its records."""
+    """The provenance of a part, from its plan and its records."""
     right = (runs.correct(str(cell)) for cell in runs.planned["cell"])
     test_samples = next((int(array.size) for array in right if array is not None), None)
     return origins_of(runs, folder.plans[runs.name], folder.records(runs), test_samples)

@@ -12,7 +12,7 @@ from routebench.tables import TextTable
 
 
 def tables_of(folder: Folder, parts: list[Runs], command: str) -> list[TextTable]:
-    """One table per part of which anything was measured: what the first analysis of its report shows.
+    """One table per measured part: that of the first analysis of its report.
 
     Args:
         folder: that holds the parts.

@@ -30,7 +30,7 @@ _loading: ContextVar[str | None] = ContextVar("loading", default=None)
 
 @contextmanager
 def loading(origin: str) -> Iterator[None]:
-    """What is registered meanwhile comes from `origin`, unless it lies in a module of routebench."""
+    """Attributes everything registered meanwhile to `origin`, unless it lies in a module of routebench."""
     token = _loading.set(origin)
     try:
         yield
@@ -69,7 +69,7 @@ def origin_of_point(point: EntryPoint) -> str:
 
 
 def in_one_line(error: Exception) -> str:
-    """What code of others raised; a UserError says it by itself."""
+    """An error of foreign code in one line; a UserError is its own message."""
     text = " ".join(message_of(error).split())
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
 

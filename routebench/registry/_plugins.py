@@ -1,4 +1,4 @@
-"""What is known by name, and how it gets there: shipped modules, installed packages, a user's own files and folders.
+"""Loads what is registered by name: shipped modules, installed packages, a user's files and folders.
 
 A package names, in the entry point group of a registry's package such as `routebench.routing`, a module whose
 decorators run, or an object, which is then known by the entry point's name. In the group `routebench.suites` it names a
@@ -54,7 +54,7 @@ FOLDERS = ("", "data", "routing", "models", "protocols", "analyses")
 
 @dataclass(frozen=True)
 class Plugin:
-    """What `--plugin` names.
+    """A plug-in, as `--plugin` names it.
 
     Args:
         path: an absolute path of a file or a folder.
@@ -136,7 +136,7 @@ class Extensions:
         return tuple(spec for spec, origin in self._plugins.items() if origin in origins)
 
     def load_environment(self) -> None:
-        """Loads the plug-ins of the environment, each once. What is broken is told in one line, and left out."""
+        """Loads the plug-ins of the environment, each once. A broken one is left out, with a one-line warning."""
         for spec in plugins_of_environment():
             if spec in self._tried:
                 continue
@@ -245,7 +245,7 @@ class Extensions:
         self.load_environment()
 
     def _load_installed(self, registry: Registry) -> None:
-        """Enters what installed packages bring of one kind. What is broken is told in one line, and left out."""
+        """Registers what installed packages bring of one kind. A broken entry is left out, with a one-line warning."""
         for point in importlib.metadata.entry_points(group=registry.package):
             origin = origin_of_point(point)
             with loading(origin):

@@ -183,7 +183,7 @@ def _named(entry: Any) -> str:
 
 
 def candidates(module: ModuleType) -> list[str]:
-    """What a module defines that can be registered without a decorator."""
+    """The definitions of a module that can be registered without a decorator."""
     own = {name: entry for name, entry in vars(module).items() if getattr(entry, "__module__", "") == module.__name__}
     return [name for name, entry in own.items() if not name.startswith("_") and kind_of(entry)]
 

@@ -76,7 +76,7 @@ LETTERS = {"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o"
 
 
 def as_latex(tables: Iterable[TextTable]) -> str:
-    """Every table as a float of its own, below a comment with its provenance."""
+    """Each table as one float, below a comment with its provenance."""
     return "\n".join(_render(table) for table in tables)
 
 

@@ -20,7 +20,7 @@ class TextCell:
 
 @dataclass(frozen=True)
 class TextTable:
-    """What a table says, in plain text.
+    """A table in plain text.
 
     Args:
         name: of the part, usable as a label.

@@ -1,4 +1,4 @@
-"""One function in a process of its own, so that nothing it calls can end or hang this one."""
+"""Calls a function in its own process, so that it cannot end or hang this one."""
 
 import contextlib
 import logging
@@ -72,7 +72,7 @@ def alone(
 
 
 def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns; where there are plug-ins, which it loads, it is called in a process that they may end.
+    """Calls a function; if it loads plug-ins, in a process of its own, which they may end.
 
     Raises:
         UserError: the function raised it, or that process ended.

@@ -1,4 +1,4 @@
-"""A function in a process of its own: how it is started, heard and stopped."""
+"""Starts a function in its own process, receives its messages, and stops it."""
 
 import contextlib
 import ctypes
@@ -50,7 +50,7 @@ class Isolated:
         """Of the process, in the system."""
 
     def said(self) -> tuple[str, Any] | None:
-        """What the process says next, or None; never waits.
+        """The next message of the process, or None; never waits.
 
         Returns:
             `step`, with the step and whether it is timed; the first, of no step, says that the process has started.
@@ -111,7 +111,7 @@ def send(kind: str, content: Any) -> None:
 
 
 def clean_processes(preload: Sequence[str] = ()) -> Any:
-    """How processes are made: forked from a clean one that has imported torch, where the system can do that.
+    """Forks processes from a clean one that has imported torch, if the system can fork.
 
     Args:
         preload: modules that the clean one imports besides. It is made once: later calls cannot add any.

@@ -1,4 +1,4 @@
-"""Reads a results folder, however damaged: uses what is whole, and sets aside what is not."""
+"""Reads a results folder, however damaged: uses whole files, and sets damaged ones aside."""
 
 import contextlib
 import json
@@ -133,14 +133,14 @@ class Reader:
         return table
 
     def outcomes(self) -> dict[str, tuple[str, str]]:
-        """Status and reason of every cell that has a record; one whose raw outputs are gone or damaged is not run."""
+        """Status and reason of every cell with a record. Without whole raw outputs, a cell counts as not run."""
         found = self.records()
         columns = [found.facts[name].items() for name in ("file", "status", "reason")]
         outcomes = {name[:-5]: (status, reason) for name, status, reason in zip(*columns, strict=True)}
         return dict.fromkeys(self._lacking, (plans.NOT_RUN, LOST)) | outcomes
 
     def records(self) -> Records:
-        """All records that count, in any order. One whose raw outputs are gone or damaged does not."""
+        """All valid records, in any order. A record without whole raw outputs does not count."""
         found = self._all_records()
         lacking = found.lacking(self._whole_arrays() if found.counts.size else ())
         self._lacking |= dict.fromkeys(name[:-5] for name in found.facts["file"].at(lacking).items())

@@ -1,4 +1,4 @@
-"""What a results folder holds, as types: read from JSON in one place, and written back as it was.
+"""Types of the files in a results folder, read from JSON and written back unchanged.
 
 A field's annotation names its type and the check of what a file says there.
 """

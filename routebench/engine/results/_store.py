@@ -1,4 +1,4 @@
-"""A results folder: one file per finished cell, put in place in one step, so that no crash loses what is finished."""
+"""A results folder: one file per finished cell, written atomically, so that no crash loses a finished cell."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""How cells are run, and who is told of it."""
+"""The configuration of a run, and its listener."""
 
 import contextlib
 import ctypes
@@ -22,7 +22,7 @@ PATIENCE = 0.1
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How cells are run.
+    """The configuration of a run.
 
     Args:
         device: `cpu`, `cuda` or one of several GPUs, such as `cuda:3`.
@@ -86,7 +86,7 @@ class Stage:
 
 @dataclass
 class Listener:
-    """Is told of a run; the command line makes a progress display of it.
+    """Callbacks of a run; the command line shows progress with them.
 
     Args:
         started, finished: called with a cell, and with its record.
@@ -99,7 +99,7 @@ class Listener:
 
 
 def once_a_second(tell: Callable[[Told], None]) -> Callable[[Told], None]:
-    """The same function, of whose calls those within a second of another are dropped."""
+    """Wraps a function: drops calls within a second of the last one."""
     last = float("-inf")
 
     def seldom(told: Told) -> None:

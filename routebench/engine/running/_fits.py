@@ -156,7 +156,7 @@ class StoreContext:
         return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after, accuracies)
 
     def _notes(self, file: Path) -> dict[str, Any] | None:
-        """How a fit was trained; None, and the file is set aside, where it cannot be read or was changed."""
+        """How a fit was trained. None if the file cannot be read or was changed; it is then set aside."""
         try:
             text = file.read_bytes()
             content = parsed(text)

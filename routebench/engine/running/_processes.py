@@ -45,7 +45,7 @@ class Processes:
 
     @property
     def room(self) -> int:
-        """How many cells can be started now."""
+        """The number of cells that can be started now."""
         return self.config.jobs - len(self.running)
 
     def start(self, cell: Cell) -> None:
@@ -85,7 +85,7 @@ class Processes:
         self._folder.cleanup()
 
     def _end_of(self, monitor: Monitor) -> End | Crash | None:
-        """How a cell has ended; None while it runs."""
+        """The end of a cell; None while it runs."""
         while (said := monitor.process.said()) is not None:
             match said:
                 case "step", _:
@@ -105,7 +105,7 @@ class Processes:
         return monitor.exceeded()
 
     def _lose(self) -> TryAgain:
-        """For a process that died before it could begin the cell."""
+        """Handles a process that died before it started the cell."""
         self._lost += 1
         if self._lost == LOST_STARTS:
             raise RuntimeError("worker processes die before they begin; `python -m routebench doctor` may help")
@@ -133,7 +133,7 @@ def _work(cell: Cell, path: Path, config: RunConfig, output: Path) -> End | Stor
 
 @contextlib.contextmanager
 def _printing_to(file: Path) -> Iterator[None]:
-    """Whatever is printed meanwhile, by C++ too, goes to a file; that a kernel is being compiled, to the user."""
+    """Sends everything printed meanwhile, by C++ too, to a file. The user sees only that a kernel is being compiled."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(number) for number in (1, 2)]

@@ -108,7 +108,7 @@ class OnRay:
 
     @property
     def room(self) -> int:
-        """How many cells can be started now."""
+        """The number of cells that can be started now."""
         return self.config.jobs - len(self.running)
 
     def start(self, cell: Cell) -> None:
@@ -162,7 +162,7 @@ class Heartbeat:
             write_text(self.file, json.dumps(asdict(stage)))
 
     def read(self) -> Stage | None:
-        """What was told last; None if nothing was."""
+        """The last stage written; None if there is none."""
         try:
             return Stage(**json.loads(self.file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):

@@ -23,11 +23,11 @@ class Executor(Protocol):
 
     @property
     def room(self) -> int:
-        """How many cells can be started now."""
+        """The number of cells that can be started now."""
 
     @property
     def running(self) -> Any:
-        """What runs; empty where nothing does."""
+        """The running cells; empty if there are none."""
 
     def start(self, cell: Cell) -> None:
         """Starts a cell."""

@@ -13,7 +13,7 @@ from routebench.quantities import spoken
 
 @dataclass(frozen=True)
 class PlanStatus:
-    """What a results folder holds of a plan's cells.
+    """The status of a plan's cells in a results folder.
 
     Args:
         cached: cells that have a result.

@@ -1,4 +1,4 @@
-"""One call of a suite: what is asked for, planned and looked up, then run."""
+"""One call of a suite: options, plan, status, run."""
 
 import json
 import time
@@ -27,7 +27,7 @@ LEAST_MEMORY = 500_000_000  # bytes
 
 @dataclass(frozen=True)
 class SuiteOptions:
-    """What a call of a suite asks for: the options of `routebench suite`, by the same names.
+    """The options of `routebench suite`, by the same names.
 
     `routebench.run_suite` says what each means. Times are in seconds, memory in bytes. With `tuning`, trials of
     settings are run instead, as `routebench tune` does.
@@ -195,7 +195,7 @@ class Call:
 
 
 def prepare(options: SuiteOptions) -> Call:
-    """Plans every suite of a call, and looks up what is there; nothing is run or written.
+    """Plans every suite of a call and looks up its status. Nothing is run or written.
 
     Raises:
         UserError: an option is wrong, or cannot be had on this machine.
@@ -241,7 +241,7 @@ def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConf
 
 
 def is_isolated(wanted: bool | None, plan: Plan, status: PlanStatus) -> bool:
-    """Whether each cell has a process of its own: by default where code of others takes part.
+    """Whether each cell runs in its own process: by default if code of others takes part.
 
     What failed before has one whatever is wanted: it may have crashed.
     """
