@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-from sklearn.model_selection import StratifiedKFold
 
 from routebench.data._load import FOLD, load
 from routebench.data.dataset import SPLIT_SEED, Dataset, Images
@@ -42,6 +41,8 @@ def fold(path: str) -> Dataset:
 
 def _split(train: torch.Tensor, held_out: torch.Tensor, number: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The places of what is trained on, and of the fold, in the two parts one after the other."""
+    from sklearn.model_selection import StratifiedKFold  # only here: every command imports the data sets
+
     labels = torch.cat([train, held_out]).numpy()
     groups = labels if labels.ndim == 1 else np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     folds = StratifiedKFold(count, shuffle=True, random_state=SPLIT_SEED).split(np.zeros(len(groups)), groups)
