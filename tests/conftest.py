@@ -66,7 +66,7 @@ def no_data(monkeypatch):
     """Plans are made as if every data set suited them: none is downloaded or rendered."""
     images = Images(torch.zeros(1, 1, 48, 48, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64))
     data = Dataset("none", ("only",), images, images, images, fingerprint="f", source="nowhere")
-    monkeypatch.setattr("routebench.engine.suites._plan._usable", lambda suite, preset: (preset, data))
+    monkeypatch.setattr("routebench.engine.suites._points._usable", lambda suite, preset: (preset, data))
 
 
 @pytest.fixture(scope="module", autouse=True)

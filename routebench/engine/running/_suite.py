@@ -70,7 +70,9 @@ class SuiteOptions:
                 f"most, got {self.memory_limit / 1e6:g}MB"
             )
         if self.suite == ALL and (self.data or self.models or self.cells or self.settings or self.tuning):
-            raise UserError("--data, --model, --cell and --settings belong to one suite, and so does tuning; name it")
+            raise UserError(
+                "--data, --model, --cell, --settings and tuning belong to one suite; name it instead of `all`"
+            )
         if self.loss is not None and self.loss not in CHOICES["loss"]:
             raise unknown("loss", self.loss, CHOICES["loss"])
 

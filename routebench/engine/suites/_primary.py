@@ -5,18 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from routebench.engine.suites._cell import Cell
-from routebench.engine.suites._toml import expect
-
-_are_names = expect(
-    "a list of different names",
-    lambda value: isinstance(value, list) and all(isinstance(one, str) and one for one in value) and bool(value),
-    tuple,
-)
-_POINTS = expect(
-    "points of accuracy, above 0",
-    lambda value: isinstance(value, int | float) and not isinstance(value, bool) and value > 0,
-    float,
-)
+from routebench.engine.suites._readers import NAMES, POINTS
 
 
 @dataclass(frozen=True)
@@ -32,9 +21,9 @@ class Primary:
         half_width: of the 95 % interval that every difference is to have, in points; `--until` sets another.
     """
 
-    against: Annotated[tuple[str, ...], _are_names]
-    margin: Annotated[float, _POINTS]
-    half_width: Annotated[float | None, _POINTS] = None
+    against: Annotated[tuple[str, ...], NAMES]
+    margin: Annotated[float, POINTS]
+    half_width: Annotated[float | None, POINTS] = None
 
     def pairs(self, cells: Iterable[Cell]) -> list[tuple[Cell, Cell]]:
         """The comparisons among these cells of one seed, ours first; each once."""

@@ -26,89 +26,22 @@ reconstruction = 0.0005
 """
 
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from routebench.data import unfolded
 from routebench.engine.suites._primary import Primary
-from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, expect, expect_known, read
+from routebench.engine.suites._readers import BESIDE, COUNT, GRID, NETWORKS, PROTOCOL, SENTENCES, recipe_table, text
+from routebench.engine.suites._toml import NOTHING, TABLE, Place, by_key, each, read
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
-from routebench.recipes import NAME, RECIPES, merged
+from routebench.recipes import merged
 from routebench.registry import models, protocols, routing, suite_files
 from routebench.routing.spec import MethodSpec
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _are(check: Callable[[Any], bool], value: Any) -> bool:
-    """Whether this is a list of different values that pass a check."""
-    return isinstance(value, list) and bool(value) and all(map(check, value)) and len(set(value)) == len(value)
-
-
-def _are_names(value: Any) -> bool:
-    return _is_text(value) or _are(_is_text, value)
-
-
-def _tuple(value: str | list[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
-def _of_all(check: Callable[[Any], bool], value: Any) -> bool:
-    """Whether this is a table of values that pass a check."""
-    return isinstance(value, Mapping) and all(map(check, value.values()))
-
-
-def _text(said: str) -> Reader:
-    return expect(said, _is_text)
-
-
-def _grid(into: Callable[[Any], Any]) -> Reader:
-    return expect("a list of different integers of at least 1", partial(_are, _is_count), into)
-
-
-PROTOCOL = _text("the name of a protocol")
-COUNT = expect("an integer of at least 1", _is_count)
-GRID = _grid(lambda value: tuple(sorted(value)))
-NETWORKS = expect("the name of a model, or a list of different ones", _are_names, _tuple)
-BESIDE = expect(
-    "a table of names", partial(_of_all, _are_names), lambda value: {key: _tuple(one) for key, one in value.items()}
-)
-SENTENCES = expect("a table of sentences by data set", partial(_of_all, _is_text))
-_RECIPE = {
-    bool: expect("true or false", lambda value: isinstance(value, bool)),
-    int: COUNT,
-    float: expect("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool), float),
-    tuple: _grid(tuple),
-    str: _text("a string"),
-}
-"""Readers of a recipe's settings, by the type of the default."""
-
-
-def _recipe_name(value: Any, place: Place) -> str:
-    name: str = _text("the name of a recipe")(value, place)
-    if name not in RECIPES:
-        raise place.wrong(f"unknown recipe {name!r}{nearest(name, RECIPES)}")
-    return name
-
-
-_TRAINING = {NAME: _recipe_name, **{known.name: _RECIPE[type(known.default)] for known in fields(Recipe)}}
-
-
-def _training(value: Any, place: Place) -> dict[str, Any]:
-    """The settings of a recipe that a table gives."""
-    table = expect_known(value, place, _TRAINING)
-    return {key: _TRAINING[key](one, place.below(key)) for key, one in table.items()}
 
 
 @dataclass(frozen=True)
@@ -127,14 +60,14 @@ class Entry:
         first_is: another entry that is the same function as one iteration of this one, which is then not run.
     """
 
-    name: Annotated[str, _text("the name of a method")]
+    name: Annotated[str, text("the name of a method")]
     params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
     iterations: Annotated[tuple[int, ...] | None, GRID] = None
-    training: Annotated[Mapping[str, Any], _training] = field(default_factory=dict)
+    training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     models: Annotated[Mapping[str, tuple[str, ...]], BESIDE] = field(default_factory=dict)
-    variant: Annotated[str, _text("a few words")] = ""
+    variant: Annotated[str, text("a few words")] = ""
     model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
-    first_is: Annotated[str, _text("the name of a method")] = ""
+    first_is: Annotated[str, text("the name of a method")] = ""
 
     @property
     def spec(self) -> str:
@@ -160,17 +93,17 @@ class Preset:
     """
 
     name: str
-    data: Annotated[str, _text("the name of a data set")]
+    data: Annotated[str, text("the name of a data set")]
     models: Annotated[tuple[str, ...], NETWORKS, "model"]
     iterations: Annotated[tuple[int, ...], GRID]
     seeds: Annotated[int, COUNT]
     model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
-    training: Annotated[Mapping[str, Any], _training] = field(default_factory=dict)
+    training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(_training)] = field(default_factory=dict)
+    training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(recipe_table)] = field(default_factory=dict)
     variant_iterations: Annotated[tuple[int, ...] | None, GRID] = None
     take: Annotated[int | None, COUNT] = None
-    settings: Annotated[str, _text("the name of a file")] = ""
+    settings: Annotated[str, text("the name of a file")] = ""
 
     def grid(self, entry: Entry) -> tuple[int, ...]:
         """The iterations of a method that iterates.
@@ -196,14 +129,14 @@ class Suite:
 
     name: str
     file: str
-    question: Annotated[str, _text("a question")]
+    question: Annotated[str, text("a question")]
     version: Annotated[int, COUNT]
     protocol: Annotated[str, PROTOCOL]
     presets: Mapping[str, Preset]
-    training: Annotated[Mapping[str, Any], _training] = field(default_factory=dict)
+    training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     methods: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
     controls: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
-    caveat: Annotated[str, _text("a sentence")] = ""
+    caveat: Annotated[str, text("a sentence")] = ""
     standard: Annotated[int, COUNT] = 0
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
     tuning: Annotated[FairTuning | None, partial(read, FairTuning)] = None

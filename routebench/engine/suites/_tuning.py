@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from routebench.arguments import Among, Range, legal_values
 from routebench.data import FOLD, whole_name
 from routebench.engine.results import Identity
+from routebench.engine.suites._readers import COUNT, SEVERAL
 from routebench.engine.suites._toml import Place, by_key, expect, expect_known
 from routebench.errors import UserError, nearest
 from routebench.recipe import Recipe
@@ -41,10 +42,6 @@ def knob(value: Any, place: Place) -> Knob:
         return Among(tuple(value)) if isinstance(value, list) else Range(**value)
     except (ValueError, TypeError) as error:
         raise place.wrong(str(error)) from error
-
-
-COUNT = expect("an integer of at least 1", lambda value: type(value) is int and value >= 1)
-SEVERAL = expect("an integer of at least 2", lambda value: type(value) is int and value >= 2)
 
 
 _RECIPE = {one.name for one in fields(Recipe)}
