@@ -32,7 +32,7 @@ TERMS = (
     ("parts", "Parts", "log p(t1, A1 | t0, A0) - log q(t1, A1 | x)"),
     ("objects", "Objects", "log p(t0, A0) - log q(t0, A0 | t1, A1)"),
 )
-POSES = {"certain": "certain (delta)", "normal": "normal (full)"}
+POSES = {"certain": "certain (delta)", "normal of objects": "of objects normal (objects)", "normal": "normal (full)"}
 SIZE = "SMI-021"
 METHOD = "generative-capsules"
 
