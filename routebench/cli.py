@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 import signal
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -46,11 +47,11 @@ class Commands(click.Group):
 def cli() -> None:
     """Compare capsule-network routing methods on the same networks, data and splits, beside controls.
 
-    Start with `python -m routebench suite accuracy`.
+    Start with `routebench suite accuracy`.
 
     Exit codes: 0 done; 1 the gate found a regression, or the check a fault; 2 the call was wrong; 3 some cells have
-    no result, the rest are done and kept; 4 nothing was measured; 130 interrupted, go on with the same command;
-    143 terminated, likewise.
+    no result, the others are kept; 4 nothing was measured; 130 interrupted, the same command goes on; 143 terminated,
+    likewise.
     """
 
 
@@ -60,7 +61,7 @@ def main() -> NoReturn:
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # as batch systems send it before they kill
         signal.signal(signal.SIGTERM, _end)
     try:
-        cli.main(standalone_mode=False, prog_name="python -m routebench")
+        cli.main(standalone_mode=False, prog_name=_called_as())
     except UserError as error:
         _fail(str(error), error.exit_code)
     except click.exceptions.Exit as error:
@@ -75,6 +76,11 @@ def main() -> NoReturn:
         click.echo(f"{told}; finished cells are kept: run the same command again to go on", err=True)
         sys.exit(TERMINATED if terminated else INTERRUPTED)
     sys.exit(0)
+
+
+def _called_as() -> str:
+    """As the user typed it, for help and errors."""
+    return "routebench" if Path(sys.argv[0]).name == "routebench" else "python -m routebench"
 
 
 def _end(*_: object) -> NoReturn:

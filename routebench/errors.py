@@ -105,4 +105,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that nothing answers to, with the nearest known names."""
-    return UserError(f"unknown {kind} {name!r}{nearest(name, known)}")
+    near = nearest(name, known)
+    own = "; a method of your own needs --plugin FILE.py" if kind == "method" and near.startswith("; known") else ""
+    return UserError(f"unknown {kind} {name!r}{near}{own}")

@@ -46,7 +46,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     results: Path,
     gate: bool,
 ) -> None:
-    """Measure two checkouts in turn, so that a drift of the machine is no change of the code, and compare them.
+    """Compare the speed and memory of two checkouts. They are measured in turn, so drift of the machine does not count.
 
     Each round is a process of BASE and one of HEAD, which measure the suite with one more seed.
     """

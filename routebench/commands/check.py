@@ -32,7 +32,7 @@ STYLES = {"ok": "green", "WRONG": "bold red", "not claimed": "dim", "not checked
 def command(  # noqa: PLR0917  # click passes them by name
     method: str | None, plugins: tuple[str, ...], device: str, seed: int, time_limit: float, as_json: bool
 ) -> None:
-    """Check a routing method: what is required of every method and what this one claims, on random inputs.
+    """Check a routing method on random inputs. It tests what every method must do, and what this one claims.
 
     METHOD is NAME or NAME[key=value,...]. The exit code is 1 if something is wrong.
     """

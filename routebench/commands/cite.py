@@ -9,7 +9,7 @@ from routebench.commands import options
 @click.argument("methods", nargs=-1, required=True, metavar="METHOD...")
 @options.plugins
 def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
-    """Print BibTeX of the publications that define routing methods, each once."""
+    """Print BibTeX of the publications behind routing methods."""
     from routebench.engine.isolation import with_plugins
 
     click.echo(with_plugins(plugins, _cited, methods, plugins), nl=False)

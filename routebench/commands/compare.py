@@ -67,7 +67,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     tolerances: tuple[str, ...],
     must_see: tuple[str, ...],
 ) -> None:
-    """Compare two results folders: what got worse, what got better, and which changes are too small to detect."""
+    """Compare two results folders, as a gate. Says what got worse, what got better, and which changes go undetected."""
     from routebench import atomic, comparing
     from routebench.comparing import verdict
     from routebench.interface import compare

@@ -8,7 +8,7 @@ from routebench.commands import options
 @click.command()
 @options.device
 def command(device: str) -> None:
-    """Say what this machine has, which back ends work on it, and what a missing one costs."""
+    """Say what this machine has. Lists back ends and data, and how to get what is missing."""
     import torch
 
     from routebench.engine.doctor import examine

@@ -30,7 +30,7 @@ from routebench.errors import UserError
 def command(  # noqa: PLR0917  # click passes them by name
     folder: Path, format_: str | None, output: Path | None, suite: str | None, preset: str | None, metric: str | None
 ) -> None:
-    """Write results as rows (csv, parquet) or as comparison tables (markdown, latex), with where they come from.
+    """Write results as csv, parquet, Markdown or LaTeX. Each file says where its numbers come from.
 
     LaTeX tables need the package booktabs. Bold is the best rank group: methods that the runs cannot tell apart.
     """

@@ -6,19 +6,22 @@ from typing import Any
 import click
 
 from routebench.commands import options
+from routebench.errors import unknown
 
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(KINDS), required=False, metavar=f"[{'|'.join(KINDS)}]")
+@click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
 @options.plugins
 def command(kind: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
-    """List methods, models, data sets, suites, analyses, protocols and recipes of training."""
+    """List methods, models, data sets, suites, analyses and more."""
     from routebench.catalogue import catalogue
     from routebench.engine.isolation import with_plugins
 
+    if kind and kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
     asked = (kind,) if kind else KINDS
     known = with_plugins(plugins, catalogue, plugins, asked)
     if as_json:

@@ -27,7 +27,7 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 )
 @options.plugins
 def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
-    """Write a routing method of your own, and a test of it: a file that runs as it is."""
+    """Write a file with a routing method to start from, and a test."""
     module = _module_of(name, folder)
     _expect_free(name, plugins)
     file, test = folder / f"{module}.py", folder / f"test_{module}.py"

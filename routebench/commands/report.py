@@ -19,7 +19,7 @@ from routebench.commands import options
 )
 @options.plugins
 def command(folder: Path, output: Path | None, plugins: tuple[str, ...]) -> None:
-    """Write one HTML page, which opens offline, from a results folder.
+    """Write the report of a results folder. It is one HTML page, which opens offline.
 
     An analysis that raises has its error in its place on the page, which is whole otherwise; the exit code is 3 then.
     """

@@ -26,7 +26,7 @@ DIFFERS, FAILED = 1, 3
     help="Folder in which a cell's key is looked up.",
 )
 def command(record: str, again: bool, results: Path) -> None:
-    """Print the command that reproduces a record, and list what is different now. With --run, reproduce it.
+    """Reproduce a record. Prints its command and what is different now; runs it with --run.
 
     RECORD is the path of a record, or its cell's key, or the beginning of that key. Without --run, nothing is imported
     of the plug-ins that it names.

@@ -13,7 +13,7 @@ from routebench.commands import options
 @options.folder
 @click.option("--verify", is_flag=True, help="Read every file that a record names, and hold it against its checksum.")
 def command(folder: Path, verify: bool) -> None:
-    """Say how far every plan in a results folder has come, and what failed."""
+    """Say how far every plan has come, and what failed."""
     from routebench.engine.results import existing
 
     store = existing(folder)

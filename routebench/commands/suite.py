@@ -112,9 +112,10 @@ SAID["not told apart"] = "no difference is shown"
 @click.option("--cell", "cells", multiple=True, metavar="KEY", help="Run this cell of the plan only (repeatable).")
 @click.option("--dry-run", is_flag=True, help="List the cells with their status and expected time, and run nothing.")
 def command(dry_run: bool, **asked: Any) -> None:
-    """Run a suite: train what is not trained yet, measure, print the table, write the report.
+    """Run a suite: train, measure, print a table, write the report.
 
-    NAME is a suite, a TOML file of your own, or `all`: every standard suite, on networks that are trained once.
+    Only what is missing is trained and measured. NAME is a suite, a TOML file of your own, or `all`: every standard
+    suite, on networks that are trained once.
     """
     if sys.stderr.isatty():  # importing torch takes seconds
         click.echo(f"planning {asked['suite']}, preset {asked['preset']} ...", err=True)
@@ -157,8 +158,8 @@ def _run(console: Any, planned: "PlannedRun") -> "Counts":
     planned.write_plan()
     queue, config, cells = planned.queue, planned.config, len(planned.plan.cells)
     device = f"{len(config.devices)} GPUs" if config.devices else config.device
-    where = f"{device}{time_ahead(queue, config.jobs)}" if queue.left else "nothing to run"
-    say(console, f"{planned.title}: {cells} cells, {len(planned.status.cached)} of them done before ({where})")
+    left = f"{len(queue.left)} to run ({device}{time_ahead(queue, config.jobs)})" if queue.left else "nothing to run"
+    say(console, f"{planned.title}: {cells} cells, {len(planned.status.cached)} of them done before, {left}")
     _say_taken(console, planned)
     with Display(console, Follower(planned)) as listener:
         counts = planned.run(listener)

@@ -95,5 +95,5 @@ def time_ahead(queue: Queue, jobs: int) -> str:
     if not queue.left:
         return ""
     total = queue.times.total([cell.identity for cell in queue.left])
-    told = "for a time not known yet" if total is None else spoken(total / jobs)
+    told = "duration unknown" if total is None else spoken(total / jobs)
     return f"; {told}, {jobs} at a time"
