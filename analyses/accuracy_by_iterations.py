@@ -1,12 +1,14 @@
-"""Test accuracy against the number of routing iterations; methods without iterations are bands across the picture."""
+"""Test accuracy against the number of routing iterations; equal coupling is a line across."""
 
-import seaborn as sns
+from dataclasses import replace
+
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Estimate, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.comparison import comparison_of, finished
+from routebench.analysis.comparison import BASELINE, comparison_of, finished
 from routebench.statistics import ONE_VALUE, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 SAVED = "label iterations role mean low high interval=mean.kind n_ok n_planned"
@@ -27,14 +29,16 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
         title="Accuracy against routing iterations",
         reading=_reading(table),
         table=table,
-        figure=figures.figure_of(_draw, table, runs, height=4.0),
+        figure=_figure(table, runs),
         columns=(
             Column("Method", "method.label", numeric=False),
             Column("T", "method.iterations"),
             Column("Accuracy, %", "mean", "±0.2"),
             finished(),
         ),
-        notes=(f"Bars and bands: {' or '.join(wording.interval_in_words(kind) for kind in kinds)}.",),
+        notes=(
+            f"Dashed: uniform. Grey: the other methods. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",
+        ),
         alternative=f"Lines of test accuracy over T for {wording.listed(labels, 8)}.",
         saved=SAVED,
     )
@@ -49,30 +53,29 @@ def _lines(table: DataFrame) -> dict[str, dict[int, Estimate]]:
     return found
 
 
-def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
-    figures.accuracy_axis(axes, [end for cell in table["mean"] for end in (cell.mean, cell.low, cell.high)])
-    found, ends = _lines(table), {}
-    for place, (label, line) in enumerate(found.items()):
-        colour = runs.colours.get(label, palette.MUTED)
-        shifted = [steps + 0.07 * (place - (len(found) - 1) / 2) for steps in line]  # intervals stand side by side
-        means = [cell.mean for cell in line.values()]
-        sns.lineplot(x=shifted, y=means, ax=axes, color=colour, marker=figures.MARKERS[place % 10], markersize=7)
-        lows, highs = ([getattr(cell, end) for cell in line.values()] for end in ("low", "high"))
-        axes.vlines(shifted, lows, highs, color=colour, linewidth=1.6, alpha=0.75)
-        ends[label] = means[-1]
-    for method, cell in zip(table["method"], table["mean"], strict=True):
-        if not method.iterations:
-            colour = runs.colour(method)
-            axes.axhspan(cell.low, cell.high, color=colour, alpha=0.10, linewidth=0)
-            axes.axhline(cell.mean, color=colour, linewidth=1.6, linestyle=(0, (5, 3)))
-            ends[method.label] = cell.mean
-    every = [steps for line in found.values() for steps in line]
-    axes.set_xlim(min(every) - 0.3, max(every) + 0.3)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(visible=False, axis="x")
-    axes.set(xlabel="routing iterations T", ylabel="")
-    axes.set_title("Test accuracy, %")
-    figures.label_ends(axes, max(every) + 0.3, ends, runs.colours)
+def _figure(table: DataFrame, runs: Runs) -> Figure:
+    """A panel per method with iterations."""
+    iterated = table[[bool(method.iterations) for method in table["method"]]]
+    lines = iterated.assign(
+        T=[method.iterations for method in iterated["method"]],
+        method=[replace(method, iterations=None) for method in iterated["method"]],
+    )
+    flat = table.drop(index=iterated.index)
+    return figures.figure_of(_draw, lines, flat, runs, **figures.panels_of(lines))
+
+
+def _draw(grid: list[Axes], lines: DataFrame, flat: DataFrame, runs: Runs) -> None:
+    every = [*lines["mean"], *flat["mean"]]
+    for axes in grid:
+        figures.accuracy_axis(axes, [end for cell in every for end in (cell.mean, cell.low, cell.high)])
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+        axes.grid(visible=False, axis="x")
+        for method, cell in zip(flat["method"], flat["mean"], strict=True):
+            if method.label == BASELINE:
+                axes.axhline(cell.mean, color=palette.MUTED, linewidth=1.2, linestyle=(0, (5, 3)))
+    figures.multiples(grid, lines, "T", "mean", runs.colour)
+    grid[0].figure.supxlabel("routing iterations T", fontsize=9)
+    grid[0].figure.supylabel("test accuracy, %", fontsize=9)
 
 
 def _reading(table: DataFrame) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from pandas import DataFrame
 
 from routebench.analysis import (
@@ -32,6 +31,11 @@ from routebench.analysis import (
 )
 from routebench.analysis.comparison import ACCURACY, Contender, comparison_of, difference_between
 
+VERDICTS = (
+    "front: nothing that costs no more has a higher mean accuracy; dominated: something that costs no more is more "
+    "accurate, significantly (paired, Holm over all pairs, 5 %); not told apart: behind the front by a difference that "
+    "may be noise"
+)
 PANELS = 3
 STEP, FIT = "training step, ms", "fit, s"
 FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
@@ -49,12 +53,11 @@ def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
     if not fronts:
         return None
     shown = fronts[:PANELS]
-    height = sum(_height(front) for front in shown)
     return Analysis(
         title="Accuracy against cost",
         reading=" ".join(_reading(front, several=len(fronts) > 1) for front in fronts),
         table=pd.concat([front.table for front in fronts], ignore_index=True),
-        figure=figures.figure_of(_panels, shown, height=height, rows=len(shown)),
+        figure=figures.figure_of(_panels, shown, height=3.2 * len(shown), rows=len(shown)),
         columns=_columns(several=len(fronts) > 1),
         notes=tuple(dict.fromkeys(note for front in fronts for note in _notes(front, len(fronts)))),
         alternative="Points of test accuracy over cost with intervals, the front joined.",
@@ -178,11 +181,11 @@ def _columns(*, several: bool) -> tuple[Column, ...]:
     of = Column("Of", "data", lambda row: f"{row['preset']}, {row['data']}, {row['network']}", numeric=False)
     return (
         METHOD,
+        Column("Verdict", "verdict", explained=VERDICTS, numeric=False),
         *((of,) if several else ()),
         ACCURACY,
         Column("Cost", "cost", _cost, "of a training step, or of a whole fit, with its 95 % interval over seeds"),
         Column("Inference, ms", "inference", "~", "the same batch, no gradient"),
-        Column("Verdict", "verdict", explained="see the notes", numeric=False),
         Column("Beaten by", "by", _by, "cheaper by the means, and surely more accurate", numeric=False),
     )
 
@@ -204,19 +207,14 @@ def _reading(front: Front, *, several: bool) -> str:
     names = wording.listed(best, 5)
     told = f"{only} on the front: {names}" if only.startswith("Only") else f"{only}, by the means: {names}"
     return (
-        f"{where}{told}; {beaten} of {len(table)} {'is' if beaten == 1 else 'are'} surely beaten by something that "
-        f"costs no more, and {undecided} {'lies' if undecided == 1 else 'lie'} behind the front by less than noise."
+        f"{where}{told}; {beaten} of {len(table)} {'is' if beaten == 1 else 'are'} clearly dominated, "
+        f"{undecided} may be."
     )
 
 
 def _notes(front: Front, fronts: int) -> list[str]:
     notes = [
-        "Numbers beside the points are T; marks of the front have a dark edge, dominated ones are pale.",
-        (
-            "On the front: nothing that costs no more has a higher mean accuracy. Dominated: something that costs no "
-            "more, by the means, is more accurate, and the difference is no noise (paired, Holm over all pairs, 5 %). "
-            "Not told apart: behind the front by the means, but by a difference that may be noise."
-        ),
+        "Numbers beside points are T; the front has dark edges, dominated methods are pale.",
     ]
     if front.unit == STEP:
         noise = "" if math.isnan(front.noise) else f" Costs closer than {100 * front.noise:.2g} % are noise."
@@ -239,33 +237,29 @@ def _notes(front: Front, fronts: int) -> list[str]:
     return notes
 
 
-def _height(front: Front) -> float:
-    return 3.6 + 0.22 * len(_labels(front))
-
-
-def _labels(front: Front) -> list[str]:
-    return sorted({method.label for method in front.table["method"]})
-
-
 def _panels(grid: Sequence[Axes], fronts: Sequence[Front]) -> None:
+    labels = sorted({method.label for front in fronts for method in front.table["method"]})
+    marks = {label: figures.MARKERS[place % len(figures.MARKERS)] for place, label in enumerate(labels)}
     for axes, front in zip(grid, fronts, strict=True):
-        _draw(axes, front)
+        _draw(axes, front, marks)
+    colours = {label: colour for front in fronts for label, colour in front.runs.colours.items()}
+    for label in labels:
+        grid[0].plot([], [], marks[label], color=colours.get(label, palette.MUTED), label=label)
+    figures.legend_below(grid[0])
 
 
-def _draw(axes: Axes, front: Front) -> None:
+def _draw(axes: Axes, front: Front, marks: Mapping[str, str]) -> None:
     rows: list[Row] = [*front.table.to_dict("records")]
     figures.accuracy_axis(axes, [value for row in rows for value in _three(row["mean"])])
     _cost_axis(axes, [row["cost"].mean for row in rows])
     best = [row for row in rows if row["verdict"] == FRONT]
     joined = [row["cost"].mean for row in best], [row["mean"].mean for row in best]
     axes.plot(*joined, color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
-    labels = _labels(front)
     for row in rows:
-        _point(axes, row, front.runs, _marker(labels, row["method"].label))
-    axes.set(xlabel=f"cost: {front.unit}", ylabel="")
-    axes.set_title(f"Test accuracy, %: {front.runs.data}, {front.runs.model}")
+        _point(axes, row, front.runs, marks[row["method"].label])
+    axes.set(xlabel=f"cost: {front.unit}", ylabel="test accuracy, %")
+    axes.set_title(f"{front.runs.data}, {front.runs.model}")
     axes.grid(visible=False, axis="x")
-    _legend(axes, front.runs, labels)
 
 
 def _three(found: Estimate) -> tuple[float, float, float]:
@@ -277,6 +271,7 @@ def _cost_axis(axes: Axes, costs: Sequence[float]) -> None:
     if high > 5 * low > 0:
         axes.set_xscale("log")
         axes.set_xlim(low / 1.3, high * 1.3)
+        figures.plain_log(axes.xaxis)
     else:
         margin = 0.08 * (high - low) if high > low else 0.1 * high
         axes.set_xlim(max(low - margin, 0), high + margin)
@@ -294,28 +289,6 @@ def _point(axes: Axes, row: Row, runs: Runs, mark: str) -> None:
     if method.iterations:
         style: dict[str, Any] = {"fontsize": 9, "color": palette.MUTED}
         axes.annotate(f"{method.iterations}", (cost, mean), (6, 3), textcoords="offset points", **style)
-
-
-def _legend(axes: Axes, runs: Runs, labels: list[str]) -> None:
-    """Below the axes: which mark is which method; T stands beside each point."""
-    marks = [
-        Line2D(
-            [],
-            [],
-            linestyle="",
-            marker=_marker(labels, label),
-            color=runs.colours.get(label, palette.MUTED),
-            label=label,
-        )
-        for label in labels
-    ]
-    longest = max(len(label) for label in labels)
-    columns = 3 if longest < 14 else 2 if longest < 26 else 1
-    axes.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns, frameon=False, fontsize=9)
-
-
-def _marker(labels: list[str], label: str) -> str:
-    return figures.MARKERS[labels.index(label) % len(figures.MARKERS)]
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 from pandas import DataFrame, Series
 
 from routebench import statistics
@@ -28,7 +29,7 @@ from routebench.analysis import (
     run,
     wording,
 )  # fmt: skip
-from routebench.analysis.comparison import Contender, contenders_of, difference_between
+from routebench.analysis.comparison import Contender, contenders_of, difference_between, tied
 
 MOST = 16  # methods in the figure; more cannot be read on a phone
 MARKED = (
@@ -43,6 +44,8 @@ WORDS = {
     Verdict.OPEN: "not told apart",
     Verdict.UNTESTABLE: "cannot be tested",
 }
+TOLD = (Verdict.BETTER, Verdict.BETTER_BY_LITTLE, Verdict.WORSE, Verdict.EQUAL)
+"""What is worth a picture; without any, the sentence says all."""
 P_HOLM = "chance of a difference this large if there were none, corrected for the number of pairs (Holm)"
 EFFECT = (
     "Hedges' g: the mean difference in standard deviations of the differences between seeds, corrected for few seeds, "
@@ -70,7 +73,7 @@ def accuracy_pairwise(runs: Runs) -> Analysis | None:
         title="Every method against every other",
         reading=_reading(table),
         table=table,
-        figure=figures.figure_of(_draw, table, drawn, height=height),
+        figure=figures.figure_of(_draw, table, drawn, height=height) if table["verdict"].isin(TOLD).any() else None,
         columns=_columns(table),
         notes=tuple(_notes(table, len(names))),
         alternative="A matrix of differences in accuracy, one square per pair of methods.",
@@ -158,9 +161,9 @@ def _columns(table: DataFrame) -> tuple[Column, ...]:
     columns = [
         Column("First", "first", explained="higher mean accuracy", numeric=False),
         Column("Second", "second", explained="lower mean accuracy", numeric=False),
+        Column("Verdict", "verdict", lambda row: WORDS[row["verdict"]], "at 5 % over all pairs", numeric=False),
         Column("Difference, points", "difference", "+.2", "first minus second, with 95 % interval"),
         Column("p (Holm)", "difference.p_holm", "p", P_HOLM),
-        Column("Verdict", "verdict", lambda row: WORDS[row["verdict"]], "at 5 % over all pairs", numeric=False),
     ]
     if numbers(table["effect"]).notna().any():
         columns.append(Column("Effect size", "effect", "+.1", EFFECT))
@@ -197,10 +200,7 @@ def _reading(table: DataFrame) -> str:
     said_all = f"Of {wording.plural(len(table), 'pair')} of methods, {'; '.join(said)}."
     if len(table) < 2:
         return said_all
-    return (
-        f"{said_all} Here p is corrected for all {len(table)} pairs together, which asks for more than the gains over "
-        "uniform alone."
-    )
+    return f"{said_all} p is corrected for all {len(table)} pairs together."
 
 
 def _count(number: int) -> str:
@@ -209,9 +209,9 @@ def _count(number: int) -> str:
 
 def _notes(table: DataFrame, methods: int) -> list[str]:
     one_seed = all(found.kind == statistics.OVER_SAMPLES for found in table["difference"])
-    notes = [
-        f"Each square: points of test accuracy that the method of the column is ahead of that of the row. {MARKED}"
-    ]
+    notes = []
+    if table["verdict"].isin(TOLD).any():
+        notes.append(f"Each square: points of test accuracy by which the column is ahead of the row. {MARKED}")
     if methods > MOST:
         notes.append(
             f"The figure shows the {MOST} methods of the highest mean accuracy; the table shows all {methods}."
@@ -226,14 +226,7 @@ def _notes(table: DataFrame, methods: int) -> list[str]:
         )
     if one_seed:
         notes.append("One seed: McNemar's exact test on the same test images. Another seed may order them otherwise.")
-    else:
-        fewest = int(table["seeds"].min())
-        notes.append(
-            "Paired t-test over seeds, on these test images; equal by two one-sided t-tests. "
-            f"Without assuming a normal distribution, {wording.plural(fewest, 'seed')} can give no p below "
-            f"{statistics.smallest_sign_flip_p(max(fewest, 1)):.2g}."
-        )
-    return notes
+    return [*notes, *filter(None, [tied(table["difference"])])]
 
 
 def _draw(axes: Axes, table: DataFrame, names: list[Method]) -> None:
@@ -248,14 +241,17 @@ def _draw(axes: Axes, table: DataFrame, names: list[Method]) -> None:
     gains, texts = gains[:, :-1], texts[:, :-1]
     colours = sns.color_palette("ch:start=2.8,rot=-.25,light=.86,dark=.3", as_cmap=True)
     top = float(np.nanquantile(gains, 0.9)) if np.isfinite(gains).any() else 1.0
-    sns.heatmap(gains, ax=axes, cmap=colours, vmin=0, vmax=max(top, 1e-9), cbar=False, linewidths=1.2)
+    sns.heatmap(gains, ax=axes, cmap=colours, vmin=0, vmax=max(top, 1e-9), cbar=False, linewidths=0)
     for (row_at, column_at), text in np.ndenumerate(texts):
+        if text and not np.isfinite(gains[row_at, column_at]):
+            pale = Rectangle((column_at + 0.04, row_at + 0.04), 0.92, 0.92, color=palette.GRID, alpha=0.45, linewidth=0)
+            axes.add_patch(pale)
         strong = np.isfinite(gains[row_at, column_at])
         dark = strong and gains[row_at, column_at] > 0.55 * top
         ink = "white" if dark else "#14181d" if strong else palette.MUTED
         style: dict[str, Any] = {"color": ink, "weight": "bold" if strong else "normal", "fontsize": 6.5}
         axes.text(column_at + 0.5, row_at + 0.5, text, ha="center", va="center", **style)
-    numbered = [f"{wording.in_lines(str(name))}  {number}" for number, name in enumerate(names, 1)]
+    numbered = [f"{number}.  {wording.in_lines(str(name))}" for number, name in enumerate(names, 1)]
     axes.set_xticks(np.arange(len(names) - 1) + 0.5, [str(number) for number in range(1, len(names))], fontsize=8)
     axes.set_yticks(np.arange(len(names)) + 0.5, numbered, rotation=0, fontsize=8)
     axes.tick_params(length=0, labelcolor=palette.INK, labeltop=True, labelbottom=False)

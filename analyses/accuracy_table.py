@@ -5,8 +5,8 @@ import math
 import pandas as pd
 
 from routebench import published
-from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
-from routebench.analysis.comparison import ACCURACY, SAVED, Comparison, comparison_of, finished
+from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, analysis_of, run, wording
+from routebench.analysis.comparison import ACCURACY, SAVED, Comparison, comparison_of, finished, tied
 from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 P_VALUE = (
@@ -17,10 +17,6 @@ GAIN = "points, paired by seed; the 95 % interval is for this gain alone, not co
 GROUP = (
     "methods of one group cannot be told apart from its best by these runs; Holm over all pairs at 5 %, which asks for "
     "more than the comparison with uniform alone; a dash where no test could be made"
-)
-FAMILIES = (
-    "The interval of a gain is for that gain alone. p is corrected for all gains of this table together, the group for "
-    "all pairs of methods. The more is asked at once, the less is significant, so that the three may disagree."
 )
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
@@ -94,21 +90,18 @@ def _notes(found: Comparison) -> list[str]:
     if not math.isnan(found.detectable):
         notes.append(
             f"Smallest detectable difference: with {wording.plural(found.seeds, 'seed')}, a true gain of "
-            f"{found.detectable:.2f} points is found 8 times in 10 by one paired t-test at 5 %. Correcting for "
-            f"many methods asks for more."
+            f"{found.detectable:.1f} points is found 8 times in 10 by one paired t-test at 5 %."
         )
     elif OVER_SAMPLES in gains:
         notes.append(
             "One seed only: gains are compared on the same test images (McNemar's exact test). They hold for these "
             "trained networks; another seed may order them otherwise."
         )
-    if found.baseline is not None and numbers(found.table["gain"]).notna().sum() > 1:
-        notes.append(FAMILIES)
     if CONSTANT in means | gains:
         notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
     if found.baseline is None:
         notes.append("No gain over uniform coupling can be given: the control `uniform` has no finished run.")
-    return notes
+    return [*notes, *filter(None, [tied(found.table["gain"])])]
 
 
 def _published_notes(runs: Runs, found: Comparison) -> list[str]:

@@ -1,7 +1,5 @@
 """Accuracy against the budget of attacks, and how often an attack reaches a class that it chose."""
 
-from itertools import product
-
 import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
@@ -10,8 +8,6 @@ from routebench.analysis import Analysis, Column, Runs, analysis_of, best_first,
 from routebench.analysis.attacked import NAMES, of_all, under
 
 UNTARGETED = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer", "worst")
-DRAWN = {"fgsm": ", untargeted", "bim": ", untargeted", "worst": " over all attacks"}
-MOST = 10  # lines in a panel
 HALF = 50.0
 COLUMNS = (
     Column("Method", "method", numeric=False),
@@ -31,15 +27,13 @@ def attack_curves(runs: Runs) -> Analysis | None:
     table = _table(runs)
     if table.empty:
         return None
-    lines = _drawn(table)
-    known = {*zip(lines["attack"], lines["targeted"], strict=True)}
-    panels = [panel for panel in (*product(DRAWN, [False]), *product(UNTARGETED, [True])) if panel in known]
-    rows = len(panels)
+    lines = table[(table["attack"] == "worst") & ~table["targeted"]]
+    lines = lines if len(lines) else table[~table["targeted"] & (table["attack"] == table["attack"].iloc[0])]
     return Analysis(
         title="Accuracy by the budget of attacks",
         reading=_reading(table),
         table=table,
-        figure=figures.figure_of(_draw, lines, panels, runs, height=2.5 * rows, rows=rows, sharex=True),
+        figure=figures.figure_of(_draw, lines, runs, **figures.panels_of(lines)),
         columns=COLUMNS,
         notes=(
             "Each image with the loss that is worst for it. eps 0 is the accuracy without an attack.",
@@ -70,23 +64,12 @@ def _table(runs: Runs) -> DataFrame:
     return table.sort_values(["targeted", "place", "method", "eps"], ignore_index=True)
 
 
-def _drawn(table: DataFrame) -> DataFrame:
-    """The lines that there is room for: single iterations are left out first."""
-    kept = sorted(table["method"].unique(), key=lambda method: method.iterations == 1)[:MOST]
-    return table[table["method"].isin(kept)]
-
-
-def _draw(grid: list[Axes], table: DataFrame, panels: list[tuple[str, bool]], runs: Runs) -> None:
-    for axes, (attack, targeted) in zip(grid, panels, strict=True):
-        own = table[(table["attack"] == attack) & (table["targeted"] == targeted)]
-        bars = {"linewidth": 0.8, "alpha": 0.5}
-        ends, colours = figures.lines(axes, own, "eps", "mean", runs.colour, bars=bars)
-        axes.set_ylim(-3, 110)
-        axes.set_yticks(range(0, 101, 20))
-        figures.label_ends(axes, float(own["eps"].max()), ends, colours, gap=0.1)
-        axes.set_title(f"{NAMES[attack]}{', towards a chosen class' if targeted else DRAWN[attack]}")
-        axes.set_ylabel("success, %" if targeted else "accuracy, %")
-    grid[-1].set_xlabel("eps, L-infinity, pixels from 0 to 1")
+def _draw(grid: list[Axes], lines: DataFrame, runs: Runs) -> None:
+    figures.multiples(grid, lines, "eps", "mean", runs.colour, markersize=3)
+    for axes in grid:
+        axes.set_ylim(-3, 103)
+    grid[0].figure.supxlabel("eps, L-infinity, pixels from 0 to 1", fontsize=9)
+    grid[0].figure.supylabel(f"accuracy, %: {NAMES[lines['attack'].iloc[0]].lower()}", fontsize=9)
 
 
 def _reading(table: DataFrame) -> str:

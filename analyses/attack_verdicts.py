@@ -8,7 +8,7 @@ from routebench.analysis import Analysis, Column, Method, Row, Runs, analysis_of
 from routebench.analysis.attacked import fired_checks
 from routebench.masking import CHECKS, suspicions
 
-FIRED = "#bf4400"
+FIRED = palette.HUES[1]
 MOST = 12  # methods in the figure
 
 

@@ -32,7 +32,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
         return None
     return Analysis(
         title="Gain over uniform coupling",
-        reading=f"{_reading(table)} {_family(len(table))}",
+        reading=_reading(table),
         table=table,
         figure=figures.figure_of(_draw, table, runs, height=figures.height_of_rows(map(str, table["method"]))),
         columns=(
@@ -47,16 +47,6 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
         ),
         alternative="Gains over uniform coupling with intervals, one line per method.",
         saved=SAVED,
-    )
-
-
-def _family(gains: int) -> str:
-    """Over what p was corrected, said in the open, because other parts of a report ask more at once."""
-    if gains < 2:
-        return "One comparison needs no correction."
-    return (
-        f"Here p is corrected for these {gains} gains together; where every method is compared with every other, the "
-        "same two may count as not told apart, because more is asked at once."
     )
 
 

@@ -116,7 +116,7 @@ def _notes(found: Comparison) -> list[str]:
     if not math.isnan(found.detectable):
         notes.append(
             f"Smallest detectable difference: with {wording.plural(found.seeds, 'seed')}, a true gain of "
-            f"{found.detectable:.2f} points is found 8 times in 10 by one paired t-test at 5 %."
+            f"{found.detectable:.1f} points is found 8 times in 10 by one paired t-test at 5 %."
         )
     elif OVER_SAMPLES in gains:
         notes.append("One seed only: gains are compared on the same test images (McNemar's exact test).")

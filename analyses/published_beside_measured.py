@@ -9,7 +9,6 @@ from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.published_numbers import (
-    NO_MEASURE,
     NOT,
     NOT_RUN,
     PARTLY,
@@ -33,17 +32,14 @@ SAVED = (
 PERCENTAGES = ("test accuracy", "test accuracy (all digits correct)", "accuracy after attack", *AS_PERCENT)
 RULES = (
     (
-        "Reproduced: same data set, network, method, settings, T, and a suite and preset that train as the paper did, "
-        "and the published value lies within our 95 % interval over seeds, widened by half a unit of its last printed "
-        "digit and by a published standard deviation. It means compatible, not equal: few seeds make wide intervals. "
-        "Not: the same, and outside."
+        "Reproduced: trained under the paper's conditions, and the published value lies within our 95 % interval over "
+        "seeds, widened by its printed precision. It means compatible, not equal. Not: the same conditions, and "
+        "outside."
     ),
     (
-        "Partly: the same data set, method, settings and T, but another preset, suite or network, where the comparison "
-        "with the row's rival in the paper comes out the same way (paired by seed, p below 0.05). Undecided: measured, "
-        "but one seed has no interval, or the comparison is not shown or comes out the other way."
+        "Partly: another preset, suite or network, where the comparison with the paper's own rival comes out the same "
+        "way (paired by seed, p below 0.05). Undecided: one seed, or that comparison is not shown."
     ),
-    "Rows are matched by identifiers, never by resemblance; routebench/published.csv has the conditions of each.",
 )
 
 
@@ -61,9 +57,10 @@ def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
         table=table,
         figure=None if points.empty else figures.figure_of(_draw, points, height=4.6),
         columns=COLUMNS,
-        notes=(*RULES, *_notes(table)),
+        notes=(*(RULES if (table["verdict"] != NOT_RUN).any() else ()), *_notes(table)),
         alternative="Measured against published accuracy, with intervals and the line of equality.",
         saved=SAVED,
+        hidden=tuple(table["verdict"] == NOT_RUN),
     )
 
 
@@ -95,17 +92,16 @@ def _parameters(row: Row) -> str:
 
 
 COLUMNS = (
-    Column("Row", "id", "", "in routebench/published.csv", numeric=False),
-    Column("Paper", "source", lambda row: f"{row['source']}, {row['where']}", numeric=False),
-    Column("Task", "dataset", numeric=False),
     Column("Method", "method", _method, "as routebench calls it, or as printed", numeric=False),
-    Column("What", "metric", numeric=False),
+    Column("Verdict", "verdict", "", "see the notes", numeric=False),
     Column("Published", "value", _published),
     Column("Measured", "measured", lambda row: format(row["measured"], f"[].{_digits(row)}"),
            "mean over seeds with its 95 % interval, in the published unit"),
     Column("Gap", "gap", lambda row: wording.signed(row["gap"], _digits(row)), "measured less published"),
-    Column("Verdict", "verdict", "", "see the notes", numeric=False),
+    Column("Task", "dataset", lambda row: f"{row['dataset']}: {row['metric']}", numeric=False),
+    Column("Paper", "source", lambda row: f"{row['source']}, {row['where']}", numeric=False),
     Column("Why", "reason", numeric=False),
+    Column("Row", "id", "", "in routebench/published.csv", numeric=False, extra=True),
     Column("Parameters", "printed_parameters", _parameters, "printed; counted here; whether they agree", extra=True),
 )  # fmt: skip
 
@@ -131,21 +127,17 @@ def _counted(rows: DataFrame) -> str:
 
 
 def _notes(table: DataFrame) -> list[str]:
-    notes = [
-        f"{wording.plural(count, 'row')} not run: {reason}."
-        for reason, count in Counter(table.loc[table["verdict"] == NOT_RUN, "reason"]).most_common()
-        if reason != NO_MEASURE
-    ]
+    notes = []
+    needed = Counter(table.loc[(table["verdict"] == NOT_RUN) & table["reason"].str.startswith("run the"), "reason"])
+    if needed:
+        told = [f"{reason.removeprefix('run ')} ({count})" for reason, count in needed.most_common(3)]
+        more = f", and {len(needed) - 3} others" if len(needed) > 3 else ""
+        notes.append(f"What measures most of those not run: {'; '.join(told)}{more}. The CSV file has all.")
     checked = table[table["parameters_agree"] != ""]
     if len(checked):
         agree = int((checked["parameters_agree"] == "yes").sum())
         notes.append(
             f"Of {wording.plural(len(checked), 'printed parameter count')} that could be checked, {agree} agree."
-        )
-    unmeasured = int((table["reason"] == NO_MEASURE).sum())
-    if unmeasured:
-        notes.append(
-            f"{wording.plural(unmeasured, 'row')} are of a kind that no suite measures yet, or derived from others."
         )
     return notes
 

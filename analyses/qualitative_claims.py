@@ -8,6 +8,9 @@ from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, PaperClaim
 
+MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", NOT_RUN: "–"}
+"""By verdict, those that contradict a paper first."""
+
 
 @analysis_of("", "qualitative-claims", place=40, folder=True)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
@@ -15,28 +18,21 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     table = DataFrame([row for claim in (*CLAIMS, *COMPONENT_CLAIMS) for row in _rows(claim, parts)])
     if (table["verdict"] == NOT_RUN).all():
         return None
+    table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)
     return Analysis(
         title="What the papers say in words",
         reading=_reading(table),
         table=table,
-        columns=(
-            Column("Claim", "claim", numeric=False),
-            Column("Source", "source", numeric=False),
-            Column("Tested here by", "tested", numeric=False),
-            Column("On", "on", _on, "suite, preset, data, network; methods", numeric=False),
-            Column("Statistic", "mean", "~", "mean over seeds with its 95 % interval"),
-            Column("Seeds", "mean.n"),
-            Column("Verdict", "verdict", _verdict, numeric=False),
-        ),
+        columns=COLUMNS,
         notes=(
             (
-                "Holds here: the 95 % interval over seeds lies wholly where the claim says; does not hold here: wholly "
-                "on the other side; undecided: neither, or one seed. Each claim is tested by itself: nothing is "
-                "corrected for how many there are."
+                "Each claim is tested by itself, at 5 %, on these networks, data and budgets, not on those of the "
+                "paper. Undecided: the interval reaches both sides, or there is one seed."
             ),
-            "A verdict is about these networks, data and budgets, not about those of the paper.",
+            *_not_run(table),
         ),
         saved="claim source tested on of mean low high seeds=mean.n verdict needs",
+        hidden=tuple(table["verdict"] == NOT_RUN),
     )
 
 
@@ -54,12 +50,31 @@ def _rows(claim: PaperClaim, parts: tuple[Runs, ...]) -> list[dict[str, object]]
     return rows or [{**said, "on": "", "of": "", "mean": Estimate(), "verdict": NOT_RUN, "needs": claim.needs}]
 
 
+def _verdict(row: Row) -> str:
+    return f"{MARKS[row['verdict']]} {row['verdict']}"
+
+
 def _on(row: Row) -> str:
     return f"{row['on']}; {row['of']}" if row["on"] else wording.NOTHING
 
 
-def _verdict(row: Row) -> str:
-    return f"{row['verdict']}: needs {row['needs']}" if row["verdict"] == NOT_RUN else str(row["verdict"])
+COLUMNS = (
+    Column("Verdict", "verdict", _verdict, "by the 95 % interval over seeds: on the side that the claim says, on the "
+           "other, or neither", numeric=False),
+    Column("Claim", "claim", lambda row: f"{row['claim']} ({row['source']})", numeric=False),
+    Column("Effect", "mean", "~", "mean over seeds with its 95 % interval"),
+    Column("Effect is", "tested", numeric=False),
+    Column("On", "on", _on, "suite, preset, data, network; methods", numeric=False),
+    Column("Seeds", "mean.n"),
+)  # fmt: skip
+
+
+def _not_run(table: DataFrame) -> list[str]:
+    needs = table.loc[table["verdict"] == NOT_RUN, "needs"]
+    if needs.empty:
+        return []
+    told = "; ".join(dict.fromkeys(needs))
+    return [f"{wording.plural(len(needs), 'claim')} not tested in this folder. To test them, run: {told}."]
 
 
 def _reading(table: DataFrame) -> str:

@@ -87,9 +87,10 @@ def _columns(table: DataFrame, means: list[Mean]) -> tuple[Column, ...]:
     believed = Column("Verdict", "verdict", "", "whether the checks for gradient masking leave the number standing",
                       numeric=False)  # fmt: skip
     seeds = Column("Seeds", "n", explained="that the means are over", extra=True)
-    measured = [column for column in (*means[:2], *gains, *means[2:]) if numbers(table[column.key]).notna().any()]
-    place = sum(not column.extra for column in measured)
-    return (METHOD, *measured[:place], believed, *measured[place:], seeds)
+    measured = [
+        column for column in (means[1], *gains, means[0], *means[2:]) if numbers(table[column.key]).notna().any()
+    ]
+    return (METHOD, believed, *measured, seeds)
 
 
 def _gain(base: str) -> Callable[[Row], str]:

@@ -1,13 +1,30 @@
 """Errors on novel viewpoints of networks that are as good as the CNN on familiar ones."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import ALPHA, METHOD, Analysis, Column, Main, Row, Runs, Verdict, analysis_of, run, wording
+from routebench.analysis import (
+    ALPHA,
+    METHOD,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Row,
+    Runs,
+    Verdict,
+    analysis_of,
+    run,
+    wording,
+)
 from routebench.analysis.viewpoints import FAMILIAR, HELD_OUT, LAST, MATCHINGS, REFERENCE, TOLERANCE, summary
 
+UNCERTAIN = 100.0
+"""Half of an interval, in % of the reference's errors, from which on it says nothing."""
 BY = {
     HELD_OUT: ("held-out match", "at the epoch whose held-out accuracy is nearest to that of the last epoch of cnn"),
     FAMILIAR: (
@@ -32,14 +49,23 @@ def _unmatched(row: Row) -> str:
     return "; ".join(told) or wording.NOTHING
 
 
+def _change(matching: str, row: Row) -> str:
+    return changed(row[f"{matching}_reduction"])
+
+
+def changed(reduction: Estimate) -> str:
+    """The change of an error in %, from its reduction; in words where its interval says nothing."""
+    if reduction.has_limits and reduction.half_width > UNCERTAIN:
+        return f"too uncertain to tell ({wording.plural(reduction.n, 'seed')})"
+    return format(replace(reduction, mean=-reduction.mean, low=-reduction.high, high=-reduction.low), "+.0")
+
+
 COLUMNS = (
     METHOD,
     *(column for matching, (title, explained) in BY.items() for column in (
+        Column(f"Novel error against {REFERENCE}, %, {title}", f"{matching}_reduction", partial(_change, matching),
+               f"change of the novel error, in % of that of {REFERENCE} with the same seed; less is better"),
         Column(f"Novel error, %, {title}", f"{matching}_novel", "±.1", explained),
-        Column(f"Less than {REFERENCE}, %, {title}", f"{matching}_reduction", "±.1",
-               f"reduction of the novel error, in % of that of {REFERENCE} with the same seed"),
-        Column(f"Gap, {title}", f"{matching}_gap", "+.2",
-               f"points by which it was still better than {REFERENCE} where they were matched", extra=True),
     )),
     Column("Novel error, %, last epoch", f"{LAST}_novel", "±.1", "unmatched"),
     Column("Familiar error, %, last epoch", f"{LAST}_familiar", "±.1", "unmatched"),
@@ -86,8 +112,7 @@ def _told(rows: Sequence[Row], key: str) -> str:
     if not done:
         return "no method could be compared"
     best, gain = done[0]["method"], done[0][key]
-    low, high = wording.signed(-gain.high, 0), wording.signed(-gain.low, 0)
-    size = f"{wording.signed(-gain.mean, 0)} % novel errors{f' [{low}, {high}]' if gain.has_limits else ''}"
+    size = f"novel errors in %: {changed(gain)}"
     if {row[key].verdict for row in done} == {Verdict.UNTESTABLE}:
         return f"{best} does best, {size}, with too few seeds to test"
     shown = [row for row in done if row[key].verdict is Verdict.BETTER]

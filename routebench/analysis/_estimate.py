@@ -64,7 +64,7 @@ class Estimate:
         return float(self.mean)
 
     def __format__(self, form: str) -> str:
-        """Writes it, a dash for no value.
+        """Writes it, a dash for no value; with limits, no decimal beyond the second digit of half their distance.
 
         | form | with limits | without |
         | --- | --- | --- |
@@ -76,7 +76,7 @@ class Estimate:
         | `~` | 4.1 [3.9, 4.3], with two significant digits | 4.1 |
         """
         style, _, places = form.partition(".")
-        digits = int(places or 0)
+        digits = wording.decimals(self.half_width, int(places or 0)) if style else int(places or 0)
 
         def one(value: float, beside: float = math.nan) -> str:
             if style == "~":

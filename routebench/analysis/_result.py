@@ -64,6 +64,7 @@ class Analysis:
         alternative: what the figure shows, for who cannot see it; the reading is added.
         main: of a suite's first analysis, the number per method that the overview shows; None for none.
         saved: the columns of the CSV file, as `flat` names them; empty for what is usual.
+        hidden: per row, whether a page leaves it to the CSV file; empty for none.
     """
 
     title: str
@@ -75,6 +76,7 @@ class Analysis:
     alternative: str = ""
     main: Main | None = None
     saved: str = ""
+    hidden: tuple[bool, ...] = ()
 
     @property
     def described(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from pandas import DataFrame
 
 from routebench import published, statistics
+from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
@@ -157,14 +158,33 @@ def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
 
 
 def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
-    """`ours - theirs` in points: paired by seed, or by test image where they share one seed."""
-    shared = set(ours.accuracies) & set(theirs.accuracies)
-    if len(shared) == 1:
-        seed = shared.pop()
-        right, others_right = runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])
-        if right is not None and others_right is not None and right.shape == others_right.shape:
-            return Estimate.of(statistics.paired_samples(right, others_right), 100)
-    return Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
+    """`ours - theirs` in points: paired by seed, or by test image where they share one seed.
+
+    Where all seeds differ by the same amount, they do not tell how it spreads: test images of all of them do.
+    """
+    paired = Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
+    seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
+    if len(seeds) != 1 and not (paired.kind == statistics.CONSTANT and paired.mean):
+        return paired
+    kept = [(runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])) for seed in seeds]
+    right = [(one, other) for one, other in kept if one is not None and other is not None]
+    if len(right) < len(seeds) or len({array.shape for pair in right for array in pair}) != 1:
+        return paired
+    if len(seeds) == 1:
+        return Estimate.of(statistics.paired_samples(*right[0]), 100)
+    one, other = (np.stack(arrays) for arrays in zip(*right, strict=True))
+    return Estimate.of(statistics.paired_samples_of_seeds(one, other), 100)
+
+
+def tied(differences: Iterable[Estimate]) -> str:
+    """A note on those that only test images could test; empty without any."""
+    found = sum(one.kind == statistics.OVER_SAMPLES_ONLY for one in differences)
+    if not found:
+        return ""
+    return (
+        f"In {wording.plural(found, 'comparison')} all seeds differ by exactly the same amount, so that a t-test is "
+        "undefined. There the test is over the images (signs of whole images): it holds for these trained networks."
+    )
 
 
 def finished(explained: str = "") -> Column:

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike, NDArray
 from pandas import DataFrame
 from scipy import stats
@@ -188,9 +188,7 @@ def _panel(axes: Axes, table: DataFrame, runs: Runs, x: str, backends: Sequence[
     right = _limits(axes, sorted(set(table[x]) - {0}) or [1], logarithmic=x == "batch")
     low, high = float(table["value"].min()), float(table["value"].max())
     axes.set_ylim(low / 1.4, high * 1.4)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    figures.plain_log(axes.yaxis)
     axes.grid(visible=False, axis="x")
     figures.label_ends(axes, right, ends, runs.colours, gap=0.12)
 

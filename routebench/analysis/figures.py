@@ -13,16 +13,20 @@ import numpy as np
 import seaborn as sns
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from pandas import DataFrame
 
 from routebench.analysis._method import Method
 from routebench.analysis._table import by_method
-from routebench.analysis.palette import GRID, INK, MUTED, ON_DARK, PAPER
+from routebench.analysis.palette import GRID, INK, MUTED, NAMES
 from routebench.analysis.wording import in_lines
 
 WIDTH = 4.8  # inches: with 10 pt text, legible when a phone shows it 340 pixels wide
 TWO_COLUMNS = 22  # characters of the longest name that leaves room for two columns of names
+ACROSS = 3
+"""Panels in a row of `multiples`."""
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 
 BARS: Mapping[str, Any] = {"linewidth": 1.4, "alpha": 0.7}
@@ -129,6 +133,46 @@ def lines(
     return ends, colours
 
 
+def multiples(
+    grid: Sequence[Axes], table: DataFrame, x: str, key: str, colour: Callable[[Method], str], **style: Any
+) -> None:
+    """A panel per label: its lines in colour, those of all others in grey behind them, with T at the end of each.
+
+    Args:
+        grid: as many axes as `panels_of` says, or more; the rest stay empty.
+        table, x, key, colour, style: as for `lines`.
+    """
+    labels = list(dict.fromkeys(method.label for method in table["method"]))
+    for axes, label in zip(grid, labels, strict=False):
+        own = table["method"].map(lambda method, label=label: method.label == label)
+        lines(axes, table[~own], x, key, lambda _: GRID, bars=False, **{"linewidth": 1, "marker": "", **style})
+        lines(axes, table[own], x, key, colour, **style)
+        ends = {f"T={method.iterations}": line[key].iloc[-1].mean for method, line in by_method(table[own])}
+        if len(ends) > 1:
+            label_ends(axes, float(table[x].max()), ends, {}, gap=0.13)
+        axes.set_title(in_lines(label, 12), fontsize=9, color=colour(table.loc[own, "method"].iloc[0]))
+        axes.tick_params(labelsize=8.5)
+    for empty in grid[len(labels) :]:
+        empty.set_axis_off()
+
+
+def panels_of(table: DataFrame) -> dict[str, Any]:
+    """Rows, columns and height of the figure for `multiples`, which share their axes."""
+    count = len({method.label for method in table["method"]})
+    rows = -(-count // ACROSS)
+    shared = {"sharex": True, "sharey": True}
+    return {"rows": rows, "columns": min(ACROSS, count), "height": 0.5 + 1.75 * rows, **shared}
+
+
+def plain_log(axis: Axis) -> None:
+    """A logarithmic axis with ticks at 1, 2 and 5 times powers of ten, as plain numbers, with room between them."""
+    low, high = axis.get_view_interval()
+    subs = (1, 2, 5) if high < 200 * low else (1,)
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def dashes_of(method: Method) -> str | tuple[int, tuple[int, ...]]:
     """A full line, or a dashed one for one iteration."""
     return (0, (3, 2)) if method.iterations == 1 else "-"
@@ -136,12 +180,15 @@ def dashes_of(method: Method) -> str | tuple[int, tuple[int, ...]]:
 
 def legend_below(axes: Axes) -> None:
     """Names under the figure, which grows by them: lines that cross this often cannot be named at their ends."""
-    names = axes.get_legend_handles_labels()[1]
+    handles, names = axes.get_legend_handles_labels()
     columns = 2 if max(map(len, names)) <= TWO_COLUMNS else 1
+    shown = [in_lines(name, 44) for name in names]
     figure = axes.get_figure(root=True)
     if figure is not None:
-        figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // columns))
-        figure.legend(loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
+        lines = sum(name.count("\n") + 1 for name in shown)
+        figure.set_figheight(figure.get_figheight() + 0.2 * -(-lines // columns))
+        style: dict[str, Any] = {"ncols": columns, "fontsize": 9, "frameon": False}
+        figure.legend(handles, shown, loc="outside lower center", **style)
 
 
 def height_of_rows(names: Iterable[str]) -> float:
@@ -269,16 +316,23 @@ def inline_svg(svg: str, name: str, alternative: str) -> Markup:
     """
     svg = svg[svg.index("<svg ") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    for colour in ON_DARK:
-        svg = svg.replace(colour, f"var(--{variable(colour)})")
+    for colour in NAMES:
+        svg = svg.replace(colour, f"var(--{NAMES[colour]})")
+    svg = _compact(svg)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = svg.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'xlink:href="#{name}-')
     svg = re.sub(r'(<svg [^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alternative)}" ', 1))  # noqa: S704  # ours
+    described = f'<svg font-family="sans-serif" role="img" aria-label="{escape(alternative)}" '
+    return Markup(svg.replace("<svg ", described, 1))  # noqa: S704  # ours
 
 
-def variable(colour: str) -> str:
-    """The name of the page's variable for a colour of the palette."""
-    names = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper"}
-    return names.get(colour, f"hue-{colour[1:]}")
+def _compact(svg: str) -> str:
+    """The same picture in a third of the letters: a hundredth of a point, ids that are referred to, one line a path."""
+    used = {*re.findall(r"url\(#([^)]+)\)", svg), *re.findall(r'xlink:href="#([^"]+)"', svg)}
+    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
+    svg = svg.replace("font-family: 'DejaVu Sans'; ", "")
+    svg = re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), svg)
+    svg = re.sub(r"(\d) *\n([A-Zz])", r"\1\2", svg)
+    svg = re.sub(r"([A-Z]) (-?\d)", r"\1\2", svg)
+    return re.sub(r">\s+<", "><", svg)

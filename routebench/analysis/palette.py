@@ -1,8 +1,9 @@
-"""Colours that colour-blind readers can tell apart, on white paper and on a dark screen.
+"""Colours that readers with any kind of colour vision can tell apart, on white paper and on a dark screen.
 
-Hues after Okabe and Ito, Color Universal Design (2008), each darkened for white and lightened for dark pages until text
-in it has a contrast of at least 4.5 (WCAG 2.1 AA). Figures are drawn in the colours for white; a page replaces each by
-a variable.
+Ten hues and the grey of `uniform`, each pair at least 10 apart in CIEDE2000 as seen with full colour vision and with
+protanopia, deuteranopia and tritanopia, simulated after Machado, Oliveira and Fernandes, A physiologically-based model
+for simulation of color vision deficiency, IEEE TVCG 15 (2009). Text in each has a contrast of at least 4.5 (WCAG 2.1
+AA). Figures are drawn in the colours for white; a page replaces each by a variable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,19 +17,25 @@ ON_DARK: Mapping[str, str] = MappingProxyType({
     MUTED: "#a3abb5",
     GRID: "#353b43",
     PAPER: "#1a1d22",
-    "#0a6bb0": "#63b3ed",  # blue
-    "#bf4400": "#ff9257",  # vermilion
-    "#04785b": "#35c79b",  # green
-    "#a23a79": "#e895c8",  # purple
-    "#866100": "#e3b341",  # amber
-    "#0d7283": "#4fc9dc",  # teal
-    "#7d4e2d": "#cfa17f",  # brown
-    "#5a4fcf": "#a9a2ff",  # indigo
-    "#b3264a": "#ff8ba3",  # crimson
-    "#4f7300": "#a9d14b",  # olive
+    "#1a5cb0": "#78b5e8",  # blue
+    "#e90012": "#f78030",  # red
+    "#015946": "#00a56b",  # green
+    "#850070": "#b878b1",  # purple
+    "#8b7152": "#d8cb91",  # sand
+    "#017fa9": "#6ae3ef",  # teal
+    "#633b1d": "#c3a396",  # brown
+    "#2c19bc": "#8889ff",  # indigo
+    "#a41b4e": "#ffc0c6",  # crimson
+    "#377c04": "#b7e34b",  # olive
 })  # fmt: skip
 NEUTRAL = {INK, MUTED, GRID, PAPER}
 HUES = tuple(colour for colour in ON_DARK if colour not in NEUTRAL)
+HUE_NAMES = ("blue", "red", "green", "purple", "sand", "teal", "brown", "indigo", "crimson", "olive")
+NAMES: Mapping[str, str] = MappingProxyType({
+    INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper",
+    **dict(zip(HUES, HUE_NAMES, strict=True)),
+})  # fmt: skip
+"""Of the variables of a page."""
 
 FIXED = MappingProxyType({
     "dynamic": HUES[0],

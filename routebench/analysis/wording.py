@@ -17,8 +17,18 @@ def percent(value: float) -> str:
 
 
 def fixed(value: float, digits: int) -> str:
-    """`97.1` with so many decimals, or a dash."""
-    return NOTHING if math.isnan(value) else f"{value:.{digits}f}"
+    """`97.1`, `−0.4` with so many decimals and a real minus sign, or a dash."""
+    if math.isnan(value):
+        return NOTHING
+    rounded = round(value, digits)
+    return f"{'−' if rounded < 0 else ''}{abs(rounded):.{digits}f}"
+
+
+def decimals(half_width: float, most: int) -> int:
+    """How many decimals of a mean tell something: two digits of half its interval, and not more than `most`."""
+    if not half_width > 0:
+        return most
+    return max(0, min(most, 1 - math.floor(math.log10(half_width))))
 
 
 def significant(value: float, beside: float = math.nan) -> str:

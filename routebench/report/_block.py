@@ -13,13 +13,34 @@ from matplotlib.text import Text
 
 from routebench.analysis._estimate import Estimate
 from routebench.analysis._result import Analysis, plain_columns
-from routebench.analysis._table import Column
+from routebench.analysis._table import Column, Row
 from routebench.analysis.figures import inline_svg, save_svg, to_svg
 from routebench.registry import analyses
 from routebench.report._asking import Broken, checked, guarded
-from routebench.report._downloads import Download, downloads_of
 
+MOST_OPEN = 40
+"""Rows of a table that a page shows at once; a longer one is made when it is opened."""
 SMALL = 8.5  # pt: beside another figure, smaller text is below 12 pixels on a wide screen
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a page shows, and what a browser sorts by and saves.
+
+    Args:
+        text: as shown.
+        key: the number to seven digits, or the text; empty for what is missing.
+        limits: of its interval, likewise; empty without one.
+    """
+
+    text: str
+    key: str
+    limits: tuple[str, ...] = ()
+
+    @property
+    def packed(self) -> list[str]:
+        """For a table that is made when it is opened."""
+        return [self.text] if self.text == self.key else [self.text, self.key, *self.limits]
 
 
 @dataclass(frozen=True)
@@ -31,22 +52,33 @@ class Block:
         stem: of its files.
         found: what it found.
         columns: of its table.
-        rows: (text, sort key) per column.
+        rows: those that the page shows.
         marks: a class per row.
         drawn: its figure as a document; None without one.
         large: whether the figure needs the full width for its text to be read.
-        downloads: its table and its figure as files.
+        origin: lines on where the numbers come from.
     """
 
     name: str
     stem: str
     found: Analysis
     columns: tuple[Column, ...]
-    rows: list[list[tuple[str, str]]]
+    rows: list[list[Cell]]
     marks: list[str]
     drawn: str | None
     large: bool
-    downloads: tuple[Download, ...]
+    origin: tuple[str, ...] = ()
+
+    @property
+    def long(self) -> bool:
+        """Whether the table is for who looks closer."""
+        return len(self.rows) > MOST_OPEN
+
+    @property
+    def packed(self) -> dict[str, Any]:
+        """The table, for a page that makes it when it is opened."""
+        columns = [[column.title, column.explained, column.numeric, column.extra] for column in self.columns]
+        return {"columns": columns, "rows": [[cell.packed for cell in row] for row in self.rows], "marks": self.marks}
 
     @property
     def svg(self) -> Markup | None:
@@ -85,8 +117,7 @@ def blocks_of(
 def write(block: Block, beside: Path) -> None:
     """Writes the table of a block as CSV and its figure as SVG into a folder."""
     beside.mkdir(parents=True, exist_ok=True)
-    table = block.downloads[0]
-    (beside / table.name).write_bytes(table.content)
+    block.found.numbers.to_csv(beside / f"{block.stem}.csv", index=False)
     if block.drawn is not None:
         save_svg(block.drawn, beside / f"{block.stem}.svg")
 
@@ -100,14 +131,14 @@ def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, ori
 def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> Block:
     """What was found, as the page shows it."""
     columns = found.columns or plain_columns(found.table)
-    rows = [
-        [(column.of(row), _sort_key(column.value(row))) for column in columns]
-        for row in found.table.to_dict("records")
-    ]  # fmt: skip
-    marks = ["control" if role == "control" else "" for role in found.numbers.get("role", [""] * len(rows))]
+    every = [[_cell(column, row) for column in columns] for row in found.table.to_dict("records")]
+    classes = ["control" if role == "control" else "" for role in found.numbers.get("role", [""] * len(every))]
+    hidden = found.hidden or (False,) * len(every)
+    rows = [row for row, left in zip(every, hidden, strict=True) if not left]
+    marks = [mark for mark, left in zip(classes, hidden, strict=True) if not left]
     drawn = None if found.figure is None else to_svg(found.figure)
     large = found.figure is not None and _smallest_text(found.figure) < SMALL
-    return Block(name, stem, found, columns, rows, marks, drawn, large, downloads_of(stem, found, origin))
+    return Block(name, stem, found, columns, rows, marks, drawn, large, origin)
 
 
 def _smallest_text(figure: Figure) -> float:
@@ -116,7 +147,15 @@ def _smallest_text(figure: Figure) -> float:
     return min((float(text.get_fontsize()) for text in texts if text.get_text() and text.get_visible()), default=SMALL)
 
 
-def _sort_key(value: Any) -> str:
-    """What a browser sorts by: the unrounded number, the text, or nothing for what is missing."""
+def _cell(column: Column, row: Row) -> Cell:
+    value = column.value(row)
+    limits = (_key(value.low), _key(value.high)) if isinstance(value, Estimate) and value.has_limits else ()
+    return Cell(column.of(row), _key(value), limits)
+
+
+def _key(value: Any) -> str:
+    """What a browser sorts by and saves: a number to seven digits, the text, or nothing for what is missing."""
     plain = float(value) if isinstance(value, Estimate) else value
-    return "" if pd.isna(plain) else str(plain)
+    if pd.isna(plain):
+        return ""
+    return f"{plain:.7g}" if isinstance(plain, float) else str(plain)

@@ -8,12 +8,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from routebench.analysis.figures import variable
-from routebench.analysis.palette import ON_DARK
+from routebench.analysis.palette import NAMES, ON_DARK
 from routebench.report._glossary import GLOSSARY
 
 SCRIPTS: tuple[str, ...] = (
-    *("sort", "values", "statistics", "selection", "points", "scales", "chart", "explorer", "against", "downloads"),
+    *("downloads", "tables", "values", "statistics", "selection", "points", "scales", "chart", "explorer", "against"),
     "pages",
 )
 """In this order they are one script; the last one shows what the address asks for."""
@@ -38,8 +37,8 @@ def render(**found: Any) -> str:
         **found,
         glossary=GLOSSARY,
         version=_version(),
-        light=[(variable(colour), colour) for colour in ON_DARK],
-        dark=[(variable(colour), ON_DARK[colour]) for colour in ON_DARK],
+        light=[(NAMES[colour], colour) for colour in ON_DARK],
+        dark=[(NAMES[colour], ON_DARK[colour]) for colour in ON_DARK],
         style=Markup(_source(environment, "page.css") + _source(environment, "explorer.css")),  # noqa: S704  # ours
         script=Markup(script),  # noqa: S704  # package data; its hash is all that the page's policy lets run
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 from scipy import special
 
-from routebench.analysis.figures import variable
 from routebench.analysis.folder import Folder
-from routebench.analysis.palette import HUES, ON_DARK
+from routebench.analysis.palette import HUES, NAMES
 from routebench.statistics import CONFIDENCE
 
 LEFT_OUT = {
@@ -52,9 +51,9 @@ def values_of(folder: Folder) -> Values:
     rows = _rows(folder)
     colours = {label: colour for runs in folder.parts for label, colour in runs.colours.items()}
     facts = {
-        "colours": {label: variable(colour) for label, colour in colours.items()},
-        "hues": [variable(colour) for colour in HUES],
-        "paper": {variable(colour): colour for colour in ON_DARK},
+        "colours": {label: NAMES[colour] for label, colour in colours.items()},
+        "hues": [NAMES[colour] for colour in HUES],
+        "paper": {name: colour for colour, name in NAMES.items()},
         "t": _quantiles(rows),
     }
     return Values(rows, encode(rows, facts))
