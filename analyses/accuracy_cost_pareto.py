@@ -75,7 +75,7 @@ class Front:
 def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     found = compare(runs)
     measured = found.measured if not found.table.empty else found.table
-    entries = {one.name: one for one in found.contenders.values() if one.accuracies}
+    entries = {one.method.exact: one for one in found.contenders.values() if one.accuracies}
     if len(entries) < 2:
         return None
     timed = (part for part in parts if part.protocol == "cost")
@@ -112,11 +112,11 @@ def _step_costs(measure: Runs, entries: Mapping[str, Contender]) -> dict[str, di
     training, inference = (_fastest(measure, metric) for metric in ("training_time", "inference_time"))
     found: dict[str, dict[str, float | bool]] = {}
     for name, entry in entries.items():
-        steps = entry.iterations or 0
-        for label in (entry.label, entry.label.partition("[")[0]):
+        steps = entry.method.iterations or 0
+        for label in (entry.method.label, entry.method.label.partition("[")[0]):
             if (label, steps) in training:
                 mean, low, high = training[label, steps]
-                known = {"cost": mean, "cost_low": low, "cost_high": high, "borrowed": label != entry.label}
+                known = {"cost": mean, "cost_low": low, "cost_high": high, "borrowed": label != entry.method.label}
                 found[name] = known | {"inference": inference.get((label, steps), (math.nan,))[0]}
                 break
     return found

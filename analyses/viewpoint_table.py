@@ -5,8 +5,32 @@ from collections.abc import Sequence
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import ALPHA, METHOD, Analysis, Column, Main, Row, Runs, Verdict, analysis_of, run, wording
-from routebench.analysis.viewpoints import FAMILIAR, HELD_OUT, LAST, MATCHINGS, REFERENCE, TOLERANCE, summary
+from routebench.analysis import (
+    ALPHA,
+    METHOD,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Method,
+    Row,
+    Runs,
+    Verdict,
+    analysis_of,
+    gains_over,
+    run,
+    wording,
+)
+from routebench.analysis.viewpoints import (
+    FAMILIAR,
+    HELD_OUT,
+    LAST,
+    MATCHINGS,
+    REFERENCE,
+    TOLERANCE,
+    matched_to_reference,
+    summary,
+)
 
 BY = {
     HELD_OUT: ("held-out match", "at the epoch whose held-out accuracy is nearest to that of the last epoch of cnn"),
@@ -65,9 +89,19 @@ def viewpoint_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=COLUMNS,
         notes=(*_notes(table), *_published_notes(runs)),
-        main=Main(f"{HELD_OUT}_novel", "Novel viewpoints, error", "%", higher_is_better=False),
+        main=Main(f"{HELD_OUT}_novel", "Novel viewpoints, error", "%", higher_is_better=False, gains=_gains(runs)),
         saved=SAVED,
     )
+
+
+def _gains(runs: Runs) -> dict[Method, Estimate]:
+    """Points of novel error above equal shares, both matched to the reference on held-out images."""
+    rows = matched_to_reference(runs)
+    rows = rows[(rows["matching"] == HELD_OUT) & rows["novel"].notna()]
+    errors: dict[Method, dict[int, float]] = {}
+    for method, seed, error in zip(rows["method"], rows["seed"], rows["novel"], strict=True):
+        errors.setdefault(method, {})[int(seed)] = float(error)
+    return gains_over("uniform", errors)
 
 
 def _reading(table: DataFrame) -> str:

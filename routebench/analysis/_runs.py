@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from pandas import DataFrame
 
 from routebench.analysis._estimate import mean_of
 from routebench.analysis._method import Method
+from routebench.analysis._verdicts import Strength
 from routebench.analysis.palette import MUTED
 from routebench.units import whole_of
 
@@ -47,6 +48,7 @@ class Runs:
         correct: cell key to (n_test,) right or wrong per test image; None where it was not kept.
         colours: label to hex colour, the same in every figure of a report.
         arrays: cell key to its raw outputs by name; empty where none were kept.
+        yours: labels of the methods that the user asked for by name or brought; they are what the runs are about.
     """
 
     suite: str
@@ -59,6 +61,7 @@ class Runs:
     correct: Callable[[str], NDArray[np.bool_] | None] = no_samples
     colours: Mapping[str, str] = field(default_factory=dict)
     arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
+    yours: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -67,6 +70,11 @@ class Runs:
         if len(whole) <= LONGEST:
             return whole
         return f"{whole[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+    @property
+    def strength(self) -> Strength:
+        """How much an answer can rest on these runs."""
+        return Strength.of(self.preset)
 
     @cached_property
     def methods(self) -> Mapping[str, Method]:
@@ -78,6 +86,7 @@ class Runs:
         found = {}
         for cell, label, steps, model, role in rows:
             method = Method.of(str(label), steps, str(model), str(role), int(networks[label]))
+            method = replace(method, yours=label in self.yours)
             found[str(cell)] = known.setdefault(method, method)
         return found
 

@@ -76,8 +76,8 @@ def _row(runs: Runs, first: Contender, second: Contender, margin: float) -> dict
     seeds = sorted(set(first.accuracies) & set(second.accuracies))
     gains = statistics.shared_differences(first.accuracies, second.accuracies)
     return {
-        "first": first.name,
-        "second": second.name,
+        "first": first.method.exact,
+        "second": second.method.exact,
         "difference": found.mean,
         "low": found.low,
         "high": found.high,

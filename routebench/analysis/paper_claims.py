@@ -338,6 +338,6 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "Probes on presences read less after training on turned digits",
         "Smith et al., figure 4",
         wording.NOTHING,
-        needs="the generative capsule model; it is not among the networks yet",
+        needs="a test that the paper does not define; the preset rotated of smith-probes has the accuracies",
     ),
 )

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from routebench.analysis._estimate import Estimate
+from routebench.analysis._method import Method
 from routebench.analysis._result import Analysis, plain_columns
 from routebench.analysis._table import Column
 from routebench.analysis.figures import inline_svg, save_svg, to_svg
@@ -94,6 +95,10 @@ def write(block: Block, beside: Path) -> None:
 def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, origin: tuple[str, ...]) -> Block | None:
     """All that runs a user's code is done here: the analysis, its figure, the texts of its columns."""
     found = checked(analysis(given))
+    if found is not None and any(
+        not runs.strength.judges for runs in (given if isinstance(given, tuple) else (given,))
+    ):
+        found = found.unjudged
     return None if found is None else block_of(name, stem, found, origin)
 
 
@@ -118,5 +123,5 @@ def _smallest_text(figure: Figure) -> float:
 
 def _sort_key(value: Any) -> str:
     """What a browser sorts by: the unrounded number, the text, or nothing for what is missing."""
-    plain = float(value) if isinstance(value, Estimate) else value
+    plain = float(value) if isinstance(value, Estimate) else value.exact if isinstance(value, Method) else value
     return "" if pd.isna(plain) else str(plain)
