@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -68,7 +69,8 @@ def _families(contenders: Iterable[Contender], model: str) -> list[tuple[Contend
     families = []
     for members in known.values():
         base, *others = sorted(
-            members, key=lambda one: (not one.accuracies, one.model != model, _changed(one.method), one.label)
+            members,
+            key=lambda one: (not one.accuracies, one.method.model != model, _changed(one.method), one.method.label),
         )
         if others and base.accuracies:
             families.append((base, others))
@@ -121,7 +123,7 @@ def _columns(table: DataFrame) -> tuple[Column, ...]:
 
 
 def _name(row: Row) -> str:
-    return wording.name_of(row["method"].name, row["method"].iterations)
+    return str(replace(row["method"], params="", variant="", networks=1))
 
 
 def _reading(variants: DataFrame) -> str:

@@ -18,7 +18,7 @@ KINDS = (OVER_SEEDS, OVER_SEEDS_LOGIT, OVER_SAMPLES)
 @analysis_of("accuracy", "accuracy-by-iterations", place=20)
 def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     """Mean test accuracy (%) with its 95 % interval, per method and iteration count T."""
-    found = comparison_of(runs).measured[["method", "mean", "n_ok", "n_planned"]]
+    found = comparison_of(runs).every[["method", "mean", "n_ok", "n_planned"]]
     table = found.sort_values("method", ignore_index=True)
     labels = sorted({method.label for method in table["method"]})
     if not any(method.iterations for method in table["method"]):

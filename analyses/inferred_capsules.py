@@ -92,7 +92,7 @@ def _table(runs: Runs) -> DataFrame:
     base = next((found for key, found in seeds.items() if key == (UNROUTED, FORWARD, "none", "none")), {})
     for row in rows:
         row["n"] = row["hoyer"].n
-        is_base = str(row["method"]) == UNROUTED and row["inference"] == FORWARD
+        is_base = row["method"].exact == UNROUTED and row["inference"] == FORWARD
         row["gain"] = Estimate() if is_base else difference(seeds[_key(row)], base)
         row["condition"] = _name(row)
         row["role"] = row["method"].role if row["inference"] == FORWARD else "method"  # inferred: what is tried
@@ -101,7 +101,7 @@ def _table(runs: Runs) -> DataFrame:
 
 
 def _key(row: Row) -> tuple[str, ...]:
-    return str(row["method"]), *(str(row[key]) for key in KEYS)
+    return row["method"].exact, *(str(row[key]) for key in KEYS)
 
 
 def _by_seed(runs: Runs, row: Row) -> dict[int, float]:
@@ -124,7 +124,7 @@ def _reading(table: DataFrame) -> str:
     forward = table[table["inference"] == FORWARD]
     rows = forward.to_dict("records")
     told = [f"{row['hoyer']:.2} with {row['method']}" for row in rows if row["role"] == "method"]
-    told += [f"{row['hoyer']:.2} with none" for row in rows if str(row["method"]) == UNROUTED]
+    told += [f"{row['hoyer']:.2} with none" for row in rows if row["method"].exact == UNROUTED]
     first = f"Hoyer's sparsity of class capsules is {wording.listed(told, 5)} after the forward pass" if told else ""
     parts = []
     for target, said in SAID.items():

@@ -7,7 +7,7 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
-from routebench.analysis.comparison import SAVED, Comparison, comparison_of, finished
+from routebench.analysis.comparison import SAVED, Comparison, comparison_of, finished, gains_of
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 PARTS = (
@@ -40,7 +40,7 @@ def overlap_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=_columns(found),
         notes=(*_notes(found), *_published_notes(runs)),
-        main=Main("mean", "Overlapping digits", "%", higher_is_better=True),
+        main=Main("mean", "Overlapping digits", "%", higher_is_better=True, gains=gains_of(runs)),
         saved=f"{SAVED} {' '.join(column.key for column in PARTS)} worst_recall worst_digit",
     )
 

@@ -1,5 +1,7 @@
 """How accuracy falls as test digits are turned further: trained upright, and trained on digits turned as far."""
 
+from dataclasses import replace
+
 from matplotlib.axes import Axes
 from pandas import DataFrame, concat
 
@@ -87,9 +89,8 @@ def _draw_panel(axes: Axes, table: DataFrame, runs: Runs, key: str) -> None:
 
 def _short(method: Method, methods: set[Method]) -> str:
     """A name without hyperparameters, where no other label of the same method is shown."""
-    name = method.label.partition("[")[0]
-    alike = {other.label for other in methods if other.label.partition("[")[0] == name}
-    return str(method).replace(method.label, name) if alike == {method.label} else str(method)
+    alike = {other.label for other in methods if other.name == method.name}
+    return str(replace(method, params="", variant="")) if alike == {method.label} else str(method)
 
 
 def _reading(table: DataFrame) -> str:

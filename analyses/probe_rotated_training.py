@@ -69,7 +69,7 @@ def probe_rotated_training(runs: Runs) -> Analysis | None:
 
 def _with_leads(found: DataFrame, seeds: Mapping[Line, Mapping[int, float]]) -> DataFrame:
     """The table with the `gain` of each row over the VAE; none of the VAE itself."""
-    vae, gains = {str(method): method for method in found["method"]}.get(VAE), []
+    vae, gains = {method.label: method for method in found["method"]}.get(VAE), []
     for method, feature, angle in zip(found["method"], found["feature"], found["angle"], strict=True):
         theirs = seeds.get((vae, BOTH, angle, angle), {}) if vae and method != vae else {}
         gains.append(difference(seeds[method, feature, angle, angle], theirs))

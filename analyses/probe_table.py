@@ -16,11 +16,12 @@ from routebench.analysis import (
     Runs,
     analysis_of,
     best_first,
+    gains_over,
     numbers,
     run,
     wording,
 )
-from routebench.analysis.probe import OWN_ANSWER, probed
+from routebench.analysis.probe import OWN_ANSWER, by_seed, probed
 
 FEATURES = {  # in the order of the table
     "both": "all features of the class capsules (lengths and poses), or of the model, side by side",
@@ -59,14 +60,20 @@ def probe_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=_columns(views),
         notes=(*_notes(ours, found), *_published_notes(table)),
-        main=_main(ours, views),
+        main=_main(runs, ours, views),
     )
 
 
-def _main(ours: DataFrame, views: dict[str, str]) -> Main:
+def _main(runs: Runs, ours: DataFrame, views: dict[str, str]) -> Main:
     """The probe of all features of a method, on images turned the furthest, or on what else its suite asks for."""
-    furthest = _compared(views)[-1]
-    return Main(furthest, f"Probe, {views[furthest].lower()}", "%", higher_is_better=True, table=ours[ours["main"]])
+    furthest, main = _compared(views)[-1], ours[ours["main"]]
+    kind, _, angle = furthest.partition("_")
+    title, gains = f"Probe, {views[furthest].lower()}", {}
+    if kind == "maximal" and int(angle) > 0:
+        title, seeds = f"Turned {views[furthest]}, probe", by_seed(runs)
+        lines = zip(main["method"], main["feature"], strict=True)
+        gains = gains_over("uniform", {one: seeds.get((one, feature, int(angle), 0), {}) for one, feature in lines})
+    return Main(furthest, title, "%", higher_is_better=True, table=main, gains=gains)
 
 
 def _compared(views: dict[str, str]) -> list[str]:

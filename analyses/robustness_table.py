@@ -43,7 +43,13 @@ def robustness_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=_columns(table, means),
         notes=(*_notes(runs, eps), *_published_notes(runs, table)),
-        main=Main("worst", f"Under attack, eps {eps}", "%", higher_is_better=True),
+        main=Main(
+            "worst",
+            f"Under attack, ε {eps}",
+            "%",
+            higher_is_better=True,
+            gains=compared(runs, "uniform", under("worst", eps=eps)),
+        ),
         saved=_saved(means),
     )
 
@@ -119,7 +125,7 @@ def _reading(table: DataFrame, eps: str) -> str:
     if best["method"].is_control and routed:
         best = routed[0]
         first += f", and of the routing methods {best['method']}, {_kept(best, ', ')}"
-    others = {str(row["method"]): row for row in rows if row is not best}
+    others = {row["method"].label: row for row in rows if row is not best}
     told = [_told(others[base], best, base) for base in BASELINES if base in others]
     return f"{'; '.join([first, *told])}."
 

@@ -2,7 +2,19 @@
 
 from pandas import DataFrame
 
-from routebench.analysis import METHOD, SEEDS, Analysis, Main, Mean, Runs, analysis_of, run, table_of, wording
+from routebench.analysis import (
+    METHOD,
+    SEEDS,
+    Analysis,
+    Main,
+    Mean,
+    Runs,
+    analysis_of,
+    gains_over,
+    run,
+    table_of,
+    wording,
+)
 
 SCORES = {"layer": "classes", "of": "activation"}
 COUPLING = {"layer": "classes", "as_trained": True}
@@ -45,7 +57,9 @@ def sparsity_table(runs: Runs) -> Analysis | None:
                 "their scales differ, so that counts above a threshold compare methods of one kind only."
             ),
         ),
-        main=Main("t_score", "T-score of coupling", digits=3),
+        main=Main(
+            "t_score", "T-score of coupling", digits=3, gains=gains_over("uniform", runs.by_seed("t_score", **COUPLING))
+        ),
     )
 
 

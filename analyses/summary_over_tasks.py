@@ -55,7 +55,11 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
 
 def _against_baseline(runs: Runs) -> dict[str, NamedPair]:
     """The comparisons with equal shares, by label, of those that have results."""
-    return {pair.ours.label: pair for pair in named_pairs(runs) if pair.theirs.label == BASELINE and pair.seeds}
+    return {
+        pair.ours.method.label: pair
+        for pair in named_pairs(runs)
+        if pair.theirs.method.label == BASELINE and pair.seeds
+    }
 
 
 def _gains(pairs: Tasks) -> list[NDArray[np.float64]]:

@@ -89,7 +89,7 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, eps: str) -> None:
 
 def _reading(runs: Runs, shown: DataFrame, eps: str) -> str:
     rows = best_first(shown, "transfer").to_dict("records")
-    second = next((row for row in rows if str(row["method"]) == SECOND), None)
+    second = next((row for row in rows if row["method"].label == SECOND), None)
     routed = [row for row in rows if row is not second]
     if second is None or not routed:
         best = shown.iloc[-1]

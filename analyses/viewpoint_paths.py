@@ -41,7 +41,7 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
         return None
     paths = table.assign(**{part: numbers(table[part]) for part in PARTS})
     last = paths.groupby("method", sort=False).last()
-    target = next((row["familiar"] for method, row in last.iterrows() if str(method) == REFERENCE), None)
+    target = next((own for one, own in zip(last.index, last["familiar"], strict=True) if one.label == REFERENCE), None)
     return Analysis(
         title="Novel against familiar accuracy, over epochs",
         reading=_reading(paths, last, target),

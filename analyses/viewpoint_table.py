@@ -14,14 +14,25 @@ from routebench.analysis import (
     Column,
     Estimate,
     Main,
+    Method,
     Row,
     Runs,
     Verdict,
     analysis_of,
+    gains_over,
     run,
     wording,
 )
-from routebench.analysis.viewpoints import FAMILIAR, HELD_OUT, LAST, MATCHINGS, REFERENCE, TOLERANCE, summary
+from routebench.analysis.viewpoints import (
+    FAMILIAR,
+    HELD_OUT,
+    LAST,
+    MATCHINGS,
+    REFERENCE,
+    TOLERANCE,
+    matched_to_reference,
+    summary,
+)
 
 UNCERTAIN = 100.0
 """Half of an interval, in % of the reference's errors, from which on it says nothing."""
@@ -91,9 +102,19 @@ def viewpoint_table(runs: Runs) -> Analysis | None:
         table=table,
         columns=COLUMNS,
         notes=(*_notes(table), *_published_notes(runs)),
-        main=Main(f"{HELD_OUT}_novel", "Novel viewpoints, error", "%", higher_is_better=False),
+        main=Main(f"{HELD_OUT}_novel", "Novel viewpoints, error", "%", higher_is_better=False, gains=_gains(runs)),
         saved=SAVED,
     )
+
+
+def _gains(runs: Runs) -> dict[Method, Estimate]:
+    """Points of novel error above equal shares, both matched to the reference on held-out images."""
+    rows = matched_to_reference(runs)
+    rows = rows[(rows["matching"] == HELD_OUT) & rows["novel"].notna()]
+    errors: dict[Method, dict[int, float]] = {}
+    for method, seed, error in zip(rows["method"], rows["seed"], rows["novel"], strict=True):
+        errors.setdefault(method, {})[int(seed)] = float(error)
+    return gains_over("uniform", errors)
 
 
 def _reading(table: DataFrame) -> str:

@@ -9,14 +9,15 @@
 """
 
 from routebench.analysis import figures, wording
-from routebench.analysis._estimate import Estimate, corrected, difference, mean_of
+from routebench.analysis._estimate import Estimate, corrected, difference, gains_over, mean_of
 from routebench.analysis._method import Method
 from routebench.analysis._result import Analysis, Main, analysis_of
 from routebench.analysis._runs import Runs, means_over_seeds
 from routebench.analysis._script import run
 from routebench.analysis._table import METHOD, MODEL, SEEDS, Column, Mean, Row, best_first, by_method, numbers, table_of
-from routebench.analysis._verdicts import ALPHA, MARGIN, Verdict
+from routebench.analysis._verdicts import MARGIN, Strength, Verdict
 from routebench.analysis.folder import open_folder
+from routebench.statistics import ALPHA
 
 __all__ = [
     "ALPHA",
@@ -32,6 +33,7 @@ __all__ = [
     "Method",
     "Row",
     "Runs",
+    "Strength",
     "Verdict",
     "analysis_of",
     "best_first",
@@ -39,6 +41,7 @@ __all__ = [
     "corrected",
     "difference",
     "figures",
+    "gains_over",
     "mean_of",
     "means_over_seeds",
     "numbers",

@@ -9,6 +9,7 @@ import pandas as pd
 
 from routebench import statistics
 from routebench.analysis import wording
+from routebench.analysis._method import Method
 from routebench.analysis._verdicts import Verdict
 from routebench.statistics import Interval
 
@@ -121,6 +122,22 @@ def corrected(family: Iterable[Estimate]) -> list[Estimate]:
     found = [*family]
     adjusted = statistics.holm([one.p for one in found])
     return [replace(one, p_holm=float(p_holm)) for one, p_holm in zip(found, adjusted, strict=True)]
+
+
+def gains_over(base: str, values: Mapping[Method, Mapping[int, float]]) -> dict[Method, Estimate]:
+    """Differences to a method, paired by seed, corrected over all of them.
+
+    Args:
+        base: its label.
+        values: by method, then by seed.
+
+    Returns:
+        one for each other method; empty without the base.
+    """
+    theirs = next((method for method in values if method.label == base), None)
+    others = [method for method in values if method != theirs] if theirs else []
+    gains = corrected(difference(values[method], values[theirs]) for method in others if theirs)
+    return dict(zip(others, gains, strict=True))
 
 
 def shown(value: Any, form: str = "") -> str:

@@ -1,20 +1,37 @@
 """A routing method, model or control as a report compares it: by what was run, not by how it is written."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import total_ordering
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
 SPELLED = re.compile(r"(?P<name>[^\[( ]+)(?:\[(?P<params>.*?)\])?(?: \((?P<variant>.*)\))?")
-CONTROL = "control"
+CONTROL, STAR = "control", "★ "
+TITLES: Mapping[str, str] = MappingProxyType({
+    "cnn": "CNN",
+    "em": "EM",
+    "none": "No sharing",
+    "random": "Random shares",
+    "resnet18": "ResNet-18",
+    "scae": "SCAE",
+    "uniform": "Equal shares",
+    "vae": "VAE",
+    "variational-bayes": "Variational Bayes",
+    "wang-liu": "Wang-Liu",
+})  # fmt: skip
+"""For a reader, of the names that say too little or are no words; any other is a sentence's first word."""
 
 
 @total_ordering
 @dataclass(frozen=True)
 class Method:
-    """What a row of a table is about; its text is `em[final_lambda=0.1] (margin loss) T=2`.
+    """What a row of a table is about.
+
+    Its text, for a reader, is `EM (final lambda 0.1; margin loss), T = 2`; `exact` is how a command spells it.
 
     Args:
         name: that it is registered under.
@@ -24,6 +41,8 @@ class Method:
         model: network.
         role: `method` or `control`.
         networks: more than one if the part of the folder has this label in several networks; the text then says which.
+        yours: whether the user asked for it by name or brought it; its text then begins with a star.
+        same: others that computed the same to the last bit, and have no row of their own.
     """
 
     name: str
@@ -33,6 +52,8 @@ class Method:
     model: str = ""
     role: str = "method"
     networks: int = 1
+    yours: bool = field(default=False, compare=False)
+    same: tuple["Method", ...] = field(default=(), compare=False)
 
     @classmethod
     def of(
@@ -65,16 +86,32 @@ class Method:
         return self.role == CONTROL
 
     @property
-    def text(self) -> str:
-        """With T, and with its network if that is needed to tell it from others."""
+    def exact(self) -> str:
+        """`em[final_lambda=0.1] (margin loss) T=2`, with its network if that is needed to tell it from others."""
         where = f" ({self.model})" if self.networks > 1 else ""
         steps = f" T={self.iterations}" if self.iterations else ""
         return f"{self.label}{where}{steps}"
 
     @property
+    def title(self) -> str:
+        """For a reader, without T: `EM (final lambda 0.1; margin loss)`."""
+        words = self.name.replace("-", " ").replace("_", " ")
+        title = TITLES.get(self.name) or words[:1].upper() + words[1:]
+        where = (self.model,) if self.networks > 1 else ()
+        details = "; ".join((*_in_words(self.params), *filter(None, (self.variant,)), *where))
+        return f"{title} ({details})" if details else title
+
+    @property
+    def text(self) -> str:
+        """For a reader."""
+        steps = f", T = {self.iterations}" if self.iterations else ""
+        return f"{STAR if self.yours else ''}{self.title}{steps}"
+
+    @property
     def marked(self) -> str:
-        """The text, with `(control)` behind that of a control."""
-        return f"{self} (control)" if self.is_control else str(self)
+        """The text, with those that are the same function, and `(control)` behind that of a control."""
+        text = " = ".join(map(str, (self, *self.same)))
+        return f"{text} (control)" if self.is_control else text
 
     def __str__(self) -> str:
         return self.text
@@ -85,3 +122,13 @@ class Method:
     @property
     def _order(self) -> tuple[str, str, int, str]:
         return self.label, self.model, self.iterations or 0, self.role
+
+
+def _in_words(params: str) -> Iterator[str]:
+    """`final_lambda=0.1,bias=false,mass_normalisation=ratio` as `final lambda 0.1`, `no bias`, `ratio`."""
+    for part in filter(None, params.split(",")):
+        key, _, value = part.replace("_", " ").partition("=")
+        if value in ("true", "false"):
+            yield key if value == "true" else f"no {key}"
+        else:
+            yield value if value[:1].isalpha() else f"{key} {value}".strip()

@@ -10,18 +10,23 @@ a protocol with `across=True` gets a tuple of `Runs` instead: one suite, preset 
 One with `folder=True` gets every part of a results folder at once, of all suites, the newest plan first.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from routebench.analysis._estimate import Estimate
+from routebench.analysis._method import Method
 from routebench.analysis._table import Column, Row, flat
 from routebench.registry import analyses
 
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
 LAST = 1000
+JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|group|verdict)$")
+"""Columns that compare methods."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class Main:
         higher_is_better: None where neither is.
         digits: after the decimal point.
         table: where the numbers are, if not in the table of the analysis.
+        gains: differences to equal shares, in the unit of the numbers or in points, corrected over all of them; empty
+            where nobody compared. `gains_over` makes them from values by seed.
     """
 
     column: str
@@ -48,6 +55,7 @@ class Main:
     higher_is_better: bool | None = None
     digits: int = 2
     table: DataFrame | None = None
+    gains: Mapping[Method, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,14 @@ class Analysis:
     def described(self) -> str:
         """What there is to be seen, and what it says."""
         return f"{self.alternative} {self.reading}".strip()
+
+    @property
+    def unjudged(self) -> "Analysis":
+        """Without sentences, tests, rank groups and verdicts: of runs that are too short to say anything of methods."""
+        columns = self.columns or plain_columns(self.table)
+        kept = tuple(column for column in columns if not JUDGING.search(column.key))
+        figure = None if any(column.key == "verdict" for column in columns) else self.figure
+        return replace(self, reading="", notes=(), columns=kept, figure=figure)
 
     @property
     def numbers(self) -> DataFrame:

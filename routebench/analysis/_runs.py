@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from pandas import DataFrame
 
 from routebench.analysis._estimate import mean_of
 from routebench.analysis._method import Method
+from routebench.analysis._verdicts import Strength
 from routebench.analysis.palette import MUTED
 from routebench.units import whole_of
 
@@ -48,6 +49,7 @@ class Runs:
         colours: label to hex colour, the same in every figure of a report.
         arrays: cell key to its raw outputs by name; empty where none were kept.
         primary: the comparisons that the suite names, as its newest plan has them; empty where it names none.
+        yours: labels of the methods that the user asked for by name or brought; they are what the runs are about.
     """
 
     suite: str
@@ -61,6 +63,7 @@ class Runs:
     colours: Mapping[str, str] = field(default_factory=dict)
     arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
     primary: Mapping[str, Any] = field(default_factory=dict)
+    yours: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -69,6 +72,11 @@ class Runs:
         if len(whole) <= LONGEST:
             return whole
         return f"{whole[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+    @property
+    def strength(self) -> Strength:
+        """How much an answer can rest on these runs."""
+        return Strength.of(self.preset)
 
     @cached_property
     def methods(self) -> Mapping[str, Method]:
@@ -80,6 +88,7 @@ class Runs:
         found = {}
         for cell, label, steps, model, role in rows:
             method = Method.of(str(label), steps, str(model), str(role), int(networks[label]))
+            method = replace(method, yours=label in self.yours)
             found[str(cell)] = known.setdefault(method, method)
         return found
 

@@ -128,9 +128,9 @@ def flat(table: DataFrame, saved: str = "") -> DataFrame:
     for key, cells in table.items():
         kinds = {type(cell) for cell in cells}
         if key == "method" and Method in kinds:
-            named = {"name": "text", "label": "label", "iterations": "iterations", "role": "role"}
+            named = {"name": "exact", "label": "label", "iterations": "iterations", "role": "role"}
         elif Method in kinds:
-            named = {str(key): "text"}
+            named = {str(key): "exact"}
         elif Estimate in kinds:
             limits = ("low", "high") if key == "mean" else (f"{key}_low", f"{key}_high")
             named = dict(zip((str(key), *limits), ("mean", "low", "high"), strict=True))

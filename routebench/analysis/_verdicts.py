@@ -1,9 +1,10 @@
-"""The verdict of a corrected test on two methods, as a value. Sentences are made elsewhere."""
+"""What may be said: what a test says of two methods, and what a preset allows to say. Sentences are made elsewhere."""
 
 import math
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
-ALPHA = 0.05
+from routebench.statistics import ALPHA
+
 MARGIN = 0.5
 """Points of accuracy; smaller differences count as equal."""
 
@@ -35,3 +36,33 @@ class Verdict(StrEnum):
             better = cls.BETTER_BY_LITTLE if p_equal < ALPHA else cls.BETTER
             return better if difference > 0 else cls.WORSE
         return cls.EQUAL if p_equal < ALPHA else cls.OPEN
+
+
+class Strength(IntEnum):
+    """How much an answer can rest on a preset."""
+
+    SMOKE = 0
+    """It shows that everything runs: no test, no rank group, no verdict."""
+    QUICK = 1
+    """A first look."""
+    FULL = 2
+    OWN = 3
+    """A preset of the user's own, who knows what it is for."""
+
+    @classmethod
+    def of(cls, preset: str) -> "Strength":
+        """Of a preset's name."""
+        return {"smoke": cls.SMOKE, "quick": cls.QUICK, "full": cls.FULL}.get(preset, cls.OWN)
+
+    @property
+    def judges(self) -> bool:
+        """Whether methods may be compared at all."""
+        return self is not Strength.SMOKE
+
+    @property
+    def caveat(self) -> str:
+        """What has to be known before a number is quoted; empty for nothing."""
+        return {
+            Strength.SMOKE: "The smoke preset only shows that everything runs: do not read anything into its numbers.",
+            Strength.QUICK: "The quick preset trains small networks briefly: a first look, not a finding.",
+        }.get(self, "")

@@ -79,7 +79,7 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
         one for each other method that was measured; empty without the baseline.
     """
     values = runs.by_seed("attacked_accuracy", **where)
-    theirs = next((method for method in values if str(method) == base), None)
+    theirs = next((method for method in values if method.label == base), None)
     if theirs is None:
         return {}
     others = [method for method in values if method != theirs]

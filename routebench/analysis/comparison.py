@@ -40,31 +40,6 @@ class Contender:
     planned: int = 0
 
     @property
-    def name(self) -> str:
-        """The text of the method."""
-        return str(self.method)
-
-    @property
-    def label(self) -> str:
-        """Of the method."""
-        return self.method.label
-
-    @property
-    def model(self) -> str:
-        """Its network."""
-        return self.method.model
-
-    @property
-    def iterations(self) -> int | None:
-        """T that it was trained with."""
-        return self.method.iterations
-
-    @property
-    def role(self) -> str:
-        """Of the method."""
-        return self.method.role
-
-    @property
     def values(self) -> list[float]:
         """Its accuracies, in the order of the seeds."""
         return [self.accuracies[seed] for seed in sorted(self.accuracies)]
@@ -79,7 +54,7 @@ class Comparison:
             `n_planned`, `gain` over the baseline in points, `group`, which is missing where no test could be made,
             `parameters`, `fit_seconds`, `published`, `published_id`.
         contenders: the same methods in alphabetical order.
-        baseline: the name of the row that gains are over; None where it was not measured.
+        baseline: the text of the method that gains are over; None where it was not measured.
         seeds: how many seeds the paired comparisons have; the smallest number of any of them.
         detectable: the smallest gain, in points, that one paired t-test finds 8 times in 10; NaN if unknown.
         test_samples: how many test images; None where unknown.
@@ -97,13 +72,20 @@ class Comparison:
         """The rows that have a result."""
         return self.table[self.table["n_ok"] > 0]
 
+    @property
+    def every(self) -> DataFrame:
+        """The same, with a row for each method, also for those that are the same function as another."""
+        rows = self.measured.to_dict("records")
+        found = [{**row, "method": method} for row in rows for method in (row["method"], *row["method"].same)]
+        return DataFrame(found, columns=self.table.columns)
+
 
 _KNOWN: WeakKeyDictionary[Runs, Comparison] = WeakKeyDictionary()
 """Of the runs in use, because most analyses of a page and its headline ask for the same."""
 
 
 def comparison_of(runs: Runs) -> Comparison:
-    """Compares everything that was planned; a method without a result keeps its row."""
+    """Compares everything that was planned. A method without a result keeps its row; the same function has one row."""
     if runs not in _KNOWN:
         _KNOWN[runs] = _compared(runs)
     return replace(_KNOWN[runs], table=_KNOWN[runs].table.copy())
@@ -116,21 +98,23 @@ def compare(runs: Runs) -> Comparison:
 
 
 def _compared(runs: Runs) -> Comparison:
-    contenders = contenders_of(runs)
+    contenders = distinct(runs, contenders_of(runs))
     samples = images_of(runs, contenders)
-    base = next((one for one in contenders if one.label == BASELINE and one.accuracies), None)
+    base = next((one for one in contenders if one.method.label == BASELINE and one.accuracies), None)
     others = [one for one in contenders if base and one is not base]
     gains = corrected(difference_between(runs, one, base) for one in others if base)
+    gains = gains if runs.strength.judges else [replace(gain, p=math.nan, p_holm=math.nan) for gain in gains]
     gain_of = {one.method: gain for one, gain in zip(others, gains, strict=True)}
     nothing = Estimate(kind="")
     rows = [_row(runs, one, samples) | {"gain": gain_of.get(one.method, nothing)} for one in contenders]
     table = best_first(DataFrame(rows, columns=COLUMNS), "mean")
-    table["group"] = table["method"].map(str).map(_groups(runs, contenders, table)).astype("Int64")
+    groups = _groups(runs, contenders, [*table["method"]]) if runs.strength.judges else {}
+    table["group"] = table["method"].map(groups).astype("Int64")
     paired = [gain for gain in gains if gain.kind == statistics.OVER_SEEDS]
     return Comparison(
         table=table,
         contenders={one.method: one for one in contenders},
-        baseline=base.name if base else None,
+        baseline=str(base.method) if base else None,
         seeds=min((gain.n for gain in paired), default=min(1, len(contenders))),
         detectable=_detectable(contenders, base),
         test_samples=samples,
@@ -149,6 +133,37 @@ def contenders_of(runs: Runs) -> list[Contender]:
         if cell in accuracy and status == "ok":
             one.accuracies[int(seed)], one.cells[int(seed)] = float(accuracy[cell]), str(cell)
     return [known[method] for method in sorted(known)]
+
+
+def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
+    """Those that are different functions; `method.same` has the others.
+
+    Two are the same where every seed of both gave the same losses and accuracies to the last bit, as one iteration of
+    dynamic routing and equal shares do. A control speaks for a method, and the first by name for others.
+    """
+    losses: dict[str, list[float]] = {}
+    for metric in ("train_loss", "loss"):
+        values = runs.values(metric, as_trained=True)
+        for cell, value in zip(values["cell"], values["value"], strict=True):
+            losses.setdefault(cell, []).append(float(value))
+
+    def computed(one: Contender) -> object:
+        known = {seed: tuple(sorted(losses.get(cell, ()))) for seed, cell in sorted(one.cells.items())}
+        told = one.planned == len(known) and all(known.values())
+        return (one.method.model, tuple(known.items()), tuple(one.values)) if told else one.method
+
+    groups: dict[object, list[Contender]] = {}
+    for one in sorted(contenders, key=lambda one: (not one.method.is_control, one.method)):
+        groups.setdefault(computed(one), []).append(one)
+    found = [replace(first, method=replace(first.method, same=tuple(other.method for other in others)))
+             for first, *others in groups.values()]  # fmt: skip
+    return sorted(found, key=lambda one: one.method)
+
+
+def gains_of(runs: Runs) -> dict[Method, Estimate]:
+    """Differences in accuracy to equal shares, in points, corrected over all of them."""
+    table = comparison_of(runs).table
+    return {method: gain for method, gain in zip(table["method"], table["gain"], strict=True) if gain.known}
 
 
 def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
@@ -194,7 +209,7 @@ def finished(explained: str = "") -> Column:
 
 def _row(runs: Runs, one: Contender, samples: int | None) -> dict[str, object]:
     method = one.method
-    known = None if method.params else published.find(runs.data, one.model, one.label, one.iterations)
+    known = None if method.params else published.find(runs.data, method.model, method.label, method.iterations)
     own = runs.results[runs.results["cell"].isin(list(one.cells.values()))]
     return {
         "method": method,
@@ -213,21 +228,21 @@ def _mean_of(results: DataFrame, metric: str) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def _groups(runs: Runs, contenders: Iterable[Contender], table: DataFrame) -> dict[str, int]:
-    """Rank groups by name, without the methods that cannot be tested against the best of theirs."""
-    known = {one.name: one for one in contenders}
-    names = [str(method) for method in table["method"] if known[str(method)].accuracies]
+def _groups(runs: Runs, contenders: Iterable[Contender], best_first: Iterable[Method]) -> dict[Method, int]:
+    """Rank groups, without the methods that cannot be tested against the best of theirs."""
+    known = {one.method: one for one in contenders}
+    spelled = {str(method): method for method in best_first if known[method].accuracies}
 
     @cache
     def p_value(one: str, other: str) -> float:
-        return difference_between(runs, known[one], known[other]).p
+        return difference_between(runs, known[spelled[one]], known[spelled[other]]).p
 
-    pairs = [pair for pair in combinations(names, 2) if not math.isnan(p_value(*pair))]
+    pairs = [pair for pair in combinations(spelled, 2) if not math.isnan(p_value(*pair))]
     testable = {name for pair in pairs for name in pair}
-    groups = statistics.rank_groups([name for name in names if name in testable], p_value)
+    groups = statistics.rank_groups([name for name in spelled if name in testable], p_value)
     leaders = {group: name for name, group in reversed(groups.items())}
     return {
-        name: group
+        spelled[name]: group
         for name, group in groups.items()
         if name == leaders[group] or not math.isnan(p_value(leaders[group], name))
     }

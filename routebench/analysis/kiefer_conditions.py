@@ -37,9 +37,9 @@ class FourConditions:
 
 
 def four_conditions(parts: tuple[Runs, ...]) -> FourConditions | None:
-    """Those of a results folder: of a `full` preset if there is one, and of equal ones the newest; None without any."""
+    """Those of a results folder: of the strongest preset, and of equal ones the newest; None without any."""
     every = [found for plain in parts for decoded in parts if (found := _conditions(plain, decoded))]
-    return min(every, key=lambda found: found.plain.preset != "full", default=None)
+    return max(every, key=lambda found: found.plain.strength, default=None)
 
 
 def _conditions(plain: Runs, decoded: Runs) -> FourConditions | None:

@@ -39,7 +39,7 @@ class NamedPair:
         return None if wanted is None else max(0, wanted - self.seeds)
 
     def __str__(self) -> str:
-        names = f"{self.ours.name} against {self.theirs.name}"
+        names = f"{self.ours.method} against {self.theirs.method}"
         if self.more is None:
             return f"{names}: {self.seeds} of the first {self.first} seeds; how many it needs is not known yet"
         wanted = f"{self.more} more seeds needed" if self.more else "enough"
@@ -50,7 +50,7 @@ def named_pairs(runs: Runs) -> list[NamedPair]:
     """The comparisons of a suite's plan, in its order, of which both sides were planned; none where it names none."""
     if not runs.primary:
         return []
-    known = {(one.method.label, one.model, one.method.iterations): one for one in contenders_of(runs)}
+    known = {(one.method.label, one.method.model, one.method.iterations): one for one in contenders_of(runs)}
     first, half_width = int(runs.primary["first"]), runs.primary.get("half_width")
     found = [(known.get(_entry(pair["ours"])), known.get(_entry(pair["theirs"]))) for pair in runs.primary["pairs"]]
     return [

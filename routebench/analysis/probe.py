@@ -69,7 +69,7 @@ def gains(seeds: Mapping[Line, Mapping[int, float]], upright: DataFrame) -> "Ser
         upright: from `turned_up_to`, of main features only.
     """
     rows = upright.to_dict("records")
-    base = {row["angle"]: seeds.get(_line(row), {}) for row in rows if str(row["method"]) == BASELINE}
+    base = {row["angle"]: seeds.get(_line(row), {}) for row in rows if row["method"].label == BASELINE}
     ahead = [difference(seeds.get(_line(row), {}), base.get(row["angle"], {})) for row in rows]
     return Series(ahead, upright.index, dtype=object)
 

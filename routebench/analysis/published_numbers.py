@@ -25,9 +25,8 @@ from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, difference, mean_of
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
-from routebench.analysis._verdicts import ALPHA
 from routebench.catalogue import Catalogue, catalogue
-from routebench.statistics import OVER_SEEDS, OVER_SEEDS_LOGIT
+from routebench.statistics import ALPHA, OVER_SEEDS, OVER_SEEDS_LOGIT
 from routebench.units import whole_of
 
 REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN = "reproduced", "partly", "not", "undecided", "not run"

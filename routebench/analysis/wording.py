@@ -49,6 +49,25 @@ def signed(value: float, digits: int = 2) -> str:
     return f"{'−' if rounded < 0 else '+'}{abs(rounded):.{digits}f}"
 
 
+def rounded(value: float, half_width: float, *, sign: bool = False) -> str:
+    """As many decimals as its interval bears: half of it has one or two significant digits.
+
+    Args:
+        value: to be written.
+        half_width: of its interval; NaN or 0 where there is none, which gives one decimal.
+        sign: whether a plus is written.
+    """
+    known = half_width > 0 and math.isfinite(half_width)
+    digits = min(3, max(0, math.ceil(-math.log10(half_width / 3)))) if known else 1
+    return signed(value, digits) if sign else fixed(value, digits)
+
+
+def between(low: float, high: float) -> str:
+    """`[−0.5, +2.0]`, rounded by its own width."""
+    half = (high - low) / 2
+    return f"[{rounded(low, half, sign=True)}, {rounded(high, half, sign=True)}]"
+
+
 def mean_with_interval(mean: float, low: float, high: float, kind: str) -> str:
     """`97.12 ± 0.40` over seeds, `97.10 [95.90, 98.00]` where the interval is not symmetric, or the mean alone."""
     if math.isnan(mean):
@@ -97,11 +116,12 @@ def plural(number: int, noun: str) -> str:
 
 
 def listed(things: Sequence[object], most: int = 4) -> str:
-    """`a, b and c`; beyond `most` things, `a, b, c and 5 more`."""
+    """`a, b and c`; beyond `most` things, `a, b, c and 5 more`; `a, T = 1; b and c` where one has a comma itself."""
     names = [str(thing) for thing in things]
+    between = "; " if any(", " in name for name in names) else ", "
     if len(names) > most:
         names = [*names[: most - 1], f"{len(names) - most + 1} more"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return names[0] if len(names) == 1 else f"{between.join(names[:-1])} and {names[-1]}"
 
 
 def name_of(label: str, iterations: Any) -> str:

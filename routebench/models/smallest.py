@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from routebench.cache import cache_folder
 from routebench.errors import UserError
-from routebench.kernels.compiler import NoCompiler, cache_folder
 from routebench.models.build import build
 from routebench.registry import SHIPPED, models
 
@@ -39,7 +39,7 @@ def expect_buildable(name: str, shape: tuple[int, int, int], classes: int, model
 
 def _note(*asked: Any) -> Path | None:
     """The file that is there if this could be built before; None where no folder can keep it."""
-    with contextlib.suppress(NoCompiler):
+    with contextlib.suppress(UserError):
         return cache_folder() / "buildable" / hashlib.sha256(f"{_code()} {asked}".encode()).hexdigest()[:32]
     return None
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from routebench.analysis._estimate import Estimate
+from routebench.analysis._method import Method
 from routebench.analysis._result import Analysis, plain_columns
 from routebench.analysis._table import Column, Row
 from routebench.analysis.figures import inline_svg, save_svg, to_svg
@@ -125,6 +126,10 @@ def write(block: Block, beside: Path) -> None:
 def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, origin: tuple[str, ...]) -> Block | None:
     """All that runs a user's code is done here: the analysis, its figure, the texts of its columns."""
     found = checked(analysis(given))
+    if found is not None and any(
+        not runs.strength.judges for runs in (given if isinstance(given, tuple) else (given,))
+    ):
+        found = found.unjudged
     return None if found is None else block_of(name, stem, found, origin)
 
 
@@ -155,7 +160,7 @@ def _cell(column: Column, row: Row) -> Cell:
 
 def _key(value: Any) -> str:
     """What a browser sorts by and saves: a number to seven digits, the text, or nothing for what is missing."""
-    plain = float(value) if isinstance(value, Estimate) else value
+    plain = float(value) if isinstance(value, Estimate) else value.exact if isinstance(value, Method) else value
     if pd.isna(plain):
         return ""
     return f"{plain:.7g}" if isinstance(plain, float) else str(plain)

@@ -1,51 +1,37 @@
-"""The answer in a few sentences: which routing is best here, and does routing matter."""
+"""The one place where decisions become sentences: the title of a page, and the few lines that a terminal prints."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pandas import DataFrame
-
-from routebench.analysis import wording
-from routebench.analysis._result import Analysis, place_of, reads
-from routebench.analysis._runs import Runs
-from routebench.analysis._table import Row
-from routebench.analysis.comparison import Comparison, compare, difference_between
+from routebench.analysis import Analysis, Estimate, Runs, Verdict, wording
+from routebench.analysis._result import place_of, reads
+from routebench.analysis.comparison import Comparison
 from routebench.registry import analyses
 from routebench.report._asking import ask
-from routebench.report._lead import Leader, title_of, told_apart
+from routebench.report._decisions import Decisions, Gain, Leader
 from routebench.statistics import OVER_SAMPLES
 
-ALPHA = 0.05
-PRESETS = {
-    "smoke": "The smoke preset only shows that everything runs: do not read anything into its numbers.",
-    "quick": "The quick preset trains small networks briefly: a first look, not a finding.",
-}
+NAMED = 4  # methods in a sentence
+SHARES = "equal shares"
 
 
 @dataclass(frozen=True)
 class Headline:
-    """What a report says first.
+    """What a report says first of a suite.
 
     Args:
-        title: one sentence.
-        which: sentences on which routing is best.
-        matters: sentences on whether routing, and iterating it, gains anything.
+        title: one sentence that answers the suite's question.
+        said: sentences that go on from there.
         caveats: what keeps the answer from being more than it is.
-        figures: a large number, its unit and what it is, in words.
-        beside_table: how to read the comparison table, where it stands without its notes.
     """
 
     title: str
-    which: tuple[str, ...]
-    matters: tuple[str, ...]
-    caveats: tuple[str, ...]
-    figures: tuple[tuple[str, str, str], ...]
-    beside_table: str = ""
+    said: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        below = (self.beside_table,) if self.beside_table else ()
-        return "\n".join((self.title, *self.which, *self.matters, *self.caveats, *below))
+        return "\n".join((self.title, *self.said, *self.caveats))
 
 
 def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Headline | None:
@@ -55,29 +41,20 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
         runs: of the suite.
         known: what its analyses found, by name, where they were asked already.
     """
+    if not runs.strength.judges:
+        return Headline(f"{finished(runs)} A smoke run says nothing about methods.")
     if runs.protocol not in ("accuracy", ""):
         return _from_reading(runs, known)
-    found = compare(runs)
-    measured = found.measured if not found.table.empty else found.table
-    if measured.empty:
-        return Headline("Nothing was measured yet.", (), (), (_finished(found.table),), ())
-    leader = Leader.of(found.table)
-    if len(measured) == 1 or leader.best is None:
+    found = Decisions.of(runs)
+    if found.leader is None:
+        return Headline("Nothing was measured yet.", caveats=(finished(runs),))
+    if found.measured == 1:
         return Headline(
-            title=_too_little(leader, len(measured)),
-            which=(f"{leader.lead['name']} reaches {_accuracy(leader.lead)}.",),
-            matters=(),
-            caveats=_caveats(runs, found),
-            figures=_figures(leader, found),
+            f"Only {found.leader.method} has finished: nothing can be compared yet.",
+            (_reached(found.leader),),
+            _caveats(runs, found.comparison),
         )
-    return Headline(
-        title=f"{title_of(leader)}; {_verdict(leader.best, found)}.",
-        which=_which(leader, measured),
-        matters=_matters(runs, leader.best, found),
-        caveats=_caveats(runs, found),
-        figures=_figures(leader, found),
-        beside_table=_beside_table(found),
-    )
+    return Headline(_title(found), (*_about(found), *_leads(found.leader)), _caveats(runs, found.comparison))
 
 
 def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
@@ -86,135 +63,123 @@ def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
     return min((analysis for analysis in own if reads(analysis, protocol)), key=place_of, default=None)
 
 
+def finished(runs: Runs) -> str:
+    """How many runs have a result."""
+    done, planned = int((runs.planned["status"] == "ok").sum()), len(runs.planned)
+    return f"{done} of {wording.plural(planned, 'planned run')} finished." if planned else "No run is planned."
+
+
+def gain_in_words(gain: Estimate) -> str:
+    """`1.6 points above equal shares [+0.3, +2.8], not significant after correction (p 0.33)`."""
+    if gain.low == gain.high == 0:
+        return f"as accurate as {SHARES} on every seed"
+    way = "above" if gain.mean >= 0 else "below"
+    interval = f" {wording.between(gain.low, gain.high)}" if gain.has_limits else ""
+    told = {
+        Verdict.BETTER: "significant", Verdict.WORSE: "significant", Verdict.UNTESTABLE: "not tested",
+    }.get(gain.verdict, "not significant")  # fmt: skip
+    p_value = "" if math.isnan(gain.p_holm) else f" after correction (p {wording.probability(gain.p_holm)})"
+    return f"{_points(gain)} points {way} {SHARES}{interval}, {told}{p_value}"
+
+
+def _points(gain: Estimate) -> str:
+    return wording.rounded(abs(gain.mean), gain.half_width)
+
+
 def _from_reading(runs: Runs, known: Mapping[str, Analysis] | None) -> Headline | None:
     analysis = first_analysis(runs.protocol)
     if analysis is None or known is None:
         found = None if analysis is None else ask(analysis, "headline", runs)
     else:
         found = next((known[name] for name in known if analyses[name] is analysis), None)
-    if not isinstance(found, Analysis):
-        return None
-    caveats = (PRESETS["smoke"],) if runs.preset == "smoke" else ()
-    return Headline(found.reading, (), (), caveats, ())
+    return Headline(found.reading) if isinstance(found, Analysis) else None
 
 
-def _too_little(leader: Leader, measured: int) -> str:
-    if measured == 1:
-        return f"Only {leader.lead['name']} has finished: nothing can be compared yet."
-    return "Only controls have finished: which routing is best was not measured."
+def _title(found: Decisions) -> str:
+    """Whether routing helps; what the user asked about comes first."""
+    leader, yours = found.leader, found.yours
+    assert leader is not None
+    if leader.routed is None or not found.baseline:
+        missing = "only controls have finished" if leader.routed is None else f"{SHARES} have no finished run"
+        return f"Whether routing helps was not measured: {missing}."
+    if yours:
+        return "; ".join(f"{gain.method} is {gain_in_words(gain.estimate)}" for gain in yours[:2]) + "."
+    return _whether(found)
 
 
-def _verdict(best: Row, found: Comparison) -> str:
-    if found.baseline is None or math.isnan(best["gain"]):
-        return "whether routing matters was not measured"
-    if best["p_holm"] < ALPHA:
-        better = best["gain"] > 0
-        return f"routing {'gains' if better else 'loses'} {abs(best['gain']):.2f} points against uniform coupling"
-    if math.isnan(best["p_holm"]):
-        return "whether routing matters could not be tested"
-    return "a gain over uniform coupling is not shown"
+def _whether(found: Decisions) -> str:
+    """Whether routing helps, where equal shares and routing methods were measured."""
+    better, worse = found.with_verdict(Verdict.BETTER), found.with_verdict(Verdict.WORSE)
+    if better:
+        names = wording.listed([gain.method for gain in better], NAMED)
+        least = " at least" if len(better) > 1 else ""
+        return f"Routing helps here: {names} gains{least} {_points(better[-1].estimate)} points over {SHARES}."
+    configurations = wording.plural(len(found.gains), "routing configuration")
+    if worse:
+        return f"Routing is not shown to help: of {configurations}, {len(worse)} lose to {SHARES} and none gains."
+    if all(gain.verdict is Verdict.UNTESTABLE for gain in found.gains):
+        return "Whether routing helps could not be tested: too few seeds, and no answers per image."
+    return f"Routing is not shown to help: none of {configurations} differs significantly from {SHARES}."
 
 
-def _which(leader: Leader, measured: DataFrame) -> tuple[str, ...]:
-    best = leader.best or leader.lead
-    sentences = [f"{best['name']} reaches {_accuracy(best)}.", *told_apart(leader)]
-    for network in measured[measured["label"] == "cnn"].to_dict("records"):
-        gap = round(best["mean"] - network["mean"], 2)
-        far = "as much" if gap == 0 else f"{abs(gap):.2f} points {'less' if gap > 0 else 'more'}"
-        sentences.append(
-            f"A plain CNN of matched size, the control without capsules, reaches {network['mean']:.2f} %: {far}."
-        )
+def _about(found: Decisions) -> tuple[str, ...]:
+    """Sentences on what routing, and iterating it, gains."""
+    sentences = []
+    if found.gains and not found.yours:
+        best = found.gains[0]
+        sentences.append(f"Largest gain: {best.method}, {gain_in_words(best.estimate)}.")
+    if worse := found.with_verdict(Verdict.WORSE):
+        sentences.append(f"Significantly worse: {wording.listed([gain.method for gain in worse], NAMED)}.")
+    if found.iterating is not None:
+        sentences.append(_iterating(found.iterating))
+    comparison = found.comparison
+    if not math.isnan(comparison.detectable):
+        seeds = wording.plural(comparison.seeds, "seed")
+        smallest = wording.rounded(comparison.detectable, comparison.detectable)
+        sentences.append(f"With {seeds}, differences below {smallest} points would usually be missed.")
+    elif any(gain.estimate.kind == OVER_SAMPLES for gain in found.gains):
+        sentences.append("One seed: methods are compared on the same test images. Another seed may order them anew.")
     return tuple(sentences)
 
 
-def _accuracy(row: Row) -> str:
-    accuracy = wording.mean_with_interval(row["mean"], row["low"], row["high"], row["interval"])
-    return f"{accuracy} % on test images ({wording.plural(int(row['n_ok']), 'seed')})"
+def _iterating(gain: Gain) -> str:
+    size = f"{wording.signed(gain.estimate.mean, 1)} points"
+    told = {
+        Verdict.BETTER: "significant", Verdict.WORSE: "significant", Verdict.UNTESTABLE: "not tested",
+    }.get(gain.verdict, "not significant")  # fmt: skip
+    return f"{gain.method} against one iteration of the same method: {size}, {told}."
 
 
-def _matters(runs: Runs, best: Row, found: Comparison) -> tuple[str, ...]:
-    if found.baseline is None or math.isnan(best["gain"]):
-        return (
-            "The control `uniform`, every child split evenly over the parents, has no finished run to compare with.",
-        )
-    over = "test images, one seed" if best["gain_interval"] == OVER_SAMPLES else wording.plural(found.seeds, "seed")
-    against = f"Against uniform coupling, which does not route at all, {best['name']} differs by"
-    limits = f"(95 % interval over {over}, of this gain alone; corrected p {_equals(best['p_holm'])})"
-    sentences = [f"{against} {wording.gain_with_interval(best)} points {limits}."]
-    others = found.measured[found.measured["role"] != "control"]
-    ahead = int(((others["p_holm"] < ALPHA) & (others["gain"] > 0)).sum())
-    behind = int(((others["p_holm"] < ALPHA) & (others["gain"] < 0)).sum())
-    sentences.append(
-        f"Of {wording.plural(len(others), 'routing configuration')}, {_many(ahead)} significantly better than "
-        f"uniform and {_many(behind)} significantly worse (Holm over the gains of the table, not over all pairs)."
-    )
-    if not math.isnan(found.detectable):
-        sentences.append(f"Differences below about {found.detectable:.2f} points would likely go unnoticed here.")
-    return (*sentences, *_iterating(runs, best, found))
+def _leads(leader: Leader) -> tuple[str, ...]:
+    """Who has the highest mean, and who cannot be told from that."""
+    sentences = [_reached(leader)]
+    if leader.is_shown:
+        sentences.append(f"It is significantly ahead of all others{'' if leader.complete else ' that finished'}.")
+    if leader.peers:
+        sentences.append(f"It cannot be told apart from {_methods(leader.peers)}.")
+    if leader.untested:
+        sentences.append(f"No test compares it with {_methods(leader.untested)}.")
+    return tuple(sentences)
 
 
-def _iterating(runs: Runs, best: Row, found: Comparison) -> tuple[str, ...]:
-    """Whether the best method needs more than one iteration: one paired test, not corrected."""
-    same = found.measured[(found.measured["label"] == best["label"]) & (found.measured["model"] == best["model"])]
-    single = same[same["iterations"].fillna(0).astype(int) == 1]
-    if single.empty or str(single["name"].iloc[0]) == best["name"]:
-        return ()
-    known = {one.name: one for one in found.contenders.values()}
-    gain = difference_between(runs, known[best["name"]], known[single["name"].iloc[0]])
-    verdict = "a difference" if gain.p < ALPHA else "no difference that is shown"
-    return (f"Against a single iteration of the same method: {gain:+.2} points, {verdict}.",)
+def _methods(methods: Sequence[object]) -> str:
+    return wording.listed([*methods], NAMED)
 
 
-def _many(number: int) -> str:
-    return {0: "none is", 1: "one is"}.get(number, f"{number} are")
-
-
-def _equals(p_value: float) -> str:
-    text = wording.probability(p_value)
-    return text if text.startswith("<") else f"= {text}" if text != wording.NOTHING else "not computable"
-
-
-def _finished(table: DataFrame) -> str:
-    if table.empty:
-        return "No run is planned."
-    done, planned = int(table["n_ok"].sum()), int(table["n_planned"].sum())
-    return f"{done} of {wording.plural(planned, 'planned run')} finished."
+def _reached(leader: Leader) -> str:
+    seeds = f" ({wording.plural(leader.mean.n, 'seed')})" if leader.mean.kind != OVER_SAMPLES else " (one seed)"
+    control = "the control " if leader.method.is_control else ""
+    return f"Highest mean accuracy: {control}{leader.method}, {leader.mean:±0.1} %{seeds}."
 
 
 def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
-    caveats = [PRESETS[runs.preset]] if runs.preset in PRESETS else []
+    caveats = [runs.strength.caveat] if runs.strength.caveat else []
     if int(found.measured["n_ok"].max()) < 3:
         caveats.append("Fewer than three seeds: how much another seed would change is hardly known.")
     elif found.seeds < 3:
         caveats.append("Some comparisons rest on fewer than three seeds.")
     if found.test_samples and found.test_samples < 5000:
         caveats.append(f"{found.test_samples:,} test images: one image is {100 / found.test_samples:.2g} points.")
-    if int(found.table["n_ok"].sum()) < int(found.table["n_planned"].sum()):
-        caveats.append(_finished(found.table))
+    if (runs.planned["status"] != "ok").any():
+        caveats.append(finished(runs))
     return tuple(caveats)
-
-
-def _beside_table(found: Comparison) -> str:
-    """For the reader who sees the table without what its columns mean."""
-    gains = int(found.table["gain"].notna().sum())
-    if gains < 2:
-        return ""
-    return (
-        f"In the table, an interval is for one number alone, p (Holm) for all {gains} gains together, and the group "
-        "for all pairs together: the more is asked at once, the less is significant."
-    )
-
-
-def _figures(leader: Leader, found: Comparison) -> tuple[tuple[str, str, str], ...]:
-    best = leader.best or leader.lead
-    among = "" if best is leader.lead else " among routing methods"
-    done, planned = int(found.table["n_ok"].sum()), int(found.table["n_planned"].sum())
-    figures = [(wording.percent(best["mean"]), "%", f"highest mean accuracy{among}, {best['name']}")]
-    if not math.isnan(best["gain"]):
-        limits = f"95 %: {wording.signed(best['gain_low'])} to {wording.signed(best['gain_high'])}"
-        known = "" if math.isnan(best["gain_low"]) else f"; {limits}"
-        figures.append((wording.signed(best["gain"]), "points", f"its gain over uniform coupling{known}"))
-    if not math.isnan(found.detectable):
-        figures.append((f"{found.detectable:.2f}", "points", "smallest gain these seeds would likely show"))
-    figures.append((f"{done} / {planned}", "runs", "finished, of those planned"))
-    return tuple(figures)

@@ -55,7 +55,9 @@ class Origins:
         command: makes the same numbers again.
         besides: what the command names that these numbers do not need; empty if nothing.
         warnings: what was mixed that should not be.
-        caveats: what the suite's author warns of, and what methods differ in besides routing.
+        caveat: what the suite's author warns of; empty for nothing.
+        differing: training settings that differ between methods.
+        differences: a sentence for each of these.
     """
 
     made: tuple[Fact, ...]
@@ -64,7 +66,14 @@ class Origins:
     command: str
     besides: str
     warnings: tuple[str, ...]
-    caveats: tuple[str, ...]
+    caveat: str
+    differing: tuple[str, ...]
+    differences: tuple[str, ...]
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """All that weakens a comparison of methods."""
+        return (*filter(None, (self.caveat,)), *self.differences)
 
 
 def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_samples: int | None) -> Origins:
@@ -73,6 +82,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
     provenance = _facts(_flat(_with_commit(record.provenance)) for record in records)
     recipe = _facts(identity.training for identity in identities)
     command, besides = _command(runs, plan, records)
+    differences = _differences(records)
     return Origins(
         made=_made(runs, str(plan.get("taken", "")), identities, records, test_samples),
         recipe=recipe,
@@ -80,7 +90,9 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         command=command,
         besides=besides,
         warnings=_warnings(identities, provenance),
-        caveats=(*filter(None, [str(plan.get("caveat", ""))]), *_differences(records)),
+        caveat=str(plan.get("caveat", "")),
+        differing=tuple(differences),
+        differences=tuple(differences.values()),
     )
 
 
@@ -204,8 +216,8 @@ def _plugins_of(command: str) -> set[str]:
     return named | {word.removeprefix("--plugin=") for word in words if word.startswith("--plugin=")}
 
 
-def _differences(records: list[Record]) -> tuple[str, ...]:
-    """One sentence per training setting that is used and not shared: a gain is then not owed to routing alone."""
+def _differences(records: list[Record]) -> dict[str, str]:
+    """Each training setting that is used and not shared, with a sentence: a gain is not owed to routing alone."""
     routed = any(record.identity.routed for record in records)
     subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
     used: dict[str, dict[str, dict[str, None]]] = {}
@@ -215,12 +227,13 @@ def _differences(records: list[Record]) -> tuple[str, ...]:
         for key, value in training.items():
             if key not in idle:
                 used.setdefault(key, {}).setdefault(_text(value), {})[record.label] = None
-    sentences = []
+    sentences = {}
     for key, values in used.items():
         if len(values) > 1:
             groups = "; ".join(f"{value} for {wording.listed([*labels], 8)}" for value, labels in values.items())
-            sentences.append(f"{subject}: {key.replace('_', ' ')} is {groups}.")
-    return tuple(sentences)
+            name = key.replace("_", " ")
+            sentences[name] = f"{subject}: {name} is {groups}."
+    return sentences
 
 
 def _warnings(identities: list[Identity], provenance: Iterable[Fact]) -> tuple[str, ...]:

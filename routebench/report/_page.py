@@ -1,13 +1,15 @@
 """One HTML file from a results folder, that opens offline and can be sent to anybody."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
 
 from routebench import atomic
-from routebench.analysis import wording
+from routebench.analysis import Analysis, Runs, wording
 from routebench.analysis._result import place_of, reads, reads_across, reads_folder
-from routebench.analysis._runs import WHOLE_FOLDER, Runs, across_data
+from routebench.analysis._runs import WHOLE_FOLDER, across_data
 from routebench.analysis.comparison import compare
 from routebench.analysis.folder import Folder, open_folder
 from routebench.errors import UserError
@@ -15,11 +17,16 @@ from routebench.registry import analyses
 from routebench.report._asking import Broken
 from routebench.report._asv_pages import asv_pages
 from routebench.report._block import Block, block_of, blocks_of, write
-from routebench.report._headline import PRESETS, Headline, headline_of
+from routebench.report._headline import Headline, headline_of
 from routebench.report._origins import Origins, lines_of, origins_of
-from routebench.report._overview import overview_of, weight_of
+from routebench.report._paper_claims import ClaimCard, claims_of
 from routebench.report._render import render
+from routebench.report._scorecard import Scorecard, scorecard_of
+from routebench.report._tabs import heading_of, paper_of, place_of_tab, tab_of
 from routebench.report._values import values_of
+
+RESERVED = ("overview", "whole", "explorer", "against", "words", "answer")
+"""Ids of the page's own."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,8 @@ class Section:
     """One part of a results folder: a page of its own.
 
     Args:
-        id: of the page, in its address.
+        id: of the page, in its address; a suite's name wherever it has one part.
+        tab: what it is called, for a reader.
         runs: the part.
         question: that its suite asks.
         headline: its answer; None without one.
@@ -52,6 +60,7 @@ class Section:
     """
 
     id: str
+    tab: str
     runs: Runs
     question: str
     headline: Headline | None
@@ -59,14 +68,48 @@ class Section:
     origins: Origins
     done: int
 
+    @property
+    def heading(self) -> str:
+        """What it is called on its own."""
+        return heading_of(self.runs.suite)
+
+    @property
+    def found(self) -> dict[str, Analysis]:
+        """What its analyses found, by name."""
+        return {block.name: block.found for block in self.blocks if isinstance(block, Block)}
+
 
 @dataclass(frozen=True)
 class Together:
     """What several data sets say together: a page of its own."""
 
     id: str
+    tab: str
     runs: tuple[Runs, ...]
     blocks: tuple[Block | Broken, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The first screen.
+
+    Args:
+        title: one sentence that answers.
+        said: sentences that go on from there.
+        chips: what the answer rests on, in a few words each.
+        caveats: what keeps it from being more than it is.
+        scores: methods against questions; None where nothing can be put side by side.
+        claims: of the papers, where the folder is about papers; None elsewhere.
+        downloads: the scorecard as a block with its files; None without one.
+    """
+
+    title: str
+    said: tuple[str, ...]
+    chips: tuple[str, ...]
+    caveats: tuple[str, ...]
+    scores: Scorecard | None
+    claims: ClaimCard | None
+    downloads: Block | None
 
 
 def write_report(results: Path, output: Path | None = None) -> Written:
@@ -82,19 +125,20 @@ def write_report(results: Path, output: Path | None = None) -> Written:
     folder, page = open_folder(results), output or results / "report.html"
     beside = page.with_name(f"{page.stem}-figures")
     try:
-        sections = [_section(folder, runs, f"part-{place}", beside) for place, runs in enumerate(folder.parts, 1)]
-        groups = [_together(group, f"together-{place}", beside) for place, group in enumerate(_groups(folder), 1)]
+        ids = _ids(folder.parts)
+        sections = [_section(folder, runs, ids[runs.name], beside) for runs in sorted(folder.parts, key=place_of_tab)]
+        groups = [_together(group, beside) for group in _groups(folder)]
         whole = _whole(folder, beside)
-        overview = _overview(sections, beside)
+        summary = _summary(sections, whole, beside)
     except OSError as error:
         raise UserError(f"the report cannot be written to {str(page)!r}: {error.strerror}; choose with -o") from error
     text = render(
         sections=sections,
         together=groups,
         whole=whole,
-        overview=overview,
-        main=_main(sections),
-        several=_several(sections),
+        summary=summary,
+        tabs=_tabs(sections),
+        title=_document_title(sections),
         values=values_of(folder).block,
         folder=str(folder.path),
         asv=asv_pages(results, page),
@@ -112,6 +156,7 @@ def _section(folder: Folder, runs: Runs, part: str, beside: Path) -> Section:
     blocks = blocks_of(names, runs, runs.name, beside, tuple(lines_of(runs, plan, origins)))
     return Section(
         id=part,
+        tab=tab_of(runs.suite),
         runs=runs,
         question=str(plan.get("question", "")),
         headline=headline_of(runs, {block.name: block.found for block in blocks if isinstance(block, Block)}),
@@ -128,66 +173,122 @@ def _groups(folder: Folder) -> Iterable[tuple[Runs, ...]]:
             yield group
 
 
-def _together(group: tuple[Runs, ...], part: str, beside: Path) -> Together:
+def _together(group: tuple[Runs, ...], beside: Path) -> Together:
     first = replace(group[0], data="across-data")
     names = [name for name in _in_order() if reads_across(analyses[name], first.protocol)]
     origin = (f"suite: {first.suite}, preset {first.preset}", f"data sets: {', '.join(runs.data for runs in group)}")
-    return Together(part, group, blocks_of(names, group, first.name, beside, origin))
+    part = f"{_slug(first.suite)}-{_slug(first.preset)}-{_slug(first.model)}-across-data"
+    return Together(part, tab_of(first.suite), group, blocks_of(names, group, first.name, beside, origin))
 
 
 def _whole(folder: Folder, beside: Path) -> tuple[Block | Broken, ...]:
     """What all suites of a folder say together; its files are called `whole-folder-...`."""
     names = [name for name in _in_order() if reads_folder(analyses[name])]
-    origin = (f"suites: {', '.join(dict.fromkeys(part.suite for part in folder.parts))}",)
-    return blocks_of(names, folder.parts, WHOLE_FOLDER, beside, origin)
+    parts = tuple(part for part in folder.parts if part.strength.judges)
+    origin = (f"suites: {', '.join(dict.fromkeys(part.suite for part in parts))}",)
+    return blocks_of(names if parts else (), parts, WHOLE_FOLDER, beside, origin)
 
 
 def _in_order() -> list[str]:
     return sorted(analyses, key=lambda name: (place_of(analyses[name]), name))
 
 
-def _overview(sections: Iterable[Section], beside: Path) -> Block | None:
-    """What first analyses name as their main measure, side by side."""
-    found = [
-        (section.runs, block.found)
-        for section in sections
-        for block in section.blocks
-        if isinstance(block, Block) and block.found.main is not None
-    ]
-    analysis = overview_of(found)
-    if analysis is None:
+def _ids(parts: Iterable[Runs]) -> dict[str, str]:
+    """The id of each part by its name: its suite, or all that names it where a stronger or newer one has the suite."""
+    found: dict[str, str] = {}
+    for runs in sorted(parts, key=place_of_tab):
+        short = f"{_slug(runs.suite)}{'-suite' if runs.suite in RESERVED else ''}"
+        found[runs.name] = _slug(runs.name) if short in found.values() else short
+    return found
+
+
+def _tabs(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
+    """Tabs in order: those of a paper under its name, any other alone."""
+    papers: dict[str, list[Section]] = {}
+    for section in sections:
+        papers.setdefault(paper_of(section.runs.suite) or section.id, []).append(section)
+    return [(paper_of(found[0].runs.suite), found) for found in papers.values()]
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name)
+
+
+def _summary(sections: list[Section], whole: tuple[Block | Broken, ...], beside: Path) -> Summary:
+    answered = [section for section in sections if section.done]
+    mains = [(part.id, part.runs, found) for part in sections for found in part.found.values() if found.main]
+    scores, claims = scorecard_of(mains), _claims(answered, whole)
+    title, said = _title(answered, scores, claims)
+    shown = None if scores is None or claims else scores
+    downloads = None
+    if shown is not None:
+        table = Analysis("Methods against questions", title, shown.downloaded)
+        downloads = block_of("table", "scorecard", table, ())
+        write(downloads, beside)
+    return Summary(title, said, _chips(answered), _caveats(answered), shown, claims, downloads)
+
+
+def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> ClaimCard | None:
+    """Of a folder of papers' suites only."""
+    if not all(paper_of(part.runs.suite) for part in answered):
         return None
-    origin = tuple(
-        f"{column.title}: {column.explained}" for column in analysis.columns[1:] if column.explained
-    )  # fmt: skip
-    block = block_of("table", "overview", analysis, origin)
-    write(block, beside)
-    return block
+    tables = [block.found.table for block in whole if isinstance(block, Block) and block.name == "qualitative-claims"]
+    return claims_of(tables[0].to_dict("records")) if tables else None
 
 
-def _answered(sections: list[Section]) -> list[Section]:
-    return [section for section in sections if section.headline is not None and section.done]
+def _title(answered: list[Section], scores: Scorecard | None, claims: ClaimCard | None) -> tuple[str, tuple[str, ...]]:
+    """The answer, and what goes on from there; of several suites none speaks for the others."""
+    first = next((section for section in answered if section.headline), None)
+    if first is None:
+        return "Nothing has been measured yet", ("The page of each suite says what is missing, and why.",)
+    if claims is not None:
+        return claims.title, ()
+    assert first.headline is not None
+    alone = len({section.runs.suite for section in answered}) == 1
+    if alone and (first.runs.protocol in ("accuracy", "") or scores is None or not scores.compares):
+        return first.headline.title, first.headline.said
+    if scores is not None and scores.compares:
+        return scores.title, ()
+    names = [section.tab for section in answered]
+    return f"{wording.plural(len({*names}), 'suite')}: {wording.listed(list(dict.fromkeys(names)), 9)}", ()
 
 
-def _main(sections: list[Section]) -> Section | None:
-    """Whose headline opens the page: that of the suite `accuracy`, or of the only suite, of the strongest preset."""
-    ranked = sorted(_answered(sections), key=_weight)
-    only = len({section.runs.suite for section in ranked}) == 1
-    return ranked[0] if ranked and (only or ranked[0].runs.suite == "accuracy") else None
+def _chips(answered: list[Section]) -> tuple[str, ...]:
+    """Seeds, data, epochs, and how many runs finished."""
+    if not answered:
+        return ()
+    seeds = [section.runs.planned["seed"].nunique() for section in answered]
+    found = [_range(seeds, "seed"), ", ".join(dict.fromkeys(section.runs.data for section in answered))]
+    accuracies = [section.runs for section in answered if section.runs.protocol == "accuracy"]
+    if len(accuracies) == 1 and accuracies[0].strength.judges:
+        smallest = compare(accuracies[0]).detectable
+        found += [] if isnan(smallest) else [f"accuracy: detects ≥ {wording.rounded(smallest, smallest)} points"]
+    epochs = [fact.value for section in answered for fact in section.origins.recipe if fact.name == "epochs"]
+    found += [_range([int(one) for value in epochs for one in value.split("; ")], "epoch")] if epochs else []
+    planned = sum(len(section.runs.planned) for section in answered)
+    done = sum(section.done for section in answered)
+    presets = ", ".join(dict.fromkeys(section.runs.preset for section in answered))
+    return (*found, f"{presets} preset", f"{done:,} of {planned:,} runs finished")
 
 
-def _several(sections: list[Section]) -> Headline | None:
-    """What opens the page where no part speaks for the others: the names of their suites."""
-    answered = _answered(sections)
-    if not answered or _main(sections) is not None:
-        return None
-    suites = sorted({section.runs.suite for section in answered})
-    presets = dict.fromkeys(section.runs.preset for section in answered)
-    caveats = tuple(PRESETS[preset] for preset in presets if preset in PRESETS)
-    title = f"{wording.plural(len(suites), 'suite')}: {wording.listed(suites, len(suites))}."
-    return Headline(title, (), (), caveats, ())
+def _range(numbers: list[int], noun: str) -> str:
+    low, high = min(numbers), max(numbers)
+    return wording.plural(low, noun) if low == high else f"{low} to {wording.plural(high, noun)}"
 
 
-def _weight(section: Section) -> tuple[bool, bool, int]:
-    runs = section.runs
-    return runs.protocol != "accuracy", runs.suite != runs.protocol, -weight_of(runs.preset)
+def _caveats(answered: list[Section]) -> tuple[str, ...]:
+    """Of all suites, each once; which settings differ is on the pages."""
+    told = [caveat for part in answered for caveat in (part.headline.caveats if part.headline else ())]
+    told += [part.origins.caveat for part in answered if part.origins.caveat]
+    differing = dict.fromkeys(name for part in answered for name in part.origins.differing)
+    if differing:
+        told.append(
+            f"Methods differ in more than routing: {wording.listed([*differing], 9)}. The page of a suite says how."
+        )
+    return tuple(dict.fromkeys(told))
+
+
+def _document_title(sections: list[Section]) -> str:
+    """Short, because browsers cut it."""
+    suites = list(dict.fromkeys(section.tab for section in sections))
+    return f"{suites[0] if len(suites) == 1 else wording.plural(len(suites), 'suite')} · routebench"

@@ -18,12 +18,14 @@ SCRIPTS: tuple[str, ...] = (
 """In this order they are one script; the last one shows what the address asks for."""
 
 
+STYLES = ("page", "summary", "explorer")
+
+
 def render(**found: Any) -> str:
     """The page.
 
     Args:
-        found: what the template names: `sections`, `together`, `whole`, `overview`, `main`, `several`, `values`,
-            `folder`, `asv`.
+        found: what the template names: `sections`, `together`, `whole`, `summary`, `title`, `values`, `folder`, `asv`.
     """
     environment = Environment(
         loader=PackageLoader("routebench.report"),
@@ -39,7 +41,7 @@ def render(**found: Any) -> str:
         version=_version(),
         light=[(NAMES[colour], colour) for colour in ON_DARK],
         dark=[(NAMES[colour], ON_DARK[colour]) for colour in ON_DARK],
-        style=Markup(_source(environment, "page.css") + _source(environment, "explorer.css")),  # noqa: S704  # ours
+        style=Markup("".join(_source(environment, f"{name}.css") for name in STYLES)),  # noqa: S704  # ours
         script=Markup(script),  # noqa: S704  # package data; its hash is all that the page's policy lets run
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )

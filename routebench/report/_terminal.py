@@ -23,6 +23,8 @@ def comparison_table(results: Path, suite: str | None = None, preset: str | None
 
     def shown() -> DataFrame | None:
         found = analysis(runs)
+        if found is not None and not runs.strength.judges:
+            found = found.unjudged
         return None if found is None else found.shown(extra=False)
 
     table = guarded("", shown, analysis)

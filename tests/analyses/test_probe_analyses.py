@@ -16,7 +16,6 @@ from routebench.protocols import linear_probe as module
 from routebench.protocols.linear_probe import LinearProbe
 from routebench.protocols.probe import fit_probe
 from routebench.registry import analyses
-from routebench.report._overview import overview_of
 from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.small_digits import CANVAS, SMALL, Untrained, register
@@ -162,8 +161,9 @@ def test_the_table_has_a_column_for_every_view(runs):
     shown = analyses["probe-table"](runs).shown()
     assert {"Upright", "≤ 90°", "= 90°", CANVAS} <= set(shown)
     assert "vae (control, labels unseen)" in set(shown["Method"])
-    overview = overview_of([(runs, analyses["probe-table"](runs))])
-    assert {"vae (control)", "dynamic T=3"} <= set(overview.shown()["Method"])
+    main = analyses["probe-table"](runs).main
+    assert {"vae", "dynamic T=3"} <= {method.exact for method in main.table["method"]}
+    assert {method.exact for method in main.gains} >= {"vae", "cnn", "dynamic T=3"}
     assert "= 90°" not in analyses["probe-table"](runs).shown(extra=False)
 
 

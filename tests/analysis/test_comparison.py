@@ -147,7 +147,7 @@ def test_two_networks_under_one_label_are_told_apart_by_name() -> None:
 
 def test_any_two_rows_can_be_compared() -> None:
     runs = made_up_runs(failures=False)
-    known = {str(method): one for method, one in comparison_of(runs).contenders.items()}
+    known = {method.exact: one for method, one in comparison_of(runs).contenders.items()}
     found = difference_between(runs, known["dynamic T=2"], known["dynamic T=1"])
     assert found.n == 3
     assert found.mean == pytest.approx(-difference_between(runs, known["dynamic T=1"], known["dynamic T=2"]).mean)

@@ -104,7 +104,7 @@ def test_an_analysis_runs_as_a_script(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["gain_over_uniform.py", str(path)])
     run(analyses["gain-over-uniform"])
     said = capsys.readouterr().out
-    assert "dynamic T=2" in said
+    assert "Dynamic, T = 2" in said
     drawn = path / "report-figures" / "accuracy-quick-mnist5k-capsnet-small-gain-over-uniform.svg"
     assert f"figure: {drawn}" in said
     assert drawn.read_text(encoding="utf-8").count("<svg ") == 1

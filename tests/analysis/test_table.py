@@ -37,14 +37,29 @@ def test_a_method_is_known_by_its_parts_and_written_as_the_plan_has_it(label, pa
     method = Method.of(label, 2)
     assert (method.name, method.params, method.variant) == parts
     assert method.label == label
-    assert str(method) == f"{label} T=2"
+    assert method.exact == f"{label} T=2"
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        ("em[mass_normalisation=ratio]", "EM (ratio), T = 2"),
+        ("em[final_lambda=0.1,bias=false] (margin loss)", "EM (final lambda 0.1; no bias; margin loss), T = 2"),
+        ("inverted-attention[activations=true]", "Inverted attention (activations), T = 2"),
+        ("my_own", "My own, T = 2"),
+        ("uniform", "Equal shares, T = 2"),
+    ],
+)
+def test_a_method_is_named_for_a_reader(label, text):
+    assert str(Method.of(label, 2)) == text
+    assert str(replace(Method.of(label, 2), yours=True)) == f"★ {text}"
 
 
 def test_methods_differ_by_what_was_run():
     assert Method.of("em", 2) == Method.of("em", 2.0) != Method.of("em", 3)
     assert sorted([Method.of("em", 10), Method.of("dynamic"), Method.of("em", 2)])[1].iterations == 2
     assert Method.of("cnn", 0).iterations is Method.of("cnn", pd.NA).iterations is None
-    assert str(Method.of("cnn", None, "wide", "control", networks=2)) == "cnn (wide)"
+    assert Method.of("cnn", None, "wide", "control", networks=2).exact == "cnn (wide)"
 
 
 def test_values_are_those_of_the_finished_cells_of_each_method(runs):
@@ -60,10 +75,10 @@ def test_an_example_is_of_the_first_seed_and_the_largest_iteration_count(runs):
     lost = runs.planned["iterations"].eq(3).fillna(False).astype(bool)
     some = replace(runs, arrays=lambda cell: {"x": np.array([cell])}, planned=runs.planned[~lost])
     found = some.examples("x")
-    assert [str(method) for method in found] == ["dynamic T=2", "uniform"]
+    assert [method.exact for method in found] == ["dynamic T=2", "uniform"]
     first = runs.planned.query("label == 'dynamic' and iterations == 2 and seed == 0")["cell"].iloc[0]
     assert next(iter(found.values()))["x"].tolist() == [first]
-    assert [str(method) for method in some.examples("x", iterative=True)] == ["dynamic T=2"]
+    assert [method.exact for method in some.examples("x", iterative=True)] == ["dynamic T=2"]
     assert some.examples("y") == runs.examples("x") == {}
 
 
@@ -76,7 +91,7 @@ def test_a_column_or_metric_that_nobody_measured_gives_nothing(runs):
 
 def test_means_are_over_seeds_with_their_interval(runs):
     found = runs.means("accuracy", ["test_iterations"], split="test")
-    row = next(r for r in found.to_dict("records") if str(r["method"]) == "dynamic T=2" and r["test_iterations"] == 3)
+    row = next(r for r in found.to_dict("records") if r["method"].exact == "dynamic T=2" and r["test_iterations"] == 3)
     own = runs.results.query("label == 'dynamic' and iterations == 2 and test_iterations == 3 and metric == 'accuracy'")
     expected = statistics.mean_interval(own.sort_values("seed")["value"], whole=100)
     found, expected = vars(row["mean"]), vars(Estimate.of(expected))
@@ -91,7 +106,7 @@ def test_two_networks_under_one_label_are_two_methods():
             record["identity"]["model"] = "cnn-wide"
     found = made_up_runs(records).means("accuracy", split="test", as_trained=True)
     assert {"cnn (cnn-small)": 2, "cnn (cnn-wide)": 1}.items() <= {
-        str(method): cell.n for method, cell in zip(found["method"], found["mean"], strict=True)
+        method.exact: cell.n for method, cell in zip(found["method"], found["mean"], strict=True)
     }.items()
 
 
@@ -99,7 +114,7 @@ def test_a_table_has_a_row_for_all_that_has_any_of_its_means(runs):
     lossless = runs.results[~((runs.results["metric"] == "parameters") & (runs.results["label"] == "uniform"))]
     columns = (METHOD, Mean("P", "parameters"), Mean("S", "seconds", metric="fit_seconds"))
     table = table_of(replace(runs, results=lossless), columns, order="seconds")
-    assert [str(method) for method in table["method"]] == ["dynamic T=3", "dynamic T=2", "dynamic T=1", "uniform"]
+    assert [method.exact for method in table["method"]] == ["dynamic T=3", "dynamic T=2", "dynamic T=1", "uniform"]
     assert table["seconds"].iloc[0].mean == 11.0
     assert not table["parameters"].iloc[-1].known
     assert set(table["n"]) == {3}

@@ -51,9 +51,9 @@ def current(page: str) -> list[str]:
 
 def test_an_address_shows_one_page(opened) -> None:
     assert current(opened("")) == ["overview"]
-    page = opened("#part-1-accuracy-table")
-    assert current(page) == ["part-1"]
-    assert re.findall(r'<a href="#([^"]*)" aria-current="page"', page) == ["part-1"]
+    page = opened("#accuracy-accuracy-table")
+    assert current(page) == ["accuracy"]
+    assert re.findall(r'<a href="#([^"]*)" aria-current="page"', page) == ["accuracy"]
 
 
 def test_the_explorer_shows_what_its_address_says(opened) -> None:

@@ -34,7 +34,15 @@ def test_it_is_well_formed_with_unique_ids_and_headings_in_order(text: str) -> N
 
 def test_there_is_a_page_per_part_and_a_link_to_each(text: str) -> None:
     outline = Outline(text)
-    assert outline.pages == ["overview", "part-1", "part-2", "whole", "explorer", "against", "words"]
+    assert outline.pages == [
+        "overview",
+        "accuracy",
+        "accuracy-smoke-mnist5k-capsnet-small",
+        "whole",
+        "explorer",
+        "against",
+        "words",
+    ]
     (bar,) = re.findall(r'<nav aria-label="Pages.*?</nav>', text, flags=re.DOTALL)
     assert re.findall(r'href="#([^"]*)"', bar) == outline.pages
     assert bar.count('aria-current="page"') == 1
@@ -89,11 +97,11 @@ def test_what_users_wrote_is_escaped(text: str) -> None:
 
 
 def test_the_answer_comes_from_the_preset_that_carries_most_and_every_part_is_there(text: str) -> None:
-    hero = text[: text.index('id="part-1"')]
+    hero = text[: text.index('<article class="page suite" id="accuracy"')]
     assert "quick preset" in hero
-    assert "inverted-attention T=2" in re.search("<h1[^>]*>(.*?)</h1>", hero)[1]
+    assert "Routing helps here: Inverted attention, T = 2" in re.search("<h1[^>]*>(.*?)</h1>", hero)[1]
     assert text.count('<article class="page suite"') == 2
-    assert "One seed only" in text
+    assert "A smoke run says nothing about methods." in text
     assert "36 of 39 planned runs finished" in text
 
 
@@ -102,8 +110,8 @@ def test_tables_can_be_sorted_by_keyboard_and_by_number(text: str) -> None:
         r'<table class="sortable">.*?</table>', text[text.index("accuracy-table") :], flags=re.DOTALL
     )[:1]
     assert first.count('<th scope="col"') == first.count('<button type="button"') == 8
-    row = next(row for row in re.findall(r"<tr.*?</tr>", first, flags=re.DOTALL) if "em T=3" in row)
-    assert '<th scope="row"' in row
+    row = next(row for row in re.findall(r"<tr.*?</tr>", first, flags=re.DOTALL) if "EM, T = 3" in row)
+    assert re.search(r'<th scope="row" data-key="em T=3" title="em T=3">', row)
     keys = re.findall(r'<td data-key="([^"]*)"', row)
     assert 90 < float(keys[0]) < 100
     assert "95.80" not in keys  # unrounded, or the order would be wrong
@@ -121,7 +129,7 @@ def test_figures_and_tables_lie_beside_the_page_and_inside_it(written, text: str
     saved = (beside / f"{stem}-accuracy-table.csv").read_text(encoding="utf-8")
     assert base64.b64decode(inside[1]).decode() == saved
     assert next(csv.DictReader(io.StringIO(saved)))["name"] == "inverted-attention T=2"
-    assert text.count("<svg ") == len([name for name in names if name.endswith(".svg")])
+    assert text.count("<figure><svg ") == len([name for name in names if name.endswith(".svg")])
 
 
 def test_dark_pages_have_a_value_for_every_colour_used(text: str) -> None:
@@ -148,15 +156,33 @@ def test_several_suites_are_named_unless_one_asks_for_accuracy(tmp_path, few_ana
                 record["cell"] = f"{time}{record['cell'][1:]}"
                 record["identity"]["suite"] = suite
             write_folder(tmp_path / folder, records, time=time, suite=suite)
-        return write_report(tmp_path / folder).page.read_text(encoding="utf-8").partition('id="part-1"')[0]
+        return write_report(tmp_path / folder).page.read_text(encoding="utf-8").partition('class="page suite"')[0]
 
     several = hero("several", "second", "first")
-    assert re.findall("<h1[^>]*>(.*?)</h1>", several) == ["2 suites: first and second."]
-    assert "<title>2 suites: first and second.</title>" in several
+    (title,) = re.findall("<h1[^>]*>(.*?)</h1>", several)
+    assert title.startswith("Does routing help? ")  # over both
+    assert "<title>2 suites · routebench</title>" in several
     assert several.count("a first look, not a finding") == 1
-    assert several.count("<p>dynamic T=") == 2  # each part's own sentence
-    for folder, suites in (("one", ("first",)), ("with accuracy", ("first", "accuracy"))):
-        assert re.findall("<h1[^>]*>(dynamic T=.*?)</h1>", hero(folder, *suites))
+    assert re.findall('<th scope="col"><a href="#([^"]*)">', several) == ["first", "second"]
+    (alone,) = re.findall("<h1[^>]*>(.*?)</h1>", hero("one", "first"))
+    assert alone.startswith("Routing ")
+
+
+def test_what_a_smoke_run_shows_is_not_judged(text: str) -> None:
+    smoke = text[text.index('<article class="page suite" id="accuracy-smoke') : text.index('id="whole"')]
+    assert "accuracy-table" in smoke
+    for judged in ("p (Holm)", "Group", "significant", "told apart", 'class="reading"'):
+        assert judged not in smoke
+    assert "p (Holm)" in text
+
+
+def test_methods_are_named_for_a_reader_and_spelled_in_downloads(text: str) -> None:
+    table = text[text.index('id="accuracy-accuracy-table"') :]
+    rows = re.findall(r'<th scope="row" data-key="([^"]*)" title="([^"]*)">([^<]*)</th>', table)[:13]
+    assert {key: name for key, exact, name in rows if key == exact}[
+        "inverted-attention T=2"
+    ] == "Inverted attention, T = 2"
+    assert len(rows) == len(METHODS) + 6
 
 
 def test_the_same_results_give_the_same_page(tmp_path) -> None:
@@ -219,7 +245,7 @@ def test_an_analysis_that_raises_has_its_error_in_its_place(tmp_path, registered
     text = written.page.read_text(encoding="utf-8")
     Outline(text)
     assert f"the analysis &#39;mine&#39; raised {Markup.escape(error)}" in text
-    assert 'id="part-1-failures"' in text
+    assert 'id="accuracy-failures"' in text
     assert written.broken
     assert written.warnings[0].startswith(f"the analysis 'mine' raised {error}")
     assert capsys.readouterr() == ("", "")
@@ -235,7 +261,8 @@ def test_one_across_data_sets_likewise(tmp_path, registered) -> None:
     write_folder(tmp_path, records)
     write_folder(tmp_path, others, time=1)
     text = write_report(tmp_path).page.read_text(encoding="utf-8")
-    assert text.index('id="together-1"') < text.index("the analysis &#39;mine&#39; raised") < text.index('id="part-1"')
+    together = text.index('id="accuracy-quick-capsnet-small-across-data"')
+    assert together < text.index("the analysis &#39;mine&#39; raised") < text.index('class="page suite"')
 
 
 @pytest.mark.parametrize(("broken", "code"), [(True, 3), (False, 0)])
@@ -276,8 +303,8 @@ def test_nothing_there_and_nothing_planned_have_a_code_each(
 
 
 def test_a_figure_with_small_text_takes_the_full_width(text: str) -> None:
-    assert 'class="block wide large" id="part-1-accuracy-pairwise"' in text
-    assert 'class="block" id="part-1-gain-over-uniform"' in text
+    assert 'class="block wide large" id="accuracy-accuracy-pairwise"' in text
+    assert 'class="block" id="accuracy-gain-over-uniform"' in text
 
 
 def test_a_place_that_cannot_be_written_is_said_plainly(written, tmp_path) -> None:

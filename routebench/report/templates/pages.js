@@ -1,4 +1,4 @@
-// One page at a time, as the address says: `#part-2`, `#part-1-accuracy-table`, `#explorer?x=iterations`.
+// One page at a time, as the address says: `#accuracy`, `#accuracy-accuracy-table`, `#explorer?x=iterations`.
 const pages = [...document.querySelectorAll(".page")];
 const OPENED = { explorer: openExplorer, against: openAgainst };
 
@@ -13,6 +13,7 @@ function showPage(moved) {
     else link.removeAttribute("aria-current");
     if (here) link.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
   }
+  for (const menu of document.querySelectorAll("nav details")) menu.open = false;
   OPENED[page.id]?.(query ?? null);
   if (target && target !== page) {
     for (let above = target; above; above = above.parentElement) if (above.tagName === "DETAILS") above.open = true;

@@ -1,0 +1,140 @@
+"""What the runs of one suite decide, as values: who leads, and what routing gains over equal shares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from routebench.analysis import Estimate, Method, Runs, Verdict
+from routebench.analysis.comparison import Comparison, comparison_of, difference_between
+from routebench.statistics import holm
+
+TIED = (Verdict.OPEN, Verdict.EQUAL)
+
+
+@dataclass(frozen=True)
+class Leader:
+    """Who has the highest mean, and whether these runs can say so: over all rows, controls too.
+
+    Args:
+        method: of the highest mean; of equal ones, a routing method's before a control's.
+        mean: its accuracy, %.
+        routed: the routing method of the highest mean; None if only controls finished.
+        over: what the rank groups say of the leader against each other method.
+        complete: whether every planned method has a result.
+    """
+
+    method: Method
+    mean: Estimate
+    routed: Method | None
+    over: Mapping[Method, Verdict]
+    complete: bool
+
+    @classmethod
+    def of(cls, found: Comparison) -> "Leader":
+        """Of a comparison in which at least one method has a result."""
+        rows = found.measured.to_dict("records")
+        routed = [row for row in rows if not row["method"].is_control]
+        lead = next((row for row in routed[:1] if row["mean"].mean >= rows[0]["mean"].mean), rows[0])
+        over = {row["method"]: _verdict(lead["group"], row["group"]) for row in rows if row is not lead}
+        best = routed[0]["method"] if routed else None
+        return cls(lead["method"], lead["mean"], best, over, len(rows) == len(found.table))
+
+    @property
+    def peers(self) -> tuple[Method, ...]:
+        """Who cannot be told from the leader."""
+        return tuple(method for method, verdict in self.over.items() if verdict in TIED)
+
+    @property
+    def untested(self) -> tuple[Method, ...]:
+        """Whom no test compares with the leader."""
+        return tuple(method for method, verdict in self.over.items() if verdict is Verdict.UNTESTABLE)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the leader is significantly ahead of all others."""
+        return bool(self.over) and set(self.over.values()) == {Verdict.BETTER}
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A planned comparison: one method against equal shares, in points."""
+
+    method: Method
+    estimate: Estimate
+
+    @property
+    def verdict(self) -> Verdict:
+        """At 5 %, after Holm's correction over all methods."""
+        return self.estimate.verdict
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What a suite of accuracies decides.
+
+    Args:
+        leader: None where nothing was measured.
+        measured: how many methods have a result, those that are the same function counted once.
+        baseline: whether equal shares have one.
+        gains: of each routing method over equal shares, the largest first.
+        iterating: the leading routing method less the same with one iteration; None where there is no such pair.
+        comparison: what it was read from.
+    """
+
+    leader: Leader | None
+    measured: int
+    baseline: bool
+    gains: tuple[Gain, ...]
+    iterating: Gain | None
+    comparison: Comparison
+
+    @classmethod
+    def of(cls, runs: Runs) -> "Decisions":
+        """From all that was measured."""
+        found = comparison_of(runs)
+        leader = Leader.of(found) if len(found.measured) else None
+        gains = tuple(
+            Gain(row["method"], row["gain"])
+            for row in found.measured.to_dict("records")
+            if row["gain"].known and not row["method"].is_control
+        )
+        ranked = tuple(sorted(gains, key=lambda gain: -gain.estimate.mean))
+        iterating = _iterating(runs, leader.routed, found) if leader and leader.routed else None
+        return cls(leader, len(found.measured), found.baseline is not None, ranked, iterating, found)
+
+    def with_verdict(self, verdict: Verdict) -> tuple[Gain, ...]:
+        """The routing methods that are significantly better, or worse, than equal shares."""
+        return tuple(gain for gain in self.gains if gain.verdict is verdict)
+
+    @property
+    def yours(self) -> tuple[Gain, ...]:
+        """What the user asked about: each method with the most iterations it was run with."""
+        longest: dict[str, Gain] = {}
+        for gain in self.gains:
+            known = longest.get(gain.method.label)
+            if gain.method.yours and (known is None or (gain.method.iterations or 0) > (known.method.iterations or 0)):
+                longest[gain.method.label] = gain
+        return tuple(longest.values())
+
+
+def _verdict(lead: Any, other: Any) -> Verdict:
+    """Of rank groups."""
+    if pd.isna(lead) or pd.isna(other):
+        return Verdict.UNTESTABLE
+    return Verdict.OPEN if lead == other else Verdict.BETTER
+
+
+def _iterating(runs: Runs, best: Method, found: Comparison) -> Gain | None:
+    """One planned comparison, of one pair, which needs no correction."""
+    single = next(
+        (row["method"] for row in found.every.to_dict("records")
+         if row["method"].iterations == 1 and (row["method"].label, row["method"].model) == (best.label, best.model)),
+        None,
+    )  # fmt: skip
+    if single is None or single == best:
+        return None
+    theirs = next(one for one in found.contenders.values() if single in (one.method, *one.method.same))
+    gain = difference_between(runs, found.contenders[best], theirs)
+    return Gain(best, Estimate(gain.mean, gain.low, gain.high, gain.n, gain.kind, gain.p, float(holm([gain.p])[0])))

@@ -1,0 +1,86 @@
+"""The first screen of a folder that tests papers: every claim with its verdict, contradictions first."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from routebench.analysis import Estimate, wording
+from routebench.analysis._table import Row
+from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, UNDECIDED
+from routebench.report._scorecard import Mark
+
+ORDER = (FAILS, HOLDS, UNDECIDED)
+SHOWN = {FAILS: ("✗", "does not hold", "worse"), HOLDS: ("✓", "holds", "better"), UNDECIDED: ("?", "undecided", "ns")}
+MIDDLE, ROOM = 75.0, 70.0  # px
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """A test of a claim; `on` is the part of the folder, as the analysis names it."""
+
+    claim: str
+    source: str
+    tested: str
+    on: str
+    icon: str
+    word: str
+    mark: Mark
+
+
+@dataclass(frozen=True)
+class ClaimCard:
+    """All tests of claims.
+
+    Args:
+        rows: those that were tested, contradictions first.
+        counts: how many fail, hold and stay open.
+        others: claims that nothing in the folder tests, and what would.
+    """
+
+    rows: tuple[ClaimRow, ...]
+    counts: tuple[int, int, int]
+    others: tuple[tuple[str, str, str], ...]
+
+    @property
+    def papers(self) -> tuple[str, ...]:
+        """Where the tested claims are made, without the place in the paper."""
+        return tuple(dict.fromkeys(row.source.partition(",")[0] for row in self.rows))
+
+    @property
+    def title(self) -> str:
+        """How many tests hold."""
+        fail, hold, still = self.counts
+        tests = wording.plural(len(self.rows), "test")
+        of = "one paper" if len(self.papers) == 1 else f"{len(self.papers)} papers"
+        return f"{tests} of claims from {of}, in miniature: {hold} hold, {fail} do not, {still} stay open."
+
+
+def claims_of(rows: Iterable[Row]) -> ClaimCard | None:
+    """From the table of the analysis `qualitative-claims`; None where no claim was tested."""
+    rows = [*rows]
+    tested = sorted((row for row in rows if row["verdict"] in ORDER), key=lambda row: ORDER.index(row["verdict"]))
+    if not tested:
+        return None
+    counts = Counter(row["verdict"] for row in tested)
+    others = {row["claim"]: (row["source"], row["needs"]) for row in rows if row["verdict"] == NOT_RUN}
+    return ClaimCard(
+        tuple(_row(row) for row in tested),
+        (counts[FAILS], counts[HOLDS], counts[UNDECIDED]),
+        tuple((claim, source, needs) for claim, (source, needs) in others.items()),
+    )
+
+
+def _row(row: Row) -> ClaimRow:
+    icon, word, kind = SHOWN[row["verdict"]]
+    return ClaimRow(row["claim"], row["source"], row["tested"], row["on"], icon, word, _mark(row["mean"], kind))
+
+
+def _mark(found: Estimate, kind: str) -> Mark:
+    """Each on a scale of its own: from zero to the further end of its interval."""
+    text = wording.rounded(found.mean, found.half_width, sign=True)
+    if not found.half_width > 0:
+        return Mark(kind, text, "", "", text, MIDDLE + (ROOM / 2) * ((found.mean > 0) - (found.mean < 0)))
+    reach = max(abs(found.low), abs(found.high))
+    interval = wording.between(found.low, found.high)
+    places = (round(MIDDLE + ROOM * value / reach, 1) for value in (found.mean, found.low, found.high))
+    return Mark(kind, text, interval, "", f"{text}, 95 % interval {interval}", *places)

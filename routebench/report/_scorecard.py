@@ -1,0 +1,293 @@
+"""The first screen: methods against questions, each cell the difference to equal shares with its interval.
+
+A question is the main measure of a suite, as `Main` of its first analysis names it.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from pandas import DataFrame, isna
+
+from routebench.analysis import Analysis, Estimate, Main, Method, Runs, Verdict, wording
+from routebench.analysis._table import flat
+from routebench.analysis.comparison import BASELINE
+
+Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
+WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px
+EDGE = 3.0
+NAMED = 3  # methods in a title
+
+
+@dataclass(frozen=True)
+class Question:
+    """A column.
+
+    Args:
+        part: id of the page that has more of it.
+        runs: where it was measured.
+        main: what.
+        title: heading.
+        means: by label and T.
+        gains: differences to equal shares, corrected over all of them; empty where nobody compared.
+    """
+
+    part: str
+    runs: Runs
+    main: Main
+    title: str
+    means: Mapping[Key, Estimate]
+    gains: Mapping[Key, Estimate]
+
+    @property
+    def unit(self) -> str:
+        """Of a difference."""
+        return "points" if self.main.unit == "%" else self.main.unit
+
+    def verdict(self, key: Key) -> Verdict:
+        """Better or worse as the question has it, which may be that less is better."""
+        found = self.gains[key].verdict if key in self.gains else Verdict.UNTESTABLE
+        if self.main.higher_is_better is False:
+            return {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(found, found)
+        return found
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A cell as it is drawn, in px; the interval is cut at the edge.
+
+    Args:
+        kind: `better`, `worse`, `other` (significant, and neither is better) or `ns`, not significant.
+        text: the difference.
+        interval: its limits; empty for none.
+        value: the measured value itself.
+        said: for who cannot see it.
+        dot, low, high: places on a line; None where nothing is drawn.
+    """
+
+    kind: str
+    text: str
+    interval: str
+    value: str
+    said: str
+    dot: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """A method with one T; `main` is the T that is shown unasked."""
+
+    method: Method
+    main: bool
+    marks: tuple[Mark | None, ...]
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it is what all others are compared with."""
+        return self.method.label == BASELINE
+
+
+@dataclass(frozen=True)
+class Scorecard:
+    """Methods against questions."""
+
+    questions: tuple[Question, ...]
+    rows: tuple[ScoreRow, ...]
+
+    @property
+    def compares(self) -> bool:
+        """Whether there is any difference to show."""
+        return any(question.gains for question in self.questions)
+
+    @property
+    def has_other_iterations(self) -> bool:
+        """Whether there are rows that are shown only on request."""
+        return any(not row.main for row in self.rows)
+
+    @property
+    def downloaded(self) -> DataFrame:
+        """Every number, with methods as they are spelled."""
+        rows = [
+            {"question": question.title, "suite": question.runs.suite, "unit": question.main.unit,
+             "method": row.method.exact, "mean": value.mean, "low": value.low, "high": value.high,
+             "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high, "p": gain.p, "p_holm": gain.p_holm}
+            for question in self.questions for row in self.rows
+            if (value := question.means.get(_key(row.method))) is not None
+            for gain in (question.gains.get(_key(row.method), Estimate()),)
+        ]  # fmt: skip
+        return DataFrame(rows)
+
+    @property
+    def title(self) -> str:
+        """Whether routing helps, over all questions that were tested, of the methods that are shown unasked."""
+        tested = [
+            question for question in self.questions if question.gains and question.main.higher_is_better is not None
+        ]
+        shown = [row.method for row in self.rows if row.main and not row.method.is_control]
+        mine = [method for method in shown if method.yours]
+        asked = f"Does {wording.listed([one.title for one in mine], 2)} help?" if mine else "Does routing help?"
+        better, worse = (_counted(tested, mine or shown, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
+        where = f" in any of {wording.plural(len(tested), 'question')}" if len(tested) > 1 else ""
+        first = f"Significantly better: {better}." if better else f"Not shown{where}."
+        return f"{asked} {first}{f' Significantly worse: {worse}.' if worse else ''}"
+
+
+def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | None:
+    """From what first analyses name as their main measure, in the order of a reader's questions; None without one.
+
+    Args:
+        found: id of the page, runs and analysis. Of each suite, the strongest preset counts.
+    """
+    known = [
+        (part, runs, analysis) for part, runs, analysis in found if analysis.main is not None and runs.strength.judges
+    ]
+    best = {
+        runs.suite: max(other.strength for _, other, _ in known if other.suite == runs.suite) for _, runs, _ in known
+    }
+    strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength == best[runs.suite]]
+    questions = _questions(strongest)
+    methods = _methods(strongest)
+    if not questions or not methods:
+        return None
+    main = _main_iterations(questions, methods)
+    reaches = [_reach(question, methods, main) for question in questions]
+    rows = [
+        ScoreRow(
+            method,
+            _key(method) in main,
+            tuple(_mark(question, method, reach) for question, reach in zip(questions, reaches, strict=True)),
+        )
+        for method in sorted(methods, key=_place)
+    ]
+    return Scorecard(tuple(questions), tuple(rows))
+
+
+def _key(method: Method) -> Key:
+    return method.label, method.iterations
+
+
+def _counted(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> str:
+    """`EM (ratio) in 2, Dynamic in 1`: how often methods are better, or worse, the most often first; or empty."""
+    keys = {method: _key(method) for method in methods}
+    counts = {
+        method.title: sum(key in one.gains and one.verdict(key) is verdict for one in questions)
+        for method, key in keys.items()
+    }
+    alone = len(questions) == 1
+    ranked = sorted((title for title in counts if counts[title]), key=lambda title: -counts[title])
+    if not ranked:
+        return ""
+    more = f" and {len(ranked) - NAMED} more" if len(ranked) > NAMED else ""
+    return f"{', '.join(title if alone else f'{title} in {counts[title]}' for title in ranked[:NAMED])}{more}"
+
+
+def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
+    questions = []
+    for part, runs, analysis in found:
+        main = analysis.main
+        assert main is not None
+        values = _values(main, analysis)
+        gains = {_key(method): gain for method, gain in main.gains.items() if gain.known}
+        if values:
+            questions.append(Question(part, runs, main, main.title, values, gains))
+    return [replace(question, title=_title(question, questions)) for question in questions]
+
+
+def _title(question: Question, questions: Iterable[Question]) -> str:
+    """With what tells it from others of the same name."""
+    same = [other.runs for other in questions if other.main.title == question.main.title]
+    parts = [
+        str(getattr(question.runs, key))
+        for key in ("suite", "data", "model")
+        if len({getattr(runs, key) for runs in same}) > 1
+    ]
+    return ", ".join((question.main.title, *parts[:2]))
+
+
+def _values(main: Main, analysis: Analysis) -> dict[Key, Estimate]:
+    table = flat(analysis.table if main.table is None else main.table)
+    prefix = "" if main.column == "mean" else f"{main.column}_"
+    found = {}
+    for row in table.to_dict("records"):
+        value, low, high = (row.get(key, math.nan) for key in (main.column, f"{prefix}low", f"{prefix}high"))
+        steps = row.get("iterations")
+        if not isna(value):
+            key = str(row["label"]), None if isna(steps) else int(steps)
+            found[key] = Estimate(float(value), _number(low), _number(high))
+    return found
+
+
+def _number(value: Any) -> float:
+    return math.nan if isna(value) else float(value)
+
+
+def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
+    """Every method with a value; those that are the same function in any suite have one row."""
+    known: dict[Key, Method] = {}
+    same: set[Key] = set()
+    for _, runs, analysis in found:
+        cells = {} if analysis.main is None else _values(analysis.main, analysis)
+        told = [*analysis.table.get("method", ())]
+        for method in (*told, *runs.methods.values()):
+            key = _key(method)
+            if key in cells and isinstance(method, Method):
+                if key not in known or (method.same and not known[key].same):
+                    known[key] = replace(method, networks=1)
+                same |= {_key(other) for other in method.same}
+    return [method for key, method in known.items() if key not in same]
+
+
+def _place(method: Method) -> tuple[bool, bool, bool, Method]:
+    return not method.yours, method.is_control, method.label != BASELINE, method
+
+
+def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -> set[Key]:
+    """Of each label the T that most questions have; of equal ones the largest."""
+    chosen: dict[str, tuple[int, int]] = {}
+    for method in methods:
+        answered = sum(_key(method) in (question.gains or question.means) for question in questions)
+        chosen[method.label] = max(chosen.get(method.label, (-1, 0)), (answered, method.iterations or 0))
+    return {(label, steps or None) for label, (_, steps) in chosen.items()}
+
+
+def _reach(question: Question, methods: Iterable[Method], main: set[Key]) -> float:
+    """Half of the width of a column, in its unit: all means that are shown, and a usual interval."""
+    shown = [question.gains[_key(one)] for one in methods if _key(one) in main and _key(one) in question.gains]
+    halves = [gain.half_width for gain in shown if gain.half_width > 0]
+    usual = median(halves) if halves else 0.0
+    return max([1.12 * abs(gain.mean) for gain in shown] + [1.6 * usual, 1e-9])
+
+
+def _mark(question: Question, method: Method, reach: float) -> Mark | None:
+    key = _key(method)
+    if key not in question.means:
+        return None
+    value = f"{question.means[key]:±.{question.main.digits if question.main.unit != '%' else 1}}"
+    if key not in question.gains:
+        return Mark("ns", "", "", value, "")
+    gain, verdict = question.gains[key], question.verdict(key)
+    kind = "ns"
+    if verdict in (Verdict.BETTER, Verdict.WORSE):
+        kind = "other" if question.main.higher_is_better is None else str(verdict)
+    digits = {} if gain.half_width > 0 else {"half_width": 10.0 ** (1 - question.main.digits)}
+    text = wording.rounded(gain.mean, digits.get("half_width", gain.half_width), sign=True)
+    is_range = gain.has_limits and gain.half_width > 0
+    interval = wording.between(gain.low, gain.high) if is_range else ""
+    said = f"{text} {question.unit}{f', 95 % interval {interval}' if interval else ''}, {_said(kind, verdict)}"
+    low, high = (_x(end, reach) for end in (gain.low, gain.high)) if is_range else (None, None)
+    return Mark(kind, text, interval, value, said, _x(gain.mean, reach), low, high)
+
+
+def _said(kind: str, verdict: Verdict) -> str:
+    if kind == "ns":
+        return "not tested" if verdict is Verdict.UNTESTABLE else "not significant"
+    return f"significant, {kind}" if kind != "other" else "significant"
+
+
+def _x(value: float, reach: float) -> float:
+    x = MIDDLE + value / reach * (MIDDLE - 2 * EDGE)
+    return round(min(max(x, EDGE), WIDTH - EDGE), 1)

@@ -1,0 +1,122 @@
+"""The scorecard shows differences to equal shares, and colours only what is significant; claims come by verdict."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from pandas import DataFrame
+
+from routebench.analysis import Analysis, Estimate, Main, Method
+from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, UNDECIDED
+from routebench.registry import analyses
+from routebench.report._paper_claims import claims_of
+from routebench.report._scorecard import MIDDLE, WIDTH, scorecard_of
+from tests.analysis.made_up_runs import made_up_runs
+from tests.report.accuracies import runs_with
+
+GOOD = Estimate(5.0, 4.0, 6.0, 3, p=0.001, p_holm=0.01)
+OPEN = Estimate(-1.0, -4.0, 2.0, 3, p=0.3, p_holm=0.6)
+
+
+def accuracy(runs, part="accuracy"):
+    return part, runs, analyses["accuracy-table"](runs)
+
+
+def other_suite(main: Main, preset: str = "full"):
+    """A suite of two methods and equal shares with the given gains."""
+    methods = [Method.of("dynamic", 3), Method.of("em", 3), Method.of("uniform", role="control")]
+    table = DataFrame({"method": methods, "x": [Estimate(9.0, 8.0, 10.0), Estimate(2.0), Estimate(3.0)]})
+    runs = replace(made_up_runs(seeds=1, preset=preset, failures=False), suite="other", protocol="other")
+    return "other", runs, Analysis("x", "x.", table, main=main)
+
+
+def marks(card, label: str, steps: int | None = None):
+    (row,) = (row for row in card.rows if (row.method.label, row.method.iterations) == (label, steps))
+    return row.marks
+
+
+def test_a_cell_is_the_gain_and_is_coloured_where_it_is_significant() -> None:
+    runs = runs_with(dynamic=97.5, em=90.02, none=80.0, cnn=99.0, uniform=90.0)
+    card = scorecard_of([accuracy(runs)])
+    gains = accuracy(runs)[2].main.gains
+    for label, kind in (("dynamic", "better"), ("em", "ns"), ("none", "worse"), ("cnn", "better")):
+        (mark,) = marks(card, label)
+        gain = next(gain for method, gain in gains.items() if method.label == label)
+        assert mark.kind == kind
+        assert float(mark.text.replace("−", "-")) == pytest.approx(gain.mean, abs=0.06)
+        assert (mark.dot > MIDDLE) == (gain.mean > 0)
+        assert 0 <= mark.low <= mark.dot <= mark.high <= WIDTH
+    (base,) = marks(card, "uniform")
+    assert base.dot is None
+    assert base.value.startswith("90.")
+
+
+def test_of_each_method_one_iteration_count_is_shown_unasked() -> None:
+    card = scorecard_of([accuracy(made_up_runs(failures=False))])
+    shown = {row.method.exact for row in card.rows if row.main}
+    assert shown == {"dynamic T=3", "em T=3", "inverted-attention T=3", "none", "uniform", "random", "cnn"}
+    assert card.has_other_iterations
+
+
+@pytest.mark.parametrize(("better", "kind"), [(True, "better"), (False, "worse"), (None, "other")])
+def test_less_may_be_better_and_neither_may_be(better, kind) -> None:
+    gains = {Method.of("dynamic", 3): GOOD, Method.of("em", 3): OPEN}
+    card = scorecard_of([other_suite(Main("x", "X", "%", higher_is_better=better, gains=gains))])
+    assert [one.kind for label in ("dynamic", "em") for one in marks(card, label, 3)] == [kind, "ns"]
+
+
+def test_a_question_that_nobody_compared_shows_its_values() -> None:
+    card = scorecard_of([other_suite(Main("x", "X", "ms", digits=1))])
+    assert not card.compares
+    assert [one.value for one in marks(card, "dynamic", 3)] == ["9.0 ± 1.0"]
+
+
+def test_questions_stand_side_by_side_and_what_is_missing_is_missing() -> None:
+    gains = {Method.of("dynamic", 3): GOOD}
+    runs = made_up_runs(failures=False)
+    card = scorecard_of([accuracy(runs), other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains), "quick")])
+    assert [question.title for question in card.questions] == ["Test accuracy", "X"]
+    assert marks(card, "none")[1] is None
+    assert card.title.startswith("Does routing help? Significantly better: ")
+    assert "Dynamic in " in card.title
+    told = card.downloaded.set_index(["suite", "method"]).loc[("other", "dynamic T=3")]
+    assert (told["mean"], told["gain"], told["p_holm"]) == (9.0, 5.0, 0.01)
+    assert math.isnan(card.downloaded.set_index(["suite", "method"]).loc[("other", "em T=3"), "gain"])
+
+
+def test_nothing_shown_is_said_and_ties_are_no_headline() -> None:
+    card = scorecard_of([accuracy(runs_with(dynamic=97.5, em=97.5, uniform=97.5, spread=0.0))])
+    assert card.title == "Does routing help? Not shown."
+
+
+def test_the_users_method_comes_first_and_is_asked_about() -> None:
+    runs = replace(made_up_runs(failures=False), yours=frozenset({"em"}))
+    card = scorecard_of([accuracy(runs)])
+    assert card.rows[0].method.label == "em"
+    assert card.title.startswith("Does EM help?")
+
+
+def test_only_the_strongest_preset_of_a_suite_counts_and_smoke_never() -> None:
+    quick, smoke = (made_up_runs(failures=False, preset=preset, seeds=2) for preset in ("quick", "smoke"))
+    card = scorecard_of([accuracy(smoke), accuracy(quick)])
+    assert [question.runs.preset for question in card.questions] == ["quick"]
+    assert scorecard_of([accuracy(smoke)]) is None
+
+
+def test_an_analysis_without_a_main_measure_is_absent() -> None:
+    part, runs, found = accuracy(made_up_runs(failures=False))
+    assert scorecard_of([(part, runs, replace(found, main=None))]) is None
+
+
+def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> None:
+    def row(claim, verdict, mean):
+        said = {"claim": claim, "source": "A et al. 2020, figure 1", "tested": "t", "on": "s", "needs": "the suite s"}
+        return {**said, "verdict": verdict, "mean": mean}
+
+    rows = [row("a", HOLDS, GOOD), row("b", UNDECIDED, OPEN), row("c", FAILS, OPEN), row("d", NOT_RUN, Estimate())]
+    card = claims_of(rows)
+    assert [one.claim for one in card.rows] == ["c", "a", "b"]
+    assert [one.mark.kind for one in card.rows] == ["worse", "better", "ns"]
+    assert card.title == "3 tests of claims from one paper, in miniature: 1 hold, 1 do not, 1 stay open."
+    assert card.others == (("d", "A et al. 2020, figure 1", "the suite s"),)
+    assert claims_of(rows[3:]) is None
