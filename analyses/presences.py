@@ -18,9 +18,10 @@ def presences(runs: Runs) -> Analysis | None:
     """Nats that presences say of the image, how often parts are on, how many change their object, and the bound."""
     by = [column for column in TRAINED if column in runs.results]
     table = table_of(runs, COLUMNS, by)
-    table = best_first(table[[row["objects"].known for row in table.to_dict("records")]], "objects")
-    if table.empty:
+    known = [row["objects"].known for row in table.to_dict("records")]
+    if not any(known):
         return None
+    table = best_first(table[known], "objects")
     return Analysis(
         title="What presences say of images",
         reading=_reading(table),
