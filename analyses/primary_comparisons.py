@@ -97,7 +97,9 @@ def _reading(table: DataFrame, margin: float) -> str:
 
 
 def _lines(table: DataFrame) -> list[str]:
-    return [f"{ours} against {theirs}" for ours, theirs in zip(table["method"], table["against"], strict=True)]
+    """`em T=3 – uniform`; of a method's own first iteration `em T=3 – T=1`."""
+    pairs = zip(table["method"], table["against"], strict=True)
+    return [f"{one} – {f'T={two.iterations}' if one.label == two.label else two}" for one, two in pairs]
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs, margin: float) -> None:
@@ -111,10 +113,10 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, margin: float) -> None:
         axes.hlines(place, one.low, one.high, color=colour, linewidth=2)
         axes.plot(one.mean, place, marker="o", color=colour, markerfacecolor=face, markersize=6)
     axes.set_ylim(len(table) - 0.4, -0.6)
-    axes.set_yticks(range(len(table)), [wording.in_lines(line) for line in _lines(table)])
+    axes.set_yticks(range(len(table)), _lines(table), fontsize=8.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("points of accuracy")
+    axes.set_xlabel("difference, points")
 
 
 if __name__ == "__main__":

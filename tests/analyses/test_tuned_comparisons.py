@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from analyses.learning_curves import learning_curves
 from analyses.primary_comparisons import primary_comparisons
 from analyses.summary_over_tasks import summary_over_tasks
 from analyses.tuning_curves import tuning_curves
@@ -25,7 +26,13 @@ def accuracy(cell):
 
 
 def final(cell):
-    return Measurement([Metric("accuracy", "test", accuracy(cell), "%", True, cell.identity.iterations)])
+    known = cell.identity
+    found = [Metric("accuracy", "test", accuracy(cell), "%", True, known.iterations)]
+    gain = 2.0 if known.method == "wang-liu" else 0.1  # in every epoch
+    found += [
+        Metric("held_out_accuracy", "held-out", 70 + gain * epoch, "%", True, epoch=epoch) for epoch in (1, 2, 3, 4)
+    ]
+    return Measurement([*found, Metric("fit_seconds", "", 20.0 + known.seed, "s", False)])
 
 
 def trial(cell):
@@ -135,3 +142,15 @@ def test_tasks_are_put_together(runs):
 def test_one_task_needs_no_summary(runs):
     assert summary_over_tasks((runs,)) is None
     assert summary_over_tasks((replace(runs, primary={}), runs)) is None
+
+
+def test_curves_that_still_rise_are_named(runs):
+    found = learning_curves(runs)
+    rows = found.table.to_dict("records")
+    assert len(rows) == 27
+    assert {row["method"].name for row in rows if row["rising"]} == {"wang-liu"}
+    (uniform,) = (row for row in rows if row["method"].name == "uniform")
+    assert uniform["rise"].mean == pytest.approx(0.1) and uniform["last"].mean == pytest.approx(70.4)
+    assert uniform["whole"] == pytest.approx(22) and uniform["seconds"] == pytest.approx(5.5)  # after the first epoch
+    assert "wang-liu" in found.reading and "uniform" not in found.reading
+    assert learning_curves(replace(runs, primary={})) is None
