@@ -182,6 +182,7 @@ def test_doctor_examines_the_machine(call):
     assert "ok       back end reference: plain torch" in out
     assert "back end fused" in out
     assert "back end triton" in out
+    assert "you can run `routebench suite accuracy`" in out.splitlines()[-1]
 
 
 def table_of(out):

@@ -1,5 +1,7 @@
 """`routebench doctor`: what this machine has."""
 
+import textwrap
+
 import click
 
 from routebench.commands import options
@@ -14,5 +16,9 @@ def command(device: str) -> None:
     from routebench.engine.doctor import examine
     from routebench.engine.running import choose_device
 
-    for finding in examine(torch.device(choose_device(device))):
-        click.echo(str(finding))
+    findings = examine(torch.device(choose_device(device)))
+    for finding in findings:
+        click.echo(textwrap.fill(str(finding), 110, subsequent_indent=9 * " ", break_on_hyphens=False))
+    lacking = [finding.about for finding in findings if not finding.is_ok and not finding.is_optional]
+    but = f"; missing: {', '.join(lacking)}" if lacking else ""
+    click.echo(f"you can run `routebench suite accuracy`{but}")

@@ -24,19 +24,22 @@ HELP = {
     "(reports/speed)",
     "triton": "it needs a GPU and the package triton, which comes with CUDA builds of torch on Linux",
 }
-FETCH = "the first run with it downloads them, or name a folder that has them by ROUTEBENCH_DATA"
+FETCH = "the first run with it downloads them; or set ROUTEBENCH_DATA to a folder that has them"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: `ok` or `missing`, the part, and what that means."""
+    """One line: `ok`, `optional` or `missing`, the part, and what that means."""
 
     is_ok: bool
     about: str
     told: str
+    is_optional: bool = False
+    """Whether a run that does not ask for it lacks nothing."""
 
     def __str__(self) -> str:
-        return f"{'ok' if self.is_ok else 'missing':<8} {self.about}: {self.told}"
+        state = "ok" if self.is_ok else "optional" if self.is_optional else "missing"
+        return f"{state:<8} {self.about}: {self.told}"
 
 
 def examine(device: torch.device) -> list[Finding]:
@@ -82,14 +85,15 @@ def _data() -> list[Finding]:
             if not lacking
             else f"{len(lacking)} of {len(published.files)} files not in {folder}; {FETCH}"
         )
-        found.append(Finding(not lacking, f"data {published.name}", told))
+        found.append(Finding(not lacking, f"data {published.name}", told, is_optional=True))
     return found
 
 
 def _cluster() -> Finding:
     """Whether `--executor ray` can be used."""
     if importlib.util.find_spec("ray") is None:
-        return Finding(False, "ray", "not installed; pip install 'routebench[ray]' to run on a cluster")
+        told = "not installed; pip install 'routebench[ray]' to run on a cluster"
+        return Finding(False, "ray", told, is_optional=True)
     return Finding(True, "ray", f"{importlib.metadata.version('ray')}; --executor ray runs on a cluster that is there")
 
 

@@ -64,6 +64,7 @@ def test_a_data_set_that_is_not_there_is_missing_and_how_to_get_it_is_said(monke
     assert not told("data mnist").is_ok
     assert f"4 of 4 files not in {tmp_path / 'MNIST' / 'raw'}" in told("data mnist").told
     assert "downloads them" in told("data mnist").told
+    assert str(told("data mnist")).startswith("optional data mnist: ")
     (tmp_path / "MNIST" / "raw").mkdir(parents=True)
     for name in ("train-images", "t10k-images"):
         (tmp_path / "MNIST" / "raw" / f"{name}-idx3-ubyte").touch()

@@ -88,8 +88,8 @@ def test_a_run_that_is_killed_and_goes_on_has_every_epoch(made, store, monkeypat
     class Killed(BaseException):
         pass
 
-    def stop(share):
-        if moment == "in the next epoch" and share > 2 / 3:
+    def stop(stage):
+        if moment == "in the next epoch" and stage.share > 2 / 3:
             raise Killed
 
     def write_and_die(file, weights, write=fits.write_tensors):
@@ -104,7 +104,9 @@ def test_a_run_that_is_killed_and_goes_on_has_every_epoch(made, store, monkeypat
             killed.fit(request)
     told = []
     again = StoreContext(store, torch.device("cpu"), told.append).fit(request)
-    assert min(told) > (0.3 if moment == "before the checkpoint" else 0.6)  # it went on, and did not start anew
+    assert min(stage.share for stage in told) > (
+        0.3 if moment == "before the checkpoint" else 0.6
+    )  # it went on, and did not start anew
     assert all(same_weights(again.weights_after(epoch), expected[epoch - 1]) for epoch in (1, 2, 3))
 
 
