@@ -21,6 +21,8 @@ ADAPTIVE = ("apgd-ce", "apgd-t")
 """See gradients, and take only images that white-box attacks before them left unbroken."""
 SCORES = "square"
 """Sees scores alone, and takes likewise only what white-box attacks left."""
+NEAREST = 5
+"""How many survivors get the further starts of `Plan`."""
 WHITE = (*GRADIENT, *ADAPTIVE)
 """Attacks within a ball that see the network itself."""
 
@@ -35,6 +37,8 @@ class Plan:
         losses: name to loss.
         seed: of the cell.
         apgd_steps: of APGD, for each class that it aims at.
+        further_starts: of APGD, for each of the `NEAREST` images that came nearest to breaking when it aimed at
+            classes, all towards the class at which they did.
         queries: of the Square attack.
         classes: of the data set.
     """
@@ -44,6 +48,7 @@ class Plan:
     losses: dict[str, AttackLoss]
     seed: int
     apgd_steps: int = 100
+    further_starts: int = 16
     queries: int = 5000
     classes: int = 10
 
@@ -65,6 +70,8 @@ class Ball:
         """(attack, loss) to whether it broke each image."""
         self.images = pixels.clone()
         """The first image that some attack broke, or the unattacked one."""
+        self.reached: dict[tuple[str, str], Tensor] = {}
+        """(attack, loss) to the largest margin that it reached on each image; minus infinity where it was not run."""
         self.outside = torch.zeros(len(labels), dtype=torch.bool)
         self.overstated: list[Tensor] = []
 
@@ -81,6 +88,8 @@ class Ball:
         known = self.broken.get((attack, loss), torch.zeros(len(self.labels), dtype=torch.bool)).clone()
         known[places[wrong]] = True
         self.broken[attack, loss] = known
+        reached = self.reached.setdefault((attack, loss), torch.full((len(self.labels),), -torch.inf))
+        reached[places] = reached[places].maximum(outcome.margins)
         self.outside[places[outcome.outside]] = True
         self.overstated.append(outcome.overstated)
         return known
@@ -108,14 +117,32 @@ class Ball:
         if name in (*ADAPTIVE, SCORES):
             for loss, attack in _on_what_is_left(name, plan):
                 for restart in range(plan.restarts if name in ADAPTIVE else 1):
-                    places = (~self.broken_within(WHITE)).nonzero()[:, 0]
-                    self.strike(name, loss, attack, places, (plan.seed, restart))
+                    self.strike(name, loss, attack, self.left_by_white(), (plan.seed, restart))
+            if name == "apgd-t" and plan.further_starts:
+                self._strike_nearest(name, plan)
             return
         for loss in plan.losses:
             attack = GRADIENT[name](plan.losses[loss], plan.steps)
             for restart in range(plan.restarts if name == "pgd" else 1):
                 places = self.survivors(name, loss)
                 self.strike(name, loss, attack, places, (plan.seed, restart))
+
+    def _strike_nearest(self, name: str, plan: Plan) -> None:
+        """Starts anew on what came nearest to breaking, each image towards the class at which it did."""
+        attacks = list(_on_what_is_left(name, plan))
+        left = self.left_by_white()
+        margins, towards = torch.stack([self.reached[name, loss][left] for loss, _ in attacks]).max(dim=0)
+        nearest = margins.argsort(descending=True, stable=True)[:NEAREST]
+        for aim in towards[nearest].unique().tolist():  # type: ignore[no-untyped-call]
+            places = left[nearest[towards[nearest] == aim]]
+            loss, attack = attacks[aim]
+            seed = (plan.seed, plan.restarts, name, loss)
+            outcome = self._attack(attack, self.pixels[places], self.labels[places], seed, plan.further_starts)
+            self.add(name, loss, outcome, places)
+
+    def left_by_white(self) -> Tensor:
+        """Places of the images that no white-box attack so far broke with this budget or a smaller one."""
+        return (~self.broken_within(WHITE)).nonzero()[:, 0]
 
     def survivors(self, attack: str | None = None, loss: str | None = None) -> Tensor:
         """Places of the images that an attack, or all so far, left unbroken."""
@@ -132,8 +159,10 @@ class Ball:
         self.images[new] = smaller.images[new]
         self.broken["smaller", NO_LOSS] = smaller.broken_by()
 
-    def _attack(self, attack: Callable[..., Any], pixels: Tensor, labels: Tensor, seed: tuple[object, ...]) -> Outcome:
-        return attack_within(self.victim, attack, pixels, labels, self.eps, seed=(*seed, self.eps))
+    def _attack(
+        self, attack: Callable[..., Any], pixels: Tensor, labels: Tensor, seed: tuple[object, ...], starts: int = 1
+    ) -> Outcome:
+        return attack_within(self.victim, attack, pixels, labels, self.eps, seed=(*seed, self.eps), starts=starts)
 
 
 def _on_what_is_left(name: str, plan: Plan) -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -21,12 +21,14 @@ class Outcome:
     Args:
         images: uint8, (image, channel, height, width).
         predicted: the network's answer to them, (image).
+        margins: by how much another class is ahead of the label there, (image); above zero where the image is broken.
         outside: whether the attack returned one outside its budget or the range of pixels, (image).
         overstated: whether the attack claimed success where the stored image shows none, (image).
     """
 
     images: Tensor
     predicted: Tensor
+    margins: Tensor
     outside: Tensor
     overstated: Tensor
 
@@ -59,6 +61,7 @@ def attack_within(
     *,
     seed: tuple[object, ...],
     targets: Tensor | None = None,
+    starts: int = 1,
 ) -> Outcome:
     """Runs an L-infinity attack of foolbox on images and judges what came back.
 
@@ -73,10 +76,13 @@ def attack_within(
         eps: in units of pixels from 0 to 1.
         seed: tells this use from others.
         targets: (image), which to get to instead.
+        starts: how often each image is attacked, from random starts of its own; the largest margin counts.
     """
     levels = grey_levels(eps)
     found = []
-    inputs = pixels, labels, labels if targets is None else targets
+    inputs = [
+        values.repeat_interleave(starts, dim=0) for values in (pixels, labels, labels if targets is None else targets)
+    ]
     batches = zip(*(torch.split(values, BATCH) for values in inputs), strict=True)
     for number, (part, own, aims) in enumerate(batches):
         if not len(part):
@@ -87,18 +93,31 @@ def attack_within(
         with seeded(victim.device, *seed, number):
             raw, held, claimed = attack(victim, images, criterion, epsilons=levels / 255)
         stored = to_bytes(held, part, levels)
-        predicted = victim.predict(stored)
+        predicted, margins = victim.judge(stored, own)
         shown = predicted != own if targets is None else predicted == aims
-        found.append(Outcome(stored, predicted, _outside(raw, images, levels), claimed.cpu() & ~shown))
-    return joined(found, pixels)
+        outside = _outside(raw, images, levels)
+        found.append(Outcome(stored, predicted, margins, outside, claimed.cpu() & ~shown))
+    return _nearest(joined(found, pixels), starts)
+
+
+def _nearest(outcome: Outcome, starts: int) -> Outcome:
+    """Of each image's starts, which follow one another, the one with the largest margin; outside where any is."""
+    first = torch.arange(0, len(outcome.margins), starts)
+    places = first + outcome.margins.view(-1, starts).argmax(dim=1)
+    return Outcome(
+        outcome.images[places], outcome.predicted[places], outcome.margins[places],
+        outcome.outside.view(-1, starts).any(dim=1), outcome.overstated[places],
+    )  # fmt: skip
 
 
 def joined(outcomes: list[Outcome], like: Tensor) -> Outcome:
     """One after the other; without any, an outcome of no images of the same shape."""
     if not outcomes:
         none = torch.zeros(0, dtype=torch.bool)
-        return Outcome(like[:0], torch.zeros(0, dtype=torch.int64), none, none)
-    columns = zip(*((one.images, one.predicted, one.outside, one.overstated) for one in outcomes), strict=True)
+        return Outcome(like[:0], torch.zeros(0, dtype=torch.int64), torch.zeros(0), none, none)
+    columns = zip(
+        *((one.images, one.predicted, one.margins, one.outside, one.overstated) for one in outcomes), strict=True
+    )
     return Outcome(*(torch.cat(column) for column in columns))
 
 

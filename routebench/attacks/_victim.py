@@ -10,6 +10,7 @@ from foolbox.models import Model
 from foolbox.types import Bounds
 from torch import Tensor, nn
 
+from routebench.attacks._losses import margins
 from routebench.models.network import Output
 
 BATCH = 250
@@ -65,6 +66,21 @@ class Victim(Model):  # type: ignore[misc]  # foolbox comes without types that m
         """
         found = [self.output(scaled(part, self.device)).scores.argmax(dim=1).cpu() for part in pixels.split(BATCH)]  # type: ignore[no-untyped-call]
         return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64)
+
+    @torch.no_grad()
+    def judge(self, pixels: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The answer to each image, as `predict` gives it, and by how much another class is ahead of the label.
+
+        Args:
+            pixels: uint8, (image, channel, height, width), at least one.
+            labels: (image).
+
+        Returns:
+            (image) and (image), on the CPU; the second are `margins` of the logits.
+        """
+        found = [self.output(scaled(part, self.device)) for part in pixels.split(BATCH)]  # type: ignore[no-untyped-call]
+        answers = torch.cat([one.scores.argmax(dim=1) for one in found])
+        return answers.cpu(), margins(torch.cat([one.logits for one in found]).cpu(), labels)
 
 
 @contextmanager

@@ -27,6 +27,8 @@ class Robustness(Protocol):
         steps: of BIM, PGD and momentum.
         restarts: of PGD and APGD.
         apgd_steps: of APGD, for its cross entropy and for each of up to nine classes that it aims at.
+        further_starts: of APGD, for each of the five images that came nearest to breaking when it aimed at classes, all
+            towards the class at which they did; 0 for none.
         square_queries: how often the Square attack may ask the network per image.
         attacks: names, in the order in which they are run; the noise is the floor under them. APGD and Square take only
             images that the white-box attacks before them left unbroken with this eps or a smaller one.
@@ -52,6 +54,7 @@ class Robustness(Protocol):
         "steps": int,
         "restarts": int,
         "apgd_steps": int,
+        "further_starts": int,
         "square_queries": int,
         "attacks": list[str],
         "losses": list[str],

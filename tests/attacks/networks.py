@@ -79,3 +79,18 @@ class Sure(Wrapped):
 
     def logits(self, pixels):
         return 1000 * self.inner(pixels).logits
+
+
+class TwoHills(nn.Module):
+    """Breaks on the narrower of two hills, which only one start in twenty climbs, towards the least likely class.
+
+    The hills lie along the first pixel, which is 128 / 255 without an attack; no other class than the last one has a
+    gradient. Where the second pixel is above 0.5, the last class has a handicap.
+    """
+
+    def forward(self, pixels):
+        place = (pixels[:, 0, 0, 0] - 128 / 255) * 255 / 25  # -1 to 1 at eps 0.1
+        hill = torch.where(place > -0.9, -2 + 1.5 * place, -3.35 + 43.5 * (-0.9 - place))
+        last = hill - 0.5 * (pixels[:, 0, 0, 1] > 0.5)
+        logits = torch.stack([0 * last, *[-1 + 0 * last] * 3, last], dim=1)
+        return Output(logits, logits.sigmoid())

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from routebench.attacks._adaptive import AutoPGD, checkpoints, cross_entropies, ratio_towards
-from routebench.attacks._ball import WHITE, Ball, Plan
+from routebench.attacks._ball import NEAREST, WHITE, Ball, Plan
 from routebench.attacks._gradient import UniformNoise
 from routebench.attacks._losses import cross_entropy, difference, margins
 from routebench.attacks._seeding import seeded
 from routebench.attacks._square import HALVED_AFTER, Square, side
 from routebench.attacks._stored import Misclassification, attack_within, grey_levels
 from routebench.attacks._victim import under_attack
-from tests.attacks.networks import Misled, Sure, honest, images
+from tests.attacks.networks import Misled, Sure, TwoHills, honest, images
 
 CPU = torch.device("cpu")
 OBJECTIVES = {"cross-entropy": cross_entropies, "likeliest": ratio_towards(0), "third": ratio_towards(2)}
@@ -225,3 +225,35 @@ def test_two_classes_have_one_to_aim_at(victim):
     ball = Ball(victim, images().pixels, images().labels, 0.05)
     ball.run("apgd-t", Plan(1, 1, {}, 0, apgd_steps=1, classes=2))
     assert list(ball.broken) == [("apgd-t", "ratio-1")]
+
+
+@pytest.mark.parametrize("further", [0, 150])
+def test_further_starts_are_spent_on_what_came_nearest_towards_where_it_did(further):
+    pixels = torch.full((9, 1, 4, 4), 128, dtype=torch.uint8)
+    pixels[:, 0, 0, 1] = torch.tensor([255, 0, 255, 0, 0, 255, 0, 255, 0])
+    near = pixels[:, 0, 0, 1] == 0
+    assert near.sum() == NEAREST
+    plan = Plan(1, 1, {}, 45, apgd_steps=10, further_starts=further, classes=5)  # a seed without luck at first starts
+    with under_attack(TwoHills(), CPU) as found:
+        ball = Ball(found, pixels, torch.zeros(9, dtype=torch.int64), 0.1)
+        ball.run("apgd-t", plan)
+        assert torch.equal(found.predict(ball.images) != 0, ball.broken_by())
+    assert torch.equal(ball.broken_by(), near & (further > 0))
+    assert torch.equal(ball.broken["apgd-t", "ratio-4"], ball.broken_by())
+
+
+def test_of_several_starts_the_one_that_comes_nearest_is_judged(victim):
+    pixels, labels, starts = images().pixels[:9], images().labels[:9], 7
+    network = deepcopy(honest()).double()
+    found = attack_within(victim, UniformNoise(), pixels, labels, 0.3, seed=(3,), starts=starts)
+    alone = attack_within(
+        victim, UniformNoise(), pixels.repeat_interleave(starts, 0), labels.repeat_interleave(starts), 0.3, seed=(3,)
+    )
+    for place, label in enumerate(labels.tolist()):
+        tried = alone.images[place * starts : (place + 1) * starts]
+        logits = network(tried.double() / 255).logits.tolist()
+        ahead = [max(row[:label] + row[label + 1 :]) - row[label] for row in logits]
+        best = ahead.index(max(ahead))
+        assert torch.equal(found.images[place], tried[best])
+        assert found.margins[place].item() == pytest.approx(ahead[best], abs=1e-4)
+        assert found.predicted[place] == max(range(10), key=logits[best].__getitem__)

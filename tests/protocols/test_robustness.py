@@ -27,6 +27,7 @@ QUICK = {
     "steps": 4,
     "restarts": 2,
     "apgd_steps": 3,
+    "further_starts": 2,
     "square_queries": 20,
     "attacks": ["noise", "fgsm", "bim", "pgd", "apgd-ce", "apgd-t", "square"],
     "losses": ["training", "difference"],
@@ -192,6 +193,7 @@ OTHERS = {
     "steps": 1,
     "restarts": 4,
     "apgd_steps": 1,
+    "further_starts": 0,
     "square_queries": 100,
     "attacks": ["noise", "fgsm", "bim"],
     "losses": ["difference"],
@@ -212,6 +214,9 @@ def test_every_option_changes_something(name):
         base |= {"attacks": ["deepfool", "hop-skip-jump"], "images": 20, "targeted": [], "minimal_images": 8}
     if name == "restarts":
         base |= {"steps": 1, "images": 80, "eps": [0.08, 0.1, 0.12], "main_eps": 0.1, "targeted": []}
+    if name == "further_starts":
+        base |= {"attacks": ["apgd-t"], "eps": [0.05, 0.08, 0.1], "images": 60, "targeted": []}
+        base |= {"apgd_steps": 1, "further_starts": 40}
     if name in ("apgd_steps", "square_queries"):
         base |= {"attacks": ["apgd-ce" if name == "apgd_steps" else "square"], "eps": [0.05, 0.3], "targeted": []}
     one, other = measure(honest(), **base), measure(honest(), **{**base, name: OTHERS[name]})
@@ -232,6 +237,7 @@ def test_every_option_changes_something(name):
         ({"eps": [0.001]}, "at least 1/255"),
         ({"main_eps": 0.3}, "main_eps must be one of eps"),
         ({"targets": -1}, "targets must be"),
+        ({"further_starts": -1}, "further_starts must be"),
     ],
 )
 def test_wrong_options_are_told(wrong, told):

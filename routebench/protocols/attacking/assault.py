@@ -75,7 +75,8 @@ class Assault:
         losses = {name: attack_loss(name, request.recipe.loss) for name in dict.fromkeys(self.same.values())}
         self.plan = Plan(
             settings.steps, settings.restarts, losses, request.seed,
-            apgd_steps=settings.apgd_steps, queries=settings.square_queries, classes=classes,
+            apgd_steps=settings.apgd_steps, further_starts=settings.further_starts, queries=settings.square_queries,
+            classes=classes,
         )  # fmt: skip
         self.right = victim.predict(images.pixels) == images.labels
         if not bool(self.right.any()):
@@ -156,8 +157,9 @@ class Assault:
                     seed = (self.plan.seed, TRANSFER, name, ball.eps)
                     made = attack_within(other, attack, self.own.pixels, self.own.labels, ball.eps, seed=seed)
                 withstood &= made.predicted == self.own.labels
-                answer = self.victim.predict(made.images)
-                ball.add(TRANSFER, name, Outcome(made.images, answer, made.outside, torch.zeros_like(withstood)))
+                answer, margins = self.victim.judge(made.images, ball.labels)
+                unclaimed = torch.zeros_like(withstood)
+                ball.add(TRANSFER, name, Outcome(made.images, answer, margins, made.outside, unclaimed))
             value = 100 * float(withstood.double().mean())
             where = {"attack": TRANSFER, "norm": "linf", "eps": f"{ball.eps:g}"}
             self.found.append(Metric("source_accuracy", "test", value, "%", where=where))

@@ -30,6 +30,7 @@ class Settings:
     steps: int = 10
     restarts: int = 2
     apgd_steps: int = 100
+    further_starts: int = 16
     square_queries: int = 1000
     attacks: tuple[str, ...] = ATTACKS
     losses: tuple[str, ...] = ATTACKED
@@ -67,6 +68,8 @@ class Settings:
             raise UserError(f"robustness: main_eps must be one of eps, {list(self.eps)!r}, got {self.main_eps!r}")
         if self.targets < 0:
             raise UserError(f"robustness: targets must be a number of classes, or 0 for all, got {self.targets!r}")
+        if self.further_starts < 0:
+            raise UserError(f"robustness: further_starts must be a number, or 0 for none, got {self.further_starts!r}")
 
 
 def balanced(labels: Tensor, wanted: int) -> Tensor:
