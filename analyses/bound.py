@@ -134,7 +134,8 @@ def _with_poses(row: Row) -> str:
 
 def _apart(table: DataFrame) -> str:
     """The warning that must stand beside the numbers."""
-    return ", of two kinds that are not comparable" if set(POSES) <= set(table["poses"]) else ""
+    kinds = len(set(POSES) & set(table["poses"]))
+    return f", of {('two', 'three')[kinds - 2]} kinds that are not comparable" if kinds > 1 else ""
 
 
 def _size_in_words(row: Row) -> str:
