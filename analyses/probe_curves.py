@@ -1,7 +1,5 @@
 """How accuracy falls as test digits are turned further: trained upright, and trained on digits turned as far."""
 
-from dataclasses import replace
-
 from matplotlib.axes import Axes
 from pandas import DataFrame, concat
 
@@ -25,14 +23,12 @@ def probe_curves(runs: Runs) -> Analysis | None:
     table = concat(
         [part.assign(gain=gain) for part, gain in zip(parts.values(), ahead, strict=True)], ignore_index=True
     )
-    panels = _panels(table)
+    trained, drawn = next(iter(parts.items()))
     return Analysis(
         title="Accuracy against rotation",
         reading=_reading(table),
         table=table,
-        figure=figures.figure_of(
-            _draw, table, runs, panels, height=0.6 + 2.9 * len(panels), rows=len(panels), sharex=True
-        ),
+        figure=figures.figure_of(_draw, drawn, runs, **figures.panels_of(drawn)),
         columns=(
             Column("Method", "method", numeric=False),
             Column("Trained", "trained", lambda row: TRAINED[str(row["trained"])].lower(), numeric=False),
@@ -43,54 +39,24 @@ def probe_curves(runs: Runs) -> Analysis | None:
         ),
         notes=(
             "Linear classifier on all features of a network; bars are 95 % t intervals over seeds, paired for gains.",
-            "Solid: methods; dashed: controls and one iteration; dotted: models that saw no labels.",
+            f"{TRAINED[trained]}. Grey: the other methods. Dashed: controls and one iteration.",
         ),
-        alternative="Lines of accuracy over the largest angle, one per method.",
+        alternative="Lines of accuracy over the largest angle, a panel per method.",
         saved=" ".join(SAVED.get(column, column) for column in [*table, "gain_low", "gain_high"]),
     )
 
 
-def _panels(table: DataFrame) -> list[tuple[str, str]]:
-    """How networks were trained, and the column that is drawn."""
-    panels = [(trained, "mean") for trained in TRAINED if (table["trained"] == trained).any()]
-    if (numbers(table["gain"]).abs() > 0).any():
-        panels.insert(1, ("upright", "gain"))
-    return panels
-
-
-def _draw(axes: list[Axes], table: DataFrame, runs: Runs, panels: list[tuple[str, str]]) -> None:
-    for one, (trained, key) in zip(axes, panels, strict=True):
-        _draw_panel(one, table[(table["trained"] == trained) & numbers(table[key]).notna()], runs, key)
-        one.set_title(f"{TRAINED[trained]}: accuracy, %" if key == "mean" else "Gain over uniform, points")
-    axes[-1].set_xlabel("largest angle of test digits, degrees")
-
-
-def _draw_panel(axes: Axes, table: DataFrame, runs: Runs, key: str) -> None:
-    angles, unseen = sorted(set(table["angle"])), set(table.loc[table["unsupervised"], "method"])
-    step = (angles[-1] - angles[0]) / 180
-
+def _draw(grid: list[Axes], table: DataFrame, runs: Runs) -> None:
     def dashes(method: Method) -> object:
-        if method in unseen:
-            return (0, (1, 1.2))
         return (0, (4, 2)) if method.is_control or method.iterations == 1 else "-"
 
-    beside = 1.2 * step  # so that intervals stand side by side
-    ends, _ = figures.lines(axes, table, "angle", key, runs.colour, step=beside, dashes=dashes, linewidth=1.6)
-    methods = set(table["method"])
-    named = {_short(one, methods): one for one in sorted(set(table.loc[table["angle"] == angles[-1], "method"]))}
-    axes.set_xticks(angles)
-    axes.grid(visible=False, axis="x")
-    if key == "mean":
+    figures.multiples(grid, table, "angle", "mean", runs.colour, dashes=dashes, markersize=3)
+    angles = sorted(set(table["angle"]))
+    for axes in grid:
+        axes.set_xticks([angles[0], angles[-1]])
         axes.set_ylim(0, 101)
-    ends = {short: ends[str(method)] for short, method in named.items()}
-    colours = {short: runs.colour(method) for short, method in named.items()}
-    figures.label_ends(axes, angles[-1] + 8 * step, ends, colours, gap=0.085)
-
-
-def _short(method: Method, methods: set[Method]) -> str:
-    """A name without hyperparameters, where no other label of the same method is shown."""
-    alike = {other.label for other in methods if other.name == method.name}
-    return str(replace(method, params="", variant="")) if alike == {method.label} else str(method)
+    grid[0].figure.supxlabel("largest angle of test digits, degrees", fontsize=9)
+    grid[0].figure.supylabel("accuracy, %", fontsize=9)
 
 
 def _reading(table: DataFrame) -> str:

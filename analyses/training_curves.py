@@ -4,14 +4,15 @@ from operator import attrgetter
 
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame, concat
 
 from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.comparison import comparison_of
 
 ONE_EPOCH = "One epoch was trained, so there is no course to draw yet."
-CURVES = {"held_out_accuracy": "Held-out accuracy, %", "train_loss": "Training loss (log scale)"}
+HELD_OUT = "held_out_accuracy"
+CURVES = (HELD_OUT, "train_loss")
 
 
 @analysis_of("accuracy", "training-curves", place=40)
@@ -32,7 +33,7 @@ def training_curves(runs: Runs) -> Analysis | None:
         title="Training curves",
         reading=_reading(drawn),
         table=table,
-        figure=figures.figure_of(_draw, drawn, runs, height=5.6, rows=2, sharex=True),
+        figure=figures.figure_of(_draw, drawn[drawn["metric"] == HELD_OUT], runs, height=3.2),
         columns=(
             Column("Method", "label", numeric=False),
             Column("T", "iterations", lambda row: str(row["iterations"] or wording.NOTHING)),
@@ -43,10 +44,10 @@ def training_curves(runs: Runs) -> Analysis | None:
         ),
         notes=(
             "Each method at its T with the highest mean test accuracy; the table has all. Bands: all seeds.",
-            "Losses of different kinds (see the training recipe) cannot be compared with each other.",
             "Held-out images are part of the training data and were not trained on; no test image is in these curves.",
+            "Training losses are in the table alone: those of different kinds cannot be compared.",
         ),
-        alternative="Curves of held-out accuracy and training loss over epochs.",
+        alternative="Curves of held-out accuracy over epochs.",
     )
 
 
@@ -60,20 +61,8 @@ def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
     return concat(rows)
 
 
-def _draw(grid: list[Axes], drawn: DataFrame, runs: Runs) -> None:
-    for axes, metric in zip(grid, CURVES, strict=True):
-        _draw_one(axes, drawn[drawn["metric"] == metric], metric, runs)
-    grid[-1].set_xlabel("epoch")
-
-
-def _draw_one(axes: Axes, curves: DataFrame, metric: str, runs: Runs) -> None:
-    if metric == "held_out_accuracy":
-        figures.accuracy_axis(axes, [*curves["low"], *curves["high"]])
-    else:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+def _draw(axes: Axes, curves: DataFrame, runs: Runs) -> None:
+    figures.accuracy_axis(axes, [*curves["low"], *curves["high"]])
     ends = {}
     for label, line in curves.groupby("label"):
         colour = runs.colours.get(str(label), palette.MUTED)
@@ -84,14 +73,14 @@ def _draw_one(axes: Axes, curves: DataFrame, metric: str, runs: Runs) -> None:
     last = float(curves["epoch"].max())
     axes.set_xlim(min(0.5, last - 1), last + 0.03 * last)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.set_title(CURVES[metric])
-    axes.set_ylabel("")
+    axes.set_title("Held-out accuracy, %")
+    axes.set(xlabel="epoch", ylabel="")
     if ends:
         figures.label_ends(axes, last, ends, runs.colours, gap=0.11)
 
 
 def _reading(curves: DataFrame) -> str:
-    held = curves[curves["metric"] == "held_out_accuracy"]
+    held = curves[curves["metric"] == HELD_OUT]
     rising: list[str] = []
     done: list[str] = []
     for label, line in held.groupby("label"):

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from pandas import DataFrame
 
@@ -150,18 +151,28 @@ def multiples(
         ends = {f"T={method.iterations}": line[key].iloc[-1].mean for method, line in by_method(table[own])}
         if len(ends) > 1:
             label_ends(axes, float(table[x].max()), ends, {}, gap=0.13)
-        axes.set_title(in_lines(label, 12), fontsize=9, color=colour(table.loc[own, "method"].iloc[0]))
+            for text in axes.texts:
+                text.set_in_layout(False)  # between the panels, where room is kept
+        axes.set_title(_narrow(label), fontsize=9, color=colour(table.loc[own, "method"].iloc[0]))
         axes.tick_params(labelsize=8.5)
     for empty in grid[len(labels) :]:
         empty.set_axis_off()
+    engine = grid[0].figure.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        engine.set(w_pad=0.12, rect=(0, 0, 0.96, 1))
 
 
 def panels_of(table: DataFrame) -> dict[str, Any]:
     """Rows, columns and height of the figure for `multiples`, which share their axes."""
-    count = len({method.label for method in table["method"]})
-    rows = -(-count // ACROSS)
-    shared = {"sharex": True, "sharey": True}
-    return {"rows": rows, "columns": min(ACROSS, count), "height": 0.5 + 1.75 * rows, **shared}
+    labels = {method.label for method in table["method"]}
+    rows, lines = -(-len(labels) // ACROSS), max(_narrow(label).count("\n") for label in labels)
+    height = 0.5 + rows * (1.75 + 0.16 * lines)
+    return {"rows": rows, "columns": min(ACROSS, len(labels)), "height": height, "sharex": True, "sharey": True}
+
+
+def _narrow(label: str) -> str:
+    """For the head of a panel."""
+    return in_lines(label, 12)
 
 
 def plain_log(axis: Axis) -> None:

@@ -12,7 +12,7 @@ from routebench.analysis.palette import NAMES, ON_DARK
 from routebench.report._glossary import GLOSSARY
 
 SCRIPTS: tuple[str, ...] = (
-    *("downloads", "tables", "values", "statistics", "selection", "points", "scales", "chart", "explorer", "against"),
+    *("downloads", "tables", "values", "selection", "points", "scales", "chart", "explorer", "against"),
     "pages",
 )
 """In this order they are one script; the last one shows what the address asks for."""

@@ -1,8 +1,8 @@
 """Every value of a results folder, small enough to lie in a page: what its explorer draws from.
 
 The block in the page is gzip in base64. Unpacked it is four bytes with the length of a heading, little-endian; the
-heading, JSON, filled up with blanks to a multiple of eight bytes; the values, float64; then, for each column of the
-heading, the place of every row's entry among its `kinds`, in `bytes` bytes each.
+heading, JSON, filled up with blanks to a multiple of eight bytes; the values, float64; each of the heading's `arrays`,
+float32; then, for each column of the heading, the place of every row's entry among its `kinds`, in `bytes` bytes each.
 """
 
 import base64
@@ -11,17 +11,19 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas import DataFrame
-from scipy import special
 
+from routebench import statistics
+from routebench.analysis import Estimate, mean_of
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
-from routebench.statistics import CONFIDENCE
+from routebench.units import whole_of
 
 LEFT_OUT = {
     *("suite_version", "protocol", "status", "reason", "method", "method_params"),
@@ -29,7 +31,9 @@ LEFT_OUT = {
 }
 """Columns of `load_results` that tell no two values apart, or that the label says already."""
 LEVEL = 6  # of gzip; higher takes much longer and saves little
-MOST_SEEDS = 1000
+REPLICATES = ("seed", "repeat", "cell", "value", "higher_is_better")
+OF_RUN = ("data", "model", "label", "iterations", "role", "test_iterations", "epoch", "device")
+"""Columns that tell runs apart, or follow from them."""
 WIDTHS = ((1 << 8, np.uint8), (1 << 16, np.uint16), (1 << 32, np.uint32))
 
 
@@ -50,13 +54,56 @@ def values_of(folder: Folder) -> Values:
     """The values of every part; what two presets share is there for each."""
     rows = _rows(folder)
     colours = {label: colour for runs in folder.parts for label, colour in runs.colours.items()}
+    rows["group"], means = estimates_of(rows)
+    pairs, margins = pairs_of(rows)
     facts = {
         "colours": {label: NAMES[colour] for label, colour in colours.items()},
         "hues": [NAMES[colour] for colour in HUES],
         "paper": {name: colour for colour, name in NAMES.items()},
-        "t": _quantiles(rows),
+        "n": [one.n for one in means],
+        "pairs": pairs,
     }
-    return Values(rows, encode(rows, facts))
+    limits = {key: np.array([getattr(one, key) for one in means], "<f4") for key in ("mean", "low", "high")}
+    return Values(rows, encode(rows, facts, {**limits, "margins": margins}))
+
+
+def estimates_of(rows: DataFrame) -> tuple["pd.Series[int]", list[Estimate]]:
+    """What differs in nothing but seed and repeat, as a group per row, and the mean of each over seeds.
+
+    Repeats of one seed count once, by their mean.
+    """
+    if rows.empty:
+        return pd.Series(dtype=int), []
+    keys = [name for name in rows if name not in REPLICATES]
+    groups = rows.groupby(keys, dropna=False, sort=False).ngroup()
+    seeds = rows["value"].groupby([groups, rows["seed"]], sort=False).mean()
+    first = rows.groupby(groups)[["metric", "unit"]].first()
+    wholes = [whole_of(str(metric), "" if unit is None else str(unit)) for metric, unit in first.to_numpy(object)]
+    return groups, [mean_of(own, wholes[int(str(group))]) for group, own in seeds.groupby(level=0)]
+
+
+def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:
+    """Every two runs against each other, tested as trained, after training.
+
+    Returns:
+        for each measure, the groups that can be compared; half the 95 % paired t intervals of their differences, each
+        measure's upper triangle row by row, NaN where seeds are not the same.
+    """
+    if rows.empty:
+        return [], np.empty(0, "<f4")
+    asked = rows[rows["epoch"].isna()] if "epoch" in rows else rows
+    if "test_iterations" in asked:
+        tested, trained = asked["test_iterations"], asked["iterations"]
+        asked = asked[tested.isna() | (tested == trained).fillna(False)]
+    keys = [name for name in asked if name not in {*REPLICATES, *OF_RUN, "group"}]
+    lists, margins = [], [np.empty(0, "<f4")]
+    for _, own in asked.groupby(keys, dropna=False, sort=False):
+        seeds = own.pivot_table(index="group", columns="seed", values="value", sort=False)
+        if len(seeds) > 1:
+            lists.append([int(group) for group in seeds.index])
+            found = statistics.paired_margins(seeds.to_numpy(dtype=float))
+            margins.append(found[np.triu_indices(len(seeds), 1)].astype("<f4"))
+    return lists, np.concatenate(margins)
 
 
 def _rows(folder: Folder) -> DataFrame:
@@ -68,14 +115,10 @@ def _rows(folder: Folder) -> DataFrame:
     return DataFrame(rows[[*kept, "value"]]).reset_index(drop=True)
 
 
-def _quantiles(rows: DataFrame) -> list[float]:
-    """Student's t for a two-sided interval over 2, 3, ... seeds, so that the page needs no function for it."""
-    most = min(MOST_SEEDS, max(2, rows["seed"].nunique())) if len(rows) else 2
-    return [float(special.stdtrit(seeds - 1, (1 + CONFIDENCE) / 2)) for seeds in range(2, most + 1)]
-
-
-def encode(rows: DataFrame, facts: Mapping[str, Any]) -> str:
-    """Rows with a column `value` as a block, with other facts in the heading."""
+def encode(
+    rows: DataFrame, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
+) -> str:
+    """Rows with a column `value` as a block, with other facts in the heading, and arrays of further numbers."""
     columns, codes = [], []
     for name in rows:
         if name != "value":
@@ -83,11 +126,13 @@ def encode(rows: DataFrame, facts: Mapping[str, Any]) -> str:
             columns.append({"name": str(name), "kinds": kinds, "bytes": own.itemsize})
             codes.append(own)
     order = sorted(range(len(columns)), key=lambda place: -codes[place].itemsize)  # so that each starts at its multiple
-    heading = {**facts, "rows": len(rows), "columns": [columns[place] for place in order]}
+    sizes = {name: len(one) for name, one in arrays.items()}
+    heading = {**facts, "rows": len(rows), "arrays": sizes, "columns": [columns[place] for place in order]}
     text = json.dumps(heading, separators=(",", ":"), allow_nan=False).encode()
     text += b" " * (-(4 + len(text)) % 8)
     values = rows["value"].to_numpy(dtype="<f8").tobytes()
-    body = b"".join([struct.pack("<I", len(text)), text, values, *(codes[place].tobytes() for place in order)])
+    more = [one.astype("<f4").tobytes() for one in arrays.values()]
+    body = b"".join([struct.pack("<I", len(text)), text, values, *more, *(codes[place].tobytes() for place in order)])
     return base64.b64encode(gzip.compress(body, LEVEL, mtime=0)).decode()
 
 
@@ -99,11 +144,16 @@ def decode(block: str) -> tuple[DataFrame, dict[str, Any]]:
     place, rows = 4 + length, heading["rows"]
     columns: dict[str, Any] = {"value": np.frombuffer(body, "<f8", rows, place)}
     place += 8 * rows
+    for name, size in heading["arrays"].items():
+        heading[name] = np.frombuffer(body, "<f4", size, place)
+        place += 4 * size
     for column in heading["columns"]:
         codes = np.frombuffer(body, f"<u{column['bytes']}", rows, place)
         columns[column["name"]] = np.array([*column["kinds"], None], dtype=object)[codes]
         place += column["bytes"] * rows
-    return DataFrame(columns), {key: value for key, value in heading.items() if key not in ("rows", "columns")}
+    return DataFrame(columns), {
+        key: value for key, value in heading.items() if key not in ("rows", "columns", "arrays")
+    }
 
 
 def _column(values: "pd.Series[Any]") -> tuple[list[Any], NDArray[Any]]:

@@ -42,6 +42,7 @@ from routebench.statistics._by_sample import (
 from routebench.statistics._by_seed import (
     equivalence_p,
     paired_difference,
+    paired_margins,
     shared_differences,
     sign_flip_p,
     smallest_sign_flip_p,
@@ -137,6 +138,7 @@ __all__ = [
     "mean_interval",
     "nemenyi_difference",
     "paired_difference",
+    "paired_margins",
     "paired_samples",
     "paired_samples_of_seeds",
     "performance_profile",

@@ -56,6 +56,28 @@ def paired_difference(
     return Difference(found.mean, found.low, found.high, found.n, found.kind, p_value)
 
 
+def paired_margins(values: NDArray[np.float64], confidence: float = CONFIDENCE) -> NDArray[np.float64]:
+    """Half of the interval of `paired_difference`, for every two rows.
+
+    Args:
+        values: (methods, seeds); NaN where a method lacks a seed.
+        confidence: e.g. 0.95.
+
+    Returns:
+        (methods, methods): 0 where all differences are equal, NaN where the two have other seeds, or fewer than two.
+    """
+    known = np.isfinite(values)
+    differences = values[:, None] - values[None]
+    same = (known[:, None] == known[None]).all(axis=2)
+    n = np.where(same, known.sum(axis=1), 0)
+    mean = np.nansum(differences, axis=2) / np.maximum(n, 1)
+    squares = np.nansum((differences - mean[..., None]) ** 2, axis=2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        margins = special.stdtrit(n - 1, (1 + confidence) / 2) * np.sqrt(squares / (n - 1) / n)
+    largest = np.nanmax(np.abs(values), initial=0.0)
+    return np.where(n < 2, math.nan, np.where(np.sqrt(squares) <= 1e-10 * largest, 0.0, margins))
+
+
 def sign_flip_p(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
     """Two-sided p-value by giving each seed's difference every sign: no normal distribution is assumed.
 

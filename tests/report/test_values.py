@@ -1,14 +1,15 @@
 """The block of numbers in a page is what `load_results` gives, and what the page computes from it is right."""
 
+import math
 import re
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 from pandas import DataFrame
-from scipy import stats
 
-from routebench import load_results
+from routebench import load_results, statistics
 from routebench.analysis.folder import open_folder
 from routebench.report._values import LEFT_OUT, decode, encode, values_of
 from tests.analysis.made_up_folder import write_folder
@@ -65,9 +66,26 @@ def test_columns_of_any_number_of_kinds_come_back(kinds) -> None:
     assert (found["value"] == rows["value"]).all()
 
 
-def test_students_quantiles_come_with_the_values(path) -> None:
-    _, facts = decode(values_of(open_folder(path)).block)
-    assert facts["t"] == pytest.approx(stats.t.ppf(0.975, [1, 2]))
+def test_means_and_their_intervals_are_those_of_our_statistics(path) -> None:
+    rows, facts = decode(values_of(open_folder(path)).block)
+    assert rows["group"].nunique() == len(facts["mean"]) == len(facts["n"])
+    for group, own in list(rows.groupby("group"))[::7]:
+        whole = 100 if own["unit"].iloc[0] == "%" else None
+        found = statistics.mean_interval(own.sort_values("seed")["value"].to_numpy(dtype=float), whole=whole)
+        shown = [facts[key][int(group)] for key in ("mean", "low", "high")]
+        assert shown == pytest.approx([found.mean, found.low, found.high], rel=1e-6, nan_ok=True)
+        assert facts["n"][int(group)] == found.n
+
+
+def test_every_two_runs_have_the_interval_of_their_paired_difference(path) -> None:
+    rows, facts = decode(values_of(open_folder(path)).block)
+    by_seed = {group: dict(zip(own["seed"], own["value"], strict=True)) for group, own in rows.groupby("group")}
+    pairs = [pair for groups in facts["pairs"] for pair in combinations(groups, 2)]
+    assert len(pairs) == len(facts["margins"]) > 50
+    for (one, other), margin in zip(pairs, facts["margins"], strict=True):
+        found = statistics.paired_difference(by_seed[one], by_seed[other])
+        expected = (found.high - found.low) / 2 if set(by_seed[one]) == set(by_seed[other]) else math.nan
+        assert margin == pytest.approx(expected, rel=1e-5, abs=1e-9, nan_ok=True)
 
 
 def test_every_method_has_the_colour_of_its_figures(path) -> None:

@@ -1,6 +1,6 @@
 // One run against another: the paired difference of every measure that both have, over the seeds that both have.
 const RUN = ["preset", "data", "model", "label", "iterations"];
-const against = { state: null, rows: [] };
+const against = { state: null, rows: [], all: false };
 const side = (name) => document.getElementById(`against-${name}`);
 
 async function openAgainst(query) {
@@ -36,7 +36,7 @@ function compareRuns(values) {
   chooseSides(values, state, runs);
   against.rows = differences(values, runs.get(state.a), runs.get(state.b));
   fillSides(suites, [...runs.keys()]);
-  fillDifferences(values);
+  fillDifferences();
   const address = `#against?${new URLSearchParams(state)}`;
   if (location.hash.startsWith("#against") && location.hash !== address) history.replaceState(null, "", address);
 }
@@ -55,45 +55,44 @@ function chooseSides(values, state, runs) {
 const labelOf = (name) => name.slice(0, name.lastIndexOf("~"));
 const strengthOf = (name) => STRENGTH.indexOf(name.split("~")[0]);
 
+// Measures that both have; routebench computed half the interval of each difference.
 function differences(values, ours, theirs) {
-  const { t } = values.facts;
-  const [a, b] = [byMeasure(values, ours), byMeasure(values, theirs)];
-  return [...a.keys()].filter((key) => b.has(key)).map((key) => {
-    const [one, other] = [a.get(key), b.get(key)];
-    const found = pairedDifference(one.seeds, other.seeds, t);
-    const mean = (seeds) => meanInterval([...seeds.values()], t).mean;
-    return { ...one, ...found, a: mean(one.seeds), b: mean(other.seeds), verdict: verdictOf(found, one.better) };
-  });
-}
-
-// Values of a run by measure and by what tells its values apart; tested as trained, without training curves.
-function byMeasure(values, rows) {
-  const within = [...values.columns.keys()].filter((name) => !RUN.includes(name) && !REPLICATES.includes(name) && !["suite", "unit", "higher_is_better", "cell", "role", "test_iterations", "as_trained", "epoch", "device"].includes(name));
-  const groups = new Map();
-  for (const row of rows) {
-    if (kindAt(values, "epoch", row) !== null || kindAt(values, "as_trained", row) === "no") continue;
-    const key = JSON.stringify(within.map((name) => kindAt(values, name, row)));
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(row);
+  const groups = (rows) => new Map(rows.map((row) => [kindAt(values, "group", row), row]));
+  const [a, b] = [groups(ours), groups(theirs)];
+  let start = 0;
+  const found = [];
+  for (const list of values.facts.pairs) {
+    const [one, other] = [list.findIndex((group) => a.has(group)), list.findLastIndex((group) => b.has(group))];
+    if (one >= 0 && other >= 0 && one !== other) {
+      const [low, high] = [Math.min(one, other), Math.max(one, other)];
+      const place = start + low * list.length - (low * (low + 1)) / 2 + high - low - 1;
+      found.push(differenceOf(values, a.get(list[one]), b.get(list[other]), values.margins[place]));
+    }
+    start += (list.length * (list.length - 1)) / 2;
   }
-  return new Map([...groups].map(([key, own]) => [key, measureOf(values, own, within)]));
+  return found.sort((one, other) => other.main - one.main);
 }
 
-function measureOf(values, rows, within) {
-  const at = (name) => kindAt(values, name, rows[0]);
-  const where = within.filter((name) => !["metric", "split"].includes(name) && at(name) !== null);
+function differenceOf(values, ours, theirs, margin) {
+  const [a, b] = [estimateAt(values, ours), estimateAt(values, theirs)];
+  const within = [...values.columns.keys()].filter((name) => ![...RUN, ...REPLICATES, ...NAMING, "role", "test_iterations", "as_trained", "epoch", "device"].includes(name));
+  const where = within.filter((name) => ![null, ""].includes(kindAt(values, name, ours))).map((name) => `${titled(name)} ${shownKind(kindAt(values, name, ours))}`);
+  const at = (name) => kindAt(values, name, ours);
+  const better = at("higher_is_better"), mean = a.mean - b.mean;
+  const found = { mean, low: mean - margin, high: mean + margin, n: Math.min(a.n, b.n), a: a.mean, b: b.mean, margin };
   return {
+    ...found,
     title: `${measureTitle(`${at("metric")}:${at("split") ?? ""}`)}${at("unit") ? `, ${at("unit")}` : ""}`,
-    where: where.map((name) => `${titled(name)} ${shownKind(at(name))}`).join(", "),
-    better: at("higher_is_better"),
-    seeds: bySeed(values, rows),
+    where: where.join(", "),
+    main: better !== null && (!where.length || (MAIN.includes(at("metric")) && [null, "worst"].includes(at("attack")))) ? 1 : 0,
+    verdict: verdictOf(found, better),
   };
 }
 
-function verdictOf({ kind, mean, low, high }, better) {
-  if (kind === "none") return "no shared seed";
-  if (kind === "constant") return mean === 0 ? "the same" : "cannot be tested: equal differences";
-  if (kind === "one") return "one seed: cannot be tested";
+function verdictOf({ mean, low, high, n, margin }, better) {
+  if (n < 2) return "one seed: cannot be tested";
+  if (Number.isNaN(margin)) return "other seeds: not compared";
+  if (margin === 0) return mean === 0 ? "the same" : "cannot be tested: equal differences";
   if (low <= 0 && high >= 0) return "not told apart";
   if (better === null) return "they differ";
   return (mean > 0) === better ? "A is better" : "B is better";
@@ -121,7 +120,11 @@ function fillSides(suites, names) {
 
 function fillDifferences() {
   const body = side("table").tBodies[0];
-  const rows = against.rows.slice(0, 400).map((found) => {
+  const main = against.rows.filter((found) => found.main).slice(0, 12);
+  const shown = against.all || !main.length ? against.rows : main;
+  side("all").hidden = shown.length === against.rows.length && !against.all;
+  side("all").textContent = against.all ? "Main measures only" : `Show all ${against.rows.length} measures`;
+  const rows = shown.map((found) => {
     const row = document.createElement("tr");
     const cell = (text, number = false) => {
       const made = row.insertCell();
@@ -134,17 +137,17 @@ function fillDifferences() {
     head.textContent = found.title;
     if (found.where) head.append(document.createElement("br"), Object.assign(document.createElement("small"), { textContent: found.where }));
     row.append(head);
+    cell(found.verdict);
     const difference = cell(intervalText(found, (text, value) => (value > 0 ? `+${text}` : text)), true);
     Object.assign(difference.dataset, { mean: found.mean, low: found.low, high: found.high, n: found.n });
     row.insertCell().append(intervalPlot(found));
-    cell(found.verdict);
     cell(formatted(found.a), true);
     cell(formatted(found.b), true);
     cell(String(found.n), true);
     return row;
   });
   body.replaceChildren(...rows);
-  const tested = against.rows.filter((found) => found.kind === "seeds").length;
+  const tested = against.rows.filter((found) => found.margin > 0).length;
   side("status").textContent = against.state.a === against.state.b
     ? "A and B are the same run: choose two."
     : `${runTitle(against.state.a)} against ${runTitle(against.state.b)}: ${against.rows.length} measures in common, of which ${tested} can be tested. Each interval is for its measure alone; of 20 measures without any difference, one is expected to stand out.`;
@@ -169,6 +172,11 @@ function setUpAgainst() {
     against.state[event.target.name] = event.target.value;
     if (event.target.name === "suite") Object.assign(against.state, { a: "", b: "" });
     compareRuns(await allValues());
+  });
+  side("all").addEventListener("click", () => {
+    if (!against.state) return;
+    against.all = !against.all;
+    fillDifferences();
   });
   side("swap").addEventListener("click", async () => {
     const { state } = against;

@@ -18,7 +18,7 @@ function drawChart(points, view, width) {
   const bottom = numeric ? MARGIN.bottom : bottomFor(points);
   const rows = Math.ceil(facets.length / inRow);
   const height = rows * (tall + bottom - MARGIN.bottom);
-  const chart = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "font-size": 12, "font-family": "sans-serif" });
+  const chart = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "font-size": 12, "font-family": "sans-serif", role: "img" });
   const ranges = { y: points.flatMap((point) => [point.mean, point.low, point.high]).filter(Number.isFinite), x: points.flatMap((point) => [point.x, point.xlow, point.xhigh]).filter(Number.isFinite), numeric };
   chart.spots = [];
   chart.texts = [];
@@ -41,12 +41,12 @@ function drawPanel(chart, points, view, box, ranges, title) {
   const at = (value) => (value === null && ranges.numeric ? box.left + 22 : x.at(value));
   if (ranges.numeric && !view.scatter) x.ticks = measuredTicks(view.xkinds, x, view.xlog);
   drawAxes(chart, { x, y, without, at }, view, box, ranges.numeric, title);
-  view.colours.forEach(({ kind, colour }, place) => {
+  view.colours.forEach(({ kind, colour, place: mark }, place) => {
     const own = points.filter((point) => point.colour === kind);
     if (!own.length) return;
     const step = ranges.numeric ? (view.scatter ? 0 : 4) : Math.min(9, (0.7 * x.width) / view.colours.length);
     const shift = view.runs && ranges.numeric ? 0 : (place - (view.colours.length - 1) / 2) * step;
-    drawSeries(chart, own, { at, y, shift, colour: `var(--${colour})`, kind }, view, box);
+    drawSeries(chart, own, { at, y, shift, colour: `var(--${colour})`, kind, mark }, view, box);
   });
 }
 
@@ -85,8 +85,19 @@ const titleSpan = (title) => {
   return span;
 };
 
+// A shape per kind beside its colour: dot, square, diamond, triangles, cross.
+const SHAPES = [
+  (r) => `m${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`,
+  (r) => `m${-0.9 * r} ${-0.9 * r}h${1.8 * r}v${1.8 * r}h${-1.8 * r}z`,
+  (r) => `m0 ${-1.3 * r}l${1.3 * r} ${1.3 * r}l${-1.3 * r} ${1.3 * r}l${-1.3 * r} ${-1.3 * r}z`,
+  (r) => `m0 ${-1.2 * r}l${1.2 * r} ${2.2 * r}h${-2.4 * r}z`,
+  (r) => `m0 ${1.2 * r}l${1.2 * r} ${-2.2 * r}h${-2.4 * r}z`,
+  (r) => `m${-0.4 * r} ${-1.2 * r}h${0.8 * r}v${0.8 * r}h${0.8 * r}v${0.8 * r}h${-0.8 * r}v${0.8 * r}h${-0.8 * r}v${-0.8 * r}h${-0.8 * r}v${-0.8 * r}h${0.8 * r}z`,
+];
+const markOf = (place, left, top, radius) => `M${left.toFixed(1)} ${top.toFixed(1)}${SHAPES[place % SHAPES.length](radius)}`;
+
 // One path per kind of mark, whatever the number of points: ten thousand elements would be slow.
-function drawSeries(chart, points, { at, y, shift, colour, kind }, view, box) {
+function drawSeries(chart, points, { at, y, shift, colour, kind, mark }, view, box) {
   const group = element("g", { stroke: colour, fill: "none", "stroke-linecap": "round", "data-kind": shownKind(kind) });
   const place = (point) => [at(point.x) + shift, y.at(point.mean)];
   const ordered = points.filter((point) => Number.isFinite(point.mean) && (point.x !== null || view.allowsNone));
@@ -98,7 +109,7 @@ function drawSeries(chart, points, { at, y, shift, colour, kind }, view, box) {
     const [left, top] = place(point);
     if (point.low < point.high) whiskers += `M${number(left)} ${number(y.at(point.low))}V${number(y.at(point.high))}`;
     if (point.xlow < point.xhigh) whiskers += `M${number(at(point.xlow))} ${number(top)}H${number(at(point.xhigh))}`;
-    dots += `M${number(left - radius)} ${number(top)}a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0`;
+    dots += markOf(mark, left, top, radius);
     if (point.text && hasRoom(chart.texts, left, top)) group.append(element("text", { x: left + 6, y: top - 6, fill: colour, stroke: "none" }, point.text));
     if (point.x === null && view.lines) across += `M${box.left} ${number(top)}H${box.right}`;
     if (point.x !== null && view.lines) lineOf.set(point.line, [...(lineOf.get(point.line) ?? []), point]);

@@ -14,7 +14,7 @@ const FORMATS = {
   LaTeX: ["tex", "application/x-tex", latexOf],
 };
 
-function saveTable(table, format, { stem, origin }, title) {
+function saveTable(table, format, { stem, title, origin }) {
   const [ending, kind, write] = FORMATS[format];
   save(`${stem}.${ending}`, kind, write({ ...readTable(table), title, origin }));
 }
@@ -39,8 +39,8 @@ function readTable(table) {
 function recordOf(cells, headings, titles) {
   const record = {};
   cells.forEach((cell, place) => {
-    const key = keyOf(cell), number = key !== "" && Number.isFinite(Number(key));
-    record[titles[place]] = headings[place].classList.contains("number") && number ? Number(key) : cell.textContent;
+    const key = keyOf(cell), numeric = headings[place].classList.contains("number");
+    record[titles[place]] = !numeric || Number.isNaN(Number(key)) ? cell.textContent : key === "" ? "" : Number(key);
     if (!cell.dataset.limits) return;
     const [low, high] = cell.dataset.limits.split(" ").map(Number);
     Object.assign(record, { [`${titles[place]}, low`]: low, [`${titles[place]}, high`]: high });

@@ -1,5 +1,6 @@
 // The explorer: what is chosen, where it is written in the address, and what is drawn from it. Until numbers are shown, controls do nothing.
 const AXES = ["suite", "preset", "y", "x", "colour", "facet", "show"];
+const MAIN = ["accuracy", "attacked_accuracy", "novel_accuracy", "exact_match", "probe_accuracy", "training_time", "t_score"];
 const STRENGTH = ["full", "quick", "smoke"];
 const explorer = { state: null, points: [], chart: null };
 const part = (name) => document.getElementById(`explorer-${name}`);
@@ -46,7 +47,9 @@ function completed(state, values) {
   const presets = settle("preset", ordered, STRENGTH.find((name) => ordered.includes(name)));
   const own = rowsWhere(values, { suite: [state.suite], preset: [state.preset] });
   const measures = [...new Set(own.map((row) => `${kindAt(values, "metric", row)}:${kindAt(values, "split", row) ?? ""}`))];
-  const judged = own.find((row) => kindAt(values, "higher_is_better", row) !== null) ?? own[0];
+  const main = MAIN.find((name) => own.some((row) => kindAt(values, "metric", row) === name));
+  const fits = (row) => (main ? kindAt(values, "metric", row) === main && ["test", null].includes(kindAt(values, "split", row)) : kindAt(values, "higher_is_better", row) !== null);
+  const judged = own.find(fits) ?? own[0];
   settle("y", measures, `${kindAt(values, "metric", judged)}:${kindAt(values, "split", judged) ?? ""}`);
   const [metric, split] = cut(state.y);
   const rows = rowsWhere(values, { metric: [metric], split: [split] }, own);
@@ -155,10 +158,10 @@ function fillLegend(values) {
 }
 
 function legendItems(values, shown) {
-  return shown.map(({ kind, colour }) => {
-    const item = document.createElement("li"), button = document.createElement("button"), swatch = document.createElement("i");
+  return shown.map(({ kind, colour }, place) => {
+    const item = document.createElement("li"), button = document.createElement("button"), swatch = element("svg", { viewBox: "-6 -6 12 12", width: 13, height: 13, "aria-hidden": "true" });
     button.type = "button";
-    swatch.style.background = `var(--${colour})`;
+    swatch.append(element("path", { d: markOf(place, 0, 0, 4.5), fill: `var(--${colour})` }));
     button.append(swatch, shownKind(kind));
     button.addEventListener("click", (event) => {
       if (event.altKey || event.shiftKey) solo(values, shownKind(kind));
@@ -198,7 +201,7 @@ function colours(values) {
   const known = new Set(points.map((point) => point.colour));
   const kinds = (values.columns.get(state.colour)?.kinds ?? [null]).filter((kind) => known.has(kind));
   const { colours: ofLabels, hues } = values.facts;
-  return kinds.map((kind, place) => ({ kind, colour: state.colour === "label" ? (ofLabels[kind] ?? "muted") : kind === null ? "muted" : hues[place % hues.length] }));
+  return kinds.map((kind, place) => ({ kind, place, colour: state.colour === "label" ? (ofLabels[kind] ?? "muted") : kind === null ? "muted" : hues[place % hues.length] }));
 }
 
 function viewOf(values) {
@@ -238,6 +241,7 @@ function draw() {
   const view = viewOf(values);
   explorer.view = view;
   explorer.chart = points.length ? drawChart(points, view, Math.max(280, part("chart").clientWidth)) : null;
+  explorer.chart?.setAttribute("aria-label", `${view.ytitle} over ${view.xtitle}; arrow keys of the chart go from point to point`);
   part("drawing").replaceChildren(...(explorer.chart ? [explorer.chart] : []));
   hideTip();
   part("status").textContent = statusOf(points, left, view);
@@ -357,6 +361,7 @@ function setUpExplorer() {
     state[name] = type === "checkbox" ? checked : value;
     if (["suite", "preset", "y"].includes(name)) {
       state.only = {};
+      state.hide = [];
       if (name === "suite") Object.assign(state, { preset: "", y: "" });
       if (name !== "preset") Object.assign(state, { x: "", facet: "" });
     }
@@ -391,10 +396,10 @@ function withLegend() {
   const chart = explorer.chart.cloneNode(true);
   const [, , width, height] = chart.getAttribute("viewBox").split(" ").map(Number);
   let left = 12, top = height + 16;
-  for (const { kind, colour } of explorer.view.colours) {
+  for (const { kind, colour, place } of explorer.view.colours) {
     const text = shownKind(kind), wide = 30 + 7.2 * text.length;
     if (left + wide > width && left > 12) [left, top] = [12, top + 20];
-    chart.append(element("rect", { x: left, y: top - 9, width: 10, height: 10, fill: `var(--${colour})` }), element("text", { x: left + 15, y: top, fill: "var(--ink)" }, text));
+    chart.append(element("path", { d: markOf(place, left + 5, top - 4, 5), fill: `var(--${colour})` }), element("text", { x: left + 15, y: top, fill: "var(--ink)" }, text));
     left += wide;
   }
   chart.setAttribute("viewBox", `0 0 ${width} ${top + 14}`);

@@ -22,28 +22,39 @@ function pointsOf(values, rows, state) {
 }
 
 function pointsOfGroup(values, rows, state, beside) {
-  const { t } = values.facts;
   const point = { colour: kindAt(values, state.colour, rows[0]), facet: kindAt(values, state.facet, rows[0]), row: rows[0] };
-  const ours = bySeed(values, rows), whole = wholeOf(kindAt(values, "metric", rows[0]), kindAt(values, "unit", rows[0]));
+  const single = { low: NaN, high: NaN, n: 1 };
   if (beside === null) {
     const x = kindAt(values, state.x, rows[0]);
-    if (state.show === "runs") return [...ours].map(([seed, mean]) => ({ ...point, x, mean, low: NaN, high: NaN, n: 1, seed }));
-    return [{ ...point, x, ...meanInterval([...ours.values()], t, whole) }];
+    if (state.show === "runs") return [...bySeed(values, rows)].map(([seed, mean]) => ({ ...point, ...single, x, mean, seed }));
+    return [{ ...point, x, ...estimateAt(values, rows[0]) }];
   }
   const steps = kindAt(values, "iterations", rows[0]);
   if (steps !== null && state.colour !== "iterations") point.text = `T=${steps}`;
-  const theirs = beside.get(sameRun(values, rows[0])) ?? new Map();
-  const seeds = [...ours.keys()].filter((seed) => theirs.has(seed));
-  if (!seeds.length) return [];
-  if (state.show === "runs") return seeds.map((seed) => ({ ...point, x: theirs.get(seed), mean: ours.get(seed), low: NaN, high: NaN, n: 1, seed }));
-  const across = meanInterval(seeds.map((seed) => theirs.get(seed)), t, wholeOf(state.x.split(":")[2], unitOf(values, state.x)));
-  const along = meanInterval(seeds.map((seed) => ours.get(seed)), t, whole);
-  return [{ ...point, x: across.mean, xlow: across.low, xhigh: across.high, ...along }];
+  const theirs = beside.get(sameRun(values, rows[0]));
+  if (!theirs) return [];
+  if (state.show === "runs") {
+    const others = bySeed(values, theirs);
+    return [...bySeed(values, rows)].filter(([seed]) => others.has(seed)).map(([seed, mean]) => ({ ...point, ...single, x: others.get(seed), mean, seed }));
+  }
+  const across = estimateAt(values, theirs[0]);
+  return [{ ...point, x: across.mean, xlow: across.low, xhigh: across.high, ...estimateAt(values, rows[0]) }];
+}
+
+// Repeats of one seed count as one value, their mean.
+function bySeed(values, rows) {
+  const found = new Map();
+  for (const row of rows) {
+    const seed = kindAt(values, "seed", row);
+    if (!found.has(seed)) found.set(seed, []);
+    found.get(seed).push(values.value[row]);
+  }
+  return new Map([...found].map(([seed, own]) => [seed, own.reduce((sum, one) => sum + one, 0) / own.length]));
 }
 
 const sameRun = (values, row) => JSON.stringify(SAME_RUN.map((name) => kindAt(values, name, row)));
 
-// The measure on the x axis, by run and seed; its own further coordinates are fixed as those of y are.
+// Rows of the measure on the x axis, by run; its own further coordinates are fixed as those of y are.
 function measuredBeside(values, rows, state) {
   const [, suite, metric, split] = state.x.split(":");
   const wanted = { suite: [suite], metric: [metric], split: [split] };
@@ -55,5 +66,5 @@ function measuredBeside(values, rows, state) {
     if (!runs.has(key)) runs.set(key, []);
     runs.get(key).push(row);
   }
-  return new Map([...runs].map(([key, own]) => [key, bySeed(values, own)]));
+  return runs;
 }

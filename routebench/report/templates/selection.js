@@ -1,5 +1,5 @@
 // Which rows a view shows. Means are over seeds and nothing else, so whatever else varies is on an axis or fixed to one kind.
-const NAMING = ["suite", "preset", "metric", "split", "unit", "higher_is_better", "cell"];
+const NAMING = ["suite", "preset", "metric", "split", "unit", "higher_is_better", "cell", "group"];
 const REPLICATES = ["seed", "repeat"];
 const TITLES = { label: "method", iterations: "T, iterations", test_iterations: "T′, iterations when tested", as_trained: "tested with the T trained with", data: "data set", model: "network", role: "role" };
 const titled = (name) => TITLES[name] ?? name.replaceAll("_", " ");
@@ -43,6 +43,7 @@ function varies(values, rows, name, axes) {
 // As trained, after the last epoch, and otherwise what was measured most often.
 function usual(values, rows, name) {
   if (name === "as_trained") return "yes";
+  if (name === "attack" && kindsAmong(values, name, rows).includes("worst")) return "worst";
   const kinds = kindsAmong(values, name, rows);
   if (name === "epoch") return kinds.filter((kind) => kind !== null).at(-1) ?? null;
   const column = values.columns.get(name);

@@ -93,5 +93,5 @@ function addMore(table) {
 }
 
 for (const button of document.querySelectorAll("button[data-format]")) {
-  button.addEventListener("click", () => saveTable(tableOf(button.closest(".block")), button.dataset.format, button.closest(".downloads").dataset, button.closest(".block").querySelector("h3").textContent));
+  button.addEventListener("click", () => saveTable(tableOf(button.closest(".downloads").parentElement), button.dataset.format, button.closest(".downloads").dataset));
 }
