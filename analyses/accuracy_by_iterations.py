@@ -1,11 +1,13 @@
 """Test accuracy against the number of routing iterations; methods without iterations are bands across the picture."""
 
+from dataclasses import replace
+
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Estimate, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis import Analysis, Column, Estimate, Method, Runs, analysis_of, figures, run, wording
 from routebench.analysis.comparison import comparison_of, finished
 from routebench.statistics import ONE_VALUE, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
@@ -18,7 +20,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     """Mean test accuracy (%) with its 95 % interval, per method and iteration count T."""
     found = comparison_of(runs).every[["method", "mean", "n_ok", "n_planned"]]
     table = found.sort_values("method", ignore_index=True)
-    labels = sorted({method.label for method in table["method"]})
+    labels = sorted({method.title for method in table["method"]})
     if not any(method.iterations for method in table["method"]):
         return None
     seen = {cell.kind for cell in table["mean"]}
@@ -29,7 +31,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
         table=table,
         figure=figures.figure_of(_draw, table, runs, height=4.0),
         columns=(
-            Column("Method", "method.label", numeric=False),
+            Column("Method", "method.title", numeric=False),
             Column("T", "method.iterations"),
             Column("Accuracy, %", "mean", "±0.2"),
             finished(),
@@ -40,52 +42,52 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     )
 
 
-def _lines(table: DataFrame) -> dict[str, dict[int, Estimate]]:
-    """Accuracy by label, then by T, of the methods that have one."""
-    found: dict[str, dict[int, Estimate]] = {}
+def _lines(table: DataFrame) -> dict[Method, dict[int, Estimate]]:
+    """Accuracy by method, without its T, then by T, of the methods that have one."""
+    found: dict[Method, dict[int, Estimate]] = {}
     for method, mean in zip(table["method"], table["mean"], strict=True):
         if method.iterations:
-            found.setdefault(method.label, {})[method.iterations] = mean
+            found.setdefault(replace(method, iterations=None), {})[method.iterations] = mean
     return found
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     figures.accuracy_axis(axes, [end for cell in table["mean"] for end in (cell.mean, cell.low, cell.high)])
-    found, ends = _lines(table), {}
-    for place, (label, line) in enumerate(found.items()):
-        colour = runs.colours.get(label, palette.MUTED)
+    found, ends, colours = _lines(table), {}, {}
+    for place, (plain, line) in enumerate(found.items()):
+        colour = colours[str(plain)] = runs.colour(plain)
         shifted = [steps + 0.07 * (place - (len(found) - 1) / 2) for steps in line]  # intervals stand side by side
         means = [cell.mean for cell in line.values()]
         sns.lineplot(x=shifted, y=means, ax=axes, color=colour, marker=figures.MARKERS[place % 10], markersize=7)
         lows, highs = ([getattr(cell, end) for cell in line.values()] for end in ("low", "high"))
         axes.vlines(shifted, lows, highs, color=colour, linewidth=1.6, alpha=0.75)
-        ends[label] = means[-1]
+        ends[str(plain)] = means[-1]
     for method, cell in zip(table["method"], table["mean"], strict=True):
         if not method.iterations:
-            colour = runs.colour(method)
+            colour = colours[str(method)] = runs.colour(method)
             axes.axhspan(cell.low, cell.high, color=colour, alpha=0.10, linewidth=0)
             axes.axhline(cell.mean, color=colour, linewidth=1.6, linestyle=(0, (5, 3)))
-            ends[method.label] = cell.mean
+            ends[str(method)] = cell.mean
     every = [steps for line in found.values() for steps in line]
     axes.set_xlim(min(every) - 0.3, max(every) + 0.3)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(visible=False, axis="x")
     axes.set(xlabel="routing iterations T", ylabel="")
     axes.set_title("Test accuracy, %")
-    figures.label_ends(axes, max(every) + 0.3, ends, runs.colours)
+    figures.label_ends(axes, max(every) + 0.3, ends, colours)
 
 
 def _reading(table: DataFrame) -> str:
     sentences = []
-    for label, line in _lines(table).items():
+    for method, line in _lines(table).items():
         best, first = max(line, key=lambda steps: line[steps].mean), min(line)
         if len(line) == 1:
-            sentences.append(f"{label} was run with T={first} only")
+            sentences.append(f"{method} was run with T={first} only")
         elif best == first:
-            sentences.append(f"{label} is best with its fewest iterations, T={best}")
+            sentences.append(f"{method} is best with its fewest iterations, T={best}")
         else:
             gain = line[best].mean - line[first].mean
-            sentences.append(f"{label} is best with T={best}, {gain:.2f} points above T={first}")
+            sentences.append(f"{method} is best with T={best}, {gain:.2f} points above T={first}")
     return f"By their means, {'; '.join(sentences)}."
 
 

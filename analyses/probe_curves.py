@@ -38,7 +38,7 @@ def probe_curves(runs: Runs) -> Analysis | None:
             Column("Trained", "trained", lambda row: TRAINED[str(row["trained"])].lower(), numeric=False),
             Column("Up to, °", "angle", explained="largest angle of test digits"),
             Column("Accuracy, %", "mean", "±.1", "of the probe of all features, with its 95 % interval"),
-            Column("Gain over uniform", "gain", "+.2", "points, paired by seed", extra=True),
+            Column("Gain over equal shares", "gain", "+.2", "points, paired by seed", extra=True),
             Column("Seeds", "mean.n", extra=True),
         ),
         notes=(
@@ -61,7 +61,7 @@ def _panels(table: DataFrame) -> list[tuple[str, str]]:
 def _draw(axes: list[Axes], table: DataFrame, runs: Runs, panels: list[tuple[str, str]]) -> None:
     for one, (trained, key) in zip(axes, panels, strict=True):
         _draw_panel(one, table[(table["trained"] == trained) & numbers(table[key]).notna()], runs, key)
-        one.set_title(f"{TRAINED[trained]}: accuracy, %" if key == "mean" else "Gain over uniform, points")
+        one.set_title(f"{TRAINED[trained]}: accuracy, %" if key == "mean" else "Gain over equal shares, points")
     axes[-1].set_xlabel("largest angle of test digits, degrees")
 
 

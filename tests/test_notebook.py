@@ -29,7 +29,9 @@ def test_it_runs_and_shows_table_answer_and_report(tmp_path, monkeypatch, capsys
     plt.close("all")
     assert capsys.readouterr().out.count("\n[6/6] ") == 1
     page = shown["run"]._repr_html_()
-    assert all(text in page for text in ("<td>uniform (control)</td>", "dynamic T=3", '<a href="results/report.html">'))
+    assert all(
+        text in page for text in ("<td>Equal shares (control)</td>", "Dynamic, T = 3", '<a href="results/report.html">')
+    )
     assert (tmp_path / "results" / "report.html").is_file()
     (table,) = [value for value in shown.values() if hasattr(value, "columns")]
     assert set(table["label"]) == {"dynamic", "uniform", "random", "none", "cnn"}

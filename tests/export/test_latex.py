@@ -55,7 +55,7 @@ def assert_sound(text):
 def test_every_row_is_there_with_its_runs(plain):
     rows = body(latex_of(plain))
     assert len(rows) == 13
-    (broken,) = (row for row in rows if row[0].startswith("em T=3"))
+    (broken,) = (row for row in rows if row[0].startswith("EM, T = 3"))
     assert broken[2] == "1 / 3"
 
 
