@@ -6,7 +6,7 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
-from routebench.analysis.comparison import Comparison, compare, gains_of
+from routebench.analysis.comparison import BASELINE, Comparison, compare, gains_of
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 PARTS = (
@@ -54,7 +54,7 @@ def _with_parts(runs: Runs, table: DataFrame) -> DataFrame:
 
 
 def _by_name(found: DataFrame, key: str) -> dict[str, float]:
-    return dict(zip(map(str, found["method"]), found[key], strict=True))
+    return dict(zip([method.exact for method in found["method"]], found[key], strict=True))
 
 
 def _exact(row: Row) -> str:
@@ -86,7 +86,7 @@ def _reading(found: Comparison, table: DataFrame) -> str:
     reading = f"{best['name']} answers exactly the digits shown in {_exact(best)} % of test images"
     if len(rows) > 1:
         reading += f", {_standing(rows)}"
-    base = [row for row in rows[1:] if row["name"] == found.baseline]
+    base = [row for row in rows[1:] if found.baseline and row["label"] == BASELINE]
     if base:
         reading += f"; uniform coupling in {base[0]['mean']:.2f} %"
     return f"{reading}{_lifted(rows)}."

@@ -100,7 +100,7 @@ def test_it_says_what_it_found_and_changes_nothing(name: str, runs: Runs) -> Non
     if one.figure is not None:
         drawn = to_svg(one.figure)
         assert drawn == to_svg(two.figure)
-        assert all(f">{label}</text>" in drawn for label in ("dynamic", "em"))
+        assert all(f">{label}</text>" in drawn for label in ("Dynamic", "EM"))
         assert one.reading in one.described
     assert runs.results.equals(results)
     assert runs.planned.equals(planned)
@@ -217,7 +217,7 @@ def test_the_reading_names_cost_back_end_and_noise(runs: Runs) -> None:
 
 
 def test_what_is_absent_is_said_with_its_reason(runs: Runs) -> None:
-    assert "Not measured, fused for em and uniform: no compiler." in analyses["cost-table"](runs).notes
+    assert "Not measured, fused for EM and Equal shares: no compiler." in analyses["cost-table"](runs).notes
 
 
 def test_the_largest_batch_stands_in_the_rows_of_the_network(runs: Runs) -> None:
