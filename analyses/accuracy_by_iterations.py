@@ -20,7 +20,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     """Mean test accuracy (%) with its 95 % interval, per method and iteration count T."""
     found = comparison_of(runs).every[["method", "mean", "n_ok", "n_planned"]]
     table = found.sort_values("method", ignore_index=True)
-    labels = sorted({method.label for method in table["method"]})
+    labels = sorted({method.title for method in table["method"]})
     if not any(method.iterations for method in table["method"]):
         return None
     seen = {cell.kind for cell in table["mean"]}
@@ -31,7 +31,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
         table=table,
         figure=_figure(table, runs),
         columns=(
-            Column("Method", "method.label", numeric=False),
+            Column("Method", "method.title", numeric=False),
             Column("T", "method.iterations"),
             Column("Accuracy, %", "mean", "±0.2"),
             finished(),
@@ -44,12 +44,12 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     )
 
 
-def _lines(table: DataFrame) -> dict[str, dict[int, Estimate]]:
-    """Accuracy by label, then by T, of the methods that have one."""
-    found: dict[str, dict[int, Estimate]] = {}
+def _lines(table: DataFrame) -> dict[Method, dict[int, Estimate]]:
+    """Accuracy by method, without its T, then by T, of the methods that have one."""
+    found: dict[Method, dict[int, Estimate]] = {}
     for method, mean in zip(table["method"], table["mean"], strict=True):
         if method.iterations:
-            found.setdefault(method.label, {})[method.iterations] = mean
+            found.setdefault(replace(method, iterations=None), {})[method.iterations] = mean
     return found
 
 
@@ -80,15 +80,15 @@ def _draw(grid: list[Axes], lines: DataFrame, flat: DataFrame, runs: Runs) -> No
 
 def _reading(table: DataFrame) -> str:
     sentences = []
-    for label, line in _lines(table).items():
+    for method, line in _lines(table).items():
         best, first = max(line, key=lambda steps: line[steps].mean), min(line)
         if len(line) == 1:
-            sentences.append(f"{label} was run with T={first} only")
+            sentences.append(f"{method} was run with T={first} only")
         elif best == first:
-            sentences.append(f"{label} is best with its fewest iterations, T={best}")
+            sentences.append(f"{method} is best with its fewest iterations, T={best}")
         else:
             gain = line[best].mean - line[first].mean
-            sentences.append(f"{label} is best with T={best}, {gain:.2f} points above T={first}")
+            sentences.append(f"{method} is best with T={best}, {gain:.2f} points above T={first}")
     return f"By their means, {'; '.join(sentences)}."
 
 

@@ -1,4 +1,4 @@
-"""The comparison: every method with every T, its gain over uniform coupling, and what can be told apart."""
+"""The comparison: every method with every T, its gain over equal shares, and what can be told apart."""
 
 import math
 
@@ -16,7 +16,7 @@ P_VALUE = (
 GAIN = "points, paired by seed; the 95 % interval is for this gain alone, not corrected as p is"
 GROUP = (
     "methods of one group cannot be told apart from its best by these runs; Holm over all pairs at 5 %, which asks for "
-    "more than the comparison with uniform alone; a dash where no test could be made"
+    "more than the comparison with equal shares alone; a dash where no test could be made"
 )
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
@@ -43,7 +43,7 @@ def _columns(found: Comparison) -> tuple[Column, ...]:
     columns = [METHOD, ACCURACY, finished("runs that finished, of those planned")]
     if found.baseline is not None:
         columns += [
-            Column("Gain over uniform", "gain", "+.2", GAIN),
+            Column("Gain over equal shares", "gain", "+.2", GAIN),
             Column("p (Holm)", "gain.p_holm", "p", P_VALUE),
         ]
     columns += [
@@ -100,7 +100,7 @@ def _notes(found: Comparison) -> list[str]:
     if CONSTANT in means | gains:
         notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
     if found.baseline is None:
-        notes.append("No gain over uniform coupling can be given: the control `uniform` has no finished run.")
+        notes.append("No gain over equal shares can be given: the control `uniform` has no finished run.")
     return [*notes, *filter(None, [tied(found.table["gain"])])]
 
 

@@ -31,7 +31,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
     if table.empty:
         return None
     return Analysis(
-        title="Gain over uniform coupling",
+        title="Gain over equal shares",
         reading=_reading(table),
         table=table,
         figure=figures.figure_of(_draw, table, runs, height=figures.height_of_rows(map(str, table["method"]))),
@@ -45,7 +45,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
             "Points of test accuracy, with 95 % intervals for each gain alone.",
             "Filled: significant after Holm's correction. Arrows and lines at the edge go on beyond it.",
         ),
-        alternative="Gains over uniform coupling with intervals, one line per method.",
+        alternative="Gains over equal shares with intervals, one line per method.",
         saved=SAVED,
     )
 
@@ -67,7 +67,7 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel("points above uniform")
+    axes.set_xlabel("points above equal shares")
 
 
 def _limits(table: DataFrame) -> tuple[float, float]:
@@ -86,8 +86,8 @@ def _reading(table: DataFrame) -> str:
         for verdict in (Verdict.BETTER, Verdict.WORSE)
     )
     if not ahead and not behind:
-        return f"None of {wording.plural(len(table), 'comparison')} with uniform coupling is significant."
-    better = f"Significantly better than uniform: {wording.listed(ahead, 6)}." if ahead else NONE_BETTER
+        return f"None of {wording.plural(len(table), 'comparison')} with equal shares is significant."
+    better = f"Significantly better than equal shares: {wording.listed(ahead, 6)}." if ahead else NONE_BETTER
     return f"{better} Significantly worse: {wording.listed(behind, 6)}." if behind else better
 
 

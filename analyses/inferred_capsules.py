@@ -16,6 +16,7 @@ from routebench.analysis import (
     Estimate,
     Main,
     Mean,
+    Method,
     Row,
     Runs,
     analysis_of,
@@ -176,11 +177,12 @@ def _shown(runs: Runs) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
         last = cells.tail(1)
         found[str(runs.methods[str(last["cell"].iloc[0])])] = _arrays(runs, last)[f"poses_{FORWARD}"][images]
     found = dict(list(found.items())[:IMAGES])  # of a user's many methods, the first
-    found[UNROUTED] = base[f"poses_{FORWARD}"][images]
+    plain = str(Method.of(UNROUTED))
+    found[plain] = base[f"poses_{FORWARD}"][images]
     for penalty, told in PENALTIES.items():
         own = base.get(f"poses_{penalty}_{PAPER[0]}_{PAPER[1]}")
         if own is not None:
-            found[f"{UNROUTED} + {told}"] = own[images]
+            found[f"{plain} + {told}"] = own[images]
     return found, base["labels"][images]
 
 

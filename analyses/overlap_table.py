@@ -7,7 +7,7 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
-from routebench.analysis.comparison import SAVED, Comparison, comparison_of, finished, gains_of
+from routebench.analysis.comparison import BASELINE, SAVED, Comparison, comparison_of, finished, gains_of
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 PARTS = (
@@ -79,9 +79,9 @@ def _reading(found: Comparison, table: DataFrame) -> str:
     reading = f"{best['method']} answers exactly the digits shown in {best['mean']:±0.2} % of test images"
     if others:
         reading += f", {_standing(best, others)}"
-    base = [row for row in others if str(row["method"]) == found.baseline]
+    base = [row for row in others if found.baseline and row["method"].label == BASELINE]
     if base:
-        reading += f"; uniform coupling in {base[0]['mean']:.2} %"
+        reading += f"; equal shares in {base[0]['mean']:.2} %"
     return f"{reading}{_lifted(rows)}."
 
 

@@ -108,7 +108,7 @@ def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
     for values, group in found.assign(view=key).groupby(keys, sort=False):
         row: dict[str, Any] = dict(zip(keys, values, strict=True))
         row |= {
-            "name": str(row["method"]),
+            "name": row["method"].exact,
             "iterations": row["method"].iterations,
             "n": max(one.n for one in group["mean"]),
         }
@@ -184,7 +184,8 @@ def _columns(views: dict[str, str]) -> tuple[Column, ...]:
 def _name(row: Row) -> str:
     marks = {"control": row["method"].is_control, "labels unseen": row["unsupervised"]}
     told = [] if row["published"] else [mark for mark, holds in marks.items() if holds]
-    return f"{row['name']} ({', '.join(told)})" if told else str(row["name"])
+    name = row["name"] if row["published"] else row["method"]
+    return f"{name} ({', '.join(told)})" if told else str(name)
 
 
 def _shown(view: str) -> Callable[[Row], str]:
@@ -238,7 +239,7 @@ def _others(main: DataFrame, best: Row, view: str) -> list[str]:
     others = [row for row in controls if row["method"].label != "uniform"]
     if not blind:
         others = [row for row in others if row[view].mean > best[view].mean]
-    told = [f"uniform coupling {row[view]:.1} %" for row in uniform[:1]]
+    told = [f"equal shares {row[view]:.1} %" for row in uniform[:1]]
     told += [f"the control {row['method']} {row[view]:.1} %" for row in others[:1]]
     if not blind:
         unseen = [row for row in rest if row["unsupervised"]][:1]

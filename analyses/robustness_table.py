@@ -23,7 +23,7 @@ from routebench.analysis import (
 )
 from routebench.analysis.attacked import LINF, NAMES, budgets, compared, main_eps, of_all, under, verdicts
 
-BASELINES = {"uniform": "uniform coupling", "cnn": "the CNN"}
+BASELINES = {"uniform": "equal shares", "cnn": "the CNN"}
 ON_SURVIVORS = ("apgd-ce", "apgd-t", "square")
 ALONE = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer")
 TOLD = {Verdict.UNTESTABLE: "is untested", Verdict.OPEN: "is not shown"}

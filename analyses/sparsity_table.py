@@ -66,7 +66,7 @@ def sparsity_table(runs: Runs) -> Analysis | None:
 def _reading(table: DataFrame) -> str:
     rows = table.to_dict("records")
     best, uniform = rows[0], [row for row in rows if row["method"].label == "uniform"]
-    beside = f", uniform {uniform[0]['hoyer']:.2}" if uniform and best not in uniform else ""
+    beside = f", equal shares {uniform[0]['hoyer']:.2}" if uniform and best not in uniform else ""
     first = f"Class scores are most concentrated with {best['method']} (Hoyer {best['hoyer']:.2}{beside})"
     known = sorted((row for row in rows if row["t_score"].known), key=lambda row: -row["t_score"].mean)
     if not known:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame, concat
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.comparison import comparison_of
 
 ONE_EPOCH = "One epoch was trained, so there is no course to draw yet."
@@ -35,7 +35,7 @@ def training_curves(runs: Runs) -> Analysis | None:
         table=table,
         figure=figures.figure_of(_draw, drawn[drawn["metric"] == HELD_OUT], runs, height=3.2),
         columns=(
-            Column("Method", "label", numeric=False),
+            Column("Method", "label", lambda row: _title(row["label"]), numeric=False),
             Column("T", "iterations", lambda row: str(row["iterations"] or wording.NOTHING)),
             Column("Curve", "metric", lambda row: str(row["metric"]).replace("_", " "), numeric=False),
             Column("Epoch", "epoch"),
@@ -63,20 +63,25 @@ def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
 
 def _draw(axes: Axes, curves: DataFrame, runs: Runs) -> None:
     figures.accuracy_axis(axes, [*curves["low"], *curves["high"]])
-    ends = {}
+    ends: dict[str, float] = {}
+    colours: dict[str, str] = {}
     for label, line in curves.groupby("label"):
         colour = runs.colours.get(str(label), palette.MUTED)
         marker = "o" if len(line) < 3 else None
         sns.lineplot(data=line, x="epoch", y="mean", ax=axes, color=colour, marker=marker)
         axes.fill_between(line["epoch"], line["low"], line["high"], color=colour, alpha=0.12, linewidth=0)
-        ends[str(label)] = float(line["mean"].iloc[-1])
+        ends[_title(label)], colours[_title(label)] = float(line["mean"].iloc[-1]), colour
     last = float(curves["epoch"].max())
     axes.set_xlim(min(0.5, last - 1), last + 0.03 * last)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_title("Held-out accuracy, %")
     axes.set(xlabel="epoch", ylabel="")
     if ends:
-        figures.label_ends(axes, last, ends, runs.colours, gap=0.11)
+        figures.label_ends(axes, last, ends, colours, gap=0.11)
+
+
+def _title(label: object) -> str:
+    return Method.of(str(label)).title
 
 
 def _reading(curves: DataFrame) -> str:
@@ -87,10 +92,10 @@ def _reading(curves: DataFrame) -> str:
         if len(line) < 2:
             continue
         step = line["mean"].iloc[-1] - line["mean"].iloc[-2]
-        (rising if step > 0.5 else done).append(str(label))
+        (rising if step > 0.5 else done).append(_title(label))
     if rising:
         names = wording.listed(rising, 8)
-        return f"Still gaining over half a point in the last epoch, so cut short by the budget: {names}."
+        return f"Not converged, still gaining over half a point in the last epoch: {names}."
     return "In the last epoch no method gained more than half a point on held-out images." if done else ONE_EPOCH
 
 

@@ -43,7 +43,7 @@ def vote_distances(runs: Runs) -> Analysis | None:
         table=table,
         figure=figures.figure_of(_draw, shown, runs, steps, height=0.5 + 1.15 * rows, columns=steps, rows=rows),
         columns=(
-            Column("Method", "method.label", numeric=False),
+            Column("Method", "method.title", numeric=False),
             Column("Iteration", "iteration"),
             Column("Mean distance", "own", ".3f", "to the right class, weighted by coupling"),
             Column("To other classes", "others", ".3f", "the same over all wrong classes"),
@@ -113,7 +113,7 @@ def _reading(table: DataFrame, steps: int) -> str:
         first, last = rows.iloc[0], rows.iloc[-1]
         change = 100 * (last["own"] / first["own"] - 1)
         verb = "come nearer" if change < -5 else "go farther" if change > 5 else "stay where they are"
-        told.append(f"with {method.label} the votes for the right class {verb} ({change:+.0f} %)".replace("-", "−"))
+        told.append(f"with {method.title} the votes for the right class {verb} ({change:+.0f} %)".replace("-", "−"))
     return f"From iteration 1 to {steps}, {wording.listed(told, 8)}."
 
 

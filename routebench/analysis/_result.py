@@ -31,12 +31,11 @@ JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|group|verdict)$")
 
 @dataclass(frozen=True)
 class Main:
-    """The one number per method that a suite puts beside those of other suites, in the overview of a report.
+    """The one number per method that a suite puts beside those of other suites, in the scorecard that opens a report.
 
     The first analysis of a suite names it, as `Analysis(..., main=Main("hoyer", "Sparsity of outputs"))`. The table
     needs `label` and `column`, may have `iterations` and `role`, and one row per method and T. Limits are read from
-    `<column>_low` and `<column>_high`, or, of a column `mean`, from `low` and `high`, where the table has them. Nothing
-    is called the best, except by a column `group`, rank groups of which the first row's is the best.
+    `<column>_low` and `<column>_high`, or, of a column `mean`, from `low` and `high`, where the table has them.
 
     Args:
         column: of the table.
@@ -70,7 +69,7 @@ class Analysis:
         columns: how the table is shown; empty for every column as it is.
         notes: what the reader has to know before believing it.
         alternative: what the figure shows, for who cannot see it; the reading is added.
-        main: of a suite's first analysis, the number per method that the overview shows; None for none.
+        main: of a suite's first analysis, the number per method that the scorecard shows; None for none.
         saved: the columns of the CSV file, as `flat` names them; empty for what is usual.
         hidden: per row, whether a page leaves it to the CSV file; empty for none.
     """

@@ -1,6 +1,6 @@
 """Pages and tables made from a results folder. Nothing is measured here: the same records give the same page.
 
-A suite joins the overview of a page by one field of its first analysis: see `routebench.analysis.Main`.
+A suite joins the scorecard of a page by one field of its first analysis: see `routebench.analysis.Main`.
 """
 
 from routebench.report._asking import Broken, ask

@@ -8,7 +8,7 @@ import pandas as pd
 
 from routebench.analysis import Estimate, Method, Runs, Verdict
 from routebench.analysis.comparison import Comparison, comparison_of, difference_between
-from routebench.statistics import holm
+from routebench.statistics import CONSTANT, holm
 
 TIED = (Verdict.OPEN, Verdict.EQUAL)
 
@@ -79,6 +79,7 @@ class Decisions:
         measured: how many methods have a result, those that are the same function counted once.
         baseline: whether equal shares have one.
         gains: of each routing method over equal shares, the largest first.
+        ties: how far the leader is ahead of a method by the same on every seed, where a t-test is undefined.
         iterating: the leading routing method less the same with one iteration; None where there is no such pair.
         comparison: what it was read from.
     """
@@ -87,6 +88,7 @@ class Decisions:
     measured: int
     baseline: bool
     gains: tuple[Gain, ...]
+    ties: Mapping[Method, Estimate]
     iterating: Gain | None
     comparison: Comparison
 
@@ -102,7 +104,8 @@ class Decisions:
         )
         ranked = tuple(sorted(gains, key=lambda gain: -gain.estimate.mean))
         iterating = _iterating(runs, leader.routed, found) if leader and leader.routed else None
-        return cls(leader, len(found.measured), found.baseline is not None, ranked, iterating, found)
+        ties = _ties(runs, leader, found) if leader else {}
+        return cls(leader, len(found.measured), found.baseline is not None, ranked, ties, iterating, found)
 
     def with_verdict(self, verdict: Verdict) -> tuple[Gain, ...]:
         """The routing methods that are significantly better, or worse, than equal shares."""
@@ -124,6 +127,12 @@ def _verdict(lead: Any, other: Any) -> Verdict:
     if pd.isna(lead) or pd.isna(other):
         return Verdict.UNTESTABLE
     return Verdict.OPEN if lead == other else Verdict.BETTER
+
+
+def _ties(runs: Runs, leader: Leader, found: Comparison) -> dict[Method, Estimate]:
+    known = found.contenders
+    leads = {one: difference_between(runs, known[leader.method], known[one]) for one in leader.untested}
+    return {one: lead for one, lead in leads.items() if lead.kind == CONSTANT}
 
 
 def _iterating(runs: Runs, best: Method, found: Comparison) -> Gain | None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from routebench.analysis import Analysis, Estimate, Runs, Verdict, wording
+from routebench.analysis import Analysis, Estimate, Method, Runs, Verdict, wording
 from routebench.analysis._result import place_of, reads
 from routebench.analysis.comparison import Comparison
 from routebench.registry import analyses
@@ -54,7 +54,9 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
             (_reached(found.leader),),
             _caveats(runs, found.comparison),
         )
-    return Headline(_title(found), (*_about(found), *_leads(found.leader)), _caveats(runs, found.comparison))
+    return Headline(
+        _title(found), (*_about(found), *_leads(found.leader, found.ties)), _caveats(runs, found.comparison)
+    )
 
 
 def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
@@ -150,15 +152,18 @@ def _iterating(gain: Gain) -> str:
     return f"{gain.method} against one iteration of the same method: {size}, {told}."
 
 
-def _leads(leader: Leader) -> tuple[str, ...]:
+def _leads(leader: Leader, ties: Mapping[Method, Estimate]) -> tuple[str, ...]:
     """Who has the highest mean, and who cannot be told from that."""
     sentences = [_reached(leader)]
     if leader.is_shown:
         sentences.append(f"It is significantly ahead of all others{'' if leader.complete else ' that finished'}.")
     if leader.peers:
         sentences.append(f"It cannot be told apart from {_methods(leader.peers)}.")
-    if leader.untested:
-        sentences.append(f"No test compares it with {_methods(leader.untested)}.")
+    for method, lead in ties.items():
+        ahead = f"It is exactly {wording.rounded(lead.mean, math.nan)} points ahead of {method} on every seed"
+        sentences.append(f"{ahead}: a t-test is undefined there.")
+    if untested := [method for method in leader.untested if method not in ties]:
+        sentences.append(f"No test compares it with {_methods(untested)}.")
     return tuple(sentences)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from routebench.analysis import wording
+from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
 from routebench.engine.results import Identity, Record
 from routebench.registry import protocols
@@ -226,7 +226,7 @@ def _differences(records: list[Record]) -> dict[str, str]:
         idle = UNUSED.get(str(training.get("schedule")), ())
         for key, value in training.items():
             if key not in idle:
-                used.setdefault(key, {}).setdefault(_text(value), {})[record.label] = None
+                used.setdefault(key, {}).setdefault(_text(value), {})[Method.of(record.label).title] = None
     sentences = {}
     for key, values in used.items():
         if len(values) > 1:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from routebench import statistics
+from routebench.analysis import Method
 from routebench.analysis.figures import to_svg
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
@@ -39,8 +40,8 @@ def test_a_planted_difference_is_found_and_paired_by_seed():
         [expected.mean, expected.low, expected.high]
     )
     assert found["difference"] == pytest.approx(-3, abs=0.4)
-    assert "worse: dynamic[detach=true] T=2" in analysis.reading
-    assert f"better than the plain form of its method: {LONG} T=2" in analysis.reading
+    assert "worse: Dynamic (detach), T = 2" in analysis.reading
+    assert f"better than the plain form of its method: {Method.of(LONG, 2)}" in analysis.reading
 
 
 def test_the_plain_form_changes_the_fewest_settings():

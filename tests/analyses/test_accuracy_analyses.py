@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from routebench.analysis import Method
 from routebench.analysis._result import Analysis, place_of, reads
 from routebench.analysis.figures import to_svg
 from routebench.registry import analyses
@@ -82,10 +83,10 @@ def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
 
 def test_the_table_marks_controls_and_shows_how_many_finished(found: dict[str, Analysis]) -> None:
     shown = found["accuracy-table"].shown().set_index("Method")
-    assert shown.loc["uniform (control)", "Seeds"] == "3 / 3"
-    assert shown.loc["uniform (control)", "Gain over uniform"] == "–"
-    assert shown.loc["em T=3", "Seeds"] == "1 / 3"
-    assert shown.loc["dynamic T=2", "Parameters"] == "231,456"
+    assert shown.loc["Equal shares (control)", "Seeds"] == "3 / 3"
+    assert shown.loc["Equal shares (control)", "Gain over equal shares"] == "–"
+    assert shown.loc["EM, T = 3", "Seeds"] == "1 / 3"
+    assert shown.loc["Dynamic, T = 2", "Parameters"] == "231,456"
     assert "Published, %" not in shown
     assert any("Smallest detectable difference: with 3 seeds" in note for note in found["accuracy-table"].notes)
 
@@ -98,8 +99,8 @@ def test_published_numbers_stand_in_a_column_of_their_own_with_their_conditions(
     runs = type(runs)(**{**vars(runs), "data": "mnist", "model": "capsnet"})
     analysis = analyses["accuracy-table"](runs)
     shown = analysis.shown().set_index("Method")
-    assert shown.loc["dynamic T=3", "Published, %"] == "99.32 (KIE-003)"
-    assert shown.loc["dynamic T=2", "Published, %"] == "–"
+    assert shown.loc["Dynamic, T = 3", "Published, %"] == "99.32 (KIE-003)"
+    assert shown.loc["Dynamic, T = 2", "Published, %"] == "–"
     assert any(note.startswith("KIE-003: Kiefer") for note in analysis.notes)
     assert any("not comparable" in note for note in analysis.notes)
 
@@ -108,7 +109,7 @@ def test_gains_are_over_uniform_itself_left_out(found: dict[str, Analysis]) -> N
     table = found["gain-over-uniform"].numbers.set_index("name")
     assert "uniform" not in table.index
     assert table.loc["inverted-attention T=2", "gain"] > 0.5
-    assert "Significantly better than uniform: inverted-attention T=2" in found["gain-over-uniform"].reading
+    assert "Significantly better than equal shares: Inverted attention, T = 2" in found["gain-over-uniform"].reading
 
 
 def test_each_place_says_over_what_p_is_corrected(found: dict[str, Analysis]) -> None:
@@ -120,7 +121,7 @@ def test_each_place_says_over_what_p_is_corrected(found: dict[str, Analysis]) ->
 
 def test_one_finished_method_is_compared_with_nothing() -> None:
     reading = analyses["accuracy-table"](made_up_runs(methods={"none": METHODS["none"]})).reading
-    assert reading.startswith("Nothing can be compared yet: only none has finished, with 96.")
+    assert reading.startswith("Nothing can be compared yet: only No sharing has finished, with 96.")
 
 
 def test_accuracy_by_iterations_has_a_panel_for_each_method_with_iterations(
@@ -128,10 +129,10 @@ def test_accuracy_by_iterations_has_a_panel_for_each_method_with_iterations(
 ) -> None:
     analysis = found["accuracy-by-iterations"]
     assert list(analysis.numbers[analysis.numbers["label"] == "dynamic"]["iterations"]) == [1, 2, 3]
-    assert "dynamic is best with T=2" in analysis.reading
+    assert "Dynamic is best with T=2" in analysis.reading
     drawn = to_svg(analysis.figure)
     iterated = {label for label, (counts, *_) in METHODS.items() if counts != [None]}
-    assert {label for label in METHODS if f">{label}</text>" in drawn} == iterated
+    assert {label for label in METHODS if f">{Method.of(label)}</text>" in drawn} == iterated
 
 
 def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> None:
@@ -147,7 +148,7 @@ def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> 
 
 def test_training_curves_never_hold_test_data(found: dict[str, Analysis]) -> None:
     assert set(found["training-curves"].numbers["metric"]) == {"held_out_accuracy", "train_loss"}
-    assert "Still gaining over half a point" in found["training-curves"].reading
+    assert "still gaining over half a point" in found["training-curves"].reading
 
 
 def test_one_epoch_is_no_curve() -> None:

@@ -100,7 +100,7 @@ def test_it_says_what_it_found_and_changes_nothing(name: str, runs: Runs) -> Non
     if one.figure is not None:
         drawn = to_svg(one.figure)
         assert drawn == to_svg(two.figure)
-        assert all(f">{label}</text>" in drawn for label in ("dynamic", "em"))
+        assert all(f">{label}</text>" in drawn for label in ("Dynamic", "EM"))
         assert one.reading in one.described
     assert runs.results.equals(results)
     assert runs.planned.equals(planned)
@@ -203,21 +203,21 @@ def test_a_rise_below_the_noise_floor_is_not_claimed() -> None:
     found = costs_of(noisy)
     assert not found.table["beyond_noise"].any()
     reading = analyses["cost-table"](noisy).reading
-    assert "what one of dynamic and em costs does not stand out from noise" in reading
+    assert "what one of Dynamic and EM costs does not stand out from noise" in reading
     shown = analyses["cost-table"](noisy).shown()
-    assert shown.loc[shown["Method"] == "em", "ms per iteration"].str.endswith("(noise)").all()
+    assert shown.loc[shown["Method"] == "EM", "ms per iteration"].str.endswith("(noise)").all()
 
 
 def test_the_reading_names_cost_back_end_and_noise(runs: Runs) -> None:
     reading = analyses["cost-table"](runs).reading
     assert reading.startswith("In the routed layers at batch 128, one more iteration costs 3.2 [")
-    assert "] ms and 0.0 MB with dynamic (fused) and 36 [" in reading
-    assert "] ms and 8.0 MB with em (reference); noise floor " in reading
+    assert "] ms and 0.0 MB with Dynamic (fused) and 36 [" in reading
+    assert "] ms and 8.0 MB with EM (reference); noise floor " in reading
     assert str(headline_of(runs)) == reading
 
 
 def test_what_is_absent_is_said_with_its_reason(runs: Runs) -> None:
-    assert "Not measured, fused for em and uniform: no compiler." in analyses["cost-table"](runs).notes
+    assert "Not measured, fused for EM and Equal shares: no compiler." in analyses["cost-table"](runs).notes
 
 
 def test_the_largest_batch_stands_in_the_rows_of_the_network(runs: Runs) -> None:

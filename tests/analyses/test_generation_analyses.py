@@ -331,7 +331,7 @@ def test_the_first_finished_seed_is_shown_methods_first(runs):
     planned = runs.planned.copy()
     planned.loc[(planned["label"] == OURS) & (planned["seed"] == 0), "status"] = "failed"
     found = first_arrays(replace(runs, planned=planned), "turned")
-    assert {str(method): int(arrays["seed"]) for method, arrays in found.items()} == {OURS: 1, FULL: 0, "vae": 0}
+    assert {method.exact: int(arrays["seed"]) for method, arrays in found.items()} == {OURS: 1, FULL: 0, "vae": 0}
     assert [*map(str, found)] == [OURS, FULL, "vae"]
 
 

@@ -49,8 +49,8 @@ def test_differences_to_no_routing_are_paired_by_seed(runs):
     table = find(runs).numbers.set_index(["condition", "targets", "free"])
     base = hoyer(runs, "none", "forward")
     for key, own in (
-        (("none + inference, L1", "label", "classes"), hoyer(runs, "none", "l1", "label", "classes")),
-        (("dynamic T=3", "none", "none"), hoyer(runs, "dynamic", "forward", iterations=3)),
+        (("No sharing + inference, L1", "label", "classes"), hoyer(runs, "none", "l1", "label", "classes")),
+        (("Dynamic, T = 3", "none", "none"), hoyer(runs, "dynamic", "forward", iterations=3)),
     ):
         interval = statistics.mean_interval(own - base)
         found = table.loc[key]
@@ -58,7 +58,7 @@ def test_differences_to_no_routing_are_paired_by_seed(runs):
         assert [found["gain"], found["gain_low"], found["gain_high"]] == pytest.approx(
             [interval.mean, interval.low, interval.high]
         )
-    assert np.isnan(table.loc[("none", "none", "none"), "gain"])
+    assert np.isnan(table.loc[("No sharing", "none", "none"), "gain"])
 
 
 def test_rows_are_in_order_and_the_sentence_has_the_numbers(runs):
@@ -71,10 +71,12 @@ def test_rows_are_in_order_and_the_sentence_has_the_numbers(runs):
     assert analysis.reading.endswith(".")
     assert not analysis.shown().isin(["nan", "None", "<NA>"]).any().any()
     shown = analysis.shown()["Class capsules of"]
-    assert {"none (control)", "uniform (control)"} <= set(shown) and "none + inference, L1" in set(shown)
+    assert {"No sharing (control)", "Equal shares (control)"} <= set(shown) and "No sharing + inference, L1" in set(
+        shown
+    )
     assert not any("+ inference" in name and "(control)" in name for name in shown)
     assert set(table.loc[table["inference"] != "forward", "role"]) == {"method"}
-    assert set(analysis.main.table["condition"]) >= {"dynamic T=3", "none", "uniform"}
+    assert set(analysis.main.table["condition"]) >= {"Dynamic, T = 3", "No sharing", "Equal shares"}
 
 
 def test_the_figure_has_two_images_of_every_condition(runs):
@@ -82,7 +84,8 @@ def test_the_figure_has_two_images_of_every_condition(runs):
     assert len(figure.axes) == 2 * len(["dynamic", "none", "plain", "l1", "l2"])
     assert to_svg(figure) == to_svg(find(runs).figure)
     assert [axes.get_title("left") for axes in figure.axes[::2]] == [
-        "dynamic T=3", "none", "none + inference", "none + inference, L1", "none + inference, L2",
+        "Dynamic, T = 3", "No sharing", "No sharing + inference", "No sharing + inference, L1",
+        "No sharing + inference, L2",
     ]  # fmt: skip
 
 

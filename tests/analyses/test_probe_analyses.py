@@ -76,7 +76,7 @@ def rows_of(runs, name, **known):
 
 
 def named(table):
-    return table.assign(name=table["method"].map(str))
+    return table.assign(name=[method.exact for method in table["method"]])
 
 
 def gained(runs):
@@ -160,7 +160,7 @@ def test_the_table_has_a_column_for_every_view(runs):
     assert not table["published"].any()
     shown = analyses["probe-table"](runs).shown()
     assert {"Upright", "≤ 90°", "= 90°", CANVAS} <= set(shown)
-    assert "vae (control, labels unseen)" in set(shown["Method"])
+    assert "VAE (control, labels unseen)" in set(shown["Method"])
     main = analyses["probe-table"](runs).main
     assert {"vae", "dynamic T=3"} <= {method.exact for method in main.table["method"]}
     assert {method.exact for method in main.gains} >= {"vae", "cnn", "dynamic T=3"}
@@ -180,13 +180,13 @@ def reread(runs, at, roles):
 def test_methods_are_the_subject_before_controls(runs):
     roles = {"dynamic": "method"}
     said = reread(runs, {"dynamic": 30, "uniform": 20, "cnn": 40, "vae": 35}, roles)
-    assert said.startswith("Read linearly, features of dynamic T=")
+    assert said.startswith("Read linearly, features of Dynamic, T = ")
     assert said.endswith(
-        "uniform coupling 20.0 %, the control cnn 40.0 % and vae, which saw no labels, 35.0 % of the former."
+        "equal shares 20.0 %; the control CNN 40.0 % and VAE, which saw no labels, 35.0 % of the former."
     )
-    assert "cnn" not in reread(runs, {"dynamic": 30, "cnn": 10}, roles)
+    assert "CNN" not in reread(runs, {"dynamic": 30, "cnn": 10}, roles)
     alone = replace(runs, results=runs.results[runs.results["label"].isin(["cnn", "vae"])])
-    assert reread(alone, {"cnn": 20, "vae": 30}, {}).startswith("Read linearly, features of cnn tell 20.0 %")
+    assert reread(alone, {"cnn": 20, "vae": 30}, {}).startswith("Read linearly, features of CNN tell 20.0 %")
 
 
 def test_where_no_model_saw_labels_it_is_said_once(runs):
@@ -196,8 +196,8 @@ def test_where_no_model_saw_labels_it_is_said_once(runs):
             (("results", unseen), ("planned", cells))}  # fmt: skip
     both = replace(runs, results=pd.concat([unseen, ours["results"]]), planned=pd.concat([cells, ours["planned"]]))
     said = reread(both, {"ours": 25, "vae": 27}, {"ours": "method"})
-    assert said.startswith("Read linearly, features of ours tell 25.0 % of digits turned by up to 90°, and ")
-    assert said.endswith("; the control vae 27.0 % of the former; none of these saw labels.")
+    assert said.startswith("Read linearly, features of Ours tell 25.0 % of digits turned by up to 90°, and ")
+    assert said.endswith("; the control VAE 27.0 % of the former; none of these saw labels.")
     alone = replace(runs, results=unseen)
     assert reread(alone, {"vae": 27}, {}).endswith(" of upright ones; it saw no labels.")
 
@@ -209,8 +209,8 @@ def test_curves_say_where_accuracies_begin_and_end(runs):
         for angle, value in zip((0, 90), values, strict=True):
             results.loc[(results["label"] == label) & (results["angle"] == angle).fillna(False), "value"] = float(value)
     assert analyses["probe-curves"](replace(runs, results=results)).reading.startswith(
-        "From upright digits to ones turned by up to 90°, accuracy goes from 90.0 to 30.0 % with cnn, the highest "
-        "there, and from 70.0 to 28.0 % with vae, the lowest; "
+        "From upright digits to ones turned by up to 90°, accuracy goes from 90.0 to 30.0 % with CNN, the highest "
+        "there, and from 70.0 to 28.0 % with VAE, the lowest; "
     )
 
 
@@ -259,7 +259,7 @@ def test_a_long_name_above_reconstructions_is_wrapped(runs):
     label = "my-own-model-with-a-very-long-name-indeed[templates=40]"
     cells = {name: getattr(runs, name).replace({"label": {"vae": label}}) for name in ("results", "planned")}
     found = analyses["reconstructions"](replace(runs, **cells))
-    assert found.figure.axes[0].get_title("left") == label.replace("[", "\n[")
+    assert found.figure.axes[0].get_title("left") == "My own model with a very long name indeed\n(templates 40)"
     assert "squared error" in found.reading and "Error per pixel" in found.shown()
 
 
@@ -275,4 +275,4 @@ def test_long_names_of_many_methods_are_all_drawn(runs):
         tables[table] = pd.concat([every, *copies])
     found = analyses["probe-curves"](replace(runs, **tables))
     drawn = to_svg(found.figure)
-    assert all(f"my-own-method-with-a-long-name-{number}" in drawn for number in range(12))
+    assert all(f"My own method with a long name {number}" in drawn for number in range(12))

@@ -130,12 +130,12 @@ def test_the_reading_says_who_and_whether_to_believe_it(runs):
     robust = (results["metric"] == "attacked_accuracy") & (results["label"] == "uniform")
     results.loc[robust, "value"] = 100.0
     reading = analyses["robustness-table"](replace(runs, results=results)).reading
-    assert reading.startswith("At eps 0.05 uniform keeps most images from all attacks, 100.0 %")
+    assert reading.startswith("At eps 0.05 Equal shares keeps most images from all attacks, 100.0 %")
     assert "which is suspect: gradients are zero" in reading
 
 
 def by_name(found):
-    return {str(method): told for method, told in found.items()}
+    return {method.exact: told for method, told in found.items()}
 
 
 def test_differences_of_two_seeds_are_paired_by_seed(runs):
@@ -187,7 +187,7 @@ def test_verdicts_count_seeds(runs):
     assert set(table["check"]) <= set(CHECKS)
     assert by_name(fired_checks(runs))["uniform"]["zero-gradients"] == 2
     assert by_name(verdicts(runs))["cnn"] == "believable"
-    assert "uniform" in analyses["attack-verdicts"](runs).reading
+    assert "Equal shares" in analyses["attack-verdicts"](runs).reading
 
 
 def test_transfer_sets_a_second_cnn_beside_capsules(runs):

@@ -57,4 +57,4 @@ def test_one_seed_has_no_interval_and_half_the_cells_are_no_error():
     shown = find(runs_with(lambda seed, iterations: 1.0, seeds=1)).shown()
     assert not shown["Added"].str.contains("±").any()
     half = find(runs_with(lambda seed, iterations: 0.3 if iterations else None))
-    assert "most for dynamic" in half.reading
+    assert "most for Dynamic" in half.reading

@@ -59,7 +59,7 @@ def folder(path, seeds=SEEDS, without=(), data="rendered-shapes-small-azimuth"):
 
 
 def named(table):
-    return table.assign(name=table["method"].map(str))
+    return table.assign(name=[method.exact for method in table["method"]])
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_the_reduction_is_the_mean_over_seeds_paired_with_the_cnn(runs):
 
 def test_who_could_not_be_matched_is_told_and_has_no_number(runs):
     table = analyses["viewpoint-table"](runs).shown().set_index("Method")
-    below, above = table.loc["dynamic T=1"], table.loc["uniform (control)"]
+    below, above = table.loc["Dynamic, T = 1"], table.loc["Equal shares (control)"]
     assert below["Not matched"] == (
         "held-out match: 3 seeds never as good (44.0 to 44.2 points); "
         "test match: 3 seeds never as good (40.0 to 40.2 points)"
@@ -135,7 +135,7 @@ def test_who_could_not_be_matched_is_told_and_has_no_number(runs):
     assert "held-out match: 3 seeds better from the start (2.8 to 3.0 points)" in above["Not matched"]
     assert below["Novel error, %, held-out match"] == above["Novel error, %, test match"] == "–"
     assert below["Novel error, %, last epoch"].startswith("67.1")
-    assert table.loc["dynamic T=3", "Not matched"] == "–"
+    assert table.loc["Dynamic, T = 3", "Not matched"] == "–"
 
 
 def test_a_seed_without_a_match_is_left_out_of_the_mean_and_counted(tmp_path, small_data, monkeypatch):
@@ -188,7 +188,7 @@ def test_one_seed_and_a_missing_cnn_are_shown_as_they_are(tmp_path, small_data, 
 
 def test_the_reading_names_who_is_better(runs):
     reading = analyses["viewpoint-table"](runs).reading
-    assert "on held-out images, dynamic T=3 makes fewer novel errors, dynamic T=3 by 20 %" in reading
+    assert "on held-out images, Dynamic, T = 3 makes fewer novel errors, Dynamic, T = 3 by 20 %" in reading
 
 
 def test_azimuths_around_zero_stand_together(runs):

@@ -80,7 +80,7 @@ def test_a_cell_whose_arrays_are_damaged_is_not_run_and_never_bold(call, tmp_pat
     code, out, error = call("one", "--format", "markdown")
     assert code == 0
     assert f"warning: arrays/{best['cell']}.safetensors could not be read" in error
-    (row,) = [line for line in out.splitlines() if line.startswith("| dynamic T=2")]
+    (row,) = [line for line in out.splitlines() if line.startswith("| Dynamic, T = 2")]
     assert [cell.strip() for cell in row.split("|")[2:-1]] == ["–", "0 / 1", "–", "–", "–"]
 
 

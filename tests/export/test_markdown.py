@@ -29,7 +29,7 @@ def test_the_grid_is_whole_and_aligned(plain, nasty):
 def test_every_row_is_there_with_its_runs(plain):
     lines = lines_of_grid(markdown_of(plain))
     assert len(lines) == 2 + 13
-    (broken,) = (line for line in lines if "em T=3" in line)
+    (broken,) = (line for line in lines if "EM, T = 3" in line)
     assert "1 / 3" in broken
     assert any("**" in line for line in lines)
 

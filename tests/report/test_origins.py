@@ -103,8 +103,8 @@ def test_what_methods_differ_in_besides_routing_is_a_caveat() -> None:
         if record["label"] == "em":
             record["identity"]["training"]["loss"] = "spread"
     (caveat,) = found_for(records).caveats
-    assert caveat.startswith("Methods differ in more than routing: loss is margin for dynamic, inverted-attention")
-    assert caveat.endswith("; spread for em.")
+    assert caveat.startswith("Methods differ in more than routing: loss is margin for Dynamic, Inverted attention")
+    assert caveat.endswith("; spread for EM.")
 
 
 def with_schedules(**schedules):
@@ -120,14 +120,14 @@ def with_schedules(**schedules):
 def test_settings_that_a_schedule_does_not_use_are_no_difference() -> None:
     records = with_schedules(dynamic="constant", em="exponential")
     assert found_for(records).caveats == (
-        "Methods differ in more than routing: schedule is constant for dynamic; exponential for em.",
+        "Methods differ in more than routing: schedule is constant for Dynamic; exponential for EM.",
     )
     records = with_schedules(dynamic="exponential", em="exponential")
     for record in records:
         if record["label"] == "em":
             record["identity"]["training"] |= {"decay_steps": 7, "milestones": [3]}
     assert found_for(records).caveats == (
-        "Methods differ in more than routing: decay steps is 5 for dynamic; 7 for em.",
+        "Methods differ in more than routing: decay steps is 5 for Dynamic; 7 for EM.",
     )
 
 
@@ -136,7 +136,7 @@ def test_where_nothing_is_routed_routing_is_not_spoken_of() -> None:
     for record in records:
         record["identity"]["routed"] = False
     (caveat,) = found_for(records).caveats
-    assert caveat.startswith("Models differ in more than their kind: schedule is constant for dynamic;")
+    assert caveat.startswith("Models differ in more than their kind: schedule is constant for Dynamic;")
 
 
 def test_the_suites_own_caveat_comes_first() -> None:
