@@ -65,9 +65,9 @@ def _table(runs: Runs) -> DataFrame:
 
 
 def _draw(grid: list[Axes], lines: DataFrame, runs: Runs) -> None:
-    figures.multiples(grid, lines, "eps", "mean", runs.colour, markersize=3)
     for axes in grid:
         axes.set_ylim(-3, 103)
+    figures.multiples(grid, lines, "eps", "mean", runs.colour, markersize=3)
     grid[0].figure.supxlabel("eps, L-infinity, pixels from 0 to 1", fontsize=9)
     grid[0].figure.supylabel(f"accuracy, %: {NAMES[lines['attack'].iloc[0]].lower()}", fontsize=9)
 

@@ -50,11 +50,11 @@ def _draw(grid: list[Axes], table: DataFrame, runs: Runs) -> None:
     def dashes(method: Method) -> object:
         return (0, (4, 2)) if method.is_control or method.iterations == 1 else "-"
 
-    figures.multiples(grid, table, "angle", "mean", runs.colour, dashes=dashes, markersize=3)
     angles = sorted(set(table["angle"]))
     for axes in grid:
         axes.set_xticks([angles[0], angles[-1]])
         axes.set_ylim(0, 101)
+    figures.multiples(grid, table, "angle", "mean", runs.colour, dashes=dashes, markersize=3)
     grid[0].figure.supxlabel("largest angle of test digits, degrees", fontsize=9)
     grid[0].figure.supylabel("accuracy, %", fontsize=9)
 

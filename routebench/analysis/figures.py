@@ -140,7 +140,7 @@ def multiples(
     """A panel per label: its lines in colour, those of all others in grey behind them, with T at the end of each.
 
     Args:
-        grid: as many axes as `panels_of` says, or more; the rest stay empty.
+        grid: as many axes as `panels_of` says, or more, with their final y limits; the rest stay empty.
         table, x, key, colour, style: as for `lines`.
     """
     labels = list(dict.fromkeys(method.label for method in table["method"]))
@@ -159,7 +159,7 @@ def multiples(
         empty.set_axis_off()
     engine = grid[0].figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine):
-        engine.set(w_pad=0.12, rect=(0, 0, 0.96, 1))
+        engine.set(w_pad=0.18, rect=(0, 0, 0.96, 1))
 
 
 def panels_of(table: DataFrame) -> dict[str, Any]:
