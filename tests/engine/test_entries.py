@@ -13,7 +13,7 @@ from routebench.routing.spec import parse
 def test_a_suite_of_models_without_labels_runs_no_routing_and_each_model_once(no_data):
     made = plan(load_suite("smith-probes"), "smoke", Choices())
     methods = [cell.identity.method for cell in made.cells]
-    assert sorted(methods) == ["generative-capsules", "scae", "top-down-capsules", "vae"]
+    assert sorted(methods) == ["generative-capsules"] * 2 + ["scae", "top-down-capsules", "vae"]
     roles = {cell.identity.method: cell.identity.role for cell in made.cells}
     assert roles["generative-capsules"] == "method" and roles["vae"] == "control"
 
@@ -35,7 +35,7 @@ def test_a_network_without_routing_takes_settings_from_the_command_line(no_data)
 @pytest.mark.parametrize(
     ("methods", "choices", "message"),
     [
-        (["generative-capsules[posterior=ful]"], {}, "posterior must be one of delta, full, got 'ful'"),
+        (["generative-capsules[posterior=ful]"], {}, "posterior must be one of delta, objects, full, got 'ful'"),
         (["generative-capsules[iterations=3]"], {}, "without routing, and has no iterations"),
         (["vae"], {}, r"runs beside every method, unasked .*--method 'vae\[NAME=VALUE\]'"),
         (["vae"], {"suite": "smith-inference"}, "without routing; suite smith-inference does not run it"),
