@@ -37,7 +37,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
             finished(),
         ),
         notes=(
-            f"Dashed: uniform. Grey: the other methods. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",
+            f"Dashed: equal shares. Grey: other methods. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",
         ),
         alternative=f"Lines of test accuracy over T for {wording.listed(labels, 8)}.",
         saved=SAVED,

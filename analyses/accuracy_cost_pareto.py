@@ -37,6 +37,9 @@ VERDICTS = (
     "may be noise"
 )
 PANELS = 3
+SIZE = (270.0, 150.0)  # of a panel, in points, at least
+LABEL = (8.0, 13.0)  # a digit, in points, with room around it
+CORNERS = ((6, 3), (6, -11), (-12, 3), (-12, -11))
 STEP, FIT = "training step, ms", "fit, s"
 FRONT, OPEN, DOMINATED = "front", "not told apart", "dominated"
 WHOLE = "network"  # the suite `cost` times it as a part
@@ -112,7 +115,7 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
     table = table.assign(price=[row["cost"].mean for row in rows]).sort_values(["price", "order"], kind="stable")
     noise = cost.costs_of(measure).noise if measure is not None and unit == STEP else math.nan
     borrowed = sorted({row["method"].label for row in rows if row["borrowed"]})
-    left_out = tuple(str(method) for method in entries if method not in costs)
+    left_out = tuple(method.marked for method in entries if method not in costs)
     return Front(runs, table.reset_index(drop=True), unit, noise, tuple(borrowed), left_out)
 
 
@@ -152,7 +155,7 @@ def _fit_costs(runs: Runs, entries: Mapping[Method, Contender]) -> dict[Method, 
     return {method: known for method, known in found.items() if known["cost"].known}
 
 
-def _verdicts(runs: Runs, rows: Sequence[Row], entries: Mapping[Method, Contender]) -> list[dict[str, str]]:
+def _verdicts(runs: Runs, rows: Sequence[Row], entries: Mapping[Method, Contender]) -> list[dict[str, Any]]:
     """Who is on the front by the means, and who is beaten by something cheaper whose accuracy is surely higher."""
     pairs = list(combinations([row["method"] for row in rows], 2))
     tested = corrected(difference_between(runs, entries[one], entries[other]) for one, other in pairs)
@@ -172,8 +175,8 @@ def _verdicts(runs: Runs, rows: Sequence[Row], entries: Mapping[Method, Contende
         by_means = [other for other in rows if other is not row and beats(other, row)]
         sure = [other for other in by_means if (other["method"], row["method"]) in surely]
         verdict = DOMINATED if sure else OPEN if by_means else FRONT
-        names = [str(other["method"]) for other in sorted(sure, key=lambda other: -float(other["mean"]))]
-        verdicts.append({"verdict": verdict, "by": ", ".join(names)})
+        ahead = [other["method"] for other in sorted(sure, key=lambda other: -float(other["mean"]))]
+        verdicts.append({"verdict": verdict, "by": ", ".join(method.exact for method in ahead), "ahead": ahead})
     return verdicts
 
 
@@ -195,7 +198,7 @@ def _cost(row: Row) -> str:
 
 
 def _by(row: Row) -> str:
-    return wording.listed(row["by"].split(", "), 3) if row["by"] else wording.NOTHING
+    return wording.listed(row["ahead"], 3) if row["ahead"] else wording.NOTHING
 
 
 def _reading(front: Front, *, several: bool) -> str:
@@ -214,7 +217,7 @@ def _reading(front: Front, *, several: bool) -> str:
 
 def _notes(front: Front, fronts: int) -> list[str]:
     notes = [
-        "Numbers beside points are T; the front has dark edges, dominated methods are pale.",
+        "Numbers beside points are T, where there is room; the front has dark edges, dominated methods are pale.",
     ]
     if front.unit == STEP:
         noise = "" if math.isnan(front.noise) else f" Costs closer than {100 * front.noise:.2g} % are noise."
@@ -238,13 +241,14 @@ def _notes(front: Front, fronts: int) -> list[str]:
 
 
 def _panels(grid: Sequence[Axes], fronts: Sequence[Front]) -> None:
-    labels = sorted({method.label for front in fronts for method in front.table["method"]})
+    titles = {method.label: method.title for front in fronts for method in front.table["method"]}
+    labels = sorted(titles)
     marks = {label: figures.MARKERS[place % len(figures.MARKERS)] for place, label in enumerate(labels)}
     for axes, front in zip(grid, fronts, strict=True):
         _draw(axes, front, marks)
     colours = {label: colour for front in fronts for label, colour in front.runs.colours.items()}
     for label in labels:
-        grid[0].plot([], [], marks[label], color=colours.get(label, palette.MUTED), label=label)
+        grid[0].plot([], [], marks[label], color=colours.get(label, palette.MUTED), label=titles[label])
     figures.legend_below(grid[0])
 
 
@@ -257,6 +261,7 @@ def _draw(axes: Axes, front: Front, marks: Mapping[str, str]) -> None:
     axes.plot(*joined, color=palette.INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
     for row in rows:
         _point(axes, row, front.runs, marks[row["method"].label])
+    _name_iterations(axes, rows)
     axes.set(xlabel=f"cost: {front.unit}", ylabel="test accuracy, %")
     axes.set_title(f"{front.runs.data}, {front.runs.model}")
     axes.grid(visible=False, axis="x")
@@ -278,7 +283,7 @@ def _cost_axis(axes: Axes, costs: Sequence[float]) -> None:
 
 
 def _point(axes: Axes, row: Row, runs: Runs, mark: str) -> None:
-    """One method: its mark, larger on the front and pale where beaten, its intervals, and T beside it."""
+    """One method: its mark, larger on the front and pale where beaten, and its intervals."""
     beaten, method = row["verdict"] == DOMINATED, row["method"]
     colour, alpha = (palette.MUTED, 0.35) if beaten else (runs.colour(method), 0.9)
     (cost, cheap, dear), (mean, low, high) = _three(row["cost"]), _three(row["mean"])
@@ -286,9 +291,22 @@ def _point(axes: Axes, row: Row, runs: Runs, mark: str) -> None:
     axes.hlines(mean, cheap, dear, color=colour, linewidth=1.2, alpha=alpha)
     size, edge = (9, palette.INK) if row["verdict"] == FRONT else (6, colour)
     axes.plot(cost, mean, mark, color=colour, markersize=size, markeredgecolor=edge, alpha=alpha, zorder=3)
-    if method.iterations:
-        style: dict[str, Any] = {"fontsize": 9, "color": palette.MUTED}
-        axes.annotate(f"{method.iterations}", (cost, mean), (6, 3), textcoords="offset points", **style)
+
+
+def _name_iterations(axes: Axes, rows: Iterable[Row]) -> None:
+    """T beside each point, at the first of four corners where it covers no other; without a free one it is left out."""
+    style: dict[str, Any] = {"fontsize": 9, "color": palette.MUTED, "textcoords": "offset points"}
+    to_share = axes.transData + axes.transAxes.inverted()
+    placed: list[tuple[float, float]] = []
+    for row in rows:
+        if steps := row["method"].iterations:
+            point = row["cost"].mean, row["mean"].mean
+            x, y = to_share.transform(point) * SIZE
+            for right, up in CORNERS:
+                if all(abs(x + right - one) > LABEL[0] or abs(y + up - other) > LABEL[1] for one, other in placed):
+                    placed.append((x + right, y + up))
+                    axes.annotate(f"{steps}", point, (right, up), **style)
+                    break
 
 
 if __name__ == "__main__":

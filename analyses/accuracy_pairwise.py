@@ -29,7 +29,7 @@ from routebench.analysis import (
     run,
     wording,
 )  # fmt: skip
-from routebench.analysis.comparison import Contender, contenders_of, difference_between, tied
+from routebench.analysis.comparison import Contender, contenders_of, difference_between, distinct, tied
 
 MOST = 16  # methods in the figure; more cannot be read on a phone
 MARKED = (
@@ -84,12 +84,14 @@ def accuracy_pairwise(runs: Runs) -> Analysis | None:
 def pairs_of(runs: Runs, margin: float = MARGIN) -> DataFrame:
     """One row per pair of measured methods, the one with the higher mean accuracy first; in points.
 
+    Methods that are the same function count once.
+
     Columns: `first, second`; `difference`, its p corrected over all pairs; `effect`, Hedges' g of the paired
     differences; `wins, seeds`; `deviation` of the differences; `p_equal` of a difference beyond the margin; `both`, the
     difference over seeds and test images; `odds`, of an image that only one has right; `discordant`, the share of such
     images; `p_equal_holm`; `verdict`.
     """
-    measured = [one for one in contenders_of(runs) if one.accuracies]
+    measured = [one for one in distinct(runs, contenders_of(runs)) if one.accuracies]
     measured.sort(key=lambda one: -float(np.mean([*one.accuracies.values()])))
     table = DataFrame([_row(runs, first, second, margin) for first, second in combinations(measured, 2)])
     if not table.empty:
@@ -159,8 +161,8 @@ def detectable_in(table: DataFrame, tests: int = 1) -> float:
 
 def _columns(table: DataFrame) -> tuple[Column, ...]:
     columns = [
-        Column("First", "first", explained="higher mean accuracy", numeric=False),
-        Column("Second", "second", explained="lower mean accuracy", numeric=False),
+        Column("First", "first", lambda row: row["first"].marked, "higher mean accuracy", numeric=False),
+        Column("Second", "second", lambda row: row["second"].marked, "lower mean accuracy", numeric=False),
         Column("Verdict", "verdict", lambda row: WORDS[row["verdict"]], "at 5 % over all pairs", numeric=False),
         Column("Difference, points", "difference", "+.2", "first minus second, with 95 % interval"),
         Column("p (Holm)", "difference.p_holm", "p", P_HOLM),

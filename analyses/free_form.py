@@ -110,7 +110,7 @@ def _table(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
         row |= {f"{key}_gain": difference(*_pair(runs, row, metric)) for key, (metric, *_) in MEASURES.items()}
         ours, theirs = _pair(runs, row, SECONDS)
         ratio = mean_of(ours[seed] / theirs[seed] for seed in ours if theirs.get(seed, 0) > 0)
-        name = str(row["method"])
+        name = row["method"].exact
         rows.append(row | {"angle": int(row["angle"]), "ratio": ratio, "name": name, "published_id": ""})
     rows.sort(key=lambda row: row["method"].is_control)
     gains = corrected(row["accuracy_gain"] for row in rows)
@@ -138,7 +138,7 @@ def _with_published(table: DataFrame, runs: Runs) -> DataFrame:
 
 
 def _name(row: Row) -> str:
-    return str(row["name"] if row["published_id"] else row["method"].marked)
+    return f"{row['method']}, published" if row["published_id"] else str(row["method"].marked)
 
 
 def _change(key: str) -> Callable[[Row], str]:
@@ -159,8 +159,8 @@ def _reading(table: DataFrame) -> str:
     first, last = rows[0], rows[-1]
     there = "there " if last["angle"] != first["angle"] else ""
     told = (
-        f"Free-form inference changes the accuracy of {first['name']} by {_changes(first, last, 'accuracy')}, and the "
-        f"squared error {there}from {last['error_encoder']:.0} to {last['error_free']:.0}, at {_times(last)} times "
+        f"Free-form inference changes the accuracy of {first['method']} by {_changes(first, last, 'accuracy')}, and "
+        f"the squared error {there}from {last['error_encoder']:.0} to {last['error_free']:.0}, at {_times(last)} times "
         "the time"
     )
     if not first["refitted_both_gain"].known:

@@ -19,7 +19,7 @@ PARTS = (
            "told how many digits each image shows", extra=True),
 )  # fmt: skip
 GAIN = (
-    Column("Gain over uniform", "gain", "+.2", "points, paired; for this gain alone"),
+    Column("Gain over equal shares", "gain", "+.2", "points, paired; for this gain alone"),
     Column("p (Holm)", "gain.p_holm", "p", "corrected for all gains"),
 )
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
@@ -121,7 +121,7 @@ def _notes(found: Comparison) -> list[str]:
     elif OVER_SAMPLES in gains:
         notes.append("One seed only: gains are compared on the same test images (McNemar's exact test).")
     if found.baseline is None:
-        notes.append("No gain over uniform coupling can be given: the control `uniform` has no finished run.")
+        notes.append("No gain over equal shares can be given: the control `uniform` has no finished run.")
     return notes
 
 

@@ -8,6 +8,7 @@ from pandas import DataFrame, Series
 from routebench.analysis import (
     Analysis,
     Column,
+    Method,
     Runs,
     Verdict,
     analysis_of,
@@ -111,10 +112,10 @@ def _leads(rows: DataFrame, angle: int) -> str:
     return f"at up to {angle}°, {ahead}{behind}"
 
 
-def _called(name: object, feature: object) -> str:
+def _called(method: Method, feature: object) -> str:
     if feature == BOTH:
-        return VAE if str(name) == VAE else f"all features of {name}"
-    return f"{feature} of {name}"
+        return str(method) if method.label == VAE else f"all features of {method}"
+    return f"{feature} of {method}"
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:

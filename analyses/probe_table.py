@@ -184,8 +184,8 @@ def _columns(views: dict[str, str]) -> tuple[Column, ...]:
 def _name(row: Row) -> str:
     marks = {"control": row["method"].is_control, "labels unseen": row["unsupervised"]}
     told = [] if row["published"] else [mark for mark, holds in marks.items() if holds]
-    name = row["name"] if row["published"] else row["method"]
-    return f"{name} ({', '.join(told)})" if told else str(name)
+    name = f"{row['method'].title}, published" if row["published"] else str(row["method"])
+    return f"{name} ({', '.join(told)})" if told else name
 
 
 def _shown(view: str) -> Callable[[Row], str]:

@@ -98,7 +98,7 @@ def _draw(axes: Axes, by_label: dict[str, Tasks], colours: dict[str, str]) -> No
     for label, own in gains.items():
         axes.plot(levels, 100 * performance_profile(own, levels), color=colours.get(label, palette.MUTED), label=label)
     axes.axvline(0, color=palette.INK, linewidth=1)
-    axes.set_xlabel("points above uniform")
+    axes.set_xlabel("points above equal shares")
     axes.set_ylabel("runs that gain more, %")
     axes.legend(fontsize=8, frameon=False)
 

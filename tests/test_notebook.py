@@ -45,7 +45,12 @@ def test_run_suite_shows_table_answer_and_report(run_notebook, tmp_path, capsys)
     assert capsys.readouterr().out.count("\n[6/6] ") == 1
     page = names["run"]._repr_html_()
     assert all(
-        text in page for text in ("<td>Equal shares (control)</td>", "Dynamic, T = 3", '<a href="results/report.html">')
+        text in page
+        for text in (
+            "<td>Equal shares = Dynamic, T = 1 (control)</td>",
+            "Dynamic, T = 3",
+            '<a href="results/report.html">',
+        )
     )
     assert (tmp_path / "results" / "report.html").is_file()
     (table,) = [value for value in shown if hasattr(value, "columns")]

@@ -231,7 +231,7 @@ def _mean_of(results: DataFrame, metric: str) -> float:
 def _groups(runs: Runs, contenders: Iterable[Contender], best_first: Iterable[Method]) -> dict[Method, int]:
     """Rank groups, without the methods that cannot be tested against the best of theirs."""
     known = {one.method: one for one in contenders}
-    spelled = {str(method): method for method in best_first if known[method].accuracies}
+    spelled = {method.exact: method for method in best_first if known[method].accuracies}
 
     @cache
     def p_value(one: str, other: str) -> float:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, cast
 
 import matplotlib as mpl
@@ -153,7 +154,8 @@ def multiples(
             label_ends(axes, float(table[x].max()), ends, {}, gap=0.13)
             for text in axes.texts:
                 text.set_in_layout(False)  # between the panels, where room is kept
-        axes.set_title(_narrow(label), fontsize=9, color=colour(table.loc[own, "method"].iloc[0]))
+        method = table.loc[own, "method"].iloc[0]
+        axes.set_title(_narrow(method), fontsize=9, color=colour(method))
         axes.tick_params(labelsize=8.5)
     for empty in grid[len(labels) :]:
         empty.set_axis_off()
@@ -164,15 +166,15 @@ def multiples(
 
 def panels_of(table: DataFrame) -> dict[str, Any]:
     """Rows, columns and height of the figure for `multiples`, which share their axes."""
-    labels = {method.label for method in table["method"]}
-    rows, lines = -(-len(labels) // ACROSS), max(_narrow(label).count("\n") for label in labels)
+    labels = {method.label: method for method in table["method"]}
+    rows, lines = -(-len(labels) // ACROSS), max(_narrow(method).count("\n") for method in labels.values())
     height = 0.5 + rows * (1.75 + 0.16 * lines)
     return {"rows": rows, "columns": min(ACROSS, len(labels)), "height": height, "sharex": True, "sharey": True}
 
 
-def _narrow(label: str) -> str:
-    """For the head of a panel."""
-    return in_lines(label, 12)
+def _narrow(method: Method) -> str:
+    """Its title for the head of a panel, in lines."""
+    return "\n".join(wrap(method.title, 18))
 
 
 def plain_log(axis: Axis) -> None:

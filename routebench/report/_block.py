@@ -25,7 +25,7 @@ SMALL = 8.5  # pt: beside another figure, smaller text is below 12 pixels on a w
 
 
 @dataclass(frozen=True)
-class Cell:
+class Printed:
     """What a page shows, and what a browser sorts by and saves.
 
     Args:
@@ -64,7 +64,7 @@ class Block:
     stem: str
     found: Analysis
     columns: tuple[Column, ...]
-    rows: list[list[Cell]]
+    rows: list[list[Printed]]
     marks: list[str]
     drawn: str | None
     large: bool
@@ -152,10 +152,10 @@ def _smallest_text(figure: Figure) -> float:
     return min((float(text.get_fontsize()) for text in texts if text.get_text() and text.get_visible()), default=SMALL)
 
 
-def _cell(column: Column, row: Row) -> Cell:
+def _cell(column: Column, row: Row) -> Printed:
     value = column.value(row)
     limits = (_key(value.low), _key(value.high)) if isinstance(value, Estimate) and value.has_limits else ()
-    return Cell(column.of(row), _key(value), limits)
+    return Printed(column.of(row), _key(value), limits)
 
 
 def _key(value: Any) -> str:

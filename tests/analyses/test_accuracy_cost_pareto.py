@@ -59,10 +59,22 @@ def table_of(*parts):
 
 
 def test_a_planted_point_behind_the_front_is_dominated_and_by_whom():
-    table = table_of(accuracy_runs())
+    analysis = find((accuracy_runs(),))
+    table, shown = analysis.numbers.set_index("name"), analysis.shown().set_index("Method")
     assert table.loc["em T=1", "verdict"] == "dominated"
     assert table.loc["em T=1", "by"] == "dynamic T=1"
+    assert shown.loc["EM, T = 1", "Beaten by"] == "Dynamic, T = 1"
     assert set(table.index[table["verdict"] == "front"]) == {"dynamic T=1", "dynamic T=2"}
+
+
+def test_several_that_beat_a_method_are_each_named():
+    methods = {**PLANTED, "heinsen": ([1], "method", "capsnet-small", [96.0])}
+    runs = accuracy_runs(methods=methods)
+    fits = runs.results["label"].eq("heinsen") & runs.results["metric"].eq("fit_seconds")
+    cheap = replace(runs, results=runs.results.assign(value=runs.results["value"].mask(fits, 10.2)))
+    analysis = find((cheap,))
+    assert analysis.numbers.set_index("name").loc["em T=1", "by"] == "heinsen T=1, dynamic T=1"
+    assert analysis.shown().set_index("Method").loc["EM, T = 1", "Beaten by"] == "Heinsen, T = 1 and Dynamic, T = 1"
 
 
 def test_a_difference_within_noise_dominates_nothing():
@@ -91,7 +103,7 @@ def test_with_the_cost_suite_cost_is_the_fastest_step_of_the_network_at_the_larg
     assert set(table["unit"]) == {"training step, ms"}
     assert table.loc["em T=1", "verdict"] == "front"  # now the cheapest
     assert "none" not in table.index
-    assert any(note == "No cost, hence not here: none." for note in analysis.notes)
+    assert any(note == "No cost, hence not here: No sharing (control)." for note in analysis.notes)
 
 
 def test_costs_of_another_network_or_data_set_are_not_taken():

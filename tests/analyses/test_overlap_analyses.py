@@ -100,7 +100,7 @@ def test_a_failed_cell_leaves_a_row(runs):
     )
     found = analyses["overlap-table"](broken)
     assert found.numbers.set_index("name").loc["uniform", "n_ok"] == 0
-    assert "Gain over uniform" not in found.shown()
+    assert "Gain over equal shares" not in found.shown()
     assert "uniform" not in set(analyses["overlap-recall"](broken).numbers["name"])
 
 
@@ -123,9 +123,10 @@ def test_the_worst_digit_is_the_one_found_least_often(runs):
 
 def test_the_sentence_names_leader_uniform_and_who_is_held_back_by_the_threshold(runs):
     found = analyses["overlap-table"](runs)
-    assert found.reading.startswith(f"{found.numbers['name'].iloc[0]} answers exactly the digits shown in ")
-    assert "; uniform coupling in " in found.reading
-    assert "a threshold chosen on held-out images lifts em" in found.reading
+    assert found.numbers["name"].iloc[0] == "dynamic T=1"
+    assert found.reading.startswith("Dynamic, T = 1 answers exactly the digits shown in ")
+    assert "; equal shares in " in found.reading
+    assert "a threshold chosen on held-out images lifts EM (ratio), T = 1 from " in found.reading
     assert (
         headline_of(replace(runs, preset="quick")).title
         == analyses["overlap-table"](replace(runs, preset="quick")).reading

@@ -54,9 +54,25 @@ def test_pairs_are_the_comparisons_and_agree_with_its_groups() -> None:
     assert [one.p_holm for one in table["difference"]] == pytest.approx(statistics.holm(p_values), nan_ok=True)
     best = found.iloc[0]["name"]
     behind = table[
-        (table["first"].map(str) == best) & table["verdict"].isin([Verdict.BETTER, Verdict.BETTER_BY_LITTLE])
+        (table["first"].map(lambda method: method.exact) == best)
+        & table["verdict"].isin([Verdict.BETTER, Verdict.BETTER_BY_LITTLE])
     ]["second"]
-    assert set(behind.map(str)) == set(found[found["group"] > 1]["name"])
+    assert {method.exact for method in behind} == set(found[found["group"] > 1]["name"])
+
+
+def test_the_same_function_is_compared_once() -> None:
+    methods = {name: FEW[name] for name in ("dynamic", "uniform", "cnn")}
+    records = made_up_records(seeds=3, failures=False, methods=methods)
+    steps = [record for record in records if (record["label"], record["identity"]["iterations"]) == ("dynamic", 1)]
+    shares = [record for record in records if record["label"] == "uniform"]
+    for one, same in zip(steps, shares, strict=True):
+        one["metrics"] = same["metrics"]
+    analysis = analyses["accuracy-pairwise"](made_up_runs(records))
+    assert len(analysis.table) == 4 * 3 / 2  # of five methods
+    saved = {*analysis.numbers["first"], *analysis.numbers["second"]}
+    assert saved == {"dynamic T=2", "dynamic T=3", "uniform", "cnn"}
+    shown = {*analysis.shown()["First"], *analysis.shown()["Second"]}
+    assert "Equal shares = Dynamic, T = 1 (control)" in shown
 
 
 def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:
@@ -117,7 +133,7 @@ def test_methods_missing_on_a_data_set_are_named_and_one_data_set_says_nothing()
     fewer = {name: FEW[name] for name in ("dynamic", "uniform")}
     analysis = analyses["accuracy-across-data"]((on("a"), on("b", methods=fewer)))
     assert set(analysis.numbers["name"]) == {"dynamic T=1", "dynamic T=2", "dynamic T=3", "uniform"}
-    assert any("Left out" in note and "cnn" in note for note in analysis.notes)
+    assert any("Left out" in note and "CNN" in note for note in analysis.notes)
     assert analyses["accuracy-across-data"]((on("a"),)) is None
 
 
@@ -141,9 +157,9 @@ def test_a_page_of_two_data_sets_has_a_part_for_both_and_of_one_has_none(tmp_pat
         record["identity"]["data"], record["cell"] = "other", record["cell"][::-1]
     write_folder(tmp_path, others, time=1)
     text = write_report(tmp_path).page.read_text(encoding="utf-8")
-    assert 'id="together-1"' not in alone
-    assert 'id="together-1-accuracy-across-data"' in text
-    assert 'href="#together-1"' in text
+    assert 'id="accuracy-quick-capsnet-small-across-data"' not in alone
+    assert 'id="accuracy-quick-capsnet-small-across-data-accuracy-across-data"' in text
+    assert 'href="#accuracy-quick-capsnet-small-across-data"' in text
     assert (tmp_path / "report-figures" / "accuracy-quick-across-data-capsnet-small-accuracy-across-data.svg").exists()
 
 

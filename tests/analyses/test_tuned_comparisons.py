@@ -110,8 +110,9 @@ def test_curves_are_the_expected_best_of_the_trials(tried):
         assert row["best"] == max(own)
         assert row["of_four"] == pytest.approx(expected_best(own)[3])
         assert row["spread"] == pytest.approx(np.std(own, ddof=1))
-    assert found.table["method"].iloc[0].name == "em"
-    assert "em" in found.reading.split(" has the best trial")[0]
+    best = found.table["method"].iloc[0]
+    assert best.name == "em"
+    assert found.reading.startswith(f"{best} has the best trial, ")
 
 
 def test_diverged_trials_are_counted(tried):
@@ -152,5 +153,5 @@ def test_curves_that_still_rise_are_named(runs):
     (uniform,) = (row for row in rows if row["method"].name == "uniform")
     assert uniform["rise"].mean == pytest.approx(0.1) and uniform["last"].mean == pytest.approx(70.4)
     assert uniform["whole"] == pytest.approx(22) and uniform["seconds"] == pytest.approx(5.5)  # after the first epoch
-    assert "wang-liu" in found.reading and "uniform" not in found.reading
+    assert "Wang-Liu, T = 1" in found.reading and "Equal shares" not in found.reading
     assert learning_curves(replace(runs, primary={})) is None

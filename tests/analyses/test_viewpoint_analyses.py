@@ -66,10 +66,10 @@ def named(table):
 def small_data():
     """Planning asks for the fingerprint of the data, which would have to be rendered."""
     from routebench.data import load
-    from routebench.engine.suites import _plan as planning
+    from routebench.engine.suites import _points
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(planning, "_usable", lambda suite, preset: (preset, load("mnist5k")))
+    patch.setattr(_points, "_usable", lambda suite, preset: (preset, load("mnist5k")))
     yield
     patch.undo()
 

@@ -128,7 +128,8 @@ def test_a_pack_cannot_write_elsewhere(packed, name, tmp_path):
 
 
 def test_a_cache_that_cannot_be_written_is_told(packed, cache, monkeypatch):
-    cache.write_text("a file is in the way")
+    (cache.parent / "file").write_text("which is in the way")
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(cache.parent / "file"))
     with pytest.raises(UserError, match="set ROUTEBENCH_CACHE"):
         Store(packed)
     monkeypatch.setenv("ROUTEBENCH_CACHE", str(cache.parent / "other"))

@@ -105,7 +105,8 @@ def test_files_are_made_from_the_table(opened, with_script, written, wanted: str
     (title,) = re.findall(r"<title>([^<]*)</title>", opened("", with_script(SAVED.replace("WANTED", stem))))
     text, markdown, latex, as_json = json.loads(base64.b64decode(title))
     beside = written[1].with_name("report-figures") / f"{stem}.csv"
-    names = list(load(beside)["name"])
+    texts = {method.exact: method.text for method in written[0].parts[0].methods.values()}
+    names = [texts[name] for name in load(beside)["name"]]
     rows = [*csv.DictReader(io.StringIO(text))]
     assert [row["Method"].removesuffix(" (control)") for row in rows] == names
     key = next(key for key in rows[0] if key.startswith("Gain") and "low" not in key and "high" not in key)

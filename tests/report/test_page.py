@@ -176,8 +176,8 @@ def test_what_a_smoke_run_shows_is_not_judged(text: str) -> None:
 
 def test_methods_are_named_for_a_reader_and_spelled_in_downloads(text: str) -> None:
     table = text[text.index('id="accuracy-accuracy-table"') :]
-    rows = re.findall(r'<th scope="row" data-key="([^"]*)" title="([^"]*)">([^<]*)</th>', table)[:13]
-    assert {key: name for key, exact, name in rows if key == exact}[
+    rows = re.findall(r'<th scope="row" title="([^"]*)" data-key="([^"]*)">([^<]*)</th>', table)[:13]
+    assert {key: name for exact, key, name in rows if key == exact}[
         "inverted-attention T=2"
     ] == "Inverted attention, T = 2"
     assert len(rows) == len(METHODS) + 6

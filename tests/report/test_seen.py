@@ -187,9 +187,13 @@ def test_the_explorer_filters_and_shows_numbers_to_the_keyboard(chromium, file):
             pytest.skip("this page has no explorer")
         page.locator("#explorer-drawing [data-kind]").first.wait_for(state="attached")
         kinds = page.eval_on_selector_all("#explorer-drawing [data-kind]", "all => all.map(one => one.dataset.kind)")
-        toggle = page.locator("#explorer button[aria-pressed='true']:visible").first
+        place = page.eval_on_selector_all(
+            "#explorer button[aria-pressed]", "all => all.findIndex(one => one.ariaPressed === 'true')"
+        )
+        toggle = page.locator("#explorer button[aria-pressed]").nth(place)  # found anew each time: by its place
         name = toggle.inner_text().strip()
-        toggle.click()
+        toggle.focus()
+        toggle.press("Enter")
         left = page.eval_on_selector_all("#explorer-drawing [data-kind]", "all => all.map(one => one.dataset.kind)")
         assert len(left) < len(kinds)
         assert toggle.get_attribute("aria-pressed") == "false", name
