@@ -1,9 +1,11 @@
 """Dynamic routing by agreement."""
 
+from typing import Annotated
+
 import torch
 from torch import nn
 
-from routebench.arguments import Count
+from routebench.arguments import Among, Count
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
@@ -45,7 +47,7 @@ class DynamicRouting(IterativeRouting):
         sizes: Sizes,
         *,
         iterations: Count = 3,
-        detach: bool = False,
+        detach: Annotated[bool, Among((False, True))] = False,
         bias: bool = False,
         leaky: bool = False,
         competition: Axis = "types",

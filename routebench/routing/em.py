@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from routebench.arguments import Count, NonNegative, Positive
+from routebench.arguments import Among, Count, NonNegative, Positive, Range
 from routebench.capsules import Activations, Poses, Sizes, Votes
 from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
@@ -102,16 +102,16 @@ class EMRouting(IterativeRouting):
         sizes: Sizes,
         *,
         iterations: Count = 3,
-        final_lambda: NonNegative = 0.01,
+        final_lambda: Annotated[NonNegative, Range(1e-3, 1e-1, "log")] = 0.01,
         lambda_schedule: Literal["iteration", "training", "constant"] = "iteration",
         competition: Axis = "types+positions",
         first_coupling: Literal["competition", "types"] = "competition",
         schedule: ScheduleName = "sequential",
-        mass_normalisation: Literal["none", "ratio"] = "none",
+        mass_normalisation: Annotated[Literal["none", "ratio"], Among(("none", "ratio"))] = "none",
         variance_floor: NonNegative = 5e-4,
         mass_floor: NonNegative = 1e-8,
         mean_damping: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0,
-        start_beta_a: float = 0.0,
+        start_beta_a: Annotated[float, Range(-5000.0, 0.0)] = 0.0,
         beta_a_unit: Positive = 1.0,
         activation: Literal["description-length", "mixing"] = "description-length",
         misfit: Literal["votes", "children"] = "votes",

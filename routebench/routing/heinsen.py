@@ -1,14 +1,14 @@
 """Heinsen's routing of vectors in sequences."""
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, einsum, nn
 from torch.nn.functional import layer_norm, logsigmoid
 
-from routebench.arguments import Count
+from routebench.arguments import Among, Count
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
@@ -54,7 +54,7 @@ class HeinsenRouting(IterativeRouting):
         sizes: Sizes,
         *,
         iterations: Count = 2,
-        presence: Literal["learned", "activations"] = "learned",
+        presence: Annotated[Literal["learned", "activations"], Among(("learned", "activations"))] = "learned",
         competition: Axis = "types",
         schedule: ScheduleName = "sequential",
     ):

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from routebench.arguments import Count
+from routebench.arguments import Among, Count
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
@@ -62,8 +62,8 @@ class InvertedAttention(IterativeRouting):
         *,
         iterations: Count = 2,
         scale: bool = True,
-        layer_norm: bool = True,
-        activations: bool = False,
+        layer_norm: Annotated[bool, Among((False, True))] = True,
+        activations: Annotated[bool, Among((False, True))] = False,
         start: Start = "zeros",
         dropout: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0,
         competition: Axis = "types",

@@ -5,7 +5,7 @@ from typing import Annotated
 import torch
 from annotated_types import Ge
 
-from routebench.arguments import NonNegative
+from routebench.arguments import NonNegative, Range
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.ops import length, squash
@@ -30,7 +30,13 @@ class FixedRandom(RoutingMethod):
     source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (control)"
     claims = (Claim.BATCH_INDEPENDENCE, Claim.MASS_CONSERVATION, Claim.POSE_ROTATION)
 
-    def __init__(self, sizes: Sizes, *, spread: NonNegative = 1.0, draw: Annotated[int, Ge(0)] = 0):
+    def __init__(
+        self,
+        sizes: Sizes,
+        *,
+        spread: Annotated[NonNegative, Range(0.1, 3.0, "log")] = 1.0,
+        draw: Annotated[int, Ge(0)] = 0,
+    ):
         super().__init__(sizes)
         self.spread = spread
         self.draw = draw

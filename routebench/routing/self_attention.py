@@ -1,11 +1,13 @@
 """Self-attention routing, the routing of Efficient-CapsNet."""
 
 import math
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from routebench.arguments import Among
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.registry import routing
@@ -37,7 +39,7 @@ class SelfAttention(RoutingMethod):
     source = "Mazzia, Salvetti and Chiaberge 2021, self-attention routing (arXiv:2101.12491)"
     claims: tuple[Claim, ...] = (Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.POSE_ROTATION)
 
-    def __init__(self, sizes: Sizes, *, prior: bool = True, scale: bool = True):
+    def __init__(self, sizes: Sizes, *, prior: Annotated[bool, Among((False, True))] = True, scale: bool = True):
         super().__init__(sizes)
         self.scale = scale
         self.prior = nn.Parameter(torch.zeros(sizes.children, sizes.parents)) if prior else None

@@ -1,10 +1,13 @@
 """Self-routing."""
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, einsum, nn
 from torch.nn.functional import batch_norm
 
+from routebench.arguments import Among
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.claims import Claim
 from routebench.ops import Axis
@@ -53,7 +56,9 @@ class SelfRouting(RoutingMethod):
     )
     uses_activations = True
 
-    def __init__(self, sizes: Sizes, *, competition: Axis = "types", pose_norm: bool = True):
+    def __init__(
+        self, sizes: Sizes, *, competition: Axis = "types", pose_norm: Annotated[bool, Among((False, True))] = True
+    ):
         super().__init__(sizes)
         self.competition = competition
         self.pose_norm = pose_norm

@@ -8,7 +8,7 @@ from annotated_types import Ge
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from routebench.arguments import Count
+from routebench.arguments import Among, Count, Range
 from routebench.capsules import Activations, Poses, Sizes, Votes, is_transformed
 from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
@@ -69,12 +69,12 @@ class SlotAttention(IterativeRouting):
         sizes: Sizes,
         *,
         iterations: Count = 3,
-        aggregation: Literal["mean", "sum"] = "mean",
+        aggregation: Annotated[Literal["mean", "sum"], Among(("mean", "sum"))] = "mean",
         update: Literal["gru", "replace"] = "gru",
         start: Literal["random", "learned", "zeros"] = "random",
         projection: bool = True,
         hidden: Count = 128,
-        temperature: Annotated[float, Ge(1e-6)] = 1.0,
+        temperature: Annotated[float, Ge(1e-6), Range(0.1, 10.0, "log")] = 1.0,
         sinkhorn: Annotated[int, Ge(0)] = 0,
         competition: Axis = "types",
         schedule: ScheduleName = "sequential",

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
-from routebench.arguments import Count, NonNegative
+from routebench.arguments import Among, Count, NonNegative, Range
 from routebench.capsules import Activations, Sizes, Votes
 from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
@@ -72,11 +72,11 @@ class VariationalBayesRouting(IterativeRouting):
         alpha0: Annotated[float, Ge(SMALLEST)] = 1.0,
         kappa0: Annotated[float, Ge(SMALLEST)] = 1.0,
         extra_freedom: NonNegative = 1.0,
-        psi0: Annotated[float, Ge(SMALLEST)] = 1.0,
+        psi0: Annotated[float, Ge(SMALLEST), Range(0.1, 10.0, "log")] = 1.0,
         covariance: Literal["diagonal", "full"] = "diagonal",
         competition: Axis = "types+positions",
         schedule: ScheduleName = "sequential",
-        pose_norm: bool = True,
+        pose_norm: Annotated[bool, Among((False, True))] = True,
         activation_norm: bool = True,
     ):
         super().__init__(sizes, iterations=iterations, schedule=schedule)

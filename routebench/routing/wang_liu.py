@@ -7,7 +7,7 @@ from annotated_types import Ge
 from jaxtyping import Float
 from torch import Tensor
 
-from routebench.arguments import Count
+from routebench.arguments import Among, Count, Range
 from routebench.capsules import Activations, Poses, Sizes, Votes
 from routebench.capsules.schedules import ScheduleName
 from routebench.claims import Claim
@@ -58,8 +58,8 @@ class WangLiu(IterativeRouting):
         sizes: Sizes,
         *,
         iterations: Count = 3,
-        alpha: Annotated[float, Ge(1e-6)] = 1.0,
-        output: Literal["relative", "squash", "unit"] = "relative",
+        alpha: Annotated[float, Ge(1e-6), Range(0.1, 10.0, "log")] = 1.0,
+        output: Annotated[Literal["relative", "squash", "unit"], Among(("relative", "squash", "unit"))] = "relative",
         competition: Axis = "types",
         schedule: ScheduleName = "sequential",
     ):

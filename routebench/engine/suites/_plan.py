@@ -16,6 +16,7 @@ from routebench.registry import protocols
 
 TUNING = "tuning"
 """The protocol of trials."""
+NONE_TUNED = "No settings were tuned: every entry has the defaults of the suite."
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,35 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     if choices.tuning:
         return _plan_of_trials(suite, lineup)
     preset, data, points = points_of(suite, lineup.preset, lineup)
-    cells, told = _cells(points, preset.seeds), ""
+    settings = ChosenSettings.read(suite.folder / preset.settings, suite.name) if preset.settings else None
+    cells = _cells(points, preset.seeds, settings)
     half_width = choices.until if suite.primary is None else choices.until or suite.primary.half_width
     if choices.until is not None and suite.primary is None:
         raise UserError(
             f"--until: expected a suite with a table [primary], which names comparisons; {suite.name} has none"
         )
-    if preset.settings:
-        settings = ChosenSettings.read(suite.folder / preset.settings, suite.name)
-        cells, told = _settled(cells, settings), settings.told(whole_name(preset.data))
+    told = ""
+    if settings is not None:
+        told = _told(settings, preset, cells, choices)
     elif suite.tuning is not None:
-        told = "No settings were tuned: every entry has the defaults of the suite."
+        told = NONE_TUNED
     return replace(_plan(suite, preset, cells, data, told), half_width=half_width)
+
+
+def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choices: Choices) -> str:
+    """How the settings of all cells were chosen.
+
+    Raises:
+        UserError: the user named the file, and it lacks an entry.
+    """
+    untuned = _untuned(cells)
+    if untuned and choices.settings is not None:
+        missing = ", ".join(untuned)
+        raise UserError(
+            f"settings {choices.settings}: none for {missing}; `{settings.command}` with these entries chooses them"
+        )
+    is_any = any(cell.identity.tuning for cell in cells)
+    return settings.told(whole_name(preset.data), untuned) if is_any else NONE_TUNED
 
 
 def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
@@ -120,9 +138,10 @@ def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
     return replace(preset, name=f"{preset.name}-trials", data=data, take=tuning.take, options={}, seeds=1, settings="")
 
 
-def _settled(cells: Sequence[Cell], settings: ChosenSettings) -> tuple[Cell, ...]:
-    """The cells with chosen settings; what cannot run needs none."""
-    return tuple(cell if cell.broken else cell_of(settings.apply(cell.identity, cell.label)) for cell in cells)
+def _untuned(cells: Sequence[Cell]) -> list[str]:
+    """Entries without chosen settings, but for those that cannot run."""
+    left = [cell for cell in cells if cell.identity.tuning is None and not cell.broken]
+    return list(dict.fromkeys(str(cell).partition(" seed ")[0] for cell in left))
 
 
 def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset, chosen: str = "") -> Plan:
@@ -143,14 +162,17 @@ def preload_of(protocol: str) -> tuple[str, ...]:
     return (*getattr(known, "preload", ()), *training)
 
 
-def _cells(points: Sequence[Point], seeds: int) -> tuple[Cell, ...]:
-    """Every point with every number of iterations, seed after seed."""
+def _cells(points: Sequence[Point], seeds: int, settings: ChosenSettings | None = None) -> tuple[Cell, ...]:
+    """Every point with every number of iterations, seed after seed, with chosen settings where there are some."""
     cells: dict[str, Cell] = {}
     for seed in range(seeds):
         for point in points:
             for iterations in point.grid:
-                identity = replace(point.cell.identity, iterations=iterations, seed=seed)
-                cells.setdefault(identity.key, replace(point.cell, identity=identity))
+                cell = replace(point.cell, identity=replace(point.cell.identity, iterations=iterations, seed=seed))
+                if settings is not None and not cell.broken:
+                    chosen = settings.apply(cell.identity, cell.label, point.fixed)
+                    cell = cell if chosen is None else cell_of(chosen)
+                cells.setdefault(cell.key, cell)
     return tuple(cells.values())
 
 

@@ -1,14 +1,14 @@
 """Chosen settings on disk: for every entry what it is trained with, and how that was chosen."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from routebench.atomic import write_text
 from routebench.engine.results import Identity, digest
-from routebench.engine.suites._tuning import settled
+from routebench.engine.suites._tuning import settled, values
 from routebench.errors import UserError
 
 RULE = (
@@ -74,48 +74,63 @@ class ChosenSettings:
 
     @classmethod
     def read(cls, file: Path, suite: str) -> "ChosenSettings":
-        """From a file.
+        """From a file; `suite` reads it.
 
         Raises:
-            UserError: it is missing, is none that `write` wrote, or is of another suite.
+            UserError: it is missing, or is none that `write` wrote.
         """
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             content.pop("rule", None)
-            found = cls(**{**content, "choices": tuple(ChosenPoint(**one) for one in content["choices"])})
+            return cls(**{**content, "choices": tuple(ChosenPoint(**one) for one in content["choices"])})
         except OSError as error:
             way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"
             raise UserError(f"settings {file}: cannot be read ({error.strerror}); {way}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"settings {file}: expected a file that `routebench tune` wrote, got {error!r}") from error
-        if found.suite != suite:
-            raise UserError(f"settings {file}: expected those of suite {suite}, got those of {found.suite}")
-        return found
 
-    def told(self, data: str) -> str:
-        """How they were chosen, for whoever reads results that rest on them."""
+    def told(self, data: str, untuned: Collection[str] = ()) -> str:
+        """How they were chosen, for whoever reads results that rest on them.
+
+        Args:
+            data: that runs are made on.
+            untuned: entries that have no chosen settings.
+        """
         where = "the same data set" if self.data == data else self.data
         short = f", of {self.planned} that were planned" if self.trials < self.planned else ""
+        every, but = "Settings of every entry", ""
+        if untuned:
+            every = "Settings"
+            but = (
+                f" Not tuned, and trained with the defaults of the suite: {', '.join(untuned)}. "
+                f"`{self.command}` with the same entries gives all the same number of trials."
+            )
         return (
-            f"Settings of every entry are the best of {self.trials} trials for each of {len(self.choices)} entries"
+            f"{every} are the best of {self.trials} trials for each of {len(self.choices)} entries"
             f"{short}, scored on held-out parts of the training images of {where}; none saw test images "
-            f"(trials {self.digest})."
+            f"(trials {self.digest}).{but}"
         )
 
-    def apply(self, identity: Identity, label: str) -> Identity:
+    @property
+    def command(self) -> str:
+        """What chooses such settings."""
+        return f"python -m routebench tune {self.suite} --preset {self.preset}"
+
+    def apply(self, identity: Identity, label: str, fixed: Collection[str] = ()) -> Identity | None:
         """The identity with the settings that were chosen for its entry.
 
-        Raises:
-            UserError: there are none for it.
+        Args:
+            identity: of the entry.
+            label: how tables name its method.
+            fixed: names of knobs that suite or user set.
+
+        Returns:
+            None if nothing was chosen for it, or something else than what is set.
         """
         wanted = label, identity.model, identity.iterations
         chosen = next((choice for choice in self.choices if choice.entry == wanted), None)
-        if chosen is None:
-            steps = "" if identity.iterations is None else f" T={identity.iterations}"
-            raise UserError(
-                f"settings of suite {self.suite}: none for {label}{steps} in {identity.model}; "
-                f"`python -m routebench tune {self.suite} --preset {self.preset}` with this entry chooses them"
-            )
+        if chosen is None or any(chosen.point.get(name, value) != value for name, value in values(identity, fixed)):
+            return None
         tuning = {"point": dict(chosen.point), "score": chosen.score, "trials": self.digest}
         return replace(settled(identity, chosen.point), tuning=tuning)
 

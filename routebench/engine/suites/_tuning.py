@@ -191,6 +191,16 @@ def settled(identity: Identity, point: Mapping[str, Any]) -> Identity:
     return replace(identity, training=training, model_params=model_params, method_params=method_params)
 
 
+def values(identity: Identity, names: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """The names of knobs, each with its value in an identity."""
+    held = {
+        **identity.training,
+        **{f"{OF_MODEL}{name}": value for name, value in identity.model_params.items()},
+        **{f"{OF_METHOD}{name}": value for name, value in identity.method_params.items()},
+    }
+    yield from ((name, held[name]) for name in names if name in held)
+
+
 def trials_of(tuning: FairTuning, identity: Identity, fixed: Collection[str]) -> Iterator[Identity]:
     """The trials of one entry on one fold, in order; `fixed` as for `FairTuning.point`."""
     for trial in range(tuning.trials):
