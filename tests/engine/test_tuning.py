@@ -251,6 +251,33 @@ def test_an_entry_without_settings_is_refused(suite, settings, tmp_path):
         plan(suite(), "quick", Choices(settings=file))
 
 
+def test_a_preset_names_settings_and_what_lacks_them_has_the_defaults(suite, settings, tmp_path):
+    chosen = [choice for choice in settings.choices if choice.method != "heinsen"]
+    replace(settings, suite="another", choices=chosen).write(tmp_path / "chosen.json")
+    named = suite()
+    named = replace(named, presets={"quick": replace(named.preset("quick"), settings="chosen.json")})
+    made = plan(named, "quick", Choices())
+    for cell in made.cells:
+        assert (cell.identity.tuning is None) == (cell.identity.method == "heinsen")
+    assert "Not tuned, and trained with the defaults of the suite: heinsen T=1, heinsen T=2." in made.caveat
+    elsewhere = plan(named, "quick", Choices(models=("capsnet-small-intermediate",)))
+    assert all(cell.identity.tuning is None for cell in elsewhere.cells if cell.identity.model != "cnn-small")
+
+
+def test_what_the_user_sets_is_not_overwritten_by_settings(suite, settings, tmp_path):
+    settings.write(tmp_path / "chosen.json")
+    named = suite()
+    named = replace(named, presets={"quick": replace(named.preset("quick"), settings="chosen.json")})
+    for cell in plan(named, "quick", Choices(loss="spread")).cells:
+        assert cell.identity.training["loss"] == "spread"
+        chosen = next(
+            one for one in settings.choices if one.entry == (cell.label, cell.identity.model, cell.identity.iterations)
+        )
+        assert (cell.identity.tuning is not None) == (chosen.point["loss"] == "spread")
+    with pytest.raises(UserError, match="none for"):
+        plan(suite(), "quick", Choices(loss="cross-entropy", settings=tmp_path / "chosen.json"))
+
+
 def test_only_trials_that_all_entries_have_count(tried, run_all, store):
     done = [cell for cell in tried.cells if cell.identity.options["trial"] < 2 or cell.identity.method != "cnn"]
     run_all(done)

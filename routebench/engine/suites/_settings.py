@@ -101,10 +101,7 @@ class ChosenSettings:
         every, but = "Settings of every entry", ""
         if untuned:
             every = "Settings"
-            but = (
-                f" Not tuned, and trained with the defaults of the suite: {', '.join(untuned)}. "
-                f"`{self.command}` with the same entries gives all the same number of trials."
-            )
+            but = f" Not tuned, and trained with the defaults of the suite: {', '.join(untuned)}."
         return (
             f"{every} are the best of {self.trials} trials for each of {len(self.choices)} entries"
             f"{short}, scored on held-out parts of the training images of {where}; none saw test images "
