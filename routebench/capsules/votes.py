@@ -46,8 +46,9 @@ class Votes:
         """Turns logits of one's own into coupling."""
         self._given = Sweep(children, weight, competition, offset, packed=WeakTensorKeyDictionary())
         self._stored: Tensor | None = None  # lane, parent, child, pose
-        self.watch: Callable[[Tensor], None] | None = None
-        """Called with the coupling (lane, child, parent) of every sweep, for analyses and tests; votes are stored."""
+        self.watch: Callable[[Tensor], Tensor | None] | None = None
+        """Called with the coupling (lane, child, parent) of every sweep, for analyses and tests, which may give another
+        one in its place; votes are stored. Of `aggregate` it only sees the coupling."""
 
     @property
     def lanes(self) -> int:

@@ -18,7 +18,7 @@ from routebench.kernels.sweep import INPUTS, Sums, Sweep
 
 TILE = 1 << 22
 """Elements of the votes that are stored at a time: 16 MB in single precision."""
-Watch = Callable[[Tensor], None]
+Watch = Callable[[Tensor], Tensor | None]
 
 
 def sweep(given: Sweep) -> Sums:
@@ -33,15 +33,15 @@ def dense(given: Sweep, watch: Watch | None = None) -> Sums:
     """The sweep as the formulas have it: every vote of every lane in memory.
 
     Args:
-        watch: called with the coupling (lane, child, parent).
+        watch: called with the coupling (lane, child, parent); it may give another one in its place.
     """
     apart = votes(given)
     if given.centre is not None:
         apart = apart - given.centre[:, :, None]
     squares = apart.square() if given.curvature is not None or given.moments == 2 else None
     coupling = _coupling(given, apart, squares)
-    if watch is not None:
-        watch(coupling)
+    if watch is not None and (other := watch(coupling)) is not None:
+        coupling = other
     weighted = coupling if given.weights is None else coupling * given.weights[..., None]
     second = weigh(weighted, squares) if given.moments == 2 and squares is not None else None
     return Sums(weighted.sum(dim=1), weigh(weighted, apart), second)

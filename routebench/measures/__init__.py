@@ -11,7 +11,7 @@ from routebench.measures.activity import (
     spread_over_images,
     top_share,
 )
-from routebench.measures.coupling import coupling_entropy, effective_parents, t_score
+from routebench.measures.coupling import coupling_entropy, effective_parents, share_between, starved_share, t_score
 from routebench.measures.residual import residual
 
 __all__ = [
@@ -25,7 +25,9 @@ __all__ = [
     "norm_entropy",
     "population_sparsity",
     "residual",
+    "share_between",
     "spread_over_images",
+    "starved_share",
     "t_score",
     "top_share",
 ]

@@ -1,4 +1,4 @@
-"""Where the coupling of a child goes: to one parent, as in a tree, or to all of them."""
+"""Where the coupling of a child goes, to one parent as in a tree or to all of them; and whether images change it."""
 
 import math
 
@@ -8,6 +8,8 @@ from torch import Tensor
 
 Coupling = Float[Tensor, "lane child parent"]
 PerChild = Float[Tensor, "lane child"]
+STARVED = 0.1
+"""Of an equal share."""
 
 
 def coupling_entropy(coupling: Coupling) -> PerChild:
@@ -35,3 +37,23 @@ def t_score(coupling: Coupling) -> PerChild:
     if parents == 1:
         return torch.ones_like(coupling[..., 0])
     return 1 - coupling_entropy(coupling) / math.log(parents)
+
+
+def share_between(coupling: Float[Tensor, "image child parent"]) -> float:
+    """The part of the variance of coupling that lies between images, 0 to 1; the rest lies between pairs.
+
+    0: every pair of child and parent has the same coupling in all images. 1: all pairs have the same mean.
+    Coupling that is the same for all pairs and images counts as 0.
+    """
+    between, total = coupling.var(dim=0, correction=0).mean(), coupling.var(correction=0)
+    return float(between / total) if total > torch.finfo(torch.float32).eps ** 2 else 0.0
+
+
+def starved_share(mass: Float[Tensor, "image parent"]) -> float:
+    """The share of parents that get less than a tenth of an equal share of their children's mass, mean over images.
+
+    Source: Mitterreiter, Koch, Giesen and Laue, AAAI 2023, for the word; the tenth is our choice.
+    """
+    total = mass.sum(dim=1, keepdim=True)
+    shares = torch.where(total > 0, mass / total, 1 / mass.shape[1])
+    return float((shares.mean(dim=0) < STARVED / mass.shape[1]).double().mean())

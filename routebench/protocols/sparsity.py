@@ -12,6 +12,7 @@ from routebench.data import Dataset, Images, load
 from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.chosen import evenly
+from routebench.protocols.static import TRAINING, gradient_metrics, layer_names, static_metrics
 from routebench.protocols.traced import LayerTrace, Trace, trace
 from routebench.protocols.vote_distances import distances_of, first_of_classes, gathered, vote_distances
 from routebench.registry import protocols
@@ -60,6 +61,9 @@ class Sparsity(Protocol):
             some = test.at(evenly(len(test), int(options.get("images", BATCH))))
             steps = int(options.get("follow", 10))
             metrics += _iteration_metrics(fit.network, some, request.iterations, steps, context)
+            train = data.train.at(evenly(len(data.train), min(TRAINING, len(data.train))))
+            metrics += static_metrics(fit.network, train, test, context.device)
+            metrics += gradient_metrics(fit.network, train, request.recipe, context.device)
             arrays |= vote_distances(fit.network, test.with_one_label(), request.iterations, context.device)
         return Measurement(metrics, arrays)
 
@@ -88,13 +92,6 @@ def _traces(network: nn.Module, test: Images, context: Context) -> _Activities:
             found.activations.setdefault("classes", []).append(output.scores.cpu())
         context.progress(0.5 * start / len(test))
     return found
-
-
-def layer_names(count: int) -> list[str]:
-    """`primary`, `middle`, `classes`; with more layers between, `middle-1`, `middle-2` and so on."""
-    between = count - 2
-    middle = ["middle"] if between == 1 else [f"middle-{number}" for number in range(1, between + 1)]
-    return ["primary", *middle, "classes"][:count]
 
 
 def _activity_metrics(found: _Activities) -> Iterator[Metric]:
@@ -167,11 +164,15 @@ def _coupling_statistics(layer: LayerTrace) -> dict[str, float]:
     coupling, present = layer.coupling.double(), layer.present.double()
     weights = present / present.sum().clamp(min=1e-12)
     score = measures.t_score(coupling)
+    images = len(layer.capsules.poses)
+    mass = (coupling * present[..., None]).sum(dim=1)
     return {
         "coupling_entropy": float(measures.coupling_entropy(coupling).mean()),
         "effective_parents": float(measures.effective_parents(coupling).mean()),
         "t_score": float(score.mean()),
         "t_score_weighted": float((score * weights).sum()),
+        "share_between": measures.share_between(coupling.reshape(images, -1, coupling.shape[2])),
+        "starved_share": measures.starved_share(mass.reshape(images, -1)),
     }
 
 

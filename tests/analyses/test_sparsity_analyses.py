@@ -15,7 +15,7 @@ from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.test_sparsity import OPTIONS, Untrained
 
-NAMES = ("sparsity-table", "convergence", "capsule-activity", "vote-distances")
+NAMES = ("sparsity-table", "static-coupling", "convergence", "capsule-activity", "vote-distances")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
     assert one.reading.endswith(".")
     assert not one.shown().empty
     assert one.numbers.equals(again.numbers)
-    if name != "sparsity-table":
+    if name not in ("sparsity-table", "static-coupling"):
         assert to_svg(one.figure) == to_svg(again.figure)
 
 
@@ -83,3 +83,20 @@ def test_distances_are_means_of_the_histograms(runs):
     middle = ((edges[1:] + edges[:-1]) / 2).numpy()
     assert table["own"].iloc[2] == pytest.approx(float((counts * middle).sum() / counts.sum()), rel=1e-4)
     assert ((table["near"] > 0) & (table["near"] <= 1.001)).all()
+
+
+def test_static_coupling_says_what_is_lost_and_by_whom(runs):
+    table = analyses["static-coupling"](runs).numbers.set_index("name")
+    rows = runs.results.query("metric == 'static_loss' and label == 'dynamic' and iterations == 3")
+    assert table.loc["dynamic T=3", "lost"] == pytest.approx(rows["value"].mean())
+    assert table.loc["uniform", "share_between"] == pytest.approx(0, abs=1e-9)
+    assert "cnn" not in table.index
+
+    def losing(value):
+        results = runs.results.copy()
+        changed = (results["metric"] == "static_loss") & (results["label"] == "dynamic") & (results["iterations"] == 3)
+        results.loc[changed, "value"] = value + results.loc[changed, "seed"] / 10
+        return analyses["static-coupling"](replace(runs, results=results)).reading
+
+    assert losing(30.0).endswith("costs accuracy with Dynamic, T = 3 (30.1 points).")
+    assert "is not shown to cost" in losing(-30.0)

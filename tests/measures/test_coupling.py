@@ -33,3 +33,19 @@ def test_a_residual_is_relative_and_per_image():
     before = torch.tensor([[[3.0, 4.0]], [[0.0, 0.0]], [[1.0, 1.0]]])
     after = torch.tensor([[[3.0, 9.0]], [[0.0, 2.0]], [[1.0, 1.0]]])
     assert measures.residual(before, after).tolist() == pytest.approx([1.0, 2.0, 0.0])
+
+
+def test_variance_between_images_and_between_pairs():
+    coupling = torch.rand(5, 3, 4, dtype=torch.float64)
+    between = coupling.numpy().var(axis=0).mean() / coupling.numpy().var()
+    assert measures.share_between(coupling) == pytest.approx(between)
+    assert measures.share_between(coupling[:1].expand(5, -1, -1)) == 0
+    assert measures.share_between(torch.full((5, 3, 4), 0.25)) == 0
+    alike = torch.rand(5, 1, 1).expand(-1, 3, 4)
+    assert measures.share_between(alike) == pytest.approx(1)
+
+
+def test_starved_parents_get_less_than_a_tenth_of_an_equal_share():
+    mass = torch.tensor([[6.0, 3.9, 0.09, 0.01], [6.0, 3.6, 0.39, 0.01]])  # means 60, 37.5, 2.4 and 0.1 %
+    assert measures.starved_share(mass) == 0.5
+    assert measures.starved_share(torch.zeros(2, 4)) == 0

@@ -5,12 +5,14 @@ import pytest
 import torch
 
 from routebench import measures
+from routebench.capsules.intercepted import intercepted, routed_layers
 from routebench.data import load
 from routebench.data.dataset import Dataset, Images
 from routebench.errors import UserError
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest
-from routebench.protocols.sparsity import Sparsity, layer_names
+from routebench.protocols.sparsity import Sparsity
+from routebench.protocols.static import Means, layer_names
 from routebench.protocols.traced import trace
 from routebench.protocols.vote_distances import gathered, vote_distances
 from routebench.recipe import Recipe
@@ -87,6 +89,71 @@ def test_coupling_and_residual_are_those_of_each_iteration(measured):
     assert value(found, "residual", test_iterations=3) == pytest.approx(float(moved.mean()), rel=1e-5)
     assert value(found, "t_score", test_iterations=1) == pytest.approx(0, abs=1e-6)
     assert {each.test_iterations for each in found.metrics if each.metric == "residual"} == {2, 3, 4}
+
+
+def test_static_coupling_is_the_mean_over_training_images_of_every_iteration(measured):
+    found, network = measured
+    data = load("mnist5k")
+    places = torch.linspace(0, len(data.train) - 1, 1000).round().long()
+
+    def votes_of(pixels):
+        layer = trace(network, pixels.float() / 255, 2).layers[0]
+        return layer.votes.dense().detach(), layer.coupling
+
+    _, coupling = votes_of(data.train.pixels[places])
+    votes, own = votes_of(data.test.pixels)
+    total = torch.einsum("cp,lcpd->lpd", coupling.mean(dim=0), votes)
+    static = 100 * float((total.norm(dim=2).argmax(dim=1) == data.test.labels).double().mean())
+    right = 100 * float(
+        (network(data.test.pixels.float() / 255).scores.argmax(dim=1) == data.test.labels).double().mean()
+    )
+    assert value(found, "static_accuracy") == pytest.approx(static, abs=0.11)  # one image may be tied
+    assert value(found, "static_loss") == pytest.approx(right - static, abs=0.11)
+    assert right != static
+    some = part_of(data, 16)
+    _, own = votes_of(some.pixels)
+    between = own.double().var(dim=0, correction=0).mean() / own.double().var(correction=0)
+    assert value(found, "share_between", test_iterations=2) == pytest.approx(float(between), rel=1e-4)
+
+
+def test_gradients_are_those_of_the_loss_at_poses(measured):
+    found, network = measured
+    data = load("mnist5k")
+    some = data.train.at(torch.linspace(0, len(data.train) - 1, 1000).round().long()[:250])
+    output = network(some.pixels.float() / 255)
+    hot = torch.nn.functional.one_hot(some.labels, 10)
+    lengths = output.layers[-1].poses.norm(dim=2)
+    loss = hot * (0.9 - lengths).relu() ** 2 + 0.5 * (1 - hot) * (lengths - 0.1).relu() ** 2
+    for layer, name in zip(output.layers, ("primary", "classes"), strict=True):
+        (gradient,) = torch.autograd.grad(loss.sum(), layer.poses, retain_graph=True)
+        norms = gradient.flatten(1).norm(dim=1)
+        assert value(found, "gradient_norm", layer=name) == pytest.approx(float(norms.mean()), rel=1e-3)
+
+
+@pytest.mark.parametrize("method", ["uniform", "random"])
+def test_coupling_that_no_image_changes_loses_nothing(method):
+    found = Sparsity().measure(request(method, None), OPTIONS, Untrained())
+    assert value(found, "static_loss") == 0
+    assert value(found, "share_between") == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("method", "iterations"), [("em", 2), ("inverted-attention", 2), ("self-attention", None)])
+def test_static_coupling_changes_what_dynamic_coupling_answers(method, iterations):
+    context = Untrained()
+    network, data = context.fit(request(method, iterations)).network, load("mnist5k")
+    images = data.test.at(torch.arange(40))
+    pixels = images.pixels.float() / 255
+    means = Means(images=40)
+    with torch.no_grad(), intercepted(routed_layers(network), means.see):
+        before = network(pixels).scores
+        means.is_used = True
+        static = network(pixels).scores
+    assert means.found and not torch.allclose(before, static, atol=1e-4)
+    assert torch.allclose(network(pixels).scores, before, atol=1e-4)  # all is as it was
+
+
+def part_of(data, count):
+    return data.test.at(torch.linspace(0, len(data.test) - 1, count).round().long())
 
 
 def test_the_network_is_left_as_it_was(measured):

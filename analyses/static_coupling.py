@@ -1,0 +1,87 @@
+"""Whether coupling depends on the image at all, and what networks lose without that; starved parents and gradients."""
+
+from collections.abc import Mapping
+
+from pandas import DataFrame, Series
+
+from routebench.analysis import (
+    METHOD,
+    SEEDS,
+    Analysis,
+    Column,
+    Estimate,
+    Mean,
+    Method,
+    Runs,
+    Verdict,
+    analysis_of,
+    corrected,
+    difference,
+    run,
+    table_of,
+    wording,
+)
+
+CLASSES = {"layer": "classes", "as_trained": True}
+COLUMNS = (
+    METHOD,
+    Mean("Static (%)", "static_accuracy", "±.1", "accuracy on test images with the coupling that 1,000 training images "
+         "have on average, sweep by sweep"),
+    Column("Lost", "lost", "+.1", "points of accuracy less than with the network's own coupling"),
+    Mean("Between images", "share_between", "±.3", "part of the variance of coupling that lies between images; the "
+         "rest lies between pairs of child and parent", where=CLASSES),
+    Mean("Starved", "starved_share", "±.3", "share of parents that get less than a tenth of an equal share of their "
+         "children, on average", where=CLASSES),
+    Mean("Gradient at children", "at_primary", "~", "norm of the gradient of the loss with respect to the poses of "
+         "primary capsules, mean over 250 training images", metric="gradient_norm", where={"layer": "primary"}),
+    Mean("At parents", "at_classes", "~", "the same, of class capsules", metric="gradient_norm",
+         where={"layer": "classes"}),
+    SEEDS,
+)  # fmt: skip
+
+
+@analysis_of("sparsity", "static-coupling", place=15)
+def static_coupling(runs: Runs) -> Analysis | None:
+    """Per method: accuracy with mean coupling, variance of coupling between images, starved parents, gradients."""
+    table = table_of(runs, COLUMNS)
+    lost = _lost(runs.by_seed("static_loss"))
+    table = table[[method in lost for method in table["method"]]].reset_index(drop=True)
+    if table.empty:
+        return None
+    table["lost"] = Series([lost[method] for method in table["method"]])
+    return Analysis(
+        title="Is coupling dynamic?",
+        reading=_reading(table),
+        table=table,
+        columns=COLUMNS,
+        notes=(
+            "Poses and activations still depend on the image; only coupling is held, in every sweep of every layer.",
+            "A loss is tested against 0 over seeds, with Holm's correction over all methods.",
+        ),
+    )
+
+
+def _lost(values: Mapping[Method, Mapping[int, float]]) -> dict[Method, Estimate]:
+    """The loss of each method, tested against none."""
+    found = [difference(own, dict.fromkeys(own, 0.0)) for own in values.values()]
+    return dict(zip(values, corrected(found), strict=True))
+
+
+def _reading(table: DataFrame) -> str:
+    rows = sorted(table.to_dict("records"), key=lambda row: -row["lost"].mean)
+    moving = [row for row in rows if row["share_between"].mean > 0]
+    if not moving:
+        return "No method's coupling depends on the image."
+    losing = [
+        f"{row['method']} ({row['lost'].mean:.1f} points)" for row in moving if row["lost"].verdict is Verdict.BETTER
+    ]
+    held = "Held at its mean over training images, coupling"
+    if not losing:
+        return f"{held} is not shown to cost any method accuracy."
+    rest = len(moving) - len(losing)
+    more = f"; with {rest} more whose coupling depends on the image, no loss is shown" if rest else ""
+    return f"{held} costs accuracy with {wording.listed(losing, 3)}{more}."
+
+
+if __name__ == "__main__":
+    run(static_coupling)

@@ -1,0 +1,135 @@
+"""What networks lose when coupling no longer depends on the image, and how far it does depend on it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from routebench.capsules import Votes
+from routebench.capsules.intercepted import intercepted, routed_layers
+from routebench.capsules.layers import CapsuleLayer
+from routebench.data import Images
+from routebench.losses import LOSSES, Moment
+from routebench.models.network import Output
+from routebench.protocols.base import Metric
+from routebench.recipe import Recipe
+from routebench.training import answers, is_right
+
+BATCH = 250
+TRAINING = 1000
+"""Training images that coupling is averaged over, taken evenly."""
+
+Coefficients = Float[Tensor, "position child parent"]
+
+
+@dataclass
+class Mean:
+    """The coupling of one sweep of a layer, added up over images."""
+
+    total: Coefficients | float = 0.0
+    images: int = 0
+
+    def add(self, coupling: Float[Tensor, "lane child parent"], images: int) -> None:
+        """Lanes are images, or images x positions with positions running fastest."""
+        self.total = self.total + coupling.reshape(images, -1, *coupling.shape[1:]).sum(dim=0)
+        self.images += images
+
+    def of(self, images: int) -> Float[Tensor, "lane child parent"]:
+        """The mean, for as many images."""
+        assert isinstance(self.total, Tensor)  # added to before
+        return (self.total / self.images).repeat(images, 1, 1)
+
+
+@dataclass
+class Means:
+    """The mean coupling of every sweep of every layer."""
+
+    found: dict[tuple[CapsuleLayer, int], Mean] = field(default_factory=dict)
+    images: int = 0
+    is_used: bool = False
+
+    def see(self, layer: CapsuleLayer, votes: Votes, _present: Tensor) -> None:
+        """Adds the coupling of each sweep, or puts the mean in its place."""
+        sweeps = count()
+        aggregate = votes.aggregate
+
+        def meet(coupling: Tensor) -> Tensor:
+            mean = self.found.setdefault((layer, next(sweeps)), Mean())
+            if self.is_used:
+                return mean.of(self.images)
+            mean.add(coupling, self.images)
+            return coupling
+
+        def aggregated(coupling: Tensor, *, shown: Tensor | None = None) -> Tensor:
+            votes.watch = None
+            try:
+                return aggregate(meet(coupling.expand(votes.lanes, -1, -1)), shown=shown)
+            finally:
+                votes.watch = meet
+
+        votes.watch = meet
+        votes.aggregate = aggregated  # type: ignore[method-assign]
+
+
+@torch.no_grad()
+def static_metrics(network: nn.Module, train: Images, test: Images, device: torch.device) -> Iterator[Metric]:
+    """Accuracy with the mean coupling of training images, as the network was trained; nothing where none is seen.
+
+    Every sweep of every layer has the mean that this sweep has over training images, so that poses and activations
+    still depend on the image, and coupling does not. Methods that weigh votes without `Votes.sweep` and
+    `Votes.aggregate` are left out.
+
+    Source: the question is that of Mitterreiter, Koch, Giesen and Laue, AAAI 2023.
+
+    Yields:
+        `static_accuracy` in per cent, and `static_loss`, by how many points that is less than with its own coupling.
+    """
+    means = Means()
+    with intercepted(routed_layers(network), means.see):
+        for _ in _outputs(network, train, means, device):
+            pass
+        if not means.found:
+            return
+        means.is_used = True
+        static = _accuracy(network, test, means, device)
+    own = _accuracy(network, test, means, device)
+    yield Metric("static_accuracy", "test", static, "%", True)
+    yield Metric("static_loss", "test", own - static, "%", None)
+
+
+def gradient_metrics(network: nn.Module, images: Images, recipe: Recipe, device: torch.device) -> Iterator[Metric]:
+    """Metric `gradient_norm` of every capsule layer: of the loss of an image with respect to the layer's poses, mean.
+
+    Source: the question is that of Mitterreiter, Koch, Giesen and Laue, AAAI 2023: do gradients vanish with depth?
+    """
+    pixels = images.pixels[:BATCH].to(device).to(torch.float32).div(255)
+    output: Output = network(pixels)
+    loss = len(pixels) * LOSSES[recipe.loss](output, images.labels[:BATCH].to(device), Moment())
+    names = layer_names(len(output.layers))
+    gradients = torch.autograd.grad(loss, [layer.poses for layer in output.layers])
+    for name, gradient in zip(names, gradients, strict=True):
+        norm = gradient.flatten(1).norm(dim=1).double().mean()
+        yield Metric("gradient_norm", "train", float(norm), where={"layer": name})
+
+
+def layer_names(count: int) -> list[str]:
+    """`primary`, `middle`, `classes`; with more layers between, `middle-1`, `middle-2` and so on."""
+    between = count - 2
+    middle = ["middle"] if between == 1 else [f"middle-{number}" for number in range(1, between + 1)]
+    return ["primary", *middle, "classes"][:count]
+
+
+def _accuracy(network: nn.Module, images: Images, means: Means, device: torch.device) -> float:
+    scores = torch.cat([scores.cpu() for scores in _outputs(network, images, means, device)])
+    return 100 * float(is_right(answers(scores, images.labels), images.labels).double().mean())
+
+
+def _outputs(network: nn.Module, images: Images, means: Means, device: torch.device) -> Iterator[Tensor]:
+    """Scores, batch by batch."""
+    for start in range(0, len(images), BATCH):
+        pixels = images.pixels[start : start + BATCH]
+        means.images = len(pixels)
+        yield network(pixels.to(device).to(torch.float32).div(255)).scores
