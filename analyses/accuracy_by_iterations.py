@@ -1,4 +1,4 @@
-"""Test accuracy against the number of routing iterations; equal coupling is a line across."""
+"""Test accuracy against the number of routing iterations; equal shares are a line across."""
 
 from dataclasses import replace
 

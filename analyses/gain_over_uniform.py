@@ -1,4 +1,4 @@
-"""What routing gains: each method against uniform coupling, which sends every child evenly to all parents."""
+"""What routing gains: each method against equal shares, which split every child evenly over all parents."""
 
 from matplotlib.axes import Axes
 from pandas import DataFrame, Series

@@ -1,4 +1,4 @@
-"""How often exactly the right digits are found: every method, its gain over uniform coupling, and where it fails."""
+"""How often exactly the right digits are found: every method, its gain over equal shares, and where it fails."""
 
 import math
 

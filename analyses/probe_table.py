@@ -231,7 +231,7 @@ def _subject(main: DataFrame) -> Row:
 
 
 def _others(main: DataFrame, best: Row, view: str) -> list[str]:
-    """What stands beside the subject: uniform coupling, the best other control, and the best model without labels."""
+    """What the subject is compared with: equal shares, the best other control, and the best model without labels."""
     rest = [row for row in main.to_dict("records") if row["method"] != best["method"]]
     blind = bool(main["unsupervised"].all())
     controls = [row for row in rest if row["method"].is_control and row["unsupervised"] == blind]

@@ -31,7 +31,7 @@ TOLD = {Verdict.UNTESTABLE: "is untested", Verdict.OPEN: "is not shown"}
 
 @analysis_of("robustness", "robustness-table", place=10)
 def robustness_table(runs: Runs) -> Analysis | None:
-    """Per method: accuracy under the worst of all attacks, against uniform coupling and the CNN, with a verdict."""
+    """Per method: accuracy under the worst of all attacks, against equal shares and the CNN, with a verdict."""
     eps = main_eps(runs)
     if eps is None:
         return None

@@ -21,7 +21,7 @@ Tasks = list[NamedPair]
 
 @analysis_of("", "summary-over-tasks", place=91, folder=True)
 def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
-    """Interquartile mean of differences to `uniform`, probability of improvement and profiles (Agarwal et al. 2021)."""
+    """Interquartile mean of differences to equal shares, probability of improvement and profiles (Agarwal et al. 2021)."""
     tasks = {runs.name: _against_baseline(runs) for runs in parts if runs.primary}
     if len(tasks) < 2:
         return None
@@ -40,16 +40,21 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
         columns=(
             Column("Method", "label", numeric=False),
             Column(
-                "Interquartile mean, points", "iqm", "+.2", "of differences to uniform, the middle half of all runs"
+                "Interquartile mean, points",
+                "iqm",
+                "+.2",
+                "of differences to equal shares, the middle half of all runs",
             ),
-            Column("Better than uniform, %", "improvement", "[].0", "chance that a run beats a run of uniform"),
+            Column(
+                "Better than equal shares, %", "improvement", "[].0", "chance that a run beats one with equal shares"
+            ),
             Column("Runs", "runs"),
         ),
         notes=(
             f"{len(tasks)} tasks: {wording.listed(list(tasks), len(tasks))}. Each method at its best T of each task.",
             "Limits: 95 %, runs drawn again within each task. Tasks are not drawn: other tasks may say otherwise.",
         ),
-        alternative="Performance profiles: the share of runs that gain more than so many points over uniform.",
+        alternative="Performance profiles: the share of runs that gain more than so many points over equal shares.",
     )
 
 

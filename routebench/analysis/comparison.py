@@ -1,4 +1,4 @@
-"""Every method with every iteration count of one suite, compared: means, gains over uniform coupling, rank groups.
+"""Every method with every iteration count of one suite, compared: means, gains over equal shares, rank groups.
 
 The numbers behind the table, the figures and the headline of a report, so that the three cannot disagree.
 """

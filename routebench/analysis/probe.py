@@ -62,7 +62,7 @@ def by_seed(runs: Runs) -> dict[Line, dict[int, float]]:
 
 
 def gains(seeds: Mapping[Line, Mapping[int, float]], upright: DataFrame) -> "Series[Any]":
-    """The lead of each row over uniform coupling, in points, paired by seed; nothing without uniform coupling.
+    """The lead of each row over equal shares, in points, paired by seed; empty without equal shares.
 
     Args:
         seeds: from `by_seed`.

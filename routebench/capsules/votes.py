@@ -114,7 +114,7 @@ class Votes:
         """One iteration's work: logits, coupling, and the weighted moments of the votes.
 
         `logit_ij = <V_ij - c_j, query_j> - 1/2 <(V_ij - c_j)^2, curvature_j> + bias_j`, from which the competition
-        makes the coupling R. Without query, curvature and bias it is uniform.
+        makes the coupling R. Without query, curvature and bias, shares are equal.
 
         Args:
             query, curvature, bias: of the logits; None means zero.

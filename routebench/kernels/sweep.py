@@ -41,7 +41,7 @@ class Sweep:
         weight: W, (child, parent, pose in, pose out), or (child, parent, P, P) for P x P matrix poses.
         competition: how logits become coupling; its windows say which cells a position sees.
         offset: added to every vote of a child.
-        query, curvature, bias: of the logits; without all three, coupling is uniform.
+        query, curvature, bias: of the logits; without all three, shares are equal.
         centre: c, about which votes are taken.
         weights: w, of the children.
         moments: 1 or 2.

@@ -25,7 +25,7 @@ class Overlap(Protocol):
 
     A class is answered if its score is above the threshold; an image is right if exactly its classes are answered
     (Tsai et al. 2020, section 6, who do not give their threshold). That share is the metric `accuracy` on the split
-    test, because this is the name by which methods are compared with uniform coupling, paired by image, ranked, and
+    test, because this is the name by which methods are compared with equal shares, paired by image, ranked, and
     judged by `compare --gate`. It is `exact_match` too, under which name it is shown and not judged a second time.
 
     A fixed threshold punishes scores that rank classes rightly but lie too high or too low. Two metrics do without:

@@ -23,7 +23,7 @@ class FixedRandom(RoutingMethod):
     normal logits are our choice.
 
     Args:
-        spread: standard deviation of the logits; 0 is uniform coupling.
+        spread: standard deviation of the logits; 0 gives equal shares.
         draw: seed of the coupling, apart from the seed of the run.
     """
 

@@ -17,8 +17,8 @@ class Static(RoutingMethod):
     If it does as well as a routing method, then it is not the agreement that helps: a layer of fixed weights does.
 
     Source: Sabour, Frosst and Hinton, NeurIPS 2017, section 2 (arXiv:1710.09829): the "log prior probabilities" b_ij of
-    dynamic routing, learned with all other weights, and one iteration of it. They start at zero, which is uniform
-    routing. In convolutional layers they are shared by all positions, as weights are.
+    dynamic routing, learned with all other weights, and one iteration of it. They start at zero, which gives
+    equal shares. In convolutional layers all positions share them, as they share weights.
     """
 
     source = "Sabour, Frosst and Hinton, NeurIPS 2017, section 2 (arXiv:1710.09829), log priors alone"

@@ -9,7 +9,7 @@ from routebench.routing.base import Routed, RoutingMethod
 
 @routing.register("uniform")
 class Uniform(RoutingMethod):
-    """Equal coupling, 1 / J: what the first iteration of every iterative method does.
+    """Splits every child equally between all J parents; the first iteration of most methods does the same.
 
     Source: the control of Paik et al. 2019 (arXiv:1907.13327), in the network of Sabour et al. 2017.
     """

@@ -80,7 +80,7 @@ def named(table):
 
 
 def gained(runs):
-    """What is shown of main features beside uniform coupling, by name and angle."""
+    """What is shown of main features beside equal shares, by name and angle."""
     found = probed(runs)
     upright = turned_up_to(found[found["main"]])
     return named(upright).assign(gain=gains(by_seed(runs), upright)).set_index(["name", "angle"])["gain"]

@@ -123,7 +123,7 @@ class Worst(Protocol):
 
 
 class Nothing(routing.RoutingMethod):
-    """Uniform coupling."""
+    """Equal shares."""
 
     gives_activations = False
 

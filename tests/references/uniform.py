@@ -1,4 +1,4 @@
-"""Uniform coupling, one iteration of dynamic routing."""
+"""Equal shares: one iteration of dynamic routing."""
 
 from tests.references.dynamic import norm, squash
 

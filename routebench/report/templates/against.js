@@ -41,7 +41,7 @@ function compareRuns(values) {
   if (location.hash.startsWith("#against") && location.hash !== address) history.replaceState(null, "", address);
 }
 
-// Usually the first method with its largest T against uniform coupling with the same data, of the strongest preset.
+// Usually the first method with its largest T against equal shares with the same data, of the strongest preset.
 function chooseSides(values, state, runs) {
   const names = [...runs.keys()].sort((one, other) => strengthOf(one) - strengthOf(other) || one.localeCompare(other, "en", { numeric: true }));
   const role = (name) => kindAt(values, "role", runs.get(name)[0]);
