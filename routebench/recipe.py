@@ -1,7 +1,8 @@
 """Everything that fixes how a network is trained. A suite's `[training]` table has these keys."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from routebench.errors import UserError
 
@@ -30,6 +31,7 @@ CHOICES = {
         "smallnorb-jitter-yl1993",
     ),
     "selection": ("last", "held-out"),
+    "train_on": ("train", "all"),
     "precision": ("float32", "bfloat16"),
 }
 
@@ -51,6 +53,8 @@ class Recipe:
         augmentation: of training images; see `routebench.data.augment`.
         selection: which weights are kept: those of the `last` epoch, or of the best one on the held-out part, by
             accuracy, or by the objective where that is the network's own.
+        train_on: the `train`ing part, or `all` that the data set's authors have for training: the held-out part too.
+            Nothing can then be selected.
         precision: `bfloat16` runs the network under autocast; losses stay in float32.
         channels_last: memory layout of convolutions.
 
@@ -72,6 +76,7 @@ class Recipe:
     reconstruction: float = 0.0
     augmentation: str = "none"
     selection: str = "last"
+    train_on: str = "train"
     precision: str = "float32"
     channels_last: bool = False
 
@@ -79,6 +84,11 @@ class Recipe:
         for key, allowed in CHOICES.items():
             if getattr(self, key) not in allowed:
                 raise UserError(f"training: {key} must be one of {', '.join(allowed)}, got {getattr(self, key)!r}")
+        if self.train_on == "all" and self.selection != "last":
+            raise UserError(
+                f"training: selection must be last with train_on = 'all', which leaves no image to select by, got "
+                f"{self.selection!r}"
+            )
         for key in ("epochs", "batch_size", "decay_steps"):
             if getattr(self, key) < 1:
                 raise UserError(f"training: {key} must be at least 1, got {getattr(self, key)!r}")
@@ -89,6 +99,14 @@ class Recipe:
                 raise UserError(f"training: {key} must not be negative, got {getattr(self, key)!r}")
         if any(milestone < 0 for milestone in self.milestones):
             raise UserError(f"training: milestones must be epochs, counted from 0, got {self.milestones!r}")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings by name, but for `train_on` where it is `train`: what was trained before it was there is equal.
+
+        Identities and keys are made of these.
+        """
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("train_on", "train")}
 
     def rate_at(self, step: int, epoch: int) -> float:
         """The learning rate at a step and an epoch, both counted from 0."""

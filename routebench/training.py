@@ -31,7 +31,10 @@ OWN = "own"
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch left. Losses are means over images; accuracies are in per cent, NaN without labels."""
+    """What one epoch left. Losses are means over images; accuracies are in per cent, NaN without labels.
+
+    Of the held-out part both are NaN where it was trained on.
+    """
 
     epoch: int
     train_loss: float
@@ -40,6 +43,11 @@ class Epoch:
     held_out_accuracy: float
     learning_rate: float
     seconds: float
+
+    @property
+    def has_held_out(self) -> bool:
+        """Whether images were held out."""
+        return not (math.isnan(self.held_out_loss) and math.isnan(self.held_out_accuracy))
 
 
 def fit(
@@ -75,7 +83,8 @@ def fit(
 
     Raises:
         Diverged: the loss was not finite; the step is named.
-        UserError: the loss does not suit the network, or it has no decoder where one is needed.
+        UserError: the loss does not suit the network, it has no decoder where one is needed, or held-out images are to
+            be trained on of a data set whose training images are made anew for every epoch.
     """
     if (recipe.loss == OWN) != hasattr(network, "objective"):
         suited = "own" if hasattr(network, "objective") else "one on labels"
@@ -87,7 +96,7 @@ def fit(
             f"training: reconstruction decodes the capsule of one class, and images of {data.name!r} may show several; "
             "set reconstruction to 0"
         )
-    loop = _Loop(network, data, recipe, seed, device)
+    loop = _Loop(network, data.whole() if recipe.train_on == "all" else data, recipe, seed, device)
     epochs = loop.resume(checkpoint)
     for epoch in range(len(epochs), recipe.epochs):
         epochs.append(loop.run_epoch(epoch, on_progress))
@@ -143,13 +152,15 @@ class _Loop:
         watch.raise_if_bad()
         set_progress(self.network, (epoch + 1) / recipe.epochs)
         mean_loss, accuracy = (totals / len(self.labels)).tolist()
-        held_out = evaluate(self.network, self.data.held_out, recipe, self.device)
+        held_out = (
+            None if self.data.held_out is None else evaluate(self.network, self.data.held_out, recipe, self.device)
+        )
         return Epoch(
             epoch=epoch + 1,
             train_loss=mean_loss,
             train_accuracy=100 * accuracy,
-            held_out_loss=held_out.loss,
-            held_out_accuracy=held_out.accuracy,
+            held_out_loss=math.nan if held_out is None else held_out.loss,
+            held_out_accuracy=math.nan if held_out is None else held_out.accuracy,
             learning_rate=self.optimiser.param_groups[0]["lr"],
             seconds=time.perf_counter() - started,
         )

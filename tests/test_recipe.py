@@ -1,6 +1,7 @@
 """Recipes refuse what makes no sense, and set learning rates."""
 
 import math
+from dataclasses import asdict
 
 import pytest
 
@@ -44,6 +45,16 @@ def test_every_choice_is_accepted(key, value):
 def test_value_that_makes_no_sense_is_refused(given):
     with pytest.raises(UserError, match=f"training: {next(iter(given))} must"):
         Recipe(**given)
+
+
+def test_nothing_is_selected_by_images_that_were_trained_on():
+    with pytest.raises(UserError, match="selection must be last with train_on = 'all'"):
+        Recipe(selection="held-out", train_on="all")
+
+
+def test_settings_name_what_is_trained_on_only_where_it_is_all():
+    assert set(asdict(Recipe())) - set(Recipe().settings) == {"train_on"}
+    assert Recipe(**Recipe(train_on="all").settings) == Recipe(train_on="all")
 
 
 def test_every_augmentation_can_be_chosen():

@@ -33,6 +33,7 @@ OTHER_VALUES = {
     "selection": "held-out",
     "precision": "bfloat16",
     "channels_last": True,
+    "train_on": "all",
 }
 """For each field of a recipe a value that is not its default."""
 
@@ -65,6 +66,17 @@ class TestRecipe:
     def test_reconstruction_needs_a_decoder(self, data):
         with pytest.raises(UserError, match="needs a model with a decoder"):
             trained(data, replace(SHORT, reconstruction=0.1))
+
+    def test_all_images_are_trained_on_and_none_is_held_out(self, data):
+        everything = replace(data, train=data.train.joined(data.held_out))
+        one, epochs = trained(data, replace(SHORT, train_on="all"))
+        other, _ = trained(everything, SHORT)
+        assert same_weights(one, other)
+        assert not any(epoch.has_held_out for epoch in epochs)
+
+    def test_new_images_for_every_epoch_leave_nothing_to_join(self, data):
+        with pytest.raises(UserError, match="fixed training images"):
+            trained(replace(data, compose=lambda _: data.train), replace(SHORT, train_on="all"))
 
     def test_selection_keeps_the_best_epoch_and_the_earlier_of_equals(self, data):
         recipe = replace(SHORT, **NEEDS["selection"])

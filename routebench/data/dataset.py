@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -74,17 +74,39 @@ class Images:
         """The images at `indices`, in that order."""
         return Images(self.pixels[indices], self.labels[indices])
 
+    def joined(self, more: "Images") -> "Images":
+        """These images, and then `more`."""
+        return Images(torch.cat([self.pixels, more.pixels]), torch.cat([self.labels, more.labels]))
+
 
 @dataclass(frozen=True)
 class TrainingData:
-    """All that training code ever sees of a data set: it cannot look at a test image. `compose` as in `Dataset`."""
+    """All that training code ever sees of a data set: it cannot look at a test image. `compose` as in `Dataset`.
+
+    `held_out` is None where these images are trained on too.
+    """
 
     name: str
     classes: tuple[str, ...]
     train: Images
-    held_out: Images
+    held_out: Images | None
     fingerprint: str
     compose: Compose | None = None
+
+    def whole(self) -> "TrainingData":
+        """The same with the held-out images in the training part.
+
+        Raises:
+            UserError: training images are made anew for every epoch, so that no image of the training part is used.
+        """
+        if self.compose is not None:
+            raise UserError(
+                f"data set {self.name!r}: expected fixed training images for train_on = 'all', got new ones for every "
+                "epoch; leave train_on out"
+            )
+        return replace(
+            self, train=self.train if self.held_out is None else self.train.joined(self.held_out), held_out=None
+        )
 
 
 @dataclass(frozen=True)

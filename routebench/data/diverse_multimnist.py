@@ -22,18 +22,21 @@ SIDE = 36
 SINGLE = 1 / 6
 """How often an image shows one digit only."""
 CLASSES = 10
+PRINTED = 60_000
+"""Images of an epoch in the paper, which calls it a step: 350 of them are its 21 million."""
 NUMBERS = 7
 """Random numbers per image: first digit, one or two, second digit, and row and column of both."""
 
 
 @datasets.register("diverse-multimnist")
-@facts(train=54_000, held_out=6_000, test=10_000, shape=(1, SIDE, SIDE), classes=10)
+@facts(train=PRINTED, held_out=6_000, test=10_000, shape=(1, SIDE, SIDE), classes=10)
 def diverse_multimnist() -> Dataset:
-    """One or two overlapping MNIST digits, grey, 36x36, several labels; 54,000 images composed anew every epoch.
+    """One or two overlapping MNIST digits, grey, 36x36, several labels; 60,000 images composed anew every epoch.
 
-    As many images as `mnist` has digits in each part; no digit is in two parts. Held-out and test images are fixed.
+    That is as many as the paper has, of 54,000 digits: the others are held out. Held-out and test images are fixed, as
+    many as `mnist` has digits there; no digit is in two parts.
     """
-    return _from_digits("diverse-multimnist", "mnist")
+    return _from_digits("diverse-multimnist", "mnist", PRINTED)
 
 
 @datasets.register("diverse-multimnist5k")
@@ -46,10 +49,13 @@ def diverse_multimnist5k() -> Dataset:
     return _from_digits("diverse-multimnist5k", "mnist5k")
 
 
-def _from_digits(name: str, digits: str) -> Dataset:
+def _from_digits(name: str, digits: str, count: int | None = None) -> Dataset:
+    """Of a data set of digits; `count` images are composed for an epoch, as many as training digits if None."""
     known = load(digits)
+    counts = (len(known.train) if count is None else count, len(known.held_out), len(known.test))
+    parts = (known.train, known.held_out, known.test)
     train, held_out, test = (
-        fixed_overlays(part, seed) for seed, part in enumerate((known.train, known.held_out, known.test))
+        fixed_overlays(part, seed, size) for seed, (part, size) in enumerate(zip(parts, counts, strict=True))
     )
     return Dataset(
         name=name,
@@ -59,32 +65,34 @@ def _from_digits(name: str, digits: str) -> Dataset:
         test=test,
         fingerprint=fingerprint(train, held_out, test),
         source=f"composed as in Tsai et al., ICLR 2020, of {known.source}",
-        compose=Overlays(known.train),
+        compose=Overlays(known.train, len(train)),
     )
 
 
 @dataclass(frozen=True)
 class Overlays:
-    """Composes as many images as there are digits, other ones with every state of the generator.
+    """Composes images of digits, other ones with every state of the generator.
 
     Args:
         digits: with one label each.
+        count: of the images.
     """
 
     digits: Images
+    count: int
 
     def __call__(self, generator: Generator) -> Images:
         """Images of 36 x 36 on the generator's device; labels are bool, (n, classes)."""
-        size = (len(self.digits), NUMBERS)
+        size = (self.count, NUMBERS)
         return overlaid(
             self.digits, torch.rand(size, generator=generator, device=generator.device, dtype=torch.float64)
         )
 
 
-def fixed_overlays(digits: Images, seed: int) -> Images:
-    """The same images on every machine and version, as many as there are digits."""
+def fixed_overlays(digits: Images, seed: int, count: int) -> Images:
+    """`count` images, the same on every machine and version."""
     # The legacy generator: NumPy promises that its stream never changes (NEP 19).
-    return overlaid(digits, torch.from_numpy(np.random.RandomState(seed).random_sample((len(digits), NUMBERS))))
+    return overlaid(digits, torch.from_numpy(np.random.RandomState(seed).random_sample((count, NUMBERS))))
 
 
 def overlaid(digits: Images, uniform: Float[Tensor, "n 7"]) -> Images:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from routebench.data._load import FOLD, load
-from routebench.data.dataset import SPLIT_SEED, Dataset, Images
+from routebench.data.dataset import SPLIT_SEED, Dataset
 from routebench.data.taking import whole_name
 from routebench.errors import UserError
 from routebench.registry import datasets
@@ -32,9 +32,7 @@ def fold(path: str) -> Dataset:
             "epoch"
         )
     kept, tested = _split(data.train.labels, data.held_out.labels, int(number), int(count))
-    whole = Images(
-        torch.cat([data.train.pixels, data.held_out.pixels]), torch.cat([data.train.labels, data.held_out.labels])
-    )
+    whole = data.train.joined(data.held_out)
     source = f"training images of these, fold {number} of {count} to test on: {data.source}"
     return Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
 

@@ -120,6 +120,9 @@ class Protocol(ABC):
     alone: typing.ClassVar[bool] = False
     """Whether nothing else may run beside a cell, because time is measured. It then has all cores."""
 
+    chooses: typing.ClassVar[str] = ""
+    """What is chosen by held-out images, in words; a network that was trained on them is refused then."""
+
     trains: typing.ClassVar[bool] = True
     """Whether what is measured was trained; else weights are random, and nothing is tested."""
 

@@ -7,12 +7,13 @@ from routebench.protocols.base import Fit, Metric
 
 
 def training_curves(fit: Fit) -> Iterator[Metric]:
-    """Loss and accuracy after every epoch, on training and on held-out images."""
+    """Loss and accuracy after every epoch, on training images, and on held-out ones where these were not trained on."""
     for epoch in fit.epochs:
         yield Metric("train_loss", "train", epoch.train_loss, "", False, epoch=epoch.epoch)
         yield Metric("train_accuracy", "train", epoch.train_accuracy, "%", True, epoch=epoch.epoch)
-        yield Metric("held_out_loss", "held-out", epoch.held_out_loss, "", False, epoch=epoch.epoch)
-        yield Metric("held_out_accuracy", "held-out", epoch.held_out_accuracy, "%", True, epoch=epoch.epoch)
+        if epoch.has_held_out:
+            yield Metric("held_out_loss", "held-out", epoch.held_out_loss, "", False, epoch=epoch.epoch)
+            yield Metric("held_out_accuracy", "held-out", epoch.held_out_accuracy, "%", True, epoch=epoch.epoch)
 
 
 def cost_of(fit: Fit) -> list[Metric]:

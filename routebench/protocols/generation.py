@@ -56,6 +56,7 @@ class Generation(Protocol):
         "optimiser": str,
         "samples": int,
     }
+    chooses = "the C of a classifier"
     preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
 
     def expect(self, data: Dataset) -> None:

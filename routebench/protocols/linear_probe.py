@@ -44,6 +44,7 @@ class LinearProbe(Protocol):
         "affine": bool,
     }
     unsupervised: ClassVar[bool] = True
+    chooses = "the C of a classifier"
     preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
 
     def expect(self, data: Dataset) -> None:

@@ -38,6 +38,7 @@ class Overlap(Protocol):
     """
 
     options: ClassVar[dict[str, type]] = {"threshold": float}
+    chooses = "a threshold"
 
     def expect(self, data: Dataset) -> None:
         """Images that may show several classes."""

@@ -24,6 +24,7 @@ class Tuning(Protocol):
     """
 
     options: ClassVar[dict[str, type]] = {"study": int, "trial": int}
+    chooses = "settings"
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics `score` and `diverged` on the fold, and the training curves."""

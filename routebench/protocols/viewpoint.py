@@ -29,6 +29,8 @@ class Viewpoint(Protocol):
     Source: Hinton, Sabour and Frosst, Matrix capsules with EM routing, ICLR 2018, section 5.1 and table 2.
     """
 
+    chooses = "epochs of equal accuracy"
+
     def expect(self, data: Dataset) -> None:
         """Test images that are known to be of familiar viewpoints, or of others."""
         if "familiar" not in data.conditions:

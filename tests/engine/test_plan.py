@@ -91,6 +91,20 @@ def test_small_presets_say_how_many_images_they_take_and_take_all_of_their_own(n
             assert preset.take == own["train"] + own["held_out"] + own["test"]
 
 
+@pytest.mark.parametrize("name", ["linear-probe", "overlap", "smith-inference", "viewpoint"])
+def test_a_network_trained_on_held_out_images_is_refused_where_they_choose_something(name):
+    suite = load_suite(name)
+    with pytest.raises(UserError, match=r"train_on = 'train', got 'all' .* chooses .* by held-out images"):
+        plan(replace(suite, training={**suite.training, "train_on": "all"}), "smoke", Choices())
+
+
+def test_what_is_trained_on_is_part_of_an_identity_only_where_it_is_all(made, parts, suite_file):
+    suite = load_suite(str(suite_file()))
+    every = plan(replace(suite, training={**suite.training, "train_on": "all"}), "quick", Choices())
+    assert all(cell.identity.training["train_on"] == cell.request().recipe.train_on == "all" for cell in every.cells)
+    assert not any("train_on" in cell.identity.training for cell in made.cells)
+
+
 @pytest.mark.parametrize("where", ["iterations", "epochs", "method"])
 def test_an_integer_that_no_record_can_hold_is_refused(parts, suite_file, where):
     file = suite_file(seeds=1)

@@ -314,7 +314,7 @@ def _kept(folder: Path, epoch: int) -> Mapping[str, Tensor]:
 
 
 def _plain(request: FitRequest) -> dict[str, Any]:
-    known = asdict(request)
+    known = {**asdict(request), "recipe": request.recipe.settings}
     for choice in ("every_epoch", "tested"):
         if not known[choice]:
             del known[choice]  # so that fits from before there was a choice keep their keys

@@ -1,7 +1,7 @@
 """Who takes part in a preset, as cells but for iterations and seed; whatever cannot run is refused here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from routebench.data import Dataset, at_most
@@ -41,6 +41,7 @@ def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dat
         for model in one.entry.networks(beside)
     ]
     protocol = protocols[suite.protocol]
+    _expect_held_out(suite, [point.cell.identity for point in points])
     if protocol.trains:  # type: ignore[attr-defined]
         _expect_learnable(suite, data, [point.cell.identity for point in points])
     _expect_buildable(preset, data, [point.cell.identity for point in points])
@@ -65,6 +66,17 @@ def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
     with step("protocol", suite.protocol):
         protocols[suite.protocol]().expect(data)
     return replace(preset, data=name), data
+
+
+def _expect_held_out(suite: Suite, points: Sequence[Identity]) -> None:
+    """Raises UserError where something is chosen by images that a network is to be trained on."""
+    chosen = getattr(protocols[suite.protocol], "chooses", "")
+    for point in points:
+        if chosen and point.training.get("train_on") == "all":
+            raise UserError(
+                f"suite {suite.name}: expected train_on = 'train', got 'all' for {point.method} on {point.model}; "
+                f"protocol {suite.protocol} chooses {chosen} by held-out images"
+            )
 
 
 def _expect_learnable(suite: Suite, data: Dataset, points: Sequence[Identity]) -> None:
@@ -155,7 +167,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
         "model_params": {**(preset.model_params if routed else {}), **entry.model_params},
         "data": preset.data,
         "data_fingerprint": fingerprint,
-        "training": asdict(suite.recipe(*training)),
+        "training": suite.recipe(*training).settings,
         "source": source_hash(
             protocols[suite.protocol], *fit_code(models[model], routing[entry.name] if routed else None)
         ),
