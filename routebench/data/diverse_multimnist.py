@@ -88,6 +88,15 @@ class Overlays:
             self.digits, torch.rand(size, generator=generator, device=generator.device, dtype=torch.float64)
         )
 
+    def example(self) -> Images:
+        """Images that are always the same."""
+        return fixed_overlays(self.digits, seed=0, count=self.count)
+
+    def divided(self, kept: Tensor, tested: Tensor, seed: int) -> tuple["Overlays", Images]:
+        """The same of some of the digits, and fixed images of others, as many as there are of these."""
+        own = len(kept) * self.count // len(self.digits)
+        return Overlays(self.digits.at(kept), own), fixed_overlays(self.digits.at(tested), 100 + seed, len(tested))
+
 
 def fixed_overlays(digits: Images, seed: int, count: int) -> Images:
     """`count` images, the same on every machine and version."""

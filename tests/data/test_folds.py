@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -42,9 +43,28 @@ def test_a_wrong_name_is_refused(name):
         load(name)
 
 
-def test_images_that_are_made_anew_have_no_folds():
+def inks(images):
+    """What tells digits apart wherever they are moved: their grey values other than 0, in order."""
+    return {image[image > 0].tobytes() for image in images.pixels.numpy()}
+
+
+def test_images_composed_of_digits_are_tested_on_digits_of_the_fold():
+    whole, digits = load("diverse-multimnist5k"), load("mnist5k")
+    folds = [load(f"fold:{number}/3:diverse-multimnist5k") for number in (1, 2, 3)]
+    kept = [inks(fold.compose.digits) for fold in folds]
+    assert set.union(*kept) == inks(digits.train) and not set.intersection(*kept)
+    for fold, own in zip(folds, kept, strict=True):
+        alone = fold.test.at((fold.test.labels.sum(dim=1) == 1).nonzero()[:, 0])
+        assert len(alone) > 100 and inks(alone) <= inks(digits.train) - own
+        assert len(fold.test) == 1200 and len(fold.train) == fold.compose.count == 2400
+        assert rows(fold.held_out) == rows(whole.held_out)
+
+
+def test_other_images_that_are_made_anew_have_no_folds(monkeypatch):
+    made = replace(load("mnist5k"), compose=lambda generator: None)
+    monkeypatch.setattr("routebench.data.folds.load", lambda name: made)
     with pytest.raises(UserError, match="fixed training images"):
-        load("fold:1/3:diverse-multimnist5k")
+        load("fold:1/3:made-anew")
 
 
 def test_sealed_test_images_cannot_be_loaded():
