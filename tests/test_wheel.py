@@ -47,7 +47,9 @@ def run(*command, cwd):
 
 def test_wheel_holds_what_the_checkout_has(wheel):
     packed = set(zipfile.ZipFile(wheel).namelist())
-    suites = {f"routebench/{file.relative_to(ROOT)}" for file in ROOT.glob("suites/*.toml")}
+    suites = {
+        f"routebench/{file.relative_to(ROOT)}" for kind in ("toml", "json") for file in ROOT.glob(f"suites/*.{kind}")
+    }
     analyses = {f"routebench/{file.relative_to(ROOT)}" for file in ROOT.glob("analyses/*.py")}
     package = {
         str(file.relative_to(ROOT))

@@ -43,7 +43,7 @@ def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dat
     protocol = protocols[suite.protocol]
     _expect_held_out(suite, [point.cell.identity for point in points])
     if protocol.trains:  # type: ignore[attr-defined]
-        _expect_learnable(suite, data, [point.cell.identity for point in points])
+        expect_learnable(suite, data, [point.cell.identity for point in points])
     _expect_buildable(preset, data, [point.cell.identity for point in points])
     points += _lost_points(points[0].cell.identity, lineup)
     expect_few(suite, preset, preset.seeds * sum(len(point.grid) for point in points))
@@ -79,7 +79,7 @@ def _expect_held_out(suite: Suite, points: Sequence[Identity]) -> None:
             )
 
 
-def _expect_learnable(suite: Suite, data: Dataset, points: Sequence[Identity]) -> None:
+def expect_learnable(suite: Suite, data: Dataset, points: Sequence[Identity]) -> None:
     """Raises UserError where images may show several classes, and a method would be trained as if each showed one."""
     if not data.train.multi_label:
         return
