@@ -9,6 +9,7 @@
 from routebench.data._load import FOLD, load, sealed_test_images
 from routebench.data.affnist import affnist_is_there
 from routebench.data.augment import Augmentation, augmentations
+from routebench.data.corruptions import CORRUPTIONS, SEVERITIES, corrupted
 from routebench.data.dataset import Dataset, Images, TrainingData, facts, stratified_split
 from routebench.data.folds import unfolded
 from routebench.data.official import absent, data_root
@@ -17,8 +18,10 @@ from routebench.data.taking import Taken, at_most, whole_name
 from routebench.data.torchvision_sets import PUBLISHED
 
 __all__ = [
+    "CORRUPTIONS",
     "FOLD",
     "PUBLISHED",
+    "SEVERITIES",
     "Augmentation",
     "Dataset",
     "Images",
@@ -28,6 +31,7 @@ __all__ = [
     "affnist_is_there",
     "at_most",
     "augmentations",
+    "corrupted",
     "data_root",
     "draw_angles",
     "facts",

@@ -35,12 +35,17 @@ class Robustness(Protocol):
         losses: that gradient attacks climb, each.
         targeted: gradient attacks that are also run towards classes, by cross entropy.
         targets: how many classes that is, evenly apart; 0 for all.
-        transfer_from: model of the control without capsules that black-box images are made with; empty for none. It is
-            the control of another seed, trained as the cell by cross entropy, so that runs of two seeds have it.
+        transfer_from: model of the control without capsules that black-box images are made with; empty for none. It has
+            another seed, and is trained as the cell but by cross entropy.
+        transfer_rate: its learning rate, so that one network serves methods that are trained with several; 0 for the
+            cell's.
         minimal_images: test images for the attacks that look for the smallest change, of those above.
         minimal_steps: of these.
         queries: about how often decision-based attacks may ask the network per image.
         l2_eps: distances that the accuracy under these attacks is stated for.
+        corruptions: names, see `routebench.data.CORRUPTIONS`; accuracy and calibration are measured under each.
+        severities: of these, from 1 to 5.
+        corrupted_images: test images for these, as many of each class as can be.
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, section 6, which names neither the loss attacked, nor step counts, nor
     the unit of eps, nor clipping; the further attacks and the checks are those that Carlini et al. 2019 ask for. APGD
@@ -65,6 +70,10 @@ class Robustness(Protocol):
         "minimal_steps": int,
         "queries": int,
         "l2_eps": list[float],
+        "transfer_rate": float,
+        "corruptions": list[str],
+        "severities": list[int],
+        "corrupted_images": int,
     }
     preload: ClassVar[tuple[str, ...]] = ("routebench.protocols.attacking.numbers",)
 
@@ -76,6 +85,7 @@ class Robustness(Protocol):
         """Metrics by attack, loss and eps, the checks, and the arrays that they were judged by."""
         from routebench.attacks import under_attack  # only here: foolbox takes a second to import
         from routebench.protocols.attacking.assault import Assault
+        from routebench.protocols.attacking.corrupting import corruption_metrics
         from routebench.protocols.attacking.numbers import numbers
         from routebench.protocols.attacking.settings import Settings, balanced
 
@@ -85,7 +95,8 @@ class Robustness(Protocol):
         fit = context.fit(request)
         places = balanced(data.test.labels, settings.images)
         chosen = data.test.at(places)
-        source = context.fit(source_request(request, settings.transfer_from)) if settings.transfer_from else None
+        from_other = settings.transfer_from and source_request(request, settings.transfer_from, settings.transfer_rate)
+        source = context.fit(from_other) if from_other else None
         with under_attack(fit.network, context.device) as victim:
             assault = Assault(
                 victim, chosen, classes=len(data.classes), request=request, settings=settings, progress=context.progress
@@ -93,10 +104,12 @@ class Robustness(Protocol):
             assault.run(None if source is None else source.network)
         spread = float(data.train.pixels.double().div(255).std())
         metrics = [*numbers(assault), Metric("pixel_std", "train", spread)]
+        metrics += corruption_metrics(fit.network, data.test, settings, context.device)
         return Measurement(metrics, {"places": places, "labels": chosen.labels, **assault.arrays()})
 
 
-def source_request(request: FitRequest, model: str) -> FitRequest:
-    """The network that black-box images are made with: what suites train as their control `cnn`, of another seed."""
-    recipe = replace(request.recipe, loss="cross-entropy", reconstruction=0.0)
+def source_request(request: FitRequest, model: str, rate: float) -> FitRequest:
+    """The network that black-box images are made with: a network without capsules, of another seed."""
+    rate = rate or request.recipe.learning_rate
+    recipe = replace(request.recipe, loss="cross-entropy", learning_rate=rate, reconstruction=0.0)
     return FitRequest(model=model, data=request.data, recipe=recipe, seed=request.seed - 1 if request.seed else 1)

@@ -22,7 +22,7 @@ from tests.analyses.measured import parts_of
 from tests.attacks.networks import Rounded, honest
 from tests.protocols.test_robustness import QUICK
 
-NAMES = ("robustness-table", "attack-curves", "attack-verdicts", "transfer")
+NAMES = ("robustness-table", "attack-curves", "attack-verdicts", "transfer", "corruptions")
 FEW = {
     **QUICK,
     "attacks": ["noise", "fgsm", "pgd", "apgd-ce"],
@@ -74,7 +74,7 @@ def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
     assert one.reading.endswith(".")
     assert not one.shown().empty
     assert one.numbers.equals(again.numbers)
-    assert (one.figure is None) == (name == "robustness-table")
+    assert (one.figure is None) == (name in ("robustness-table", "corruptions"))
     if one.figure is not None:
         assert to_svg(one.figure) == to_svg(again.figure)
 
@@ -211,3 +211,17 @@ def test_many_methods_with_long_names_can_be_drawn(runs):
     for name in NAMES:
         found = analyses[name](many)
         assert found.figure is None or "<svg" in to_svg(found.figure)
+
+
+def test_corruptions_compare_means_over_severities_with_equal_shares(runs):
+    found = analyses["corruptions"](runs).numbers.set_index("name")
+    rows = runs.results.query("metric == 'corrupted_accuracy' and label == 'dynamic' and iterations == 3")
+    for column, corruption in (("corrupted", "all"), ("clean", "none"), ("contrast", "contrast")):
+        of = rows[(rows["corruption"] == corruption) & (rows["severity"] == "mean")]
+        assert found.loc["dynamic T=3", column] == pytest.approx(of["value"].mean())
+    results = runs.results.copy()
+    ours = (results["metric"] == "corrupted_accuracy") & (results["label"] == "dynamic") & (results["iterations"] == 3)
+    results.loc[ours, "value"] += 20 + results.loc[ours, "seed"] / 10
+    reading = analyses["corruptions"](replace(runs, results=results)).reading
+    assert "significantly better than equal shares: Dynamic, T = 3." in reading
+    assert "no difference to equal shares is shown" in analyses["corruptions"](runs).reading

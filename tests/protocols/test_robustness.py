@@ -8,12 +8,13 @@ import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save
 
-from routebench.data import load
+from routebench.data import corrupted, load
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.masking import CHECKS
 from routebench.models import build
+from routebench.protocols.attacking.corrupting import calibration_error
 from routebench.protocols.attacking.settings import Settings, balanced
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.robustness import Robustness, source_request
@@ -37,6 +38,10 @@ QUICK = {
     "minimal_images": 4,
     "minimal_steps": 5,
     "queries": 30,
+    "transfer_rate": 0.002,
+    "corruptions": ["gaussian-noise", "contrast"],
+    "severities": [1, 5],
+    "corrupted_images": 50,
     "l2_eps": [1.0],
 }
 
@@ -204,6 +209,9 @@ OTHERS = {
     "minimal_steps": 1,
     "queries": 80,
     "l2_eps": [2.0],
+    "corruptions": ["pixelate"],
+    "severities": [2],
+    "corrupted_images": 90,
 }
 
 
@@ -238,6 +246,10 @@ def test_every_option_changes_something(name):
         ({"main_eps": 0.3}, "main_eps must be one of eps"),
         ({"targets": -1}, "targets must be"),
         ({"further_starts": -1}, "further_starts must be"),
+        ({"transfer_rate": -0.1}, "transfer_rate must be"),
+        ({"corruptions": ["fog"]}, "unknown corruption 'fog'"),
+        ({"severities": [0]}, "severities must be from 1 to 5"),
+        ({"corrupted_images": 0}, "corrupted_images must be at least 1"),
     ],
 )
 def test_wrong_options_are_told(wrong, told):
@@ -250,13 +262,63 @@ def test_every_setting_is_an_option():
 
 
 @pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
-def test_black_box_images_come_from_the_control_of_another_seed(preset, no_data):
+def test_black_box_images_come_from_one_network_of_another_seed(preset, no_data):
     cells = plan(load_suite("robustness"), preset, Choices(seeds=3)).cells
-    trained = [cell.request() for cell in cells]
+    sources = {}
     for cell in cells:
-        asked = source_request(cell.request(), cell.identity.options["transfer_from"])
-        assert asked in trained
+        options = cell.identity.options
+        asked = source_request(cell.request(), options["transfer_from"], options.get("transfer_rate", 0.0))
+        assert asked.recipe.loss == "cross-entropy" and asked.model.startswith("cnn")
         assert asked.seed != cell.identity.seed
+        assert sources.setdefault(cell.identity.seed, asked) == asked
+    assert len(sources) == 3
+
+
+def test_the_rate_of_the_black_box_network_is_the_cells_or_the_suites():
+    (cell, *_) = plan(load_suite("robustness"), "quick", Choices()).cells
+    assert source_request(cell.request(), "cnn-small", 0.0).recipe.learning_rate == cell.request().recipe.learning_rate
+    assert source_request(cell.request(), "cnn-small", 0.25).recipe.learning_rate == 0.25
+
+
+def test_corrupted_images_are_judged_by_answers_and_their_confidence(measured):
+    test = load("mnist5k").test
+    chosen = test.at(balanced(test.labels, 50))
+    for name, severity in (("none", "mean"), ("gaussian-noise", "5"), ("contrast", "1")):
+        pixels = chosen.pixels if name == "none" else corrupted(chosen.pixels, name, int(severity))
+        with torch.no_grad():
+            output = honest()(pixels.float() / 255)
+        right = output.scores.argmax(dim=1) == chosen.labels
+        confidence = output.logits.softmax(dim=1).gather(1, output.scores.argmax(dim=1)[:, None])[:, 0]
+        where = {"corruption": name, "severity": severity}
+        assert value(measured, "corrupted_accuracy", **where) == 100 * float(right.double().mean())
+        expected = 0.0
+        for low in range(15):
+            inside = (confidence > low / 15) & (confidence <= (low + 1) / 15)
+            if inside.any():
+                gap = right[inside].double().mean() - confidence[inside].double().mean()
+                expected += 100 * float(abs(gap)) * int(inside.sum()) / 50
+        assert value(measured, "calibration_error", **where) == pytest.approx(expected, abs=1e-4)
+    of = {each.where["corruption"]: [] for each in measured.metrics if each.metric == "corrupted_accuracy"}
+    for each in measured.metrics:
+        if each.metric == "corrupted_accuracy" and each.where["severity"] != "mean":
+            of[each.where["corruption"]].append(each.value)
+    assert {name: len(values) for name, values in of.items()} == {
+        "none": 0,
+        "gaussian-noise": 2,
+        "contrast": 2,
+        "all": 0,
+    }
+    every = [*of["gaussian-noise"], *of["contrast"]]
+    assert value(measured, "corrupted_accuracy", corruption="all", severity="mean") == pytest.approx(np.mean(every))
+    assert value(measured, "corrupted_accuracy", corruption="contrast", severity="mean") == np.mean(of["contrast"])
+    assert not [each for each in measure(honest(), corruptions=[]).metrics if each.metric == "corrupted_accuracy"]
+
+
+def test_confidence_that_says_how_often_it_is_right_has_no_error():
+    confidence = torch.full((1000,), 0.8)
+    assert calibration_error(confidence, torch.arange(1000) < 800) == pytest.approx(0, abs=1e-4)
+    assert calibration_error(confidence, torch.arange(1000) < 500) == pytest.approx(30)
+    assert calibration_error(torch.ones(10), torch.zeros(10, dtype=torch.bool)) == 100
 
 
 def test_images_are_even_over_classes():

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from routebench.attacks import ADAPTIVE, ATTACKED, FROM_DECISIONS, GRADIENT, SCORES, WITH_GRADIENTS, grey_levels
+from routebench.data import CORRUPTIONS, SEVERITIES
 from routebench.errors import UserError, unknown
 
 _COUNTS = (
     "images", "steps", "restarts", "apgd_steps", "square_queries", "minimal_images", "minimal_steps", "queries",
+    "corrupted_images",
 )  # fmt: skip
 ATTACKS = ("noise", *GRADIENT, *ADAPTIVE, SCORES, *WITH_GRADIENTS, *FROM_DECISIONS)
 
@@ -41,6 +43,10 @@ class Settings:
     minimal_steps: int = 20
     queries: int = 250
     l2_eps: tuple[float, ...] = (0.5, 1.0, 2.0)
+    transfer_rate: float = 0.0
+    corruptions: tuple[str, ...] = ()
+    severities: tuple[int, ...] = (1, 3, 5)
+    corrupted_images: int = 1000
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Settings":
@@ -55,6 +61,7 @@ class Settings:
             (self.attacks, "attack", ATTACKS),
             (self.losses, "loss to attack", ATTACKED),
             (self.targeted, "targeted attack", tuple(GRADIENT)),
+            (self.corruptions, "corruption", tuple(CORRUPTIONS)),
         ):
             for name in names:
                 if name not in known:
@@ -68,6 +75,12 @@ class Settings:
             raise UserError(f"robustness: main_eps must be one of eps, {list(self.eps)!r}, got {self.main_eps!r}")
         if self.targets < 0:
             raise UserError(f"robustness: targets must be a number of classes, or 0 for all, got {self.targets!r}")
+        if self.transfer_rate < 0:
+            raise UserError(
+                f"robustness: transfer_rate must be a learning rate, or 0 for the cell's, got {self.transfer_rate!r}"
+            )
+        if not {*self.severities} <= {*range(1, SEVERITIES + 1)} or not self.severities:
+            raise UserError(f"robustness: severities must be from 1 to {SEVERITIES}, got {list(self.severities)!r}")
         if self.further_starts < 0:
             raise UserError(f"robustness: further_starts must be a number, or 0 for none, got {self.further_starts!r}")
 

@@ -1,0 +1,87 @@
+"""Accuracy and calibration on corrupted images: noise, blur, contrast, brightness, coarse pixels."""
+
+from collections.abc import Mapping
+
+from pandas import DataFrame
+
+from routebench.analysis import (
+    METHOD,
+    SEEDS,
+    Analysis,
+    Column,
+    Estimate,
+    Mean,
+    Method,
+    Runs,
+    Verdict,
+    analysis_of,
+    gains_over,
+    run,
+    table_of,
+    wording,
+)
+
+MEAN = {"severity": "mean"}
+CLEAN, ALL = {**MEAN, "corruption": "none"}, {**MEAN, "corruption": "all"}
+ACCURACY, ERROR = "corrupted_accuracy", "calibration_error"
+
+
+@analysis_of("robustness", "corruptions", place=60)
+def corruptions(runs: Runs) -> Analysis | None:
+    """Per method: accuracy clean and under each corruption, mean over severities, and calibration error."""
+    measured = runs.values(ACCURACY, severity="mean")
+    if measured.empty:
+        return None
+    columns = _columns([name for name in measured["corruption"].unique() if name not in ("none", "all")])
+    table = table_of(runs, columns, order="corrupted")
+    gains = gains_over("uniform", runs.by_seed(ACCURACY, **ALL))
+    table["gain"] = table["method"].map(lambda method: gains.get(method, Estimate()))
+    return Analysis(
+        title="Corrupted images",
+        reading=_reading(table, gains),
+        table=table,
+        columns=columns,
+        notes=(
+            "Severities are those of the suite. Test images are as many of each class.",
+            "Confidence is by a softmax of logits, which margin and spread loss do not train to be a probability.",
+            "Gains over equal shares are paired by seed and corrected over all methods (Holm).",
+        ),
+    )
+
+
+def _columns(names: list[str]) -> tuple[Column, ...]:
+    return (
+        METHOD,
+        Mean("Clean (%)", "clean", "±.1", "accuracy on the same images uncorrupted", metric=ACCURACY, where=CLEAN),
+        Mean("Corrupted (%)", "corrupted", "±.1", "accuracy, mean over all corruptions and severities", metric=ACCURACY,
+             where=ALL),
+        Column("Gain", "gain", "+.1", "points of accuracy on corrupted images more than equal shares"),
+        *(Mean(name.replace("-", " ").capitalize(), name, ".1", "accuracy (%), mean over severities", metric=ACCURACY,
+               where={**MEAN, "corruption": name}) for name in names),
+        Mean("ECE clean (%)", "ece_clean", "±.1", "expected calibration error, over 15 bins of confidence: 0 is "
+             "calibrated", metric=ERROR, where=CLEAN),
+        Mean("ECE corrupted (%)", "ece", "±.1", "the same, mean over all corruptions and severities", metric=ERROR,
+             where=ALL),
+        SEEDS,
+    )  # fmt: skip
+
+
+def _reading(table: DataFrame, gains: Mapping[Method, Estimate]) -> str:
+    best = table.iloc[0]
+    first = f"On corrupted images {best['method']} is right most often ({best['corrupted']:.1} %)"
+    told = {
+        verdict: [method for method, gain in gains.items() if gain.verdict is verdict]
+        for verdict in (Verdict.BETTER, Verdict.WORSE)
+    }
+    if not any(told.values()):
+        return f"{first}; no difference to equal shares is shown."
+    parts = [
+        f"significantly {verdict} than equal shares: {wording.listed(found, 3)}"
+        for verdict, found in told.items()
+        if found
+    ]
+    return f"{first}; {'; '.join(parts)}."
+
+
+if __name__ == "__main__":
+    run(corruptions)
