@@ -196,8 +196,10 @@ class Call:
         return list(dict.fromkeys(filter(None, told)))
 
 
-def prepare(options: SuiteOptions) -> Call:
+def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
     """Plans every suite of a call and looks up its status. Nothing is run or written.
+
+    With `dry_run`, files of data sets need not be there, and the call cannot be run.
 
     Raises:
         UserError: an option is wrong, or cannot be had on this machine.
@@ -208,7 +210,8 @@ def prepare(options: SuiteOptions) -> Call:
         until=options.until,
     )  # fmt: skip
     plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
-    planned = make_plans(Asked(options.suite, options.preset, choices, plugins), options.time_limit)
+    asked = Asked(options.suite, options.preset, choices, plugins, without_data=dry_run)
+    planned = make_plans(asked, options.time_limit)
     store = Store(options.results)
     store.check_schema()
     preload = tuple(dict.fromkeys(module for plan in planned.plans for module in plan.preload))
