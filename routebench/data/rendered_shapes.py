@@ -21,7 +21,7 @@ from routebench.data.dataset import Dataset, Images, facts
 from routebench.data.official import data_root
 from routebench.data.rendering import LIGHTINGS, Camera, render
 from routebench.data.shapes import TOYS, toy
-from routebench.data.viewpoints import CONDITIONS, WITH_FAMILIAR, Views, dataset_of_views
+from routebench.data.viewpoints import CONDITIONS, Views, dataset_of_views
 from routebench.registry import datasets
 
 AZIMUTHS = tuple(range(0, 360, 20))
@@ -70,14 +70,14 @@ def rendered_shapes() -> Dataset:
 
 
 @datasets.register("rendered-shapes-azimuth")
-@facts(train=8_100, held_out=8_100, test=24_300, shape=(1, 48, 48), classes=5, conditions=WITH_FAMILIAR)
+@facts(train=8_100, held_out=8_100, test=24_300, shape=(1, 48, 48), classes=5)
 def rendered_shapes_azimuth() -> Dataset:
     """`rendered-shapes`, trained on 6 of 18 azimuths (300 to 40 degrees), tested on all."""
     return _dataset(WHOLE, "azimuth")
 
 
 @datasets.register("rendered-shapes-elevation")
-@facts(train=8_100, held_out=8_100, test=24_300, shape=(1, 48, 48), classes=5, conditions=WITH_FAMILIAR)
+@facts(train=8_100, held_out=8_100, test=24_300, shape=(1, 48, 48), classes=5)
 def rendered_shapes_elevation() -> Dataset:
     """`rendered-shapes`, trained on 3 of 9 elevations (30 to 40 degrees), tested on all."""
     return _dataset(WHOLE, "elevation")
@@ -91,14 +91,14 @@ def rendered_shapes_small() -> Dataset:
 
 
 @datasets.register("rendered-shapes-small-azimuth")
-@facts(train=1_350, held_out=1_350, test=4_050, shape=(1, 32, 32), classes=5, conditions=WITH_FAMILIAR)
+@facts(train=1_350, held_out=1_350, test=4_050, shape=(1, 32, 32), classes=5)
 def rendered_shapes_small_azimuth() -> Dataset:
     """`rendered-shapes-small`, trained on 6 of 18 azimuths (300 to 40 degrees), tested on all."""
     return _dataset(SMALL, "azimuth")
 
 
 @datasets.register("rendered-shapes-small-elevation")
-@facts(train=1_350, held_out=1_350, test=4_050, shape=(1, 32, 32), classes=5, conditions=WITH_FAMILIAR)
+@facts(train=1_350, held_out=1_350, test=4_050, shape=(1, 32, 32), classes=5)
 def rendered_shapes_small_elevation() -> Dataset:
     """`rendered-shapes-small`, trained on 3 of 9 elevations (30 to 40 degrees), tested on all."""
     return _dataset(SMALL, "elevation")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from routebench.data.dataset import Dataset, Images, facts
 from routebench.data.official import data_root
-from routebench.data.viewpoints import WITH_FAMILIAR, Views, dataset_of_views, hold_out_last_instance
+from routebench.data.viewpoints import Views, dataset_of_views, hold_out_last_instance
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
 
@@ -104,14 +104,14 @@ def smallnorb() -> Dataset:
 
 
 @datasets.register("smallnorb-azimuth")
-@facts(train=6_480, held_out=1_620, test=24_300, shape=(2, 48, 48), classes=5, conditions=WITH_FAMILIAR)
+@facts(train=6_480, held_out=1_620, test=24_300, shape=(2, 48, 48), classes=5)
 def smallnorb_azimuth() -> Dataset:
     """The official smallNORB, trained on 6 of 18 azimuths (300 to 40 degrees), tested on all."""
     return _dataset("smallnorb-azimuth", "azimuth")
 
 
 @datasets.register("smallnorb-elevation")
-@facts(train=6_480, held_out=1_620, test=24_300, shape=(2, 48, 48), classes=5, conditions=WITH_FAMILIAR)
+@facts(train=6_480, held_out=1_620, test=24_300, shape=(2, 48, 48), classes=5)
 def smallnorb_elevation() -> Dataset:
     """The official smallNORB, trained on the 3 smallest of 9 elevations, tested on all."""
     return _dataset("smallnorb-elevation", "elevation")

@@ -10,8 +10,6 @@ from routebench.data.dataset import Dataset, Images, fingerprint
 from routebench.errors import UserError
 
 CONDITIONS = ("instance", "azimuth", "elevation", "lighting")
-WITH_FAMILIAR = (*CONDITIONS, "familiar")
-"""Of data sets that are trained on few viewpoints."""
 FAMILIAR: Mapping[str, tuple[int, ...]] = {
     "azimuth": (300, 320, 340, 0, 20, 40),
     "elevation": (30, 35, 40),

@@ -107,8 +107,3 @@ class TestWithoutFiles:
             load("take:7000:mnist")
         with pytest.raises(FilesMissing):
             load("take:7000:mnist")
-
-
-def test_stated_conditions_are_those_that_are_there():
-    name = "rendered-shapes-small-azimuth"
-    assert set(datasets[name].declared(name).conditions) == set(load(name).conditions)
