@@ -25,6 +25,10 @@ class UserError(Exception):
         return printable(super().__str__())
 
 
+class FilesMissing(UserError):
+    """Files of a data set are not there."""
+
+
 class PluginError(UserError):
     """A plug-in raised while it was imported. A suite records it as a failure and goes on with its other methods."""
 

@@ -123,7 +123,7 @@ def command(dry_run: bool, **asked: Any) -> None:
 
     from routebench.engine.running import Counts, SuiteOptions, prepare
 
-    call = prepare(SuiteOptions(**asked))
+    call = prepare(SuiteOptions(**asked), dry_run=dry_run)
     for warning in (*call.warnings, *(() if dry_run else call.slow_back_ends)):
         click.echo(f"warning: {warning}", err=True)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)

@@ -6,7 +6,7 @@
 (3600, 400, 1000)
 """
 
-from routebench.data._load import FOLD, load, sealed_test_images
+from routebench.data._load import FOLD, declared_where_missing, load, sealed_test_images
 from routebench.data.affnist import affnist_is_there
 from routebench.data.augment import Augmentation, augmentations
 from routebench.data.corruptions import CORRUPTIONS, SEVERITIES, corrupted
@@ -33,6 +33,7 @@ __all__ = [
     "augmentations",
     "corrupted",
     "data_root",
+    "declared_where_missing",
     "draw_angles",
     "facts",
     "load",

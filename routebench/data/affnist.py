@@ -13,7 +13,7 @@ from routebench.data.dataset import Dataset, Images, facts, fingerprint
 from routebench.data.official import data_root
 from routebench.data.pinned import pinned
 from routebench.data.warp import warp
-from routebench.errors import UserError
+from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
 
 SIDE = 40  # pixels of the canvas
@@ -78,7 +78,7 @@ def official_test_files() -> list[Path]:
     """
     found = _official()
     if not found:
-        raise UserError(
+        raise FilesMissing(
             f"affnist: no official test file below {data_root()}; fetch test.mat (or test_batches) of the version "
             f"'transformed' from {PAGE}, unpack it, and put it at {PLACES[0]} (or {PLACES[1]}), "
             "or use affnist-synthetic, which is made from MNIST"

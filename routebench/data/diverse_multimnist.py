@@ -29,7 +29,7 @@ NUMBERS = 7
 
 
 @datasets.register("diverse-multimnist")
-@facts(train=PRINTED, held_out=6_000, test=10_000, shape=(1, SIDE, SIDE), classes=10)
+@facts(train=PRINTED, held_out=6_000, test=10_000, shape=(1, SIDE, SIDE), classes=10, several=True)
 def diverse_multimnist() -> Dataset:
     """One or two overlapping MNIST digits, grey, 36x36, several labels; 60,000 images composed anew every epoch.
 
@@ -40,7 +40,7 @@ def diverse_multimnist() -> Dataset:
 
 
 @datasets.register("diverse-multimnist5k")
-@facts(train=3600, held_out=400, test=1000, shape=(1, SIDE, SIDE), classes=10)
+@facts(train=3600, held_out=400, test=1000, shape=(1, SIDE, SIDE), classes=10, several=True)
 def diverse_multimnist5k() -> Dataset:
     """The same of the 5,000 digits of `mnist5k`: nothing to download; 3,600 images composed anew every epoch.
 

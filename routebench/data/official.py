@@ -20,7 +20,7 @@ from typing import Any
 from filelock import FileLock
 
 from routebench.data.torchvision_import import import_torchvision
-from routebench.errors import UserError
+from routebench.errors import FilesMissing, UserError
 
 PATIENCE = 30  # seconds without an answer from a server
 LARGEST = 200_000_000  # bytes; the largest official file, unpacked, has 182 million
@@ -66,7 +66,7 @@ def data_root() -> Path:
     if not chosen:
         return root
     if not root.is_dir():
-        raise UserError(f"ROUTEBENCH_DATA: expected a folder, got {chosen!r}, which is none; create or correct it")
+        raise FilesMissing(f"ROUTEBENCH_DATA: expected a folder, got {chosen!r}, which is none; create or correct it")
     return root
 
 
@@ -75,14 +75,32 @@ def absent(published: Published) -> list[str]:
     return _missing(published, data_root())
 
 
+_offline: list[object] = []
+"""One for each `no_downloads` that is open. It holds for all threads of this process."""
+
+
+@contextmanager
+def no_downloads() -> Iterator[None]:
+    """Lets `official_files` download nothing."""
+    mark = object()
+    _offline.append(mark)
+    try:
+        yield
+    finally:
+        _offline.remove(mark)
+
+
 def official_files(published: Published) -> dict[str, bytes]:
     """The verified contents of every file, downloaded first where one is missing.
 
     Raises:
         UserError: a file is missing and cannot be downloaded, cannot be read, or is not the official one.
+        FilesMissing: a file is missing and nothing may be downloaded.
     """
     root = data_root()
-    if _missing(published, root):
+    if missing := _missing(published, root):
+        if _offline:
+            raise FilesMissing(f"{published.name}: {', '.join(missing)} not found in {root / published.folder}")
         _download(published, root)
     return {file: _verified(published, file, root) for file in published.files}
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from routebench.data.dataset import Dataset, Images, facts
 from routebench.data.official import data_root
 from routebench.data.viewpoints import Views, dataset_of_views, hold_out_last_instance
-from routebench.errors import UserError
+from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
 
 PAGE = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small"
@@ -184,7 +184,7 @@ def _matrix(folder: Path, part: Part, kind: str, shape: tuple[int, ...]) -> NDAr
     file = part.file(kind)
     place = next((place for place in (folder / file, folder / f"{file}.gz") if place.is_file()), None)
     if place is None:
-        raise UserError(
+        raise FilesMissing(
             f"smallnorb: {file}.gz not found in {folder}; download its six files from {PAGE} into that folder, or set "
             f"ROUTEBENCH_DATA to a folder whose {FOLDER}/ holds them (rendered-shapes needs no files)"
         )

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from routebench.data import load
-from routebench.errors import UserError
+from routebench.data import declared_where_missing, load
+from routebench.data.mnist5k import mnist5k
+from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
 
 
@@ -71,3 +72,38 @@ def test_loading_imports_neither_torchvision_nor_mlxtend():
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+class TestWithoutFiles:
+    @pytest.fixture(autouse=True)
+    def nothing_there(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path / "nowhere"))
+
+    @pytest.mark.parametrize("name", ["mnist", "smallnorb-azimuth", "affnist", "diverse-multimnist", "rotated-mnist"])
+    def test_the_stated_size_stands_in(self, name):
+        with declared_where_missing() as names:
+            data = load(name)
+        stated = datasets[name].facts
+        assert names == {name}
+        assert [len(part) for part in (data.train, data.held_out, data.test)] == [
+            stated[part] for part in ("train", "held_out", "test")
+        ]
+        assert (list(data.train.shape), len(data.classes)) == (stated["shape"], stated["classes"])
+        assert data.train.multi_label == name.startswith("diverse")
+
+    def test_some_images_and_folds_of_it_are_taken(self):
+        with declared_where_missing() as names:
+            sizes = [len(load(name).train) for name in ("take:7000:mnist", "fold:1/3:cifar10")]
+        assert sizes == [5_400, 30_000]
+        assert names == {"mnist", "cifar10"}
+
+    def test_images_that_need_no_file_are_themselves(self):
+        with declared_where_missing() as names:
+            assert load("mnist5k").fingerprint == mnist5k().fingerprint
+        assert not names
+
+    def test_nothing_stands_in_afterwards(self):
+        with declared_where_missing():
+            load("take:7000:mnist")
+        with pytest.raises(FilesMissing):
+            load("take:7000:mnist")

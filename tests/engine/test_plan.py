@@ -9,10 +9,13 @@ from routebench.data import load
 from routebench.engine.results import digest
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._planning import Asked, plans_of
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import datasets, load_plugin, protocols, suite_files
 from routebench.routing.spec import parse
+
+MNIST = Asked("hinton-table1", "mnist", Choices(), without_data=True)
 
 
 def cells_of(made):
@@ -89,6 +92,28 @@ def test_small_presets_say_how_many_images_they_take_and_take_all_of_their_own(n
         if preset.name in {"smoke", "quick"} and protocols[suite.protocol].trains:
             own = datasets[preset.data].facts
             assert preset.take == own["train"] + own["held_out"] + own["test"]
+
+
+@pytest.mark.parametrize("name", sorted(suite_files()))
+def test_every_preset_can_be_planned_without_files(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path / "nowhere"))
+    for preset in load_suite(name).presets:
+        assert plans_of(Asked(name, preset, Choices(), without_data=True), {}).plans[0].cells
+
+
+def test_a_protocol_that_looks_at_no_image_is_planned_without_files(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path / "nowhere"))
+    assert plan(load_suite("tsai-cost"), "full", Choices(seeds=1)).cells
+    with pytest.raises(UserError, match="ROUTEBENCH_DATA"):
+        plan(load_suite("tsai-table1"), "full", Choices(seeds=1))
+
+
+def test_a_preset_leaves_out_variants_that_it_names(suite_file, parts):
+    assert "13 crops" not in {cell.identity.variant for cell in plans_of(MNIST, {}).plans[0].cells}
+    file = suite_file()
+    file.write_text(file.read_text() + "without = ['fewer']\n")
+    with pytest.raises(UserError, match=r"presets\.quick\.without.*'fewer'"):
+        load_suite(str(file))
 
 
 @pytest.mark.parametrize("name", ["linear-probe", "overlap", "smith-inference", "viewpoint"])

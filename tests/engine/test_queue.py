@@ -1,13 +1,21 @@
 """Which cell is next, how long it will take, and when no more is begun."""
 
+import time
 from dataclasses import replace
+from itertools import count
 
+import pytest
+import torch
+
+from routebench.engine.running import _steps
 from routebench.engine.running._cell import make_record
+from routebench.engine.running._config import RunConfig
 from routebench.engine.running._queue import Queue, most_informative_first
 from routebench.engine.running._times import Times
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
-from routebench.protocols import Measurement
+from routebench.protocols import FitRequest, Measurement
+from routebench.recipe import Recipe
 
 
 class Clock:
@@ -44,6 +52,40 @@ def test_expected_time_is_that_of_the_nearest_kind(made):
     assert times.expected(two.identity) == 10.0
     assert times.expected(cells["uniform", None, 0].identity) == 20.0  # the mean of other methods
     assert times.total([two.identity, other.identity]) == 40.0
+
+
+def test_what_is_foretold_stands_behind_what_the_method_took_and_before_other_methods(made):
+    times = Times()
+    cells = dict(zip(names(made.cells), made.cells, strict=True))
+    one, other, uniform = (
+        cells[name].identity for name in (("dynamic", 1, 0), ("dynamic", 2, 0), ("uniform", None, 0))
+    )
+    times.foretell(one, 7.0)
+    assert [times.expected(cell) for cell in (one, other, uniform)] == [7.0, 7.0, 7.0]
+    assert (times.knows(one), times.knows(other)) == (True, False)
+    times.add(uniform, 3.0)
+    assert [times.expected(cell) for cell in (one, other, uniform)] == [7.0, 7.0, 3.0]
+    times.add(other, 20.0)
+    assert [times.expected(cell) for cell in (one, other, uniform)] == [20.0, 20.0, 3.0]
+
+
+@pytest.mark.parametrize(("train_on", "seen"), [("train", 3600 + 400 / 3), ("all", 4000)])
+def test_training_is_foretold_by_images_of_all_epochs(monkeypatch, train_on, seen):
+    recipe = Recipe(epochs=5, batch_size=4, train_on=train_on)
+    monkeypatch.setattr(_steps.time, "perf_counter", count(step=2).__next__)  # every step of 4 images takes 2 seconds
+    request = FitRequest("capsnet-small", "mnist5k", recipe, 0, method="uniform")
+    assert _steps.seconds_of(request, torch.device("cpu")) == pytest.approx(5 * seen * 2 / 4)
+
+
+def test_nothing_is_foretold_of_code_of_others_or_when_time_is_up(made):
+    config = RunConfig("cpu", jobs=1, threads=1)
+    for cells, until in (
+        (made.cells, time.monotonic() + 60),
+        (plan(load_suite("overlap"), "smoke", Choices()).cells, 0.0),
+    ):
+        times = Times()
+        _steps.foretell(cells, times, config, until=until)
+        assert not times.is_foretold
 
 
 def queue_of(made, budget, seconds):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.kernels import fused
 from routebench.protocols import FitRequest, Measurement, cost_yardstick
-from routebench.protocols.cost import Cost, _floors, _that_fits
+from routebench.protocols.cost import Cost, _floors, _subjects, _that_fits
 from routebench.protocols.cost_probe import ProbeError, peak_memory
 from routebench.protocols.cost_work import Subject, prepare
 from routebench.recipe import Recipe
@@ -88,6 +89,12 @@ def test_every_time_is_positive_and_measured_twice(metrics) -> None:
     assert places == expected
     assert len(times) == len(expected)
     assert min(values(metrics, "training_runs")) >= 1
+
+
+def test_no_file_of_the_data_set_is_needed(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path / "nowhere"))
+    (network, *_) = _subjects(replace(request(), data="cifar10"), [])
+    assert (network.shape, network.classes) == ((3, 32, 32), 10)
 
 
 def test_training_takes_longer_than_inference(metrics) -> None:

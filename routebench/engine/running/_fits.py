@@ -86,7 +86,7 @@ class StoreContext:
         with told_when_full(folder):
             folder.mkdir(parents=True, exist_ok=True)
         checkpoint = folder / "checkpoint.safetensors"
-        network, data = self._network(request), load(request.data).for_training()
+        network, data = untrained(request), load(request.data).for_training()
         with kernels.noting() as used:
             epochs = fit(
                 network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
@@ -131,7 +131,7 @@ class StoreContext:
         notes, weights = (self.store.path / "fits" / key / name for name in ("fit.json", "weights.safetensors"))
         if not notes.exists():
             return None
-        network = self._network(request)
+        network = untrained(request)
         content = self._notes(notes)
         if content is None or not self._unchanged(notes.parent, content.get("files", {})):
             return None
@@ -191,19 +191,20 @@ class StoreContext:
                 return False
         return True
 
-    def _network(self, request: FitRequest) -> nn.Module:
-        """With the initial weights that the seed gives."""
-        data = load(request.data)
-        trained_with = {} if request.iterations is None else {"iterations": request.iterations}
-        torch.manual_seed(request.seed)
-        return build(
-            request.model,
-            shape=data.train.shape,
-            classes=len(data.classes),
-            method=request.method,
-            method_params={**request.method_params, **trained_with},
-            **request.model_params,
-        )
+
+def untrained(request: FitRequest) -> nn.Module:
+    """The network of a fit, with the initial weights that the seed gives."""
+    data = load(request.data)
+    trained_with = {} if request.iterations is None else {"iterations": request.iterations}
+    torch.manual_seed(request.seed)
+    return build(
+        request.model,
+        shape=data.train.shape,
+        classes=len(data.classes),
+        method=request.method,
+        method_params={**request.method_params, **trained_with},
+        **request.model_params,
+    )
 
 
 def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Sequence[str] = ()) -> nn.Module:

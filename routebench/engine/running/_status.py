@@ -84,7 +84,8 @@ def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[
         state, why = ("failed", f"  ({reason})") if reason else (" to do", "")
         yield f" {state}  {cell.key} {takes}  {cell}{why}"
     counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
-    yield f"{len(plan.cells)} cells: {counts}{time_ahead(queue, jobs)}"
+    how = ", of training alone: its steps, counted" if to_do and queue.times.is_foretold else ""
+    yield f"{len(plan.cells)} cells: {counts}{time_ahead(queue, jobs)}{how}"
     begun = queue.within_budget(jobs)
     if len(begun) < len(to_do):
         yield f"the budget is expected to allow {len(begun)} of them, the first of the list that fit"

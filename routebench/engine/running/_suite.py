@@ -22,6 +22,8 @@ from routebench.recipe import CHOICES
 from routebench.registry import plugins_of_environment
 from routebench.routing.spec import parse
 
+MEASURING = 20.0
+"""Seconds that a dry run may take to measure steps."""
 LEAST_MEMORY = 500_000_000  # bytes
 
 
@@ -196,8 +198,11 @@ class Call:
         return list(dict.fromkeys(filter(None, told)))
 
 
-def prepare(options: SuiteOptions) -> Call:
+def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
     """Plans every suite of a call and looks up its status. Nothing is run or written.
+
+    With `dry_run`, files of data sets need not be there, a step of what is to be trained is measured, and the call
+    cannot be run.
 
     Raises:
         UserError: an option is wrong, or cannot be had on this machine.
@@ -208,15 +213,20 @@ def prepare(options: SuiteOptions) -> Call:
         until=options.until,
     )  # fmt: skip
     plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
-    planned = make_plans(Asked(options.suite, options.preset, choices, plugins), options.time_limit)
+    asked = Asked(options.suite, options.preset, choices, plugins, without_data=dry_run)
+    planned = make_plans(asked, options.time_limit)
     store = Store(options.results)
     store.check_schema()
     preload = tuple(dict.fromkeys(module for plan in planned.plans for module in plan.preload))
-    plans = []
+    plans, until = [], time.monotonic() + MEASURING
     for first in planned.plans:
         plan = _further(first, store, options)
         status = status_of(plan, store, only=options.cells)
         config = _config_of(options, plan, status)
+        if dry_run and status.to_do:
+            from routebench.engine.running._steps import foretell  # networks and training, for dry runs alone
+
+            foretell(status.to_do, status.times, config, until=until)
         plans.append((plan, status, replace(config, plugins=planned.plugins, preload=preload)))
     return Call(options, store, plans, planned.analyses, planned.warnings)
 

@@ -1,4 +1,4 @@
-"""Predicts how long a cell takes, by what finished ones took."""
+"""Predicts how long a cell takes, by what finished ones took, or by what was foretold."""
 
 from collections.abc import Iterable
 
@@ -9,11 +9,13 @@ class Times:
     """Seconds that finished cells took.
 
     Cells that differ in nothing but the seed take about the same time; where none of those has finished, the mean of
-    the next wider kind stands in: any method on the same work, then any cell of the same protocol.
+    the next wider kind stands in: the method with other settings, what is foretold, any method on the same work, then
+    any cell of the same protocol.
     """
 
     def __init__(self) -> None:
         self._taken: dict[str, list[float]] = {}
+        self._foretold: dict[str, list[float]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._taken)
@@ -25,10 +27,26 @@ class Times:
 
     def expected(self, identity: Identity) -> float | None:
         """Seconds; None where nothing like it has finished."""
-        for kind in kinds(identity):
-            if taken := self._taken.get(kind):
-                return sum(taken) / len(taken)
-        return None
+        exact, method, work, protocol = kinds(identity)
+        of = self._taken.get
+        foretold = [self._foretold.get(kind) for kind in (exact, method, work)]
+        taken = next(filter(None, (of(exact), of(method), *foretold, of(work), of(protocol))), None)
+        return None if taken is None else sum(taken) / len(taken)
+
+    def knows(self, identity: Identity) -> bool:
+        """Whether the method has finished on the same work, or its time was foretold with these settings."""
+        exact, method, *_ = kinds(identity)
+        return bool(self._taken.get(method) or self._foretold.get(exact))
+
+    def foretell(self, identity: Identity, seconds: float) -> None:
+        """Takes note of what a cell is reckoned to take."""
+        for kind in kinds(identity)[:3]:
+            self._foretold.setdefault(kind, []).append(seconds)
+
+    @property
+    def is_foretold(self) -> bool:
+        """Whether something was foretold."""
+        return bool(self._foretold)
 
     def total(self, identities: Iterable[Identity]) -> float | None:
         """Seconds of several cells one after the other; None where one of them is unknown."""

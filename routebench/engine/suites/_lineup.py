@@ -85,6 +85,7 @@ def line_up(suite: Suite, preset_name: str, choices: Choices) -> Lineup:
         UserError: a name or a hyperparameter is unknown, or no method can run in a network that was asked for.
     """
     preset = _chosen(suite.preset(preset_name), choices)
+    suite = replace(suite, methods=tuple(one for one in suite.methods if one.variant not in preset.without))
     lost = _lost(choices)
     starters = [_with_loss(one, choices.loss) for one in _starters(suite, preset, choices, [spec for spec, _ in lost])]
     _expect_networks(suite, preset, [one.entry for one in starters if one.role == METHOD])

@@ -5,6 +5,7 @@ import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from routebench.data import declared_where_missing
 from routebench.engine.isolation import Ended, Step, alone, step
 from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import Plan, plan, preload_of
@@ -33,12 +34,14 @@ class Asked:
         preset: by name.
         choices: of the user; what comes from plug-ins is added later.
         plugins: as for `load_plugin`.
+        without_data: plan by declared sizes where files of a data set are missing. Such plans cannot be run.
     """
 
     suite: str
     preset: str
     choices: Choices
     plugins: tuple[str, ...] = ()
+    without_data: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,11 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
     added, broken, bring_analyses = _load(asked, faults)
     faulty = {name: f"it cannot be made: it {told}" for (kind, name), told in faults.items() if kind == "method"}
     choices = replace(asked.choices, added=added, broken=broken, faulty=faulty)
-    plans = [plan(suite, asked.preset, choices) for suite in _suites(asked.suite, broken)]
+    with declared_where_missing() if asked.without_data else contextlib.nullcontext(()) as declared:
+        plans = [plan(suite, asked.preset, choices) for suite in _suites(asked.suite, broken)]
     kept = tuple(spec for spec in asked.plugins if spec not in broken)
     told = [f"{reason}; it becomes a failed cell of {spec}, and the others run" for spec, reason in broken.items()]
+    told += [f"{name}: its files are not there; planned by its size, and cells have other keys" for name in declared]
     return Planned(plans, kept, bring_analyses, [*extensions.problems, *told])
 
 

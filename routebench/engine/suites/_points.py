@@ -1,10 +1,11 @@
 """Who takes part in a preset, as cells but for iterations and seed; whatever cannot run is refused here."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from routebench.data import Dataset, at_most
+from routebench.data import Dataset, at_most, declared_where_missing
 from routebench.engine.isolation import step
 from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import DEPTH, Identity, is_plain
@@ -60,11 +61,16 @@ def expect_few(suite: Suite, preset: Preset, count: int) -> None:
 
 
 def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
-    """Loads the data set and lets the protocol check it; returns the preset with the data set's full name, and it."""
-    with step("data set", preset.data, timed=False):
+    """Loads the data set and lets the protocol check it; returns the preset with the data set's full name, and it.
+
+    A protocol that trains nothing looks at no image: the size of a data set does.
+    """
+    protocol = protocols[suite.protocol]
+    trains = getattr(protocol, "trains", True)
+    with step("data set", preset.data, timed=False), nullcontext() if trains else declared_where_missing():
         name, data = at_most(preset.data, preset.take)
     with step("protocol", suite.protocol):
-        protocols[suite.protocol]().expect(data)
+        protocol().expect(data)
     return replace(preset, data=name), data
 
 

@@ -34,7 +34,17 @@ from typing import Annotated, Any, get_args, get_origin
 
 from routebench.data import unfolded
 from routebench.engine.suites._primary import Primary
-from routebench.engine.suites._readers import BESIDE, COUNT, GRID, NETWORKS, PROTOCOL, SENTENCES, recipe_table, text
+from routebench.engine.suites._readers import (
+    BESIDE,
+    COUNT,
+    GRID,
+    NAMES,
+    NETWORKS,
+    PROTOCOL,
+    SENTENCES,
+    recipe_table,
+    text,
+)
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, by_key, each, read
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, unknown
@@ -89,7 +99,7 @@ class Preset:
     """How much of a suite is run, and on what.
 
     `take` is the most images that are used of a data set; `options` are the protocol's, `training_of` is by network.
-    `settings` is a file that `routebench tune` wrote, beside the suite's.
+    `settings` is a file that `routebench tune` wrote, beside the suite's. `without` names variants that are not run.
     """
 
     name: str
@@ -104,6 +114,7 @@ class Preset:
     variant_iterations: Annotated[tuple[int, ...] | None, GRID] = None
     take: Annotated[int | None, COUNT] = None
     settings: Annotated[str, text("the name of a file")] = ""
+    without: Annotated[tuple[str, ...], NAMES] = ()
 
     def grid(self, entry: Entry) -> tuple[int, ...]:
         """The iterations of a method that iterates.
@@ -239,7 +250,14 @@ def _check(suite: Suite) -> None:
                 f"{suite.file}: key 'methods': {entry.name!r} is there twice and reads the same; "
                 "tell the entries apart by `variant`, a few words"
             )
+    variants = {entry.variant for entry in suite.methods} - {""}
     for preset in suite.presets.values():
+        for name in preset.without:
+            if name not in variants:
+                raise UserError(
+                    f"{suite.file}: key 'presets.{preset.name}.without': unknown variant {name!r}"
+                    f"{nearest(name, variants)}"
+                )
         for model in preset.training_of:
             if model not in models:
                 raise UserError(

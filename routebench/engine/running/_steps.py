@@ -1,0 +1,57 @@
+"""Foretells how long training takes where nothing like it has finished: steps, counted, of a step that is measured."""
+
+import contextlib
+import time
+from collections.abc import Iterable
+
+import torch
+
+from routebench.data import declared_where_missing, load
+from routebench.engine.running._config import RunConfig, prepare_torch, torch_as_before
+from routebench.engine.running._fits import untrained
+from routebench.engine.running._times import Times
+from routebench.engine.suites import Cell
+from routebench.errors import UserError
+from routebench.losses import Moment
+from routebench.protocols.base import FitRequest
+from routebench.registry import protocols
+from routebench.training import make_optimiser, training_step
+
+IMAGES = 16
+"""Of a measured step, at most: the time of a step is taken to grow with its images."""
+FORWARD = 1 / 3
+"""Of the time of a training image: one that is only looked at."""
+
+
+def foretell(cells: Iterable[Cell], times: Times, config: RunConfig, *, until: float) -> None:
+    """Tells `times` how long cells train of which nothing like them has finished, while `time.monotonic() < until`.
+
+    What a protocol measures afterwards is not counted. Cells with code of others are passed over: it is not run here.
+    """
+    with torch_as_before(), declared_where_missing():
+        prepare_torch(config)
+        for cell in cells:
+            known = cell.plugins or cell.broken or times.knows(cell.identity)
+            if known or not getattr(protocols[cell.identity.protocol], "trains", True):
+                continue
+            if time.monotonic() >= until:
+                return
+            with contextlib.suppress(UserError, RuntimeError):  # a run says it; or there is not memory enough
+                times.foretell(cell.identity, seconds_of(cell.request(), torch.device(config.device)))
+
+
+def seconds_of(request: FitRequest, device: torch.device) -> float:
+    """Seconds of training: those of a step with random images, by how many images are seen."""
+    data, recipe = load(request.data), request.recipe
+    network = untrained(request).to(device)
+    optimiser = make_optimiser(network, recipe)
+    size = min(IMAGES, recipe.batch_size)
+    images, labels = torch.rand(size, *data.train.shape, device=device), data.train.labels[:size].to(device)
+    draws = torch.Generator(device).manual_seed(0)
+    for _ in range(2):  # the first one makes everything ready
+        began = time.perf_counter()
+        loss, _ = training_step(network, optimiser, images, labels, recipe=recipe, moment=Moment(), draws=draws)
+        loss.item()  # which waits for a GPU
+        each = (time.perf_counter() - began) / size
+    share = 1.0 if recipe.train_on == "all" else FORWARD
+    return recipe.epochs * each * (len(data.train) + share * len(data.held_out))
