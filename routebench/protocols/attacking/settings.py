@@ -10,9 +10,6 @@ from torch import Tensor
 from routebench.attacks import ADAPTIVE, ATTACKED, FROM_DECISIONS, GRADIENT, SCORES, WITH_GRADIENTS, grey_levels
 from routebench.errors import UserError, unknown
 
-_COUNTS = (
-    "images", "steps", "restarts", "apgd_steps", "square_queries", "minimal_images", "minimal_steps", "queries",
-)  # fmt: skip
 ATTACKS = ("noise", *GRADIENT, *ADAPTIVE, SCORES, *WITH_GRADIENTS, *FROM_DECISIONS)
 
 
@@ -59,17 +56,10 @@ class Settings:
             for name in names:
                 if name not in known:
                     raise unknown(kind, name, known)
-        for key in _COUNTS:
-            if getattr(self, key) < 1:
-                raise UserError(f"robustness: {key} must be at least 1, got {getattr(self, key)!r}")
         if any(not 1 <= grey_levels(eps) <= 255 for eps in self.eps) or list(self.eps) != sorted(set(self.eps)):
             raise UserError(f"robustness: eps must rise from at least 1/255 to at most 1, got {list(self.eps)!r}")
         if self.main_eps not in self.eps:
             raise UserError(f"robustness: main_eps must be one of eps, {list(self.eps)!r}, got {self.main_eps!r}")
-        if self.targets < 0:
-            raise UserError(f"robustness: targets must be a number of classes, or 0 for all, got {self.targets!r}")
-        if self.further_starts < 0:
-            raise UserError(f"robustness: further_starts must be a number, or 0 for none, got {self.further_starts!r}")
 
 
 def balanced(labels: Tensor, wanted: int) -> Tensor:
