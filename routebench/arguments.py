@@ -18,7 +18,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
@@ -30,6 +30,8 @@ Natural = Annotated[int, Ge(0)]
 NonNegative = Annotated[float, Ge(0.0)]
 Positive = Annotated[float, Gt(0.0)]
 Share = Annotated[float, Ge(0.0), Le(1.0)]
+
+_WORDS: Mapping[type | None, str] = {bool: "true or false", str: "text", int: "an integer", float: "a number"}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,9 +97,10 @@ class Legal:
     """The legal values of an argument.
 
     Args:
-        kind: `int`, `float` or `bool`; None if anything is legal, or `choices` decide.
+        kind: `int`, `float`, `bool`, `str`, `list` or `tuple`; None if anything is legal, or `choices` decide.
         choices: all legal values, if they are few; else empty.
         bounds: of a number, from `annotated_types`.
+        each: of a list, the legal values of its elements.
         optional: whether None is legal.
         tuned: where a tuner looks for it; None if it stays as it is.
     """
@@ -105,12 +108,16 @@ class Legal:
     kind: type | None = None
     choices: tuple[Any, ...] = ()
     bounds: tuple[Ge | Gt | Le | Lt, ...] = ()
+    each: "Legal | None" = None
     optional: bool = False
     tuned: Range | Among | None = None
 
     @classmethod
     def of(cls, annotation: Any) -> "Legal":
-        """Reads an annotation: `Literal`, an enumeration, bool, or a number, with or without bounds or None."""
+        """Reads an annotation: `Literal`, an enumeration, bool, str, a number with or without bounds, a list of these.
+
+        None may stand beside any of them. `Annotated[str, Literal["a", "b"]]` is for words that callers put together.
+        """
         tuned = [extra for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Range | Among)]
         return replace(cls._of(annotation), tuned=tuned[0] if tuned else None)
 
@@ -120,27 +127,29 @@ class Legal:
         if typing.get_origin(annotation) is Annotated:
             annotation, *extra = typing.get_args(annotation)
             bounds = tuple(bound for bound in extra if isinstance(bound, Ge | Gt | Le | Lt))
-        if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-            members = [member for member in typing.get_args(annotation) if member is not type(None)]
-            if len(members) == len(typing.get_args(annotation)) or len(members) > 1:
+            annotation = next((one for one in extra if typing.get_origin(one) is Literal), annotation)
+        origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin in (typing.Union, types.UnionType):
+            members = [member for member in inner if member is not type(None)]
+            if len(members) == len(inner) or len(members) > 1:
                 return cls()
-            inner = cls._of(members[0])
-            return cls(inner.kind, inner.choices, inner.bounds or bounds, optional=True)
-        if typing.get_origin(annotation) is Literal:
-            return cls(choices=typing.get_args(annotation))
+            known = cls._of(members[0])
+            return replace(known, bounds=known.bounds or bounds, optional=True)
+        if origin is Literal:
+            return cls(choices=inner)
+        if origin in (list, Sequence) or inner[1:] == (...,):
+            return cls(list if origin is list else tuple, each=cls._of(inner[0]))
         if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
             return cls(choices=tuple(annotation))
-        return cls(annotation if annotation in (int, float, bool) else None, bounds=bounds)
+        return cls(annotation if annotation in (int, float, bool, str) else None, bounds=bounds)
 
     def __str__(self) -> str:
         """`an integer of at least 1`, `one of gru, replace`; empty where anything is legal."""
         if self.choices:
             return f"one of {', '.join(map(str, self.choices))}"
-        if self.kind is bool:
-            return "true or false"
-        if self.kind is None:
-            return ""
-        return " ".join(["an integer" if self.kind is int else "a number", *self._limits()])
+        if self.each is not None:
+            return f"a list, each {self.each}"
+        return " ".join([_WORDS.get(self.kind, ""), *self._limits()])
 
     def _limits(self) -> list[str]:
         match self.bounds:
@@ -151,25 +160,37 @@ class Legal:
         return [" and ".join(told)] if told else []
 
     def take(self, name: str, value: Any) -> Any:
-        """Checks a value and returns it; a number of NumPy becomes one of Python.
+        """Checks a value and returns it as Python's int, float or tuple where it is a number or a list.
 
         Raises:
             ValueError: the value is not legal. The message names the argument, the legal values and the value.
         """
-        if (value is None and self.optional) or not str(self):
-            return value
-        if self.choices or self.kind is bool:
-            fits = value in self.choices if self.choices else isinstance(value, bool)
-        else:
-            fits = self._is_number(value) and all(_holds(bound, value) for bound in self.bounds)
-        if not fits:
-            also = ", or none" if self.optional else ""
-            raise ValueError(f"{name} must be {self}{also}, got {value!r}")
-        return self.kind(value) if self.kind in (int, float) and not isinstance(value, int) else value
+        if not self.fits(value):
+            raise ValueError(f"{name} must be {self}{', or none' if self.optional else ''}, got {value!r}")
+        return self._as_declared(value)
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value is legal."""
+        if value is None and self.optional:
+            return True
+        if self.choices:
+            return value in self.choices
+        if self.each is not None:
+            return isinstance(value, list | tuple) and all(map(self.each.fits, value))
+        if self.kind in (int, float):
+            return self._is_number(value) and all(_holds(bound, value) for bound in self.bounds)
+        return self.kind is None or isinstance(value, self.kind)
 
     def _is_number(self, value: Any) -> bool:
         kind: Any = Integral if self.kind is int else Real
         return isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+
+    def _as_declared(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if self.each is not None:
+            value = map(self.each._as_declared, value)
+        return self.kind(value) if self.kind not in (None, bool, str) else value
 
 
 def _holds(bound: Ge | Gt | Le | Lt, value: Any) -> bool:

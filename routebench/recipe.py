@@ -1,39 +1,27 @@
 """Everything that fixes how a network is trained. A suite's `[training]` table has these keys."""
 
-import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from routebench.arguments import Count, Natural, NonNegative, Positive, legal_values
 from routebench.errors import UserError
 
-CHOICES = {
-    "optimiser": ("adam", "sgd", "rmsprop"),
-    "schedule": ("constant", "exponential", "milestones"),
-    "loss": (
-        "margin",
-        "spread",
-        "spread-sigmoid",
-        "cross-entropy",
-        "cross-entropy-of-scores",
-        "binary-cross-entropy",
-        "own",
-    ),
-    "augmentation": (
-        "none",
-        "shift2",
-        "pad-crop-flip",
-        "rotate45",
-        "rotate90",
-        "rotate135",
-        "rotate180",
-        "smallnorb-jitter",
-        "smallnorb-jitter-clipped",
-        "smallnorb-jitter-yl1993",
-    ),
-    "selection": ("last", "held-out"),
-    "train_on": ("train", "all"),
-    "precision": ("float32", "bfloat16"),
-}
+LossName = Literal[
+    "margin", "spread", "spread-sigmoid", "cross-entropy", "cross-entropy-of-scores", "binary-cross-entropy", "own"
+]
+AugmentationName = Literal[
+    "none",
+    "shift2",
+    "pad-crop-flip",
+    "rotate45",
+    "rotate90",
+    "rotate135",
+    "rotate180",
+    "smallnorb-jitter",
+    "smallnorb-jitter-clipped",
+    "smallnorb-jitter-yl1993",
+]
 
 
 @dataclass(frozen=True)
@@ -62,43 +50,34 @@ class Recipe:
         UserError: a value is not allowed.
     """
 
-    epochs: int = 10
-    batch_size: int = 128
-    optimiser: str = "adam"
-    learning_rate: float = 1e-3
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    decay: float = 0.96
-    decay_steps: int = 2000
-    milestones: tuple[int, ...] = ()
-    loss: str = "margin"
-    reconstruction: float = 0.0
-    augmentation: str = "none"
-    selection: str = "last"
-    train_on: str = "train"
-    precision: str = "float32"
+    epochs: Count = 10
+    batch_size: Count = 128
+    optimiser: Annotated[str, Literal["adam", "sgd", "rmsprop"]] = "adam"
+    learning_rate: Positive = 1e-3
+    momentum: NonNegative = 0.9
+    weight_decay: NonNegative = 0.0
+    schedule: Annotated[str, Literal["constant", "exponential", "milestones"]] = "constant"
+    decay: NonNegative = 0.96
+    decay_steps: Count = 2000
+    milestones: Sequence[Natural] = ()
+    loss: Annotated[str, LossName] = "margin"
+    reconstruction: NonNegative = 0.0
+    augmentation: Annotated[str, AugmentationName] = "none"
+    selection: Annotated[str, Literal["last", "held-out"]] = "last"
+    train_on: Annotated[str, Literal["train", "all"]] = "train"
+    precision: Annotated[str, Literal["float32", "bfloat16"]] = "float32"
     channels_last: bool = False
 
     def __post_init__(self) -> None:
-        for key, allowed in CHOICES.items():
-            if getattr(self, key) not in allowed:
-                raise UserError(f"training: {key} must be one of {', '.join(allowed)}, got {getattr(self, key)!r}")
+        try:
+            vars(self).update({name: legal.take(name, getattr(self, name)) for name, legal in LEGAL.items()})
+        except ValueError as error:
+            raise UserError(f"training: {error}") from error
         if self.train_on == "all" and self.selection != "last":
             raise UserError(
                 f"training: selection must be last with train_on = 'all', which leaves no image to select by, got "
                 f"{self.selection!r}"
             )
-        for key in ("epochs", "batch_size", "decay_steps"):
-            if getattr(self, key) < 1:
-                raise UserError(f"training: {key} must be at least 1, got {getattr(self, key)!r}")
-        if not 0 < self.learning_rate < math.inf:
-            raise UserError(f"training: learning_rate must be above 0, got {self.learning_rate!r}")
-        for key in ("momentum", "weight_decay", "decay", "reconstruction"):
-            if not 0 <= getattr(self, key) < math.inf:  # nan fails too
-                raise UserError(f"training: {key} must not be negative, got {getattr(self, key)!r}")
-        if any(milestone < 0 for milestone in self.milestones):
-            raise UserError(f"training: milestones must be epochs, counted from 0, got {self.milestones!r}")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -115,3 +94,7 @@ class Recipe:
         if self.schedule == "milestones":
             return float(self.learning_rate * self.decay ** sum(epoch >= milestone for milestone in self.milestones))
         return self.learning_rate
+
+
+LEGAL = legal_values(Recipe)
+"""The legal values of each setting, as the recipe's annotations declare them."""

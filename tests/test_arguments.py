@@ -25,6 +25,10 @@ def call(
     switch: bool = False,
     perhaps: Count | None = None,
     number: float = 0.0,
+    counts: list[Count] | None = None,
+    sizes: tuple[Natural, ...] = (),
+    text: str = "",
+    told: Annotated[str, Word] = "gru",
     anything: object = None,
     **more: object,
 ):
@@ -43,6 +47,8 @@ LEGAL = [
     ("switch", [True, False]),
     ("perhaps", [None, 4]),
     ("number", [-3, 2.5]),
+    ("text", ["", "any"]),
+    ("told", ["gru", "replace"]),
     ("anything", ["x", None, math.nan]),
 ]
 ILLEGAL = [
@@ -55,6 +61,10 @@ ILLEGAL = [
     ("word", ["lstm", 0, None], "one of gru, replace"),
     ("switch", ["no", 1, None], "true or false"),
     ("number", ["1", True, math.nan], "a number"),
+    ("counts", [3, [1, 0], "12"], "a list, each an integer of at least 1, or none"),
+    ("sizes", [[0.5], {1}], "a list, each an integer of at least 0"),
+    ("text", [3, None], "text"),
+    ("told", ["lstm", None], "one of gru, replace"),
 ]
 
 
@@ -72,6 +82,13 @@ def test_what_is_not_legal_is_refused_in_one_line(name, values, expected):
         with pytest.raises(ValueError, match=name) as caught:
             call(**{name: value})
         assert str(caught.value) == f"{name} must be {expected}, got {value!r}"
+
+
+def test_lists_and_numbers_arrive_as_declared():
+    assert call(counts=(1, np.int64(2)))["counts"] == [1, 2]
+    assert call(sizes=[1, 0])["sizes"] == (1, 0)
+    assert call(sizes=())["sizes"] == ()
+    assert type(call(number=1)["number"]) is float
 
 
 def test_none_is_named_where_it_is_legal():

@@ -10,7 +10,7 @@ from routebench.losses import LOSSES, Moment, linear_margin, margin, reconstruct
 from routebench.models import build
 from routebench.models.network import Output
 from routebench.ops import length_logit
-from routebench.recipe import CHOICES
+from routebench.recipe import LEGAL
 from tests.references.problem import assert_close
 
 IMAGES, CLASSES = 4, 5
@@ -100,7 +100,7 @@ def test_loss_and_its_gradient_equal_the_transcription(name, moment, output):
 
 
 def test_recipes_know_every_loss():
-    assert {*LOSSES, "own"} == set(CHOICES["loss"])  # the last one is the network's
+    assert {*LOSSES, "own"} == set(LEGAL["loss"].choices)  # the last one is the network's
 
 
 SOFTMAX = ["cross-entropy", "cross-entropy-of-scores"]

@@ -8,8 +8,10 @@ import pytest
 from routebench.data import augmentations
 from routebench.errors import UserError
 from routebench.losses import LOSSES
-from routebench.recipe import CHOICES, Recipe
+from routebench.recipe import LEGAL, Recipe
 from routebench.training import OWN
+
+CHOICES = {key: legal.choices for key, legal in LEGAL.items() if legal.choices}
 
 
 @pytest.mark.parametrize("key", CHOICES)

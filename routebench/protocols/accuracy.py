@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from routebench.arguments import Count
 from routebench.capsules.equilibrium import Solve, noting
 from routebench.data import load
 from routebench.models.network import set_iterations
@@ -29,7 +30,7 @@ class Accuracy(Protocol):
             test accuracy after every epoch. It is optimistic, and never compared with others' `accuracy`.
     """
 
-    options: ClassVar[dict[str, type]] = {"test_iterations": list[int], "best_on_test": bool}
+    options: ClassVar[dict[str, Any]] = {"test_iterations": list[Count], "best_on_test": bool}
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics on the test split, the training curves, and the arrays `predicted` and `correct`."""

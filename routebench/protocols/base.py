@@ -115,8 +115,8 @@ class Context(typing.Protocol):
 class Protocol(ABC):
     """One kind of measurement. `request` says which fit a cell stands on, `measure` does the work."""
 
-    options: typing.ClassVar[dict[str, type]] = {}
-    """Keys that a suite's preset may set for this protocol, with their types, such as `list[int]`."""
+    options: typing.ClassVar[dict[str, Any]] = {}
+    """Keys that a suite's preset may set for this protocol, each with what is legal, such as `list[Count]`."""
     alone: typing.ClassVar[bool] = False
     """Whether nothing else may run beside a cell, because time is measured. It then has all cores."""
 

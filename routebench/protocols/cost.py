@@ -8,6 +8,7 @@ import torch
 from torch.utils.benchmark import Timer
 
 from routebench import kernels
+from routebench.arguments import Count, Positive
 from routebench.data import declared_where_missing, load
 from routebench.errors import UserError, unknown
 from routebench.models import CapsuleNetwork
@@ -46,12 +47,12 @@ class Cost(Protocol):
         memory_budget_mb: that the largest batch for training is looked for; not looked for by default.
     """
 
-    options: ClassVar[dict[str, type]] = {
-        "batches": list[int],
+    options: ClassVar[dict[str, Any]] = {
+        "batches": list[Count],
         "backends": list[str],
-        "children": list[int],
-        "seconds": float,
-        "memory_budget_mb": int,
+        "children": list[Count],
+        "seconds": Positive,
+        "memory_budget_mb": Count,
     }
     alone = True
     trains = False

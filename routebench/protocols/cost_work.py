@@ -46,8 +46,7 @@ class Subject:
     @staticmethod
     def from_plain(known: Mapping[str, Any]) -> "Subject":
         """What `plain` gave, after its way through JSON."""
-        recipe = {**known["request"]["recipe"], "milestones": tuple(known["request"]["recipe"]["milestones"])}
-        request = FitRequest(**{**known["request"], "recipe": Recipe(**recipe)})
+        request = FitRequest(**{**known["request"], "recipe": Recipe(**known["request"]["recipe"])})
         return Subject(known["part"], request, tuple(known["shape"]), known["classes"])
 
 

@@ -1,11 +1,12 @@
 """What a model of templates learned: how it draws, whether it collapsed, what inference without its encoder gains."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from routebench.arguments import Count, Natural, Positive
 from routebench.data import Dataset, Images, load, rotate
 from routebench.errors import UserError
 from routebench.generative.duplicates import duplicates
@@ -47,14 +48,14 @@ class Generation(Protocol):
     Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.4 and figures 3 and 5 to 7.
     """
 
-    options: ClassVar[dict[str, type]] = {
+    options: ClassVar[dict[str, Any]] = {
         "angles": list[int],
-        "images": int,
-        "probe_images": int,
-        "steps": int,
-        "learning_rate": float,
-        "optimiser": str,
-        "samples": int,
+        "images": Natural,
+        "probe_images": Natural,
+        "steps": Natural,
+        "learning_rate": Positive,
+        "optimiser": Literal["sgd", "adam"],
+        "samples": Count,
     }
     chooses = "the C of a classifier"
     preload: ClassVar[tuple[str, ...]] = ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")

@@ -37,7 +37,7 @@ class LinearProbe(Protocol):
     Source: Smith et al., "Capsule networks: a probabilistic perspective", section 5.2, table 1 and figure 4.
     """
 
-    options: ClassVar[dict[str, type]] = {
+    options: ClassVar[dict[str, Any]] = {
         "angles": list[int],
         "fixed_angles": list[int],
         "train_angles": list[int],

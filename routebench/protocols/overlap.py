@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
+from annotated_types import Gt, Lt
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -37,7 +38,7 @@ class Overlap(Protocol):
         threshold: 0.5 unless set; above 0 and below 1.
     """
 
-    options: ClassVar[dict[str, type]] = {"threshold": float}
+    options: ClassVar[dict[str, Any]] = {"threshold": Annotated[float, Gt(0.0), Lt(1.0)]}
     chooses = "a threshold"
 
     def expect(self, data: Dataset) -> None:
@@ -55,7 +56,7 @@ class Overlap(Protocol):
         recall, one that is never answered no precision.
         """
         data = load(request.data)
-        threshold = _threshold(options)
+        threshold = options.get("threshold", THRESHOLD)
         self.expect(data)
         fit = context.fit(request)
         test = evaluate(fit.network, data.test, request.recipe, context.device)
@@ -121,13 +122,6 @@ def best_threshold(scores: Float[Tensor, "image classes"], shown: Bool[Tensor, "
     right = torch.stack([((scores > choice) == shown).all(dim=1).sum() for choice in CHOICES])
     best = CHOICES[right == right.max()]
     return float(best[(best - THRESHOLD).abs().argmin()])
-
-
-def _threshold(options: Mapping[str, Any]) -> float:
-    threshold = float(options.get("threshold", THRESHOLD))
-    if not 0 < threshold < 1:
-        raise UserError(f"protocol overlap: expected a threshold above 0 and below 1, got {threshold:g}")
-    return threshold
 
 
 def _metric(name: str, value: float, request: FitRequest, **where: int) -> Metric:

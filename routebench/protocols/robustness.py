@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from routebench.arguments import Count, Natural, NonNegative, Positive
 from routebench.data import Dataset, load
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.registry import protocols
@@ -52,28 +53,28 @@ class Robustness(Protocol):
     (Croce and Hein, ICML 2020) and Square (Andriushchenko et al., ECCV 2020) are those of AutoAttack.
     """
 
-    options: ClassVar[dict[str, type]] = {
-        "images": int,
-        "eps": list[float],
-        "main_eps": float,
-        "steps": int,
-        "restarts": int,
-        "apgd_steps": int,
-        "further_starts": int,
-        "square_queries": int,
+    options: ClassVar[dict[str, Any]] = {
+        "images": Count,
+        "eps": list[Positive],
+        "main_eps": Positive,
+        "steps": Count,
+        "restarts": Count,
+        "apgd_steps": Count,
+        "further_starts": Natural,
+        "square_queries": Count,
         "attacks": list[str],
         "losses": list[str],
         "targeted": list[str],
-        "targets": int,
+        "targets": Natural,
         "transfer_from": str,
-        "minimal_images": int,
-        "minimal_steps": int,
-        "queries": int,
-        "l2_eps": list[float],
-        "transfer_rate": float,
+        "minimal_images": Count,
+        "minimal_steps": Count,
+        "queries": Count,
+        "l2_eps": list[Positive],
+        "transfer_rate": NonNegative,
         "corruptions": list[str],
-        "severities": list[int],
-        "corrupted_images": int,
+        "severities": list[Count],
+        "corrupted_images": Count,
     }
     preload: ClassVar[tuple[str, ...]] = ("routebench.protocols.attacking.numbers",)
 

@@ -72,6 +72,31 @@ def test_error_names_file_key_and_expectation(changed, old, new, says):
         assert part in message
 
 
+@pytest.mark.parametrize(
+    ("protocol", "option", "expected"),
+    [
+        ("overlap", "threshold = 0.0", "a number above 0 and below 1"),
+        ("overlap", "threshold = 1", "a number above 0 and below 1"),
+        ("overlap", "threshold = nan", "a number above 0 and below 1"),
+        ("robustness", "steps = 0", "an integer of at least 1"),
+        ("robustness", "targets = -1", "an integer of at least 0"),
+        ("robustness", "further_starts = 2.0", "an integer of at least 0"),
+        ("robustness", "eps = [0.1, true]", "a list, each a number above 0"),
+        ("robustness", "attacks = 3", "a list, each text"),
+        ("accuracy", "test_iterations = []", "a list, each an integer of at least 1"),
+        ("accuracy", "best_on_test = 1", "true or false"),
+        ("generation", "optimiser = 'adm'", "one of sgd, adam"),
+    ],
+)
+def test_an_option_of_the_protocol_is_refused_before_anything_runs(tmp_path, protocol, option, expected):
+    file = tmp_path / "mine.toml"
+    file.write_text(f'question = "?"\nversion = 1\nprotocol = "{protocol}"\n[presets.smoke]\n{option}\n')
+    with pytest.raises(UserError) as caught:
+        load_suite(str(file))
+    key = option.partition(" ")[0]
+    assert str(caught.value).startswith(f"mine.toml: key 'presets.smoke.{key}': expected {expected}, got ")
+
+
 def test_no_methods_is_an_error(tmp_path):
     file = tmp_path / "empty.toml"
     file.write_text('question = "?"\nversion = 1\nprotocol = "accuracy"\n')

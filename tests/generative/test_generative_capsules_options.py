@@ -76,7 +76,7 @@ def test_every_option_changes_the_bound(option):
         ({"objects": -1}, "objects must be an integer of at least 1, got -1"),
         ({"part_size": 0}, "part_size must be a number above 0, got 0"),
         ({"delta_until": 2}, "delta_until must be a number from 0 to 1, got 2"),
-        ({"object_probability": 2}, "object_probability must be a number from 0 to 1, got 2$"),
+        ({"object_probability": 2}, "object_probability must be a number from 0 to 1, got 2.0$"),
         ({"part_whole": {"least_deviation": -1}}, "least_deviation must be a number of at least 0"),
         *(
             ({"part_whole": {name: 0}}, f"{name} must be a number above 0, got 0")

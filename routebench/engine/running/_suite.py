@@ -18,7 +18,7 @@ from routebench.engine.running._status import PlanStatus, status_of
 from routebench.engine.running._until import extended
 from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, make_plans
 from routebench.errors import UserError, unknown
-from routebench.recipe import CHOICES
+from routebench.recipe import LEGAL
 from routebench.registry import plugins_of_environment
 from routebench.routing.spec import parse
 
@@ -75,8 +75,8 @@ class SuiteOptions:
             raise UserError(
                 "--data, --model, --cell, --settings and tuning belong to one suite; name it instead of `all`"
             )
-        if self.loss is not None and self.loss not in CHOICES["loss"]:
-            raise unknown("loss", self.loss, CHOICES["loss"])
+        if self.loss is not None and not LEGAL["loss"].fits(self.loss):
+            raise unknown("loss", self.loss, LEGAL["loss"].choices)
 
 
 @dataclass(frozen=True)

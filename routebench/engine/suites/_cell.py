@@ -62,9 +62,6 @@ class Cell:
     def request(self) -> FitRequest:
         """The trained model that the cell stands on."""
         known = self.identity
-        recipe: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in known.training.items()
-        }
         return FitRequest(
             model=known.model,
             model_params=known.model_params,
@@ -72,7 +69,7 @@ class Cell:
             method_params=self.params if known.routed else {},
             iterations=known.iterations,
             data=known.data,
-            recipe=Recipe(**recipe),
+            recipe=Recipe(**known.training),
             seed=known.seed,
         )
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from routebench.arguments import Positive
 from routebench.engine.suites._cell import Cell
-from routebench.engine.suites._readers import NAMES, POINTS
+from routebench.engine.suites._readers import NAMES
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Primary:
     """
 
     against: Annotated[tuple[str, ...], NAMES]
-    margin: Annotated[float, POINTS]
-    half_width: Annotated[float | None, POINTS] = None
+    margin: Positive
+    half_width: Positive | None = None
 
     def pairs(self, cells: Iterable[Cell]) -> list[tuple[Cell, Cell]]:
         """The comparisons among these cells of one seed, ours first; each once."""

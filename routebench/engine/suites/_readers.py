@@ -1,22 +1,18 @@
 """Readers of what stands in a suite's file."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from routebench.engine.suites._toml import Place, Reader, expect, expect_known
+from routebench.arguments import Count, Legal
+from routebench.engine.suites._toml import Place, Reader, expect, expect_known, legal
 from routebench.errors import nearest
-from routebench.recipe import Recipe
+from routebench.recipe import LEGAL
 from routebench.recipes import NAME, RECIPES
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _are(check: Callable[[Any], bool], value: Any) -> bool:
@@ -42,33 +38,21 @@ def text(said: str) -> Reader:
     return expect(said, _is_text)
 
 
-def _grid(into: Callable[[Any], Any]) -> Reader:
-    return expect("a list of different integers of at least 1", partial(_are, _is_count), into)
+def grid(value: Any, place: Place) -> tuple[int, ...]:
+    """Different counts, the smallest first."""
+    counts: tuple[int, ...] = legal(Legal.of(list[Count]))(value, place)
+    if len(set(counts)) < len(counts):
+        raise place.wrong(f"expected different integers, got {value!r}")
+    return tuple(sorted(counts))
 
 
 PROTOCOL = text("the name of a protocol")
-COUNT = expect("an integer of at least 1", _is_count)
-SEVERAL = expect("an integer of at least 2", lambda value: _is_count(value) and value > 1)
-POINTS = expect(
-    "points of accuracy, above 0",
-    lambda value: isinstance(value, int | float) and not isinstance(value, bool) and value > 0,
-    float,
-)
 NAMES = expect("a list of different names", partial(_are, _is_text), tuple)
-GRID = _grid(lambda value: tuple(sorted(value)))
 NETWORKS = expect("the name of a model, or a list of different ones", _are_names, _tuple)
 BESIDE = expect(
     "a table of names", partial(_of_all, _are_names), lambda value: {key: _tuple(one) for key, one in value.items()}
 )
 SENTENCES = expect("a table of sentences by data set", partial(_of_all, _is_text))
-_RECIPE = {
-    bool: expect("true or false", lambda value: isinstance(value, bool)),
-    int: COUNT,
-    float: expect("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool), float),
-    tuple: _grid(tuple),
-    str: text("a string"),
-}
-"""Readers of a recipe's settings, by the type of the default."""
 
 
 def _recipe_name(value: Any, place: Place) -> str:
@@ -78,7 +62,7 @@ def _recipe_name(value: Any, place: Place) -> str:
     return name
 
 
-_TRAINING = {NAME: _recipe_name, **{known.name: _RECIPE[type(known.default)] for known in fields(Recipe)}}
+_TRAINING = {NAME: _recipe_name, **{name: legal(allowed) for name, allowed in LEGAL.items()}}
 
 
 def recipe_table(value: Any, place: Place) -> dict[str, Any]:

@@ -30,22 +30,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any
 
+from routebench.arguments import Count, Legal
 from routebench.data import unfolded
 from routebench.engine.suites._primary import Primary
-from routebench.engine.suites._readers import (
-    BESIDE,
-    COUNT,
-    GRID,
-    NAMES,
-    NETWORKS,
-    PROTOCOL,
-    SENTENCES,
-    recipe_table,
-    text,
-)
-from routebench.engine.suites._toml import NOTHING, TABLE, Place, by_key, each, read
+from routebench.engine.suites._readers import BESIDE, NAMES, NETWORKS, PROTOCOL, SENTENCES, grid, recipe_table, text
+from routebench.engine.suites._toml import NOTHING, TABLE, Place, by_key, each, legal, read
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
@@ -72,7 +63,7 @@ class Entry:
 
     name: Annotated[str, text("the name of a method")]
     params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
-    iterations: Annotated[tuple[int, ...] | None, GRID] = None
+    iterations: Annotated[tuple[int, ...] | None, grid] = None
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     models: Annotated[Mapping[str, tuple[str, ...]], BESIDE] = field(default_factory=dict)
     variant: Annotated[str, text("a few words")] = ""
@@ -105,14 +96,14 @@ class Preset:
     name: str
     data: Annotated[str, text("the name of a data set")]
     models: Annotated[tuple[str, ...], NETWORKS, "model"]
-    iterations: Annotated[tuple[int, ...], GRID]
-    seeds: Annotated[int, COUNT]
+    iterations: Annotated[tuple[int, ...], grid]
+    seeds: Count
     model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(recipe_table)] = field(default_factory=dict)
-    variant_iterations: Annotated[tuple[int, ...] | None, GRID] = None
-    take: Annotated[int | None, COUNT] = None
+    variant_iterations: Annotated[tuple[int, ...] | None, grid] = None
+    take: Count | None = None
     settings: Annotated[str, text("the name of a file")] = ""
     without: Annotated[tuple[str, ...], NAMES] = ()
 
@@ -141,14 +132,14 @@ class Suite:
     name: str
     file: str
     question: Annotated[str, text("a question")]
-    version: Annotated[int, COUNT]
+    version: Count
     protocol: Annotated[str, PROTOCOL]
     presets: Mapping[str, Preset]
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
     methods: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
     controls: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
     caveat: Annotated[str, text("a sentence")] = ""
-    standard: Annotated[int, COUNT] = 0
+    standard: Count = 0
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
     tuning: Annotated[FairTuning | None, partial(read, FairTuning)] = None
     primary: Annotated[Primary | None, partial(read, Primary)] = None
@@ -169,15 +160,8 @@ class Suite:
         return self.presets[name]
 
     def recipe(self, *overrides: Mapping[str, Any]) -> Recipe:
-        """The suite's recipe with overrides, the last of which wins; see `routebench.recipes.merged`.
-
-        Raises:
-            UserError: a value is not allowed.
-        """
-        try:
-            return Recipe(**merged(self.training, *overrides))
-        except UserError as error:
-            raise UserError(f"{self.file}: {error}") from error
+        """The suite's recipe with overrides, the last of which wins; see `routebench.recipes.merged`."""
+        return Recipe(**merged(self.training, *overrides))
 
 
 def find_suite(name: str) -> Path:
@@ -221,19 +205,8 @@ def load_suite(name: str) -> Suite:
 def _preset(options: Mapping[str, Any], value: Any, place: Place) -> Preset:
     """A preset, whose protocol has options of its own."""
     given = [key for key in TABLE(value, place) if key in options]
-    own = {key: _option(options[key], value[key], place.below(key)) for key in given}
+    own = {key: legal(Legal.of(options[key]))(value[key], place.below(key)) for key in given}
     return read(Preset, value, place, options, name=place.path.partition(".")[2], options=own)
-
-
-def _option(kind: Any, value: Any, place: Place) -> Any:
-    """An option; `list[int]` asks for integers, and a list must not be empty."""
-    origin, inner = get_origin(kind) or kind, get_args(kind)
-    fits = isinstance(value, origin) and (not isinstance(value, bool) or origin is bool)
-    if not fits or (isinstance(value, list) and not (value and all(isinstance(one, inner or object) for one in value))):
-        elements = f" of {inner[0].__name__}" if inner else ""
-        said = f"{'a non-empty list' if origin is list else origin.__name__}{elements}"
-        raise place.wrong(f"expected {said}, got {value!r}")
-    return value
 
 
 def _check(suite: Suite) -> None:
@@ -264,6 +237,3 @@ def _check(suite: Suite) -> None:
                     f"{suite.file}: key 'presets.{preset.name}.training_of': unknown model {model!r}"
                     f"{nearest(model, models)}"
                 )
-        for entry in (*suite.methods, *suite.controls):
-            for overrides in ({}, *preset.training_of.values()):
-                suite.recipe(preset.training, entry.training, overrides)

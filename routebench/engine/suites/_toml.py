@@ -1,13 +1,14 @@
 """Reads tables of a file into frozen types, strictly: nothing is ignored, an error names file, key and expectation.
 
-The annotation of a field names its type and the reader of its key: `seeds: Annotated[int, COUNT]`, or with another key
-`models: Annotated[tuple[str, ...], MODELS, "model"]`. A field without a reader is not in the file.
+The annotation of a field says what its key may hold: `seeds: Count`. Text and tables need a reader of their own, and
+a key may have another name than its field: `models: Annotated[tuple[str, ...], NETWORKS, "model"]`.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar, get_type_hints
 
+from routebench.arguments import Legal
 from routebench.errors import UserError, nearest
 
 Kind = TypeVar("Kind")
@@ -53,6 +54,17 @@ def expect(said: str, check: Callable[[Any], bool], into: Callable[[Any], Any] =
     return read_value
 
 
+def legal(allowed: Legal) -> Reader:
+    """A reader of legal values. A list in a file is not empty."""
+
+    def read_value(value: Any, place: Place) -> Any:
+        if value == [] or not allowed.fits(value):
+            raise place.wrong(f"expected {allowed}, got {value!r}")
+        return allowed.take(place.path, value)
+
+    return read_value
+
+
 TABLE = expect("a table", lambda value: isinstance(value, Mapping))
 _TABLES = expect("an array of tables, [[...]]", lambda value: isinstance(value, list))
 
@@ -92,11 +104,17 @@ def read(kind: type[Kind], value: Any, place: Place, also: Collection[str] = (),
         UserError: a key is unknown or missing, or its value is not what its reader expects.
     """
     hints = get_type_hints(kind, include_extras=True)
-    marks = {name: hint.__metadata__ for name, hint in hints.items() if hasattr(hint, "__metadata__")}
-    names = {mark[1] if len(mark) > 1 else name: name for name, mark in marks.items()}
-    content = expect_known(value, place, [*names, *also])
+    known = {key: (name, reader) for name in hints if name not in given for key, reader in [_key(name, hints[name])]}
+    content = expect_known(value, place, [*known, *also])
     needed = {one.name for one in fields(kind) if one.default is one.default_factory is MISSING}  # type: ignore[arg-type]
-    for key, name in names.items():
+    for key, (name, reader) in known.items():
         if key in content or name in needed:
-            given[name] = marks[name][0](content.get(key, NOTHING), place.below(key))
+            given[name] = reader(content.get(key, NOTHING), place.below(key))
     return kind(**given)
+
+
+def _key(name: str, annotation: Any) -> tuple[str, Reader]:
+    """The key of a field, and its reader."""
+    extra = getattr(annotation, "__metadata__", ())
+    key = next((one for one in extra if isinstance(one, str)), name)
+    return key, next(filter(callable, extra), None) or legal(Legal.of(annotation))

@@ -2,20 +2,20 @@
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
-from routebench.arguments import Among, Range, legal_values
+from routebench.arguments import Among, Count, Legal, Range, legal_values
 from routebench.data import FOLD, whole_name
 from routebench.engine.results import Identity
-from routebench.engine.suites._readers import COUNT, SEVERAL
 from routebench.engine.suites._toml import Place, by_key, expect, expect_known
 from routebench.errors import UserError, nearest
-from routebench.recipe import Recipe
+from routebench.recipe import LEGAL
 from routebench.registry import models, routing
 from routebench.routing import hyperparameters_of
 
@@ -44,12 +44,21 @@ def knob(value: Any, place: Place) -> Knob:
         raise place.wrong(str(error)) from error
 
 
-_RECIPE = {one.name for one in fields(Recipe)} - {"train_on"}  # trials leave out what they are scored by
+_RECIPE = {*LEGAL} - {"train_on"}  # trials leave out what they are scored by
 
 
 def _recipe_knobs(value: Any, place: Place) -> dict[str, Knob]:
-    """Knobs of the recipe, each of which a recipe has."""
-    return {key: knob(one, place.below(key)) for key, one in expect_known(value, place, _RECIPE).items()}
+    """Knobs of the recipe, each of which a recipe has and takes."""
+    found = {key: knob(one, place.below(key)) for key, one in expect_known(value, place, _RECIPE).items()}
+    for key, one in found.items():
+        _expect_legal(one, LEGAL[key], place.below(key))
+    return found
+
+
+def _expect_legal(one: Knob, legal: Legal, place: Place) -> None:
+    for value in one.values if isinstance(one, Among) else (one.low, one.high):
+        if not legal.fits(value):
+            raise place.wrong(f"expected {legal}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -68,11 +77,11 @@ class FairTuning:
             its class declares, in the annotations of its hyperparameters.
     """
 
-    trials: Annotated[int, COUNT]
-    studies: Annotated[int, COUNT] = 1
-    folds: Annotated[int, SEVERAL] = 3
-    scored: Annotated[int, COUNT] = 1
-    take: Annotated[int | None, COUNT] = None
+    trials: Count
+    studies: Count = 1
+    folds: Annotated[int, Ge(2)] = 3
+    scored: Count = 1
+    take: Count | None = None
     training: Annotated[Mapping[str, Knob], _recipe_knobs] = field(default_factory=dict)
     model: Annotated[Mapping[str, Knob], by_key(knob)] = field(default_factory=dict)
     methods: Annotated[Mapping[str, Mapping[str, Knob]], by_key(by_key(knob))] = field(default_factory=dict)
@@ -99,13 +108,7 @@ class FairTuning:
         return trial // (self.trials // self.studies)
 
     def expect_whole(self, place: Place) -> None:
-        """Raises UserError where numbers do not fit together, or a recipe refuses a value."""
-        for name, one in self.training.items():
-            for value in one.values if isinstance(one, Among) else (one.low, one.high):
-                try:
-                    Recipe(**{name: value})
-                except (UserError, TypeError) as error:
-                    raise place.below("training").below(name).wrong(str(error)) from error
+        """Raises UserError where numbers do not fit together."""
         if self.trials % self.studies:
             raise place.below("trials").wrong(
                 f"expected a multiple of the {self.studies} studies, which have as many trials each, got {self.trials}"
@@ -131,11 +134,7 @@ class FairTuning:
                 at = place.below("methods").below(identity.method).below(name)
                 if name not in known:
                     raise at.wrong(f"method {identity.method!r} has no such hyperparameter{nearest(name, known)}")
-                try:
-                    for value in one.values if isinstance(one, Among) else (one.low, one.high):
-                        legal[name].take(name, value)
-                except ValueError as error:
-                    raise at.wrong(str(error)) from error
+                _expect_legal(one, legal[name], at)
 
     def point(self, identity: Identity, trial: int, fixed: Collection[str] = ()) -> dict[str, Any]:
         """What an entry tries: the value of each of its knobs, by name.

@@ -11,10 +11,6 @@ from routebench.attacks import ADAPTIVE, ATTACKED, FROM_DECISIONS, GRADIENT, SCO
 from routebench.data import CORRUPTIONS, SEVERITIES
 from routebench.errors import UserError, unknown
 
-_COUNTS = (
-    "images", "steps", "restarts", "apgd_steps", "square_queries", "minimal_images", "minimal_steps", "queries",
-    "corrupted_images",
-)  # fmt: skip
 ATTACKS = ("noise", *GRADIENT, *ADAPTIVE, SCORES, *WITH_GRADIENTS, *FROM_DECISIONS)
 
 
@@ -66,23 +62,12 @@ class Settings:
             for name in names:
                 if name not in known:
                     raise unknown(kind, name, known)
-        for key in _COUNTS:
-            if getattr(self, key) < 1:
-                raise UserError(f"robustness: {key} must be at least 1, got {getattr(self, key)!r}")
         if any(not 1 <= grey_levels(eps) <= 255 for eps in self.eps) or list(self.eps) != sorted(set(self.eps)):
             raise UserError(f"robustness: eps must rise from at least 1/255 to at most 1, got {list(self.eps)!r}")
         if self.main_eps not in self.eps:
             raise UserError(f"robustness: main_eps must be one of eps, {list(self.eps)!r}, got {self.main_eps!r}")
-        if self.targets < 0:
-            raise UserError(f"robustness: targets must be a number of classes, or 0 for all, got {self.targets!r}")
-        if self.transfer_rate < 0:
-            raise UserError(
-                f"robustness: transfer_rate must be a learning rate, or 0 for the cell's, got {self.transfer_rate!r}"
-            )
         if not {*self.severities} <= {*range(1, SEVERITIES + 1)} or not self.severities:
             raise UserError(f"robustness: severities must be from 1 to {SEVERITIES}, got {list(self.severities)!r}")
-        if self.further_starts < 0:
-            raise UserError(f"robustness: further_starts must be a number, or 0 for none, got {self.further_starts!r}")
 
 
 def balanced(labels: Tensor, wanted: int) -> Tensor:
