@@ -1,4 +1,4 @@
-"""Who takes part in a preset, as cells but for iterations and seed; whatever cannot run is refused here."""
+"""Methods and controls of a preset, as cells without iterations and seed; refuses what cannot run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,12 +19,12 @@ from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import hyperparameters_of
 
 MOST_CELLS = 200_000
-"""Of one plan: planned within seconds, and twice the number that reading a folder is tested with."""
+"""Most cells of a plan: planning takes seconds, and reading a folder is tested with half as many."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A cell but for iterations and seed, the grid of iterations, and the knobs that suite or user set."""
+    """A cell without iterations and seed, its grid of iterations, and the knobs that suite or user set."""
 
     cell: Cell
     grid: Sequence[int | None]
@@ -32,7 +32,7 @@ class Point:
 
 
 def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dataset, list[Point]]:
-    """The preset with its data set's full name, the data set, and who takes part; all of it checked."""
+    """The preset with its data set's full name, the data set, and the checked points."""
     preset, data = _usable(suite, preset)
     points = [
         _point(suite, preset, model, one, data.fingerprint)
@@ -50,7 +50,7 @@ def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dat
 
 
 def expect_few(suite: Suite, preset: Preset, count: int) -> None:
-    """Raises UserError for more cells than a results folder is made for."""
+    """Raises UserError for more cells than a results folder supports."""
     if count > MOST_CELLS:
         raise UserError(
             f"suite {suite.name}, preset {preset.name}: expected at most {MOST_CELLS:,} cells, got {count:,}; take "
@@ -59,7 +59,7 @@ def expect_few(suite: Suite, preset: Preset, count: int) -> None:
 
 
 def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
-    """Loads the data set and lets the protocol check it; returns the preset with the data set's full name, and it."""
+    """Loads the data set and lets the protocol check it; returns the preset with its full name, and the data set."""
     with step("data set", preset.data, timed=False):
         name, data = at_most(preset.data, preset.take)
     with step("protocol", suite.protocol):
@@ -68,7 +68,7 @@ def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
 
 
 def _expect_learnable(suite: Suite, data: Dataset, points: Sequence[Identity]) -> None:
-    """Raises UserError where images may show several classes, and a method would be trained as if each showed one."""
+    """Raises UserError if images may show several classes, but a method's loss assumes one."""
     if not data.train.multi_label:
         return
     for point in points:
