@@ -21,7 +21,7 @@ Tasks = list[NamedPair]
 
 @analysis_of("", "summary-over-tasks", place=91, folder=True)
 def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
-    """Interquartile mean of differences to equal shares, probability of improvement, profiles (Agarwal et al. 2021)."""
+    """Differences to equal shares: interquartile mean, probability of improvement, profiles (Agarwal et al. 2021)."""
     tasks = {runs.name: _against_baseline(runs) for runs in parts if runs.primary}
     if len(tasks) < 2:
         return None

@@ -12,7 +12,7 @@ from routebench.engine.results import Record
 from routebench.units import COUNTED, is_of_machine, whole_of
 
 ROUNDING = 1e-5
-"""Largest relative difference that the order of additions in float32 is taken to explain."""
+"""Largest relative difference attributed to the order of additions in float32."""
 ELSEWHERE = 1e-2
 """Likewise where another processor trained, relative to all of it for a share. Training carries rounding on: between
 AVX-512 and plain instructions, one epoch of 7 methods on 3,600 images left most losses 1e-7 apart, the furthest, of EM,
@@ -22,13 +22,13 @@ PROCESSOR = ("device", "processor", "cpu_capability", "gpu")
 
 @dataclass(frozen=True)
 class Pair:
-    """One number then and now; None where a side lacks it.
+    """One number then and now; None if a side lacks it.
 
     Args:
         name: such as `accuracy test T=2`.
         is_of_machine: a time, a speed or memory, which no two runs share.
-        tolerance: the largest difference that rounding is taken to explain.
-        whole: all of it, where it is a share that differences are relative to.
+        tolerance: the largest difference attributed to rounding.
+        whole: for a share, the full amount that differences are relative to.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Agreement:
 
     Args:
         pairs: all their numbers.
-        outputs: raw outputs that both have: how many values differ, of how many.
+        outputs: raw outputs that both have: number of differing values, number of values.
     """
 
     pairs: Sequence[Pair]
@@ -68,7 +68,7 @@ class Agreement:
 
     @property
     def differing(self) -> list[Pair]:
-        """Numbers that are further apart than rounding explains."""
+        """Numbers that differ by more than rounding."""
         return [pair for pair in self.numbers if pair.difference > pair.tolerance]
 
     @property
@@ -110,9 +110,9 @@ def compare(
     outputs_then: Mapping[str, NDArray[Any]],
     outputs_now: Mapping[str, NDArray[Any]],
 ) -> Agreement:
-    """Two records of one cell, number by number, and their raw outputs.
+    """Compares two records of one cell: each number, and the raw outputs.
 
-    Counts are exact, but those of what another processor has trained.
+    Counts must be equal, except where another processor trained.
     """
     elsewhere = _is_elsewhere(then.provenance, now.provenance)
     first, second = ({_name(metric): metric for metric in record.metrics} for record in (then, now))
@@ -125,7 +125,7 @@ def compare(
 
 
 def _is_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether another processor ran the second; not because it had more cores."""
+    """Whether another kind of processor ran the second; the number of cores does not count."""
     one, other = ({key: str(side.get(key, "")).rsplit(", ", 1)[0] for key in PROCESSOR} for side in (then, now))
     return any(one[key] and one[key] != other[key] for key in PROCESSOR)
 
@@ -139,7 +139,7 @@ def _rounding(metric: Mapping[str, Any], elsewhere: bool) -> tuple[float, float]
 
 
 def _name(metric: Mapping[str, Any]) -> str:
-    """What a metric is, without its value."""
+    """Name of a metric with its coordinates, without its value."""
     known = [str(metric["metric"]), metric.get("split") or ""]
     if metric.get("test_iterations") is not None:
         known.append(f"T={metric['test_iterations']}")
@@ -154,7 +154,7 @@ def _value(metrics: Mapping[str, Mapping[str, Any]], name: str) -> float | None:
 
 
 def _is_of_machine(metric: Mapping[str, Any]) -> bool:
-    """Times, speeds, memory, and how often something was run for a time."""
+    """Whether it is a time, a speed, memory, or a number of timed repetitions."""
     return is_of_machine(metric.get("unit") or "") or str(metric["metric"]).endswith("_runs")
 
 

@@ -1,4 +1,4 @@
-"""Examines the machine for `routebench doctor`: what it can run on, and what a missing part costs."""
+"""Examines the machine for `routebench doctor`: what it can run, and the cost of missing parts."""
 
 import importlib.metadata
 import importlib.util
@@ -29,13 +29,13 @@ FETCH = "the first run with it downloads them; or set ROUTEBENCH_DATA to a folde
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: `ok`, `optional` or `missing`, the part, and what that means."""
+    """One line: `ok`, `optional` or `missing`, the part, and the consequence."""
 
     is_ok: bool
     about: str
     told: str
     is_optional: bool = False
-    """Whether a run that does not ask for it lacks nothing."""
+    """Whether runs work without it."""
 
     def __str__(self) -> str:
         state = "ok" if self.is_ok else "optional" if self.is_optional else "missing"
@@ -43,7 +43,7 @@ class Finding:
 
 
 def examine(device: torch.device) -> list[Finding]:
-    """Versions, the machine, and every back end with the time that it takes."""
+    """Examines versions, the machine, and every back end with its time."""
     known = versions()
     python = known.pop("python")
     machine = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
@@ -134,7 +134,7 @@ def _layer(device: torch.device) -> Sweep:
 
 
 def _milliseconds(sweep: Callable[[Sweep], Sums], given: Sweep) -> float:
-    """The median of some calls, forward and backward, after one that is not counted."""
+    """The median over some calls, forward and backward, after a warm-up."""
     taken = []
     for _ in range(REPEATS + 1):
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Reproduces a record: the command that made it, what is different now, and its cell run again."""
+"""Reproduces a record: prints its command and what differs now, and runs its cell again."""
 
 import difflib
 import shlex
@@ -29,22 +29,22 @@ from routebench.registry import (
 
 PROGRAM = ("python", "-m", "routebench")
 MANY = 10_000
-"""Most names that are searched for a suggestion."""
+"""Largest number of names searched for a suggestion."""
 REPLACED = {"--results": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0}
-"""Options of the recorded command that are given anew or left out, and how many values each has."""
+"""Options of the recorded command that are replaced or left out, with their number of values."""
 MACHINE = ("processor", "cpu_capability", "gpu", "cuda", "cudnn", "driver", "os")
 FLAGS = ("deterministic", "tf32", "matmul_precision", "environment")
 
 
 def find_record(name: str, results: Path) -> Path:
-    """The file of a record.
+    """Finds the file of a record.
 
     Args:
-        name: its path, or its cell's key or the beginning of it.
-        results: the folder in which keys are looked up.
+        name: its path, or its cell's key or a prefix of it.
+        results: the folder to look keys up in.
 
     Raises:
-        UserError: there is none, or several begin like this.
+        UserError: there is none, or several have this prefix.
     """
     if Path(name).is_file():
         return Path(name)
@@ -68,10 +68,10 @@ def find_record(name: str, results: Path) -> Path:
 
 
 def read_record(file: Path) -> Record:
-    """Reads a record from its file, which stays where it is even if damaged.
+    """Reads a record from its file; a damaged file stays in place.
 
     Raises:
-        UserError: it holds no record, one of another schema version, or one that is not what was written.
+        UserError: it holds no record, one of another schema version, or one that changed since it was written.
     """
     try:
         text = file.read_bytes()
@@ -115,12 +115,12 @@ def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
 
 
 def comment(text: str) -> str:
-    """A comment for a shell, safe whatever a record holds."""
+    """A shell comment, escaped whatever the record holds."""
     return "# " + "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _suite_words(record: Record) -> list[str]:
-    """The recorded command without options that are given anew; built from the identity if it ran no suite."""
+    """The recorded command without replaced options; built from the identity if it ran no suite."""
     known, words = record.identity, _recorded_words(record)
     if "suite" not in words:
         return [*PROGRAM, "suite", known.suite, "--method", record.label, "--data", known.data]
@@ -137,7 +137,7 @@ def _suite_words(record: Record) -> list[str]:
 
 
 def _recorded_words(record: Record) -> list[str]:
-    """The command that made a record, as far as it can be read."""
+    """The command that made a record, if it can be parsed."""
     try:
         return shlex.split(str(record.provenance.get("command", "")))
     except ValueError:  # a quotation without an end
@@ -152,7 +152,7 @@ def _fixed_words(record: Record) -> list[str]:
 
 
 def named_plugins(record: Record) -> tuple[str, ...]:
-    """The plug-ins that the environment and the recorded command name; nothing of them is imported.
+    """The plug-ins that the environment and the recorded command name, without importing them.
 
     Raises:
         UserError: one is not there.
@@ -171,7 +171,7 @@ def named_plugins(record: Record) -> tuple[str, ...]:
 
 
 def with_plugins(record: Record, now: Mapping[str, Any]) -> tuple[list[str], Cell]:
-    """Finds what is different now, and the cell to run; another process imports the plug-ins that it may need.
+    """Finds what differs now, and the cell to run; another process imports the plug-ins.
 
     Raises:
         UserError: one is not there, does not import, or ended that process.
@@ -194,7 +194,7 @@ def _look_with(record: Record, now: Mapping[str, Any], plugins: Sequence[str]) -
 
 
 def differences(record: Record, now: Mapping[str, Any]) -> list[str]:
-    """One line for each difference that may keep numbers from agreeing to the last digit."""
+    """One line for each difference that may change numbers."""
     then = record.provenance
     return [
         *_code_differences(record),
@@ -251,13 +251,13 @@ def _version_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Ite
 
 
 def look(record: Record) -> dict[str, Any]:
-    """Provenance of this machine, as far as known without the record's device."""
+    """Provenance of this machine, without the record's device."""
     device = record.provenance.get("device") or "cpu"
     return provenance(device if torch.cuda.is_available() else "cpu", command_line())
 
 
 def prepare(record: Record) -> dict[str, Any]:
-    """Sets this process up as the record's was, and returns its provenance.
+    """Configures this process as the record's, and returns its provenance.
 
     Raises:
         UserError: the record's device or back end cannot be used here.
@@ -271,11 +271,11 @@ def prepare(record: Record) -> dict[str, Any]:
 
 
 def run_again(cell: Cell, folder: Path, now: Mapping[str, Any]) -> Record:
-    """Trains and measures a record's cell in a results folder of its own; with plug-ins, in a process of its own.
+    """Trains and measures a record's cell in an empty results folder; with plug-ins, in its own process.
 
     Args:
         cell: as `with_plugins` gives it.
-        folder: empty; nothing is taken from the folder in which the record lies.
+        folder: empty, so that nothing of the record's folder is reused.
         now: of `prepare`.
     """
     store = Store(folder)
@@ -286,5 +286,5 @@ def run_again(cell: Cell, folder: Path, now: Mapping[str, Any]) -> Record:
 
 
 def arrays_beside(file: Path, cell: str) -> dict[str, Any]:
-    """The raw outputs of a record that lies in a results folder; empty if it has none."""
+    """The raw outputs of a record in a results folder; empty if it has none."""
     return Store(file.resolve().parent.parent).arrays(cell) if file.resolve().parent.name == "records" else {}

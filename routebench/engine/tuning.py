@@ -16,7 +16,7 @@ Entry = tuple[str, str, int | None]
 
 @dataclass(frozen=True)
 class _Tried:
-    """One point of one entry, on all folds: the cells, and the records that are there."""
+    """One point of one entry, on all folds: its cells, and their records so far."""
 
     cells: list[Cell]
     records: list[Record]
@@ -77,7 +77,7 @@ def _entries(plan: Plan, store: Store) -> dict[Entry, dict[int, _Tried]]:
 
 
 def _whole_from_the_start(trials: Mapping[int, _Tried]) -> int:
-    """How many trials are whole before the first that is not."""
+    """Number of complete trials before the first incomplete one."""
     return next((number for number in range(len(trials)) if not trials[number].is_whole), len(trials))
 
 

@@ -1,4 +1,4 @@
-"""Affine poses: made from six unbounded numbers, and one put after another."""
+"""Affine poses, made from six unbounded numbers, and their composition."""
 
 import math
 
@@ -7,9 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 NUMBERS = 6
-"""That make one pose: two scales, an angle, a shear and two shifts."""
+"""Numbers that make one pose: two scales, an angle, a shear and two shifts."""
 LEAST_SCALE = 1e-2
-"""Of a pose, as in the code of Kosiorek et al."""
+"""Smallest scale of a pose, as in the code of Kosiorek et al."""
 
 Pose = Float[Tensor, "*axes 2 3"]
 
@@ -18,7 +18,7 @@ def pose_of(numbers: Float[Tensor, "*axes 6"]) -> Pose:
     """The affine map that scales, shears and turns by these numbers, and then shifts.
 
     Scales are in (0.01, 1.01), shear and shifts in (-1, 1), and an angle is a number of whole turns: sigmoid(s) + 0.01,
-    tanh(5 x), 2 pi x. A map without shear turns a place first and scales it then, along the axes of the canvas.
+    tanh(5 x), 2 pi x. A map without shear first turns a point, then scales it along the axes of the canvas.
 
     Source: the code of Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818).
     """
@@ -33,7 +33,7 @@ def pose_of(numbers: Float[Tensor, "*axes 6"]) -> Pose:
 
 
 def after(outer: Float[Tensor, "*outer 2 3"], inner: Float[Tensor, "*inner 2 3"]) -> Float[Tensor, "*both 2 3"]:
-    """The map that does what the inner one does, and then what the outer one does; axes in front are broadcast."""
+    """The composition: first the inner map, then the outer one. Leading axes are broadcast."""
     linear, shift = outer[..., :2], outer[..., 2:]
     turned = linear[..., :1] * inner[..., :1, :] + linear[..., 1:] * inner[..., 1:, :]  # small products by hand: no bmm
     return torch.cat([turned[..., :2], turned[..., 2:] + shift], dim=-1)

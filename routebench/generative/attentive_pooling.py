@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class AttentivePooling(nn.Module):
-    """A convolutional network, and for each capsule a mean over places, weighted by a softmax of its own over places.
+    """A convolutional network; each capsule averages its features over positions, weighted by its own softmax.
 
     Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.2 and their
     code; Smith et al., "Capsule networks: a probabilistic perspective", appendix B.
@@ -22,7 +22,7 @@ class AttentivePooling(nn.Module):
         padding: of each; 0 leaves 2 x 2 places of a 28 x 28 image, 1 leaves 7 x 7.
         activation: after each hidden layer.
         size: (height, width) of the images. Then a bias that is learned for every place and channel is added to what
-            the convolutions see, which tells places apart, as in the code of Kosiorek et al.; None for no such bias.
+            the convolutions see, which tells places apart, as in the code of Kosiorek et al.; None: no such bias.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class AttentivePooling(nn.Module):
         self.attention = nn.Conv2d(width, capsules, 1)
 
     def forward(self, images: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch capsule output"]:
-        """What each capsule sees of each image."""
+        """Features of each capsule for each image."""
         seen = self.layers(images)
         if self.places is not None:
             seen = seen + self.places

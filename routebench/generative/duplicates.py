@@ -1,4 +1,4 @@
-"""Templates that are each other's copies up to an affine map, mirror images included."""
+"""Counts templates that are affine copies of each other, mirror images included."""
 
 import math
 
@@ -10,10 +10,10 @@ from torch import Tensor
 from routebench.generative.templates import warp
 
 ALIKE = 0.95
-"""The correlation over pixels from which two templates are copies, when both are seen in their normal form."""
+"""Two templates are copies if their normal forms correlate at least this much over pixels."""
 ANGLES = 36
 SIZE = 24
-"""Pixels of a row of the normal form."""
+"""Side of the normal form, in pixels."""
 WIDTH = 2.5
 """Standard deviations of brightness from the middle of the normal form to its edge."""
 
@@ -21,13 +21,13 @@ Templates = Float[Tensor, "template channel row column"]
 
 
 def duplicates(templates: Templates) -> int:
-    """How many templates are copies of one with a lower number that is no copy itself.
+    """Number of templates that copy an earlier template which is no copy itself.
 
     A template's brightness has a mean place and a covariance. Moved to mean 0 and covariance 1, templates that are
-    affine copies of each other differ by a turn and a reflection alone, and these are tried.
+    affine copies of each other differ only by a rotation and a reflection. All of these are tried.
 
     Args:
-        templates: as they look on a black ground, not negative.
+        templates: as seen on a black ground, not negative.
     """
     seen = _normal_forms(templates.detach().float().cpu())
     alike = torch.einsum("ip,tjp->tij", seen[0], seen).amax(dim=0) >= ALIKE
@@ -39,7 +39,7 @@ def duplicates(templates: Templates) -> int:
 
 
 def _normal_forms(templates: Templates) -> Float[Tensor, "turn template pixel"]:
-    """Templates in their normal form by turn and reflection, with mean 0 and norm 1 over pixels; the first is as is."""
+    """Normal forms of templates by rotation and reflection, mean 0 and norm 1 over pixels; the first is not rotated."""
     brightness = templates.mean(dim=1)
     place = torch.stack(torch.meshgrid(*map(_centres, brightness.shape[1:]), indexing="ij")[::-1], dim=-1)  # y x 2
     weight = brightness / brightness.sum(dim=(1, 2), keepdim=True).clamp(min=1e-12)
@@ -57,12 +57,12 @@ def _normal_forms(templates: Templates) -> Float[Tensor, "turn template pixel"]:
 
 
 def _centres(count: int) -> Float[Tensor, " pixel"]:
-    """Of pixels, from -1 to 1 at the outer edges."""
+    """Centres of pixels; the outer edges are at -1 and 1."""
     return (torch.arange(count) * 2 + 1) / count - 1
 
 
 def _turns() -> Float[Tensor, "turn 2 2"]:
-    """Turns by equal angles, and each after a reflection."""
+    """Rotations by equal angles, each also after a reflection."""
     angle = torch.arange(ANGLES) * (2 * math.pi / ANGLES)
     turns = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], dim=-1).view(ANGLES, 2, 2)
     return torch.cat([turns, turns @ torch.diag(torch.tensor([1.0, -1.0]))])

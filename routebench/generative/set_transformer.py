@@ -1,4 +1,4 @@
-"""The Set Transformer: attention among the members of a set, whose order says nothing."""
+"""The Set Transformer: attention among the members of a set, independent of their order."""
 
 import torch
 from einops import rearrange
@@ -13,17 +13,17 @@ Bias = Float[Tensor, "batch member"]
 
 
 class AttentionBlock(nn.Module):
-    """Members of one set look at those of another: MAB of Lee et al., equations 6 and 7.
+    """Members of one set attend to those of another: MAB of Lee et al., equations 6 and 7.
 
     `H = LayerNorm(X + Multihead(X, Y, Y))`, then `LayerNorm(H + ReLU layer of H)`.
 
     Source: Lee et al., "Set Transformer", ICML 2019 (arXiv:1810.00825), section 3.1. Departure: the feed-forward layer
-    is one linear layer with ReLU, as in the authors' code; the paper says any row-wise one.
+    is one linear layer with ReLU, as in the authors' code; the paper allows any row-wise layer.
 
     Args:
         width: elements of every member, in and out; a multiple of heads.
         heads: of attention.
-        layer_norm: normalise as written above; False leaves both out.
+        layer_norm: normalise as above; False omits both.
         hidden: units of a hidden layer with ReLU; the feed-forward layer is then two linear ones with that between
             them, as in the code of Kosiorek et al. (stacked capsule autoencoders). None for one linear layer with ReLU.
     """
@@ -50,12 +50,12 @@ class AttentionBlock(nn.Module):
         asked: Float[Tensor, "batch asked width"],
         bias: Float[Tensor, "batch asked"] | None = None,
     ) -> Float[Tensor, "batch asking width"]:
-        """The asking set, each member changed by what it saw.
+        """The asking set after attention.
 
         Args:
-            asking: who looks.
-            asked: at whom.
-            bias: added to the logit of every asked member: with log w it counts as w members would.
+            asking: the members that attend.
+            asked: the members attended to.
+            bias: added to the logit of every asked member; log w makes it count as w members.
         """
         query = self._in_heads(self.query(asking))
         key, value = (self._in_heads(part) for part in self.key_value(asked).chunk(2, dim=-1))
@@ -71,20 +71,20 @@ class AttentionBlock(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Members of a set look at each other: SAB, equation 8. Arguments as for `AttentionBlock`."""
+    """Members of a set attend to each other: SAB, equation 8. Arguments as for `AttentionBlock`."""
 
     def __init__(self, width: int, heads: int, *, layer_norm: bool = True, hidden: int | None = None):
         super().__init__()
         self.block = AttentionBlock(width, heads, layer_norm=layer_norm, hidden=hidden)
 
     def forward(self, members: Set, bias: Bias | None = None) -> Set:
-        """The same set, each member changed by the others."""
+        """The set after attention."""
         changed: Tensor = self.block(members, members, bias)
         return changed
 
 
 class InducedSelfAttention(nn.Module):
-    """Members look at a few learned points that have looked at all members: ISAB, equations 9 and 10.
+    """Members attend to a few learned points, which attend to all members: ISAB, equations 9 and 10.
 
     Args:
         points: inducing points.
@@ -98,14 +98,14 @@ class InducedSelfAttention(nn.Module):
         self.spread = AttentionBlock(width, heads, layer_norm=layer_norm)
 
     def forward(self, members: Set) -> Set:
-        """The same set, each member changed by the others."""
+        """The set after attention."""
         gathered = self.gather(self.points.expand(len(members), -1, -1), members)
         changed: Tensor = self.spread(members, gathered)
         return changed
 
 
 class PoolingByAttention(nn.Module):
-    """Learned seeds look at a set and become its summary: PMA, equation 11.
+    """Learned seeds attend to a set and become its summary: PMA, equation 11.
 
     Args:
         seeds: members of the summary.

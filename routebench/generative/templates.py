@@ -1,4 +1,4 @@
-"""Templates drawn on a canvas: each moved by an affine pose, one over the other."""
+"""Draws templates on a canvas, each moved by an affine pose, composited in order."""
 
 import torch
 from einops import rearrange
@@ -10,11 +10,11 @@ from routebench.kernels import backend, drawing
 
 Poses = Float[Tensor, "batch template 2 3"]
 SMALLEST = 1e-3
-"""The least size of a determinant: a template that is thinner than that is drawn as if it were that thick."""
+"""Smallest size of a determinant; thinner templates are drawn this thick."""
 
 
 def inverse(poses: Float[Tensor, "*axes 2 3"]) -> Float[Tensor, "*axes 2 3"]:
-    """The affine maps that undo others, whose last row (0, 0, 1) is not written out.
+    """Inverse affine maps, without the last row (0, 0, 1).
 
     A determinant nearer to 0 than `SMALLEST` is moved there, keeping its sign.
     """
@@ -45,7 +45,7 @@ def warp(
 
 
 def _sampled(templates: Tensor, maps: Poses, size: tuple[int, int]) -> Tensor:
-    """Templates where maps from the canvas to them say."""
+    """Samples templates at the places given by maps from the canvas."""
     height, width = size
     y = (torch.arange(height, device=maps.device, dtype=maps.dtype) * 2 + 1) / height - 1
     x = (torch.arange(width, device=maps.device, dtype=maps.dtype) * 2 + 1) / width - 1
@@ -67,12 +67,12 @@ def drawn(
 ) -> tuple[Float[Tensor, "batch channel height width"], Float[Tensor, "batch 1 height width"]]:
     """Templates warped and composited over each other in their order.
 
-    On a processor, in single precision, a compiled kernel does it, which visits only what a template covers.
+    On a CPU in float32 a compiled kernel does it, and visits only the pixels that a template covers.
 
     Args:
         templates: colours, and as the last channel opacities in [0, 1].
         poses: as for `warp`.
-        presences: in [0, 1], by which opacities are multiplied.
+        presences: in [0, 1]; they multiply opacities.
         size: (height, width) of the canvas, in pixels.
 
     Returns:
@@ -90,7 +90,7 @@ def composited(
     presences: Float[Tensor, "batch template"],
     size: tuple[int, int],
 ) -> tuple[Float[Tensor, "batch channel height width"], Float[Tensor, "batch 1 height width"]]:
-    """As `drawn`, in torch, from the inverse poses: what the kernel is compared with."""
+    """As `drawn`, in torch, from the inverse poses: the reference for the kernel."""
     both = _sampled(templates, maps, size)
     return over(both[:, :, :-1], both[:, :, -1:] * presences.T[:, :, None, None, None])
 

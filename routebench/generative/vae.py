@@ -1,4 +1,4 @@
-"""A variational autoencoder: the baseline for features that are learned without labels."""
+"""A variational autoencoder: the baseline for features learned without labels."""
 
 import torch
 from jaxtyping import Float
@@ -16,9 +16,9 @@ Latent = Float[Tensor, "batch latent"]
 class VAE(nn.Module):
     """Fully connected encoder and decoder with one hidden layer each, normal latents, Bernoulli pixels.
 
-    Source: Kingma and Welling, ICLR 2014 (arXiv:1312.6114), section 3; the baseline of Smith et al., "Capsule
-    networks: a probabilistic perspective", table 1, whose "simple VAE" is not described. 10 latent and 128 hidden units
-    are those of the decoder that its section 4 counts. ReLU, Bernoulli likelihood and one sample per image are ours.
+    Source: Kingma and Welling, ICLR 2014 (arXiv:1312.6114), section 3; the baseline of Smith et al., "Capsule networks:
+    a probabilistic perspective", table 1, whose "simple VAE" is not described. 10 latent and 128 hidden units follow
+    from the parameter count of its decoder in section 4. ReLU, Bernoulli likelihood and one sample per image are ours.
 
     Args:
         shape: (channels, height, width) of the images.

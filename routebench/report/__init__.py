@@ -1,4 +1,4 @@
-"""Pages and tables made from a results folder. Nothing is measured here: the same records give the same page.
+"""Makes pages and tables from a results folder. It measures nothing: the same records give the same page.
 
 A suite joins the scorecard of a page by one field of its first analysis: see `routebench.analysis.Main`.
 """

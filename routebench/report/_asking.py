@@ -1,4 +1,4 @@
-"""Asks an analysis, which may be a user's own: what it raises is told on the page, and the rest of the page stands."""
+"""Runs an analysis, which may be the user's; the page shows its error and keeps the rest."""
 
 import traceback
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Broken:
 
 
 def ask(analysis: Callable[[Any], Any], name: str, given: Any) -> Analysis | Broken | None:
-    """What an analysis finds in runs, or what it raised.
+    """Runs an analysis; returns its result or its error.
 
     Args:
         analysis: the function.
@@ -41,10 +41,10 @@ def ask(analysis: Callable[[Any], Any], name: str, given: Any) -> Analysis | Bro
 
 
 def checked(answer: Any) -> Analysis | None:
-    """What an analysis returned.
+    """Checks what an analysis returned.
 
     Raises:
-        TypeError: it is none of what an analysis may return.
+        TypeError: it is no type that an analysis may return.
     """
     if answer is None or isinstance(answer, Analysis):
         return answer
@@ -52,7 +52,7 @@ def checked(answer: Any) -> Analysis | None:
 
 
 def guarded(name: str, work: Callable[[], Found], analysis: Callable[[Any], Any]) -> Found | Broken:
-    """The outcome of a piece of work for an analysis, or what it raised."""
+    """Does a piece of work for an analysis; returns its result or its error."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001  # whatever a user's own code raises
@@ -61,7 +61,7 @@ def guarded(name: str, work: Callable[[], Found], analysis: Callable[[Any], Any]
 
 
 def _place(error: Exception, analysis: Callable[[Any], Any]) -> str:
-    """Where it was raised: the last line of the analysis's own file, and the last line of all where that has none."""
+    """Where it was raised: the last line in the analysis's own file, else the last line of all."""
     frames = traceback.extract_tb(error.__traceback__)
     file = getattr(getattr(analysis, "__code__", None), "co_filename", "")
     own = [frame for frame in frames if frame.filename == file]

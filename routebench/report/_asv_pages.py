@@ -1,4 +1,4 @@
-"""The pages that asv has made of performance over commits, if there are any."""
+"""Finds the pages that asv made of performance over commits, if any."""
 
 import json
 import os
@@ -11,7 +11,7 @@ COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 
 def asv_pages(results: Path, page: Path) -> str | None:
-    """The address, seen from the page, of the pages of asv beside the results folder or in the current one.
+    """Relative address of asv's pages, beside the results folder or in the current folder.
 
     Returns:
         None where there are none.
@@ -25,7 +25,7 @@ def asv_pages(results: Path, page: Path) -> str | None:
 
 
 def _configured(folder: Path) -> str:
-    """Where `asv.conf.json`, which is JSON with comments, says that pages go; the usual place where it does not."""
+    """The output folder in `asv.conf.json` (JSON with comments), else asv's default."""
     try:
         known = json.loads(COMMENT.sub("", (folder / "asv.conf.json").read_text(encoding="utf-8")))
         return str(known.get("html_dir", USUAL))

@@ -1,4 +1,4 @@
-"""What an analysis found, as a page shows it, and the files with its figure and its table beside the page."""
+"""The result of an analysis as a page shows it, and its figure and table as files beside the page."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from routebench.registry import analyses
 from routebench.report._asking import Broken, checked, guarded
 
 MOST_OPEN = 40
-"""Rows of a table that a page shows at once; a longer one is made when it is opened."""
+"""Most rows of a table in the page itself; the browser builds a longer one when it is opened."""
 SMALL = 8.5  # pt: beside another figure, smaller text is below 12 pixels on a wide screen
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What a page shows, and what a browser sorts by and saves.
+    """The text of a table's cell, and the key by which a browser sorts and saves it.
 
     Args:
         text: as shown.
@@ -40,7 +40,7 @@ class Printed:
 
     @property
     def packed(self) -> list[str]:
-        """For a table that is made when it is opened."""
+        """The cell for a table that the browser builds."""
         return [self.text] if self.text == self.key else [self.text, self.key, *self.limits]
 
 
@@ -53,9 +53,9 @@ class Block:
         stem: of its files.
         found: what it found.
         columns: of its table.
-        rows: those that the page shows.
-        marks: a class per row.
-        drawn: its figure as a document; None without one.
+        rows: the rows that the page shows.
+        marks: a CSS class per row.
+        drawn: its figure as an SVG document; None without one.
         large: whether the figure needs the full width for its text to be read.
         origin: lines on where the numbers come from.
     """
@@ -72,12 +72,12 @@ class Block:
 
     @property
     def long(self) -> bool:
-        """Whether the table is for who looks closer."""
+        """Whether the table is folded until a reader opens it."""
         return len(self.rows) > MOST_OPEN
 
     @property
     def packed(self) -> dict[str, Any]:
-        """The table, for a page that makes it when it is opened."""
+        """The table as data, for a browser to build."""
         columns = [[column.title, column.explained, column.numeric, column.extra] for column in self.columns]
         return {"columns": columns, "rows": [[cell.packed for cell in row] for row in self.rows], "marks": self.marks}
 
@@ -92,11 +92,11 @@ class Block:
 def blocks_of(
     names: Iterable[str], given: Any, part: str, beside: Path, origin: tuple[str, ...] = ()
 ) -> tuple[Block | Broken, ...]:
-    """A block for each analysis that finds something. One that raises has its error in that place.
+    """A block for each analysis with a result. One that raises gets its error instead.
 
     Args:
         names: of the analyses.
-        given: to each of them.
+        given: the argument of each.
         part: of the page, in the names of files.
         beside: the folder of these files.
         origin: lines on where the numbers come from.
@@ -124,7 +124,7 @@ def write(block: Block, beside: Path) -> None:
 
 
 def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, origin: tuple[str, ...]) -> Block | None:
-    """All that runs a user's code is done here: the analysis, its figure, the texts of its columns."""
+    """Runs all code of the user: the analysis, its figure, the texts of its columns."""
     found = checked(analysis(given))
     if found is not None and any(
         not runs.strength.judges for runs in (given if isinstance(given, tuple) else (given,))
@@ -134,7 +134,7 @@ def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, ori
 
 
 def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> Block:
-    """What was found, as the page shows it."""
+    """The result as the page shows it."""
     columns = found.columns or plain_columns(found.table)
     every = [[_cell(column, row) for column in columns] for row in found.table.to_dict("records")]
     classes = ["control" if role == "control" else "" for role in found.numbers.get("role", [""] * len(every))]
@@ -147,7 +147,7 @@ def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> 
 
 
 def _smallest_text(figure: Figure) -> float:
-    """In points."""
+    """Size of the smallest text, in points."""
     texts = figure.findobj(Text)
     return min((float(text.get_fontsize()) for text in texts if text.get_text() and text.get_visible()), default=SMALL)
 
@@ -159,7 +159,7 @@ def _cell(column: Column, row: Row) -> Printed:
 
 
 def _key(value: Any) -> str:
-    """What a browser sorts by and saves: a number to seven digits, the text, or nothing for what is missing."""
+    """The sort key of a cell: a number to seven digits, the text, or empty if missing."""
     plain = float(value) if isinstance(value, Estimate) else value.exact if isinstance(value, Method) else value
     if pd.isna(plain):
         return ""

@@ -15,13 +15,13 @@ TIED = (Verdict.OPEN, Verdict.EQUAL)
 
 @dataclass(frozen=True)
 class Leader:
-    """Who has the highest mean, and whether these runs can say so: over all rows, controls too.
+    """The method of the highest mean, and whether its lead is significant; over all rows, controls too.
 
     Args:
-        method: of the highest mean; of equal ones, a routing method's before a control's.
+        method: of the highest mean; in a tie, a routing method before a control.
         mean: its accuracy, %.
         routed: the routing method of the highest mean; None if only controls finished.
-        over: what the rank groups say of the leader against each other method.
+        over: the verdict of the leader against each other method, by rank groups.
         complete: whether every planned method has a result.
     """
 
@@ -33,7 +33,7 @@ class Leader:
 
     @classmethod
     def of(cls, found: Comparison) -> "Leader":
-        """Of a comparison in which at least one method has a result."""
+        """The leader of a comparison in which at least one method has a result."""
         rows = found.measured.to_dict("records")
         routed = [row for row in rows if not row["method"].is_control]
         lead = next((row for row in routed[:1] if row["mean"].mean >= rows[0]["mean"].mean), rows[0])
@@ -43,12 +43,12 @@ class Leader:
 
     @property
     def peers(self) -> tuple[Method, ...]:
-        """Who cannot be told from the leader."""
+        """Methods that do not differ significantly from the leader."""
         return tuple(method for method, verdict in self.over.items() if verdict in TIED)
 
     @property
     def untested(self) -> tuple[Method, ...]:
-        """Whom no test compares with the leader."""
+        """Methods that no test compares with the leader."""
         return tuple(method for method, verdict in self.over.items() if verdict is Verdict.UNTESTABLE)
 
     @property
@@ -66,7 +66,7 @@ class Gain:
 
     @property
     def verdict(self) -> Verdict:
-        """At 5 %, after Holm's correction over all methods."""
+        """Verdict at 5 %, after Holm's correction over all methods."""
         return self.estimate.verdict
 
 
@@ -76,12 +76,13 @@ class Decisions:
 
     Args:
         leader: None where nothing was measured.
-        measured: how many methods have a result, those that are the same function counted once.
-        baseline: whether equal shares have one.
+        measured: number of methods with a result; those that are the same function count once.
+        baseline: whether equal shares have a result.
         gains: of each routing method over equal shares, the largest first.
-        ties: how far the leader is ahead of a method by the same on every seed, where a t-test is undefined.
-        iterating: the leading routing method less the same with one iteration; None where there is no such pair.
-        comparison: what it was read from.
+        ties: the leader's lead over each method that it beats by the same margin on every seed, where a t-test is
+            undefined.
+        iterating: the leading routing method minus the same with one iteration; None without such a pair.
+        comparison: the comparison behind the decisions.
     """
 
     leader: Leader | None
@@ -94,7 +95,7 @@ class Decisions:
 
     @classmethod
     def of(cls, runs: Runs) -> "Decisions":
-        """From all that was measured."""
+        """Decides from all that was measured."""
         found = comparison_of(runs)
         leader = Leader.of(found) if len(found.measured) else None
         gains = tuple(
@@ -113,7 +114,7 @@ class Decisions:
 
     @property
     def yours(self) -> tuple[Gain, ...]:
-        """What the user asked about: each method with the most iterations it was run with."""
+        """The methods that the user named, each with its largest T."""
         longest: dict[str, Gain] = {}
         for gain in self.gains:
             known = longest.get(gain.method.label)
@@ -123,7 +124,7 @@ class Decisions:
 
 
 def _verdict(lead: Any, other: Any) -> Verdict:
-    """Of rank groups."""
+    """The verdict of rank groups."""
     if pd.isna(lead) or pd.isna(other):
         return Verdict.UNTESTABLE
     return Verdict.OPEN if lead == other else Verdict.BETTER
@@ -136,7 +137,7 @@ def _ties(runs: Runs, leader: Leader, found: Comparison) -> dict[Method, Estimat
 
 
 def _iterating(runs: Runs, best: Method, found: Comparison) -> Gain | None:
-    """One planned comparison, of one pair, which needs no correction."""
+    """The planned comparison with one iteration: one pair, so no correction."""
     single = next(
         (row["method"] for row in found.every.to_dict("records")
          if row["method"].iterations == 1 and (row["method"].label, row["method"].model) == (best.label, best.model)),

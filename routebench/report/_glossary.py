@@ -1,4 +1,4 @@
-"""The words of a report, for a reader who does not work with capsules or with statistics every day."""
+"""The words of a report, for readers who are new to capsules or statistics."""
 
 GLOSSARY: tuple[tuple[str, str], ...] = (
     ("capsule", "A group of neurons whose vector says whether something is there and how it is posed."),

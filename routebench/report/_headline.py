@@ -1,4 +1,4 @@
-"""The one place where decisions become sentences: the title of a page, and the few lines that a terminal prints."""
+"""Turns decisions into sentences: the title of a page, and the lines that a terminal prints."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +18,12 @@ SHARES = "equal shares"
 
 @dataclass(frozen=True)
 class Headline:
-    """What a report says first of a suite.
+    """The first sentences of a report about a suite.
 
     Args:
         title: one sentence that answers the suite's question.
-        said: sentences that go on from there.
-        caveats: what keeps the answer from being more than it is.
+        said: further sentences.
+        caveats: limits of the answer.
     """
 
     title: str
@@ -35,11 +35,11 @@ class Headline:
 
 
 def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Headline | None:
-    """The headline of a suite: for any other than accuracy, the reading of its first analysis; None without one.
+    """The headline of a suite: for suites without accuracies, the reading of the first analysis; None without one.
 
     Args:
         runs: of the suite.
-        known: what its analyses found, by name, where they were asked already.
+        known: results of its analyses by name, if they ran already.
     """
     if not runs.strength.judges:
         return Headline(f"{finished(runs)} A smoke run says nothing about methods.")
@@ -60,13 +60,13 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
 
 
 def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
-    """The analysis that stands first in the report of a protocol, among those of its own."""
+    """The first of a protocol's own analyses in the order of its report."""
     own = (analyses[name] for name in analyses if getattr(analyses[name], "protocol", "") == protocol != "")
     return min((analysis for analysis in own if reads(analysis, protocol)), key=place_of, default=None)
 
 
 def finished(runs: Runs) -> str:
-    """How many runs have a result."""
+    """Number of runs with a result."""
     done, planned = int((runs.planned["status"] == "ok").sum()), len(runs.planned)
     return f"{done} of {wording.plural(planned, 'planned run')} finished." if planned else "No run is planned."
 
@@ -98,7 +98,7 @@ def _from_reading(runs: Runs, known: Mapping[str, Analysis] | None) -> Headline 
 
 
 def _title(found: Decisions) -> str:
-    """Whether routing helps; what the user asked about comes first."""
+    """Answers whether routing helps; the user's methods come first."""
     leader, yours = found.leader, found.yours
     assert leader is not None
     if leader.routed is None or not found.baseline:
@@ -110,7 +110,7 @@ def _title(found: Decisions) -> str:
 
 
 def _whether(found: Decisions) -> str:
-    """Whether routing helps, where equal shares and routing methods were measured."""
+    """Answers whether routing helps, if equal shares and routing methods were measured."""
     better, worse = found.with_verdict(Verdict.BETTER), found.with_verdict(Verdict.WORSE)
     if better:
         names = wording.listed([gain.method for gain in better], NAMED)
@@ -153,7 +153,7 @@ def _iterating(gain: Gain) -> str:
 
 
 def _leads(leader: Leader, ties: Mapping[Method, Estimate]) -> tuple[str, ...]:
-    """Who has the highest mean, and who cannot be told from that."""
+    """Names the highest mean, and the methods that do not differ significantly from it."""
     sentences = [_reached(leader)]
     if leader.is_shown:
         sentences.append(f"It is significantly ahead of all others{'' if leader.complete else ' that finished'}.")

@@ -1,4 +1,4 @@
-"""How the numbers of a report were made: recipe, data, seeds, machine and the command to make them again."""
+"""How the numbers of a report were made: recipe, data, seeds, machine and the command that repeats them."""
 
 import shlex
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ HIDDEN = {"package_hash", "command", "seconds", "finished", "started", "data_fin
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that is the same for all runs, or the distinct values where it is not (`mixed`)."""
+    """A fact about all runs: one value, or the distinct values if they differ (`mixed`)."""
 
     name: str
     value: str
@@ -46,18 +46,18 @@ class Fact:
 
 @dataclass(frozen=True)
 class Origins:
-    """How one part was made.
+    """How the runs of one part were made.
 
     Args:
         made: data, seeds, selection, budget, in words.
         recipe: the training settings, as a suite file would have them.
         provenance: commit, versions, machine.
-        command: makes the same numbers again.
-        besides: what the command names that these numbers do not need; empty if nothing.
-        warnings: what was mixed that should not be.
+        command: repeats the numbers.
+        besides: what the command names beyond these numbers; empty if nothing.
+        warnings: mixtures that should not be, such as of commits.
         caveat: what the suite's author warns of; empty for nothing.
         differing: training settings that differ between methods.
-        differences: a sentence for each of these.
+        differences: one sentence each.
     """
 
     made: tuple[Fact, ...]
@@ -72,12 +72,12 @@ class Origins:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """All that weakens a comparison of methods."""
+        """Everything that weakens a comparison of methods."""
         return (*filter(None, (self.caveat,)), *self.differences)
 
 
 def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_samples: int | None) -> Origins:
-    """Collects what the records of a part say about themselves; failed runs count too."""
+    """Collects the origins from the records of a part, failed runs included."""
     identities = [record.identity for record in records]
     provenance = _facts(_flat(_with_commit(record.provenance)) for record in records)
     recipe = _facts(identity.training for identity in identities)
@@ -97,7 +97,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
 
 
 def lines_of(runs: Runs, plan: Mapping[str, Any], origins: Origins) -> list[str]:
-    """What a comment above a table says: the suite, the data, the code, the machine, and the command."""
+    """Lines for the comment above a table: suite, data, code, machine, command."""
     facts = [*origins.made, *origins.recipe, *origins.provenance]
     lines = [
         f"suite: {runs.suite}, version {plan.get('suite_version', 'unknown')}, preset {runs.preset}",
@@ -139,7 +139,7 @@ def _made(
 
 
 def _trains(runs: Runs) -> bool:
-    """Whether weights were trained. The protocol is asked only where no epoch tells, because it comes with torch."""
+    """Whether weights were trained. Asks the protocol only if no record has epochs, because it imports torch."""
     if "epoch" in runs.results and runs.results["epoch"].notna().any():
         return True
     return runs.protocol not in protocols or bool(getattr(protocols[runs.protocol], "trains", True))
@@ -150,7 +150,7 @@ def _finished(record: Record) -> str:
 
 
 def _with_commit(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Provenance that says so where the code was in no repository: nobody then knows of uncommitted changes."""
+    """Provenance, with a note if the code was in no repository, where uncommitted changes are unknown."""
     if provenance.get("commit") or "commit" not in provenance:
         return provenance
     version = provenance.get("versions", {}).get("routebench")
@@ -185,10 +185,10 @@ def _text(value: Any) -> str:
 
 
 def _command(runs: Runs, plan: Mapping[str, Any], records: list[Record]) -> tuple[str, str]:
-    """The command line that makes the finished runs again, and what it names that they do not need.
+    """The command line that repeats the finished runs, and what it names beyond them.
 
-    The newest plan's own; but one with a plug-in that no finished run had, because it did not import, gives way to
-    what the finished runs say, the newest first. Where nothing was recorded it is the plainest equivalent.
+    It is the newest plan's. If that names a plug-in that failed to import, it is the newest finished run's instead.
+    Without a recorded command it is the simplest equivalent.
     """
     ok = sorted((record for record in records if record.status == "ok"), key=_finished, reverse=True)
     used = {str(spec) for record in ok for spec in record.provenance.get("plugins") or ()}
@@ -217,7 +217,7 @@ def _plugins_of(command: str) -> set[str]:
 
 
 def _differences(records: list[Record]) -> dict[str, str]:
-    """Each training setting that is used and not shared, with a sentence: a gain is not owed to routing alone."""
+    """Each training setting that differs between methods, with a sentence: gains are then not due to routing alone."""
     routed = any(record.identity.routed for record in records)
     subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
     used: dict[str, dict[str, dict[str, None]]] = {}

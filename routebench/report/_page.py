@@ -1,4 +1,4 @@
-"""One HTML file from a results folder, that opens offline and can be sent to anybody."""
+"""Writes one HTML file from a results folder; it opens offline and can be sent to anybody."""
 
 import re
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from routebench.report._tabs import heading_of, paper_of, place_of_tab, tab_of
 from routebench.report._values import values_of
 
 RESERVED = ("overview", "whole", "explorer", "against", "words", "answer")
-"""Ids of the page's own."""
+"""Ids that the page reserves."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Written:
 
     Args:
         page: where.
-        warnings: what of the folder was damaged, then the analyses that raised, one line each.
+        warnings: damaged files of the folder, then analyses that raised, one line each.
         broken: whether an analysis raised; it has a line on the page instead of a block.
     """
 
@@ -50,11 +50,11 @@ class Section:
 
     Args:
         id: of the page, in its address; a suite's name wherever it has one part.
-        tab: what it is called, for a reader.
+        tab: its title for readers.
         runs: the part.
-        question: that its suite asks.
+        question: of its suite.
         headline: its answer; None without one.
-        blocks: what its analyses found.
+        blocks: results of its analyses.
         origins: how it was made.
         done: how many runs finished.
     """
@@ -70,18 +70,18 @@ class Section:
 
     @property
     def heading(self) -> str:
-        """What it is called on its own."""
+        """Its title on its own page."""
         return heading_of(self.runs.suite)
 
     @property
     def found(self) -> dict[str, Analysis]:
-        """What its analyses found, by name."""
+        """Results of its analyses, by name."""
         return {block.name: block.found for block in self.blocks if isinstance(block, Block)}
 
 
 @dataclass(frozen=True)
 class Together:
-    """What several data sets say together: a page of its own."""
+    """Analyses over several data sets: a page of its own."""
 
     id: str
     tab: str
@@ -94,12 +94,12 @@ class Summary:
     """The first screen.
 
     Args:
-        title: one sentence that answers.
-        said: sentences that go on from there.
-        chips: what the answer rests on, in a few words each.
-        caveats: what keeps it from being more than it is.
-        scores: methods against questions; None where nothing can be put side by side.
-        claims: of the papers, where the folder is about papers; None elsewhere.
+        title: the answer in one sentence.
+        said: further sentences.
+        chips: the basis of the answer, in a few words each.
+        caveats: limits of the answer.
+        scores: methods against questions; None without a measure to compare.
+        claims: of papers, if the folder's suites repeat papers; else None.
         downloads: the scorecard as a block with its files; None without one.
     """
 
@@ -167,7 +167,7 @@ def _section(folder: Folder, runs: Runs, part: str, beside: Path) -> Section:
 
 
 def _groups(folder: Folder) -> Iterable[tuple[Runs, ...]]:
-    """Those with an analysis that reads them together."""
+    """Groups of parts that some analysis reads together."""
     for group in across_data(folder.parts):
         if any(reads_across(analyses[name], group[0].protocol) for name in analyses):
             yield group
@@ -182,7 +182,7 @@ def _together(group: tuple[Runs, ...], beside: Path) -> Together:
 
 
 def _whole(folder: Folder, beside: Path) -> tuple[Block | Broken, ...]:
-    """What all suites of a folder say together; its files are called `whole-folder-...`."""
+    """Analyses over all suites of a folder; their files are called `whole-folder-...`."""
     names = [name for name in _in_order() if reads_folder(analyses[name])]
     parts = tuple(part for part in folder.parts if part.strength.judges)
     origin = (f"suites: {', '.join(dict.fromkeys(part.suite for part in parts))}",)
@@ -194,7 +194,7 @@ def _in_order() -> list[str]:
 
 
 def _ids(parts: Iterable[Runs]) -> dict[str, str]:
-    """The id of each part by its name: its suite, or all that names it where a stronger or newer one has the suite."""
+    """The id of each part: its suite, or its full name if a stronger or newer part has that suite."""
     found: dict[str, str] = {}
     for runs in sorted(parts, key=place_of_tab):
         short = f"{_slug(runs.suite)}{'-suite' if runs.suite in RESERVED else ''}"
@@ -203,7 +203,7 @@ def _ids(parts: Iterable[Runs]) -> dict[str, str]:
 
 
 def _tabs(sections: Iterable[Section]) -> list[tuple[str, list[Section]]]:
-    """Tabs in order: those of a paper under its name, any other alone."""
+    """Tabs in order, grouped by paper."""
     papers: dict[str, list[Section]] = {}
     for section in sections:
         papers.setdefault(paper_of(section.runs.suite) or section.id, []).append(section)
@@ -229,7 +229,7 @@ def _summary(sections: list[Section], whole: tuple[Block | Broken, ...], beside:
 
 
 def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> ClaimCard | None:
-    """Of a folder of papers' suites only."""
+    """The claims, if all suites of the folder repeat papers."""
     if not all(paper_of(part.runs.suite) for part in answered):
         return None
     tables = [block.found.table for block in whole if isinstance(block, Block) and block.name == "qualitative-claims"]
@@ -237,7 +237,7 @@ def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> Claim
 
 
 def _title(answered: list[Section], scores: Scorecard | None, claims: ClaimCard | None) -> tuple[str, tuple[str, ...]]:
-    """The answer, and what goes on from there; of several suites none speaks for the others."""
+    """The answer and further sentences; with several suites, no suite's answer is the headline."""
     first = next((section for section in answered if section.headline), None)
     if first is None:
         return "Nothing has been measured yet", ("The page of each suite says what is missing, and why.",)
@@ -277,7 +277,7 @@ def _range(numbers: list[int], noun: str) -> str:
 
 
 def _caveats(answered: list[Section]) -> tuple[str, ...]:
-    """Of all suites, each once; which settings differ is on the pages."""
+    """Caveats of all suites, each once; pages name the settings that differ."""
     told = [caveat for part in answered for caveat in (part.headline.caveats if part.headline else ())]
     told += [part.origins.caveat for part in answered if part.origins.caveat]
     differing = dict.fromkeys(name for part in answered for name in part.origins.differing)

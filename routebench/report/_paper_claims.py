@@ -32,9 +32,9 @@ class ClaimCard:
     """All tests of claims.
 
     Args:
-        rows: those that were tested, contradictions first.
-        counts: how many fail, hold and stay open.
-        others: claims that nothing in the folder tests, and what would.
+        rows: tested claims, contradictions first.
+        counts: numbers of claims that fail, hold and stay open.
+        others: claims that nothing in the folder tests, and the suites that would.
     """
 
     rows: tuple[ClaimRow, ...]
@@ -43,12 +43,12 @@ class ClaimCard:
 
     @property
     def papers(self) -> tuple[str, ...]:
-        """Where the tested claims are made, without the place in the paper."""
+        """The papers of the tested claims."""
         return tuple(dict.fromkeys(row.source.partition(",")[0] for row in self.rows))
 
     @property
     def title(self) -> str:
-        """How many tests hold."""
+        """Says how many tests hold."""
         fail, hold, still = self.counts
         tests = wording.plural(len(self.rows), "test")
         of = "one paper" if len(self.papers) == 1 else f"{len(self.papers)} papers"
@@ -56,7 +56,7 @@ class ClaimCard:
 
 
 def claims_of(rows: Iterable[Row]) -> ClaimCard | None:
-    """From the table of the analysis `qualitative-claims`; None where no claim was tested."""
+    """Reads claims from the analysis `qualitative-claims`; None if none was tested."""
     rows = [*rows]
     tested = sorted((row for row in rows if row["verdict"] in ORDER), key=lambda row: ORDER.index(row["verdict"]))
     if not tested:
@@ -76,7 +76,7 @@ def _row(row: Row) -> ClaimRow:
 
 
 def _mark(found: Estimate, kind: str) -> Mark:
-    """Each on a scale of its own: from zero to the further end of its interval."""
+    """The mark of a claim, on its own scale: from zero to the further limit of its interval."""
     text = wording.rounded(found.mean, found.half_width, sign=True)
     if not found.half_width > 0:
         return Mark(kind, text, "", "", text, MIDDLE + (ROOM / 2) * ((found.mean > 0) - (found.mean < 0)))

@@ -1,4 +1,4 @@
-"""From what was found to the text of the page: its template, its style and its one script."""
+"""Renders the text of the page: its template, its style and its one script."""
 
 import base64
 import hashlib
@@ -25,7 +25,8 @@ def render(**found: Any) -> str:
     """The page.
 
     Args:
-        found: what the template names: `sections`, `together`, `whole`, `summary`, `title`, `values`, `folder`, `asv`.
+        found: the variables of the template: `sections`, `together`, `whole`, `summary`, `title`, `values`, `folder`,
+            `asv`.
     """
     environment = Environment(
         loader=PackageLoader("routebench.report"),

@@ -26,12 +26,12 @@ class Question:
     """A column.
 
     Args:
-        part: id of the page that has more of it.
-        runs: where it was measured.
+        part: id of the page with details.
+        runs: the runs that measure it.
         main: what.
         title: heading.
         means: by label and T.
-        gains: differences to equal shares, corrected over all of them; empty where nobody compared.
+        gains: differences to equal shares, corrected over all of them; empty without comparisons.
     """
 
     part: str
@@ -43,11 +43,11 @@ class Question:
 
     @property
     def unit(self) -> str:
-        """Of a difference."""
+        """Unit of a difference."""
         return "points" if self.main.unit == "%" else self.main.unit
 
     def verdict(self, key: Key) -> Verdict:
-        """Better or worse as the question has it, which may be that less is better."""
+        """Better or worse, by the direction of the question's measure."""
         found = self.gains[key].verdict if key in self.gains else Verdict.UNTESTABLE
         if self.main.higher_is_better is False:
             return {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(found, found)
@@ -56,14 +56,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Mark:
-    """A cell as it is drawn, in px; the interval is cut at the edge.
+    """A cell of the scorecard, in px; the interval is clipped at the edge.
 
     Args:
         kind: `better`, `worse`, `other` (significant, and neither is better) or `ns`, not significant.
         text: the difference.
         interval: its limits; empty for none.
-        value: the measured value itself.
-        said: for who cannot see it.
+        value: the measured value.
+        said: the text for screen readers.
         dot, low, high: places on a line; None where nothing is drawn.
     """
 
@@ -79,7 +79,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """A method with one T; `main` is the T that is shown unasked."""
+    """A method with one T; `main` marks the T that is shown by default."""
 
     method: Method
     main: bool
@@ -87,7 +87,7 @@ class ScoreRow:
 
     @property
     def is_base(self) -> bool:
-        """Whether it is what all others are compared with."""
+        """Whether all others are compared with it."""
         return self.method.label == BASELINE
 
 
@@ -105,12 +105,12 @@ class Scorecard:
 
     @property
     def has_other_iterations(self) -> bool:
-        """Whether there are rows that are shown only on request."""
+        """Whether some rows are hidden by default."""
         return any(not row.main for row in self.rows)
 
     @property
     def downloaded(self) -> DataFrame:
-        """Every number, with methods as they are spelled."""
+        """Every number, with exact specifications of methods."""
         rows = [
             {"question": question.title, "suite": question.runs.suite, "unit": question.main.unit,
              "method": row.method.exact, "mean": value.mean, "low": value.low, "high": value.high,
@@ -123,7 +123,7 @@ class Scorecard:
 
     @property
     def title(self) -> str:
-        """Whether routing helps, over all questions that were tested, of the methods that are shown unasked."""
+        """Answers whether routing helps, over all tested questions and the methods shown by default."""
         tested = [
             question for question in self.questions if question.gains and question.main.higher_is_better is not None
         ]
@@ -137,7 +137,7 @@ class Scorecard:
 
 
 def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | None:
-    """From what first analyses name as their main measure, in the order of a reader's questions; None without one.
+    """Builds the scorecard from the main measures of first analyses; None without any.
 
     Args:
         found: id of the page, runs and analysis. Of each suite, the strongest preset counts.
@@ -171,7 +171,7 @@ def _key(method: Method) -> Key:
 
 
 def _counted(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> str:
-    """`EM (ratio) in 2, Dynamic in 1`: how often methods are better, or worse, the most often first; or empty."""
+    """`EM (ratio) in 2, Dynamic in 1`: in how many questions methods are better, or worse, most first; or empty."""
     keys = {method: _key(method) for method in methods}
     counts = {
         method.title: sum(key in one.gains and one.verdict(key) is verdict for one in questions)
@@ -198,7 +198,7 @@ def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
 
 
 def _title(question: Question, questions: Iterable[Question]) -> str:
-    """With what tells it from others of the same name."""
+    """The title, with what distinguishes it from questions of the same title."""
     same = [other.runs for other in questions if other.main.title == question.main.title]
     parts = [
         str(getattr(question.runs, key))
@@ -226,7 +226,7 @@ def _number(value: Any) -> float:
 
 
 def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
-    """Every method with a value; those that are the same function in any suite have one row."""
+    """Every method with a value; methods that are the same function in any suite share a row."""
     known: dict[Key, Method] = {}
     same: set[Key] = set()
     for _, runs, analysis in found:
@@ -246,7 +246,7 @@ def _place(method: Method) -> tuple[bool, bool, bool, Method]:
 
 
 def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -> set[Key]:
-    """Of each label the T that most questions have; of equal ones the largest."""
+    """For each label the T that most questions have; in a tie the largest."""
     chosen: dict[str, tuple[int, int]] = {}
     for method in methods:
         answered = sum(_key(method) in (question.gains or question.means) for question in questions)
@@ -255,7 +255,7 @@ def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -
 
 
 def _reach(question: Question, methods: Iterable[Method], main: set[Key]) -> float:
-    """Half of the width of a column, in its unit: all means that are shown, and a usual interval."""
+    """Half of the width of a column, in its unit: covers all shown means and a typical interval."""
     shown = [question.gains[_key(one)] for one in methods if _key(one) in main and _key(one) in question.gains]
     halves = [gain.half_width for gain in shown if gain.half_width > 0]
     usual = median(halves) if halves else 0.0

@@ -1,4 +1,4 @@
-"""What pages are called, for a reader, and where their tabs stand."""
+"""Titles of pages for readers, and the order of their tabs."""
 
 from types import MappingProxyType
 
@@ -26,7 +26,7 @@ TABS = MappingProxyType({
     "smith-probes": (SMITH, "Probes"),
     "smith-inference": (SMITH, "Inference"),
 })  # fmt: skip
-"""By suite: the paper that it repeats, if any, and a name; in the order of a reader's questions. Others come last."""
+"""By suite: the paper that it repeats, if any, and a title; in the order of tabs. Other suites come last."""
 
 
 def paper_of(suite: str) -> str:
@@ -35,17 +35,17 @@ def paper_of(suite: str) -> str:
 
 
 def tab_of(suite: str) -> str:
-    """What a suite is called, beside others of its paper."""
+    """Title of a suite among others of its paper."""
     words = suite.replace("-", " ").replace("_", " ")
     return TABS.get(suite, ("", words[:1].upper() + words[1:]))[1]
 
 
 def heading_of(suite: str) -> str:
-    """What a suite is called on its own."""
+    """Title of a suite on its own page."""
     return ": ".join(filter(None, (paper_of(suite), tab_of(suite))))
 
 
 def place_of_tab(runs: Runs) -> tuple[int, str, int]:
-    """Where the tab of a part stands: by question, then by name, the strongest preset first."""
+    """Sort key of a part's tab: by suite, then by name, the strongest preset first."""
     known = [*TABS]
     return known.index(runs.suite) if runs.suite in known else len(known), runs.suite, -runs.strength

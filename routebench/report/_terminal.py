@@ -1,4 +1,4 @@
-"""The answer and the first table of a results folder as text, for a terminal."""
+"""The headline and the first table of a results folder as text, for a terminal."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from routebench.report._headline import first_analysis, headline_of
 
 
 def comparison_table(results: Path, suite: str | None = None, preset: str | None = None) -> DataFrame:
-    """The protocol's first table as text, for a terminal; of the newest plan that fits. Empty if its analysis raises.
+    """The protocol's first table as text, from the newest matching plan. Empty if its analysis raises.
 
     Raises:
         UserError: nothing of that suite and preset was planned in the folder.
@@ -32,7 +32,7 @@ def comparison_table(results: Path, suite: str | None = None, preset: str | None
 
 
 def headline(results: Path, suite: str | None = None, preset: str | None = None) -> str:
-    """The answer in a few lines, for a terminal; of the newest plan that fits. Empty where there is none.
+    """The headline in a few lines, from the newest matching plan. Empty without one.
 
     Raises:
         UserError: nothing of that suite and preset was planned in the folder.

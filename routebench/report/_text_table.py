@@ -1,4 +1,4 @@
-"""What an analysis found, as a table of plain text: the rows, and which of their numbers are bold."""
+"""An analysis as a plain-text table: its rows, and which numbers are bold."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ def text_table(name: str, analysis: Analysis, origin: Sequence[str]) -> TextTabl
 
     Args:
         name: usable as a label.
-        analysis: what it found.
+        analysis: its result.
         origin: lines on where the numbers come from.
     """
     columns = analysis.columns or plain_columns(analysis.table)
@@ -32,13 +32,13 @@ def text_table(name: str, analysis: Analysis, origin: Sequence[str]) -> TextTabl
 
 
 def cells_of(analysis: Analysis, columns: Sequence[Column]) -> tuple[tuple[TextCell, ...], ...]:
-    """The texts of all rows; of the best rank group, the number that orders the groups is bold."""
+    """The texts of all rows; for the best rank group, the number that orders the groups is bold."""
     rows = analysis.table.to_dict("records")
     return tuple(_cells(row, columns, bold) for row, bold in zip(rows, best_of(analysis), strict=True))
 
 
 def best_of(analysis: Analysis) -> list[bool]:
-    """Which rows are of the rank group of the highest mean; none where the analysis, or a test, made no groups."""
+    """The rows in the rank group of the highest mean; none without rank groups."""
     groups = analysis.table.get("group")
     if groups is None or groups.empty or pd.isna(groups.iloc[0]):
         return [False] * len(analysis.table)
@@ -46,7 +46,7 @@ def best_of(analysis: Analysis) -> list[bool]:
 
 
 def _cells(row: Row, columns: Sequence[Column], best: bool) -> tuple[TextCell, ...]:
-    """What is bold is the number that the groups order, where the table shows it, and the first column where not."""
+    """The bold cell is the number that orders the groups, or else the first column."""
     keys = [column.key for column in columns]
     bold = "mean" if "mean" in keys else keys[0]
     return tuple(TextCell(column.of(row), bold=best and column.key == bold) for column in columns)

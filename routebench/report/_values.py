@@ -1,4 +1,4 @@
-"""Every value of a results folder, small enough to lie in a page: what its explorer draws from.
+"""Packs every value of a results folder into the page, for its explorer.
 
 The block in the page is gzip in base64. Unpacked it is four bytes with the length of a heading, little-endian; the
 heading, JSON, filled up with blanks to a multiple of eight bytes; the values, float64; each of the heading's `arrays`,
@@ -29,11 +29,11 @@ LEFT_OUT = {
     *("suite_version", "protocol", "status", "reason", "method", "method_params"),
     *("commit", "dirty", "seconds", "value", "why"),
 }
-"""Columns of `load_results` that tell no two values apart, or that the label says already."""
+"""Columns of `load_results` that distinguish no values, or that the label contains."""
 LEVEL = 6  # of gzip; higher takes much longer and saves little
 REPLICATES = ("seed", "repeat", "cell", "value", "higher_is_better")
 OF_RUN = ("data", "model", "label", "iterations", "role", "test_iterations", "epoch", "device")
-"""Columns that tell runs apart, or follow from them."""
+"""Columns that distinguish runs, or follow from them."""
 WIDTHS = ((1 << 8, np.uint8), (1 << 16, np.uint16), (1 << 32, np.uint32))
 
 
@@ -42,8 +42,8 @@ class Values:
     """The values of a page.
 
     Args:
-        rows: one per value; `value`, the columns of `load_results` that tell rows apart, and `preset`.
-        block: the same for the page.
+        rows: one per value; `value`, the columns of `load_results` that distinguish rows, and `preset`.
+        block: the rows as the page holds them.
     """
 
     rows: DataFrame
@@ -51,7 +51,7 @@ class Values:
 
 
 def values_of(folder: Folder) -> Values:
-    """The values of every part; what two presets share is there for each."""
+    """The values of every part; values that two presets share appear for each."""
     rows = _rows(folder)
     colours = {label: colour for runs in folder.parts for label, colour in runs.colours.items()}
     rows["group"], means = estimates_of(rows)
@@ -68,9 +68,9 @@ def values_of(folder: Folder) -> Values:
 
 
 def estimates_of(rows: DataFrame) -> tuple["pd.Series[int]", list[Estimate]]:
-    """What differs in nothing but seed and repeat, as a group per row, and the mean of each over seeds.
+    """Groups rows that differ only in seed and repeat; returns each row's group, and each group's mean over seeds.
 
-    Repeats of one seed count once, by their mean.
+    Repeats of one seed count once, as their mean.
     """
     if rows.empty:
         return pd.Series(dtype=int), []
@@ -83,7 +83,7 @@ def estimates_of(rows: DataFrame) -> tuple["pd.Series[int]", list[Estimate]]:
 
 
 def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:
-    """Every two runs against each other, tested as trained, after training.
+    """Compares every two runs, tested with the T of training, after training.
 
     Returns:
         for each measure, the groups that can be compared; half the 95 % paired t intervals of their differences, each
@@ -118,7 +118,7 @@ def _rows(folder: Folder) -> DataFrame:
 def encode(
     rows: DataFrame, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
 ) -> str:
-    """Rows with a column `value` as a block, with other facts in the heading, and arrays of further numbers."""
+    """Encodes rows with a column `value` as a block, with further facts in the heading and further arrays."""
     columns, codes = [], []
     for name in rows:
         if name != "value":
@@ -137,7 +137,7 @@ def encode(
 
 
 def decode(block: str) -> tuple[DataFrame, dict[str, Any]]:
-    """What `encode` was given, but for the order of columns; None for what is missing."""
+    """Decodes what `encode` was given, except for the order of columns; None if missing."""
     body = gzip.decompress(base64.b64decode(block))
     (length,) = struct.unpack_from("<I", body)
     heading = json.loads(body[4 : 4 + length])

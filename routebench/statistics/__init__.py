@@ -1,10 +1,10 @@
-"""Intervals, paired tests and rank groups: what may be said about methods measured with a few seeds.
+"""Intervals, paired tests and rank groups for methods measured with a few seeds.
 
-Pure functions of numbers. A NaN is a failed measurement and is refused: whoever calls drops failed runs first and shows
-how many there were. Too few values give NaN limits and a `kind` that says why, never an error, because a report
-must be able to show what is there.
+Pure functions of numbers. A NaN is a failed measurement and raises an error: callers drop failed runs first and report
+their number. Too few values give NaN limits and a `kind` that says why, and no error, so that a report can show what is
+there.
 
-What would vary if the study were done again decides which function is right:
+Choose the function by what would vary if the study were repeated:
 
 | what varies | in the reports and `compare` | besides, for an analysis of one's own |
 | --- | --- | --- |
@@ -16,9 +16,9 @@ What would vary if the study were done again decides which function is right:
 | data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` | |
 | runs within tasks | | `interquartile_mean_over_tasks`, `probability_of_improvement`, `performance_profile` |
 
-`sign_flip_p` assumes no normal distribution. How large a difference is: `standardised_difference` of paired seeds in
-the reports; `probability_of_superiority` for runs that share no seeds, such as another laboratory's. Many tests at
-once: `holm` and `rank_groups`. What a tuning budget finds: `expected_best` and `stable_from`.
+`sign_flip_p` assumes no normal distribution. Effect sizes: `standardised_difference` of paired seeds, in the reports;
+`probability_of_superiority` for runs that share no seeds, such as another laboratory's. Family-wise error: `holm` and
+`rank_groups`. Tuning budgets: `expected_best` and `stable_from`.
 """
 
 from routebench.statistics._across_data import (

@@ -1,7 +1,7 @@
 """Methods ranked on several data sets: Friedman's test, Nemenyi's critical difference, Wilcoxon's tests with Holm.
 
-Each data set counts once, whatever its number of seeds. Source of the whole procedure: Demsar, Statistical comparisons
-of classifiers over multiple data sets, JMLR 7 (2006).
+Each data set counts once, whatever its number of seeds. Source of the procedure: Demsar, Statistical comparisons of
+classifiers over multiple data sets, JMLR 7 (2006).
 """
 
 import math
@@ -31,7 +31,7 @@ class Ranking:
         statistic: Iman and Davenport's F; infinite where all data sets agree, NaN where there is no test.
         p_value: of 'all methods are alike'; NaN where there is no test.
         data_sets: how many.
-        kind: what stands behind it, in words.
+        kind: the basis of the p-value, in words.
     """
 
     ranks: NDArray[np.float64]
@@ -45,8 +45,8 @@ def friedman(scores: ArrayLike) -> Ranking:
     """Friedman's test with Iman and Davenport's F, of 'all methods are alike on data sets like these'.
 
     `F = (N - 1) X / (N (k - 1) - X)` with Friedman's X, corrected for ties, on k - 1 and (k - 1)(N - 1) degrees of
-    freedom. Below `EXACT_BELOW` data sets, where F finds 8 differences in 100 that are not there, p comes from ranks
-    permuted within each data set instead; from then on it is never below `k!^(1 - N)`, the chance that all agree.
+    freedom. Below `EXACT_BELOW` data sets, where F has 8 % false positives, p comes from permuting ranks within each
+    data set. From there on it is never below `k!^(1 - N)`, the chance that all agree.
 
     Sources: Friedman, The use of ranks to avoid the assumption of normality, JASA 32 (1937); Iman and Davenport,
     Approximations of the critical region of the Friedman statistic, Communications in Statistics A9 (1980).
@@ -55,7 +55,7 @@ def friedman(scores: ArrayLike) -> Ranking:
         scores: (N data sets, k methods), higher is better.
 
     Raises:
-        ValueError: a score is not finite, or the scores are no table.
+        ValueError: a score is not finite, or the scores are not two-dimensional.
     """
     table = _table(scores)
     data_sets, methods = table.shape
@@ -83,8 +83,8 @@ def nemenyi_difference(methods: int, data_sets: int, alpha: float = ALPHA) -> fl
 
     `q(alpha) sqrt(k (k + 1) / (6 N))` with q the studentised range of k and infinite degrees of freedom over sqrt(2).
     Sources: Nemenyi, Distribution-free multiple comparisons, PhD thesis, Princeton (1963); Demsar 2006, section 3.2.2.
-    Whether two methods differ by it depends on which others were ranked with them (Benavoli, Corani and Mangili,
-    Should we really use post-hoc tests based on mean-ranks?, JMLR 17, 2016); `wilcoxon_holm` has not that fault.
+    Its verdict on two methods depends on the other methods (Benavoli, Corani and Mangili, Should we really use post-hoc
+    tests based on mean-ranks?, JMLR 17, 2016); `wilcoxon_holm` avoids this.
 
     Returns:
         in ranks; NaN with fewer than two data sets or methods.
@@ -98,10 +98,10 @@ def nemenyi_difference(methods: int, data_sets: int, alpha: float = ALPHA) -> fl
 def wilcoxon_holm(scores: ArrayLike) -> NDArray[np.float64]:
     """Wilcoxon's signed-rank test of every pair over data sets, Holm's correction over all pairs.
 
-    Zero differences are split between the signs, as Demsar has it; exact for few data sets. N of them cannot give a
-    raw p below `2 / 2^N`: fewer than six never find anything.
-    Sources: Wilcoxon, Individual comparisons by ranking methods, Biometrics Bulletin 1 (1945); Demsar 2006; Benavoli,
-    Corani and Mangili 2016, who recommend it over differences of mean ranks.
+    Zero differences are split between the signs, as in Demsar; exact for few data sets. With N data sets a raw p is at
+    least `2 / 2^N`: fewer than six never reach significance. Sources: Wilcoxon, Individual comparisons by ranking
+    methods, Biometrics Bulletin 1 (1945); Demsar 2006; Benavoli, Corani and Mangili 2016, who recommend it over
+    differences of mean ranks.
 
     Args:
         scores: (N data sets, k methods), higher is better.
@@ -129,7 +129,7 @@ def wilcoxon_p(differences: ArrayLike) -> float:
 def cliques(ranks: Sequence[float], critical_difference: float) -> list[tuple[float, float]]:
     """The bars of a critical-difference diagram: first and last mean rank of each largest group within the difference.
 
-    Source: Demsar 2006, figure 1. Without a critical difference (NaN) nothing is told apart: one bar over all.
+    Source: Demsar 2006, figure 1. Without a critical difference (NaN) one bar spans all.
     """
     order = sorted(ranks)
     bars: list[tuple[float, float]] = []
@@ -141,7 +141,7 @@ def cliques(ranks: Sequence[float], critical_difference: float) -> list[tuple[fl
 
 
 def _permuted_p(ranks: NDArray[np.float64]) -> float:
-    """The share of permutations within rows whose mean ranks are spread as far, the data themselves counted as one."""
+    """The share of permutations within rows whose mean ranks spread at least as far; the data count as one of them."""
     drawn = np.random.default_rng(0).permuted(np.broadcast_to(ranks, (PERMUTATIONS, *ranks.shape)), axis=-1)
     spread = drawn.mean(axis=1).var(axis=-1)
     return float((1 + np.sum(spread >= ranks.mean(axis=0).var() - 1e-9)) / (PERMUTATIONS + 1))
@@ -153,7 +153,7 @@ def _tied(ranks: NDArray[np.float64]) -> float:
 
 
 def _table(scores: ArrayLike) -> NDArray[np.float64]:
-    """Scores, (data sets, methods), in which means that only rounding tells apart are equal, and hence tie."""
+    """Scores, (data sets, methods), with means equal up to rounding made exactly equal, so that they tie."""
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise ValueError(f"expected finite scores (data sets, methods), got shape {table.shape}; leave out what failed")

@@ -1,4 +1,4 @@
-"""The best of several trials: what a tuning budget of any size would have found."""
+"""The expected best of several trials, for every tuning budget."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,13 +27,13 @@ def expected_best(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def stable_from(curves: ArrayLike) -> int:
-    """From which number of trials on the order of all entries is that of the largest number.
+    """The number of trials from which on the ranking of entries no longer changes.
 
     Args:
         curves: [entries, k], such as of `expected_best`.
 
     Returns:
-        k, counted from 1. Where two entries are equal, the first counts as ahead.
+        k, counted from 1. Of equal entries, the first counts as ahead.
     """
     values = np.asarray(curves, dtype=np.float64)
     orders = np.argsort(-values, axis=0, kind="stable")

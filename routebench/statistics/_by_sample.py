@@ -1,4 +1,4 @@
-"""Two methods on the same test samples, right or wrong on each: what other samples would say of these networks."""
+"""Two methods on the same test samples, right or wrong on each: inference about other samples, for these networks."""
 
 import math
 
@@ -23,8 +23,8 @@ NO_DISCORDANT = "no sample that only one has right"
 def paired_samples(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE) -> Difference:
     """The difference of two accuracies on the same test samples, as a proportion, with McNemar's exact p-value.
 
-    With b samples that only we have right and c that only they have: difference (b - c) / n; two-sided p from
-    b ~ Binomial(b + c, 1/2), 1 where b + c = 0; interval of Wald with half a sample added to each cell of the table.
+    With b samples that only ours has right and c that only theirs has: difference (b - c) / n; two-sided p from b ~
+    Binomial(b + c, 1/2), 1 where b + c = 0; interval of Wald with half a sample added to each cell of the table.
 
     Sources: McNemar, Psychometrika 12 (1947), in its exact form; Agresti and Min, Simple improved confidence
     intervals for comparing matched proportions, Statistics in Medicine 24 (2005).
@@ -50,7 +50,7 @@ def paired_samples(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFI
 
 
 def discordant_odds(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """How many times more samples only we have right than only they: b / c, with its exact conditional interval.
+    """The discordant odds b / c, samples that only ours or only theirs has right, with the exact conditional interval.
 
     Source: Fay, Two-sided exact tests and matching confidence intervals for discrete data, R Journal 2 (2010): the
     limits of Clopper and Pearson (Biometrika 26, 1934) for b / (b + c), as odds.
@@ -74,12 +74,13 @@ def discordant_odds(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONF
 
 
 def paired_samples_of_seeds(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE) -> Difference:
-    """McNemar's exact test for several seeds on the same test samples; what it says holds for these networks only.
+    """McNemar's exact test for several seeds on the same test samples; it holds for these networks only.
 
-    A sample's score is by how many seeds more it is right with ours. The null distribution of the sum of the scores
-    gives each sample's score a random sign, all its seeds together, because a sample that is hard for a method is hard
-    with each seed: counting samples of different seeds as independent finds far too many differences. One seed gives
-    McNemar's test. The interval is Wald's for the mean score, with half a sample won and half a sample lost added.
+    A sample's score is the number of seeds with which only ours has it right, minus that of theirs. Under the null
+    hypothesis each sample's score has a random sign, the same for all its seeds, because a sample that is hard for a
+    method is hard with every seed. Treating samples of different seeds as independent would find far too many
+    differences. One seed gives McNemar's test. The interval is Wald's for the mean score, with half a sample won and
+    half a sample lost added.
 
     Sources: Obuchowski, On the comparison of correlated proportions for clustered data, Statistics in Medicine 17
     (1998); Durkalski, Palesch, Lipsitz and Rust, Analysis of clustered matched-pair data, Statistics in Medicine 22
@@ -111,10 +112,10 @@ def paired_samples_of_seeds(ours: ArrayLike, theirs: ArrayLike, confidence: floa
 
 
 def matched(ours: ArrayLike, theirs: ArrayLike, dimensions: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Both as arrays of one shape.
+    """Converts both to arrays of one shape.
 
     Raises:
-        ValueError: they have different shapes, or not so many dimensions.
+        ValueError: they have different shapes, or another number of dimensions.
     """
     one, other = np.asarray(ours, dtype=bool), np.asarray(theirs, dtype=bool)
     if one.shape != other.shape or one.ndim != dimensions:
@@ -129,12 +130,12 @@ def _counts(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[int, int,
 
 
 def _signed_sum_p(scores: NDArray[np.int64]) -> float:
-    """P(|sum of +-score| >= |sum of score|) for independent fair signs. No library has it exact.
+    """P(|sum of +-score| >= |sum of score|) for independent fair signs. No library computes it exactly.
 
-    It is the distribution of `sum of size x how many have a plus` by Fourier transform, which is quick but loses what
-    is below 1e-16 of the peak. Signs are therefore not fair but tilted, `exp(tilt x sum)` times as likely, so that the
-    peak is at the sum that was found, and the sum over the tail takes the tilt out again: right in 9 digits or more,
-    for a p of 1e-300 as for one of 0.1.
+    Computes the distribution of the sum of the sizes with a plus by Fourier transform. That is fast, but loses
+    probabilities below 1e-16 of the peak. So the signs are tilted, `exp(tilt x sum)` times as likely, which moves the
+    peak to the observed sum; summing over the tail removes the tilt. At least 9 digits are right, for a p of 1e-300 as
+    for 0.1.
 
     Source: Esscher, On the probability function in the collective theory of risk, Skand. Aktuarietidskrift 15 (1932).
     """

@@ -1,6 +1,6 @@
-"""Two methods with the same seeds: is there a difference, and is it too small to matter?
+"""Two methods with the same seeds: tests of a difference, and of equivalence.
 
-What is said holds for other seeds on the same test samples.
+Results generalise to other seeds on the same test samples.
 """
 
 import math
@@ -26,7 +26,7 @@ EXACT_UP_TO = 14  # seeds: 2^14 ways of giving signs; beyond, that many are draw
 
 
 def shared_differences(ours: Mapping[int, float], theirs: Mapping[int, float]) -> NDArray[np.float64]:
-    """`ours - theirs` for each seed that both have, in order of the seeds; equal ones are equal to the last bit."""
+    """`ours - theirs` for each shared seed, in order; values equal up to rounding become equal to the last bit."""
     seeds = sorted(set(ours) & set(theirs))
     one, other = finite([ours[seed] for seed in seeds]), finite([theirs[seed] for seed in seeds])
     return settled(one - other, float(np.abs([one, other]).max(initial=0.0)))
@@ -37,10 +37,9 @@ def paired_difference(
 ) -> Difference:
     """The mean of `ours - theirs` over the seeds that both have, with the paired t interval and two-sided p-value.
 
-    Source: Student, The probable error of a mean, Biometrika 6 (1908), on the differences. Sharing a seed means
-    sharing data order and, as far as the shapes allow, initial weights, so that what the seed does to both cancels.
-    Differences that are all the same leave nothing to estimate their spread from: p is 1 where they are zero and NaN,
-    that is untestable, where they are not.
+    Source: Student, The probable error of a mean, Biometrika 6 (1908), on the differences. Runs of one seed share data
+    order and, as far as shapes allow, initial weights, so that effects of the seed cancel. If all differences are
+    equal, their spread is unknown: p is 1 if they are zero, else NaN (untestable).
 
     Args:
         ours: seed to value.
@@ -79,7 +78,7 @@ def paired_margins(values: NDArray[np.float64], confidence: float = CONFIDENCE) 
 
 
 def sign_flip_p(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
-    """Two-sided p-value by giving each seed's difference every sign: no normal distribution is assumed.
+    """Two-sided p-value of the exact sign-flip test on seeds' differences; assumes no normal distribution.
 
     Source: Fisher, The Design of Experiments (1935), section 21; Ernst, Permutation methods: a basis for exact
     inference, Statistical Science 19 (2004). Exact up to `EXACT_UP_TO` seeds; never below `smallest_sign_flip_p`.
@@ -104,17 +103,17 @@ def sign_flip_p(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float
 def smallest_sign_flip_p(n: int) -> float:
     """The smallest two-sided p that n pairs can give in a sign-flip or Wilcoxon test, `2 / 2^n`: 0.25 for 3 seeds.
 
-    Five pairs give 0.0625, so that fewer than six can never be significant at 5 %. NaN for n < 1.
+    Five pairs give 0.0625, so fewer than six are never significant at 5 %. NaN for n < 1.
     """
     return 2.0 ** (1 - n) if n > 0 else math.nan
 
 
 def equivalence_p(ours: Mapping[int, float], theirs: Mapping[int, float], margin: float) -> float:
-    """The p-value of 'the true difference is `margin` or more, either way'; small means shown to be about equal.
+    """The p-value of 'the true difference is at least `margin`, in either direction'; a small p shows equivalence.
 
-    Two one-sided t-tests, of which the larger p counts. Source: Schuirmann, A comparison of the two one-sided tests
-    procedure and the power approach, J. Pharmacokinetics and Biopharmaceutics 15 (1987). That no difference was found
-    shows nothing; this does.
+    Two one-sided t-tests; the larger p counts. Source: Schuirmann, A comparison of the two one-sided tests procedure
+    and the power approach, J. Pharmacokinetics and Biopharmaceutics 15 (1987). A test that finds no difference shows no
+    equivalence; this test does.
 
     Args:
         ours: seed to value.

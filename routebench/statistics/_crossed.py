@@ -1,4 +1,4 @@
-"""Two methods with several seeds on the same test samples: what other seeds and other samples together would say."""
+"""Two methods with several seeds on the same test samples: inference about other seeds and other samples."""
 
 import math
 
@@ -14,16 +14,16 @@ BOTH_CONSTANT = "t over seeds and test samples (all equal)"
 
 
 def crossed_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE) -> Difference:
-    """The difference of two accuracies where seeds and test samples are both a choice among many.
+    """The difference of two accuracies, with seeds and test samples both random.
 
     Of the differences d (seeds s, samples i), with the mean squares of a two-way table without replication
 
         variance = (MS_seed + max(MS_sample - MS_rest, 0)) / (seeds n)
 
     and t as usual, on seeds - 1 degrees of freedom. It is the analysis of reader studies, with seeds for readers and
-    test samples for cases. Degrees of freedom there are (sum / MS_seed)^2 (seeds - 1) (Hillis 2007), at least as many:
-    with 3 seeds those rejected 5 to 8 of 100 true null hypotheses at 5 %, and 4 to 13 of 1,000 at 0.1 %, which is what
-    Holm asks of them; these fewer keep the level, at the price of wide intervals where the samples are what varies.
+    test samples for cases. Hillis (2007) uses (sum / MS_seed)^2 (seeds - 1) degrees of freedom, which is at least as
+    many. With 3 seeds his rejected 5 to 8 % of true null hypotheses at the level 5 %, and 0.4 to 1.3 % at the level 0.1
+    % that Holm needs. Ours keep the level, but give wide intervals where mostly samples vary.
 
     Sources: Dorfman, Berbaum and Metz, Receiver operating characteristic rating analysis: generalization to the
     population of readers and patients, Investigative Radiology 27 (1992); Hillis, A comparison of denominator degrees
@@ -36,7 +36,7 @@ def crossed_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = C
 
     Returns:
         the difference as a proportion, its n the seeds. One seed gives `paired_samples`, and its kind says so. Without
-        any spread p is 1 where there is no difference, and NaN, that is untestable, where there is one.
+            any spread p is 1 if there is no difference, else NaN (untestable).
 
     Raises:
         ValueError: the two have different shapes.
@@ -60,7 +60,7 @@ def crossed_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = C
 
 
 def _mean_squares(differences: NDArray[np.float64]) -> tuple[float, float]:
-    """MS_seed, and by how much MS_sample is above MS_rest (zero if below)."""
+    """MS_seed, and the excess of MS_sample over MS_rest (at least zero)."""
     seeds, n = differences.shape
     of_seed, of_sample, mean = differences.mean(axis=1), differences.mean(axis=0), differences.mean()
     between_seeds = n * float(of_seed.var(ddof=1))

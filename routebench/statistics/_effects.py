@@ -1,4 +1,4 @@
-"""How large a difference is, beside what seeds do: effect sizes."""
+"""Effect sizes: differences relative to the spread over seeds."""
 
 import math
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ def standardised_difference(
 ) -> Interval:
     """Cohen's d_z of paired values with Hedges' correction: the mean difference in standard deviations of differences.
 
-    `J(n - 1) mean / s` with `J(m) = Gamma(m / 2) / (sqrt(m / 2) Gamma((m - 1) / 2))`, without which few pairs
-    overstate it: J is 0.56 with 3 seeds. The limits are the noncentralities that put t at the tails, over sqrt(n);
-    from |t| = `LARGE_T` on those of its limit for large t, in which s varies and the mean as good as not at all.
+    `J(n - 1) mean / s` with `J(m) = Gamma(m / 2) / (sqrt(m / 2) Gamma((m - 1) / 2))`, which removes the upward bias for
+    few pairs: J is 0.56 with 3 seeds. The limits are the noncentralities that put t at the tails, over sqrt(n); from
+    |t| = `LARGE_T` on, those of the limit for large t, in which s varies and the mean almost not.
 
     Sources: Cohen, Statistical Power Analysis for the Behavioral Sciences (2nd ed., 1988), chapter 2; Hedges,
     Distribution theory for Glass's estimator of effect size, J. Educational Statistics 6 (1981); Steiger and Fouladi,
@@ -44,13 +44,13 @@ def standardised_difference(
 
 
 def hedges_correction(degrees: int) -> float:
-    """J of Hedges 1981, equation 6e's exact form: what makes a standardised mean difference unbiased."""
+    """J of Hedges 1981, equation 6e's exact form: the factor that makes a standardised mean difference unbiased."""
     half = degrees / 2
     return math.exp(math.lgamma(half) - math.lgamma(half - 0.5)) / math.sqrt(half)
 
 
 def _noncentrality(t_value: float, degrees: int, share: float) -> float:
-    """The noncentrality of which Student's t is below `t_value` with probability `share`."""
+    """The noncentrality with which Student's t is below `t_value` with probability `share`."""
     if abs(t_value) <= LARGE_T:
         return float(special.nctdtrinc(degrees, share, t_value))
     # t = (d + Z) / sqrt(chi2 / m), where Z is nothing beside d.
@@ -58,7 +58,7 @@ def _noncentrality(t_value: float, degrees: int, share: float) -> float:
 
 
 def probability_of_superiority(ours: ArrayLike, theirs: ArrayLike) -> float:
-    """The chance that a run of ours is above a run of theirs, any seed against any, a tie counting half.
+    """The probability that a run of ours is above a run of theirs, over all pairs of seeds; ties count half.
 
     Source: Vargha and Delaney, A critique and improvement of the CL common language effect size statistics,
     J. Educational and Behavioral Statistics 25 (2000): Mann and Whitney's U over the number of pairs. Cliff's delta

@@ -1,4 +1,4 @@
-"""Many comparisons at once: adjusted p-values, and groups that cannot be told apart."""
+"""Family-wise error control: adjusted p-values and rank groups."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,11 +9,11 @@ from routebench.statistics._intervals import ALPHA
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Holm's adjusted p-values: below alpha all together with at most alpha chance of any false one.
+    """Holm's adjusted p-values; rejecting those below alpha keeps the family-wise error rate at alpha.
 
     Source: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statistics 6 (1979): the i-th
-    smallest of m is multiplied by m - i + 1, made monotone, and cut at 1. A NaN is a test that could not be made:
-    it stays NaN and does not count into m.
+    smallest of m is multiplied by m - i + 1, made monotone, and cut at 1. A NaN is an impossible test: it stays NaN and
+    does not count in m.
 
     Args:
         p_values: (m,), each in [0, 1] or NaN.
@@ -36,16 +36,16 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 def rank_groups(
     best_first: Sequence[str], p_value: Callable[[str, str], float], alpha: float = ALPHA
 ) -> dict[str, int]:
-    """Groups of methods that the data cannot tell from the best of their group; 1 is the best group.
+    """Groups of methods that do not differ significantly from the best of their group; 1 is the best group.
 
     The first name leads group 1; a name whose paired test against the leader has a Holm-adjusted p below alpha falls
-    out. The best of those leads group 2, and so on. Holm's family is every pair of names, not only the pairs
-    with a leader, because who leads was read off the same data: with the smaller family, a dozen equal methods fell
-    apart in 10 to 15 simulations of 100 instead of 5. A test that could not be made (NaN) separates nothing.
+    out. The best of those leads group 2, and so on. Holm's family is every pair of names, not only the pairs with a
+    leader, because the same data chose the leader: with the smaller family, a dozen equal methods were split in 10 to
+    15 % of simulations instead of 5 %. An impossible test (NaN) separates nothing.
 
     Args:
         best_first: names, best mean first.
-        p_value: the p-value of 'these two do not differ', raw; symmetric.
+        p_value: the raw p-value of 'these two do not differ'; symmetric.
         alpha: family-wise level.
     """
     pairs = [(one, other) for place, one in enumerate(best_first) for other in best_first[place + 1 :]]

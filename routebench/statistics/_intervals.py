@@ -28,7 +28,7 @@ class Interval:
         mean: the estimate; NaN without values.
         low: lower limit; NaN where none can be given.
         high: upper limit; NaN where none can be given.
-        n: how many values stand behind it: seeds, or test samples where `kind` is `OVER_SAMPLES`.
+        n: number of values: seeds, or test samples where `kind` is `OVER_SAMPLES`.
         kind: what varies in the interval, in words; a constant of `routebench.statistics`.
     """
 
@@ -46,33 +46,32 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference(Interval):
-    """The mean of paired differences with limits, and the p-value of 'there is none' (NaN where untestable)."""
+    """The mean of paired differences with limits, and the p-value of 'no difference' (NaN if untestable)."""
 
     p_value: float
 
 
 def no_difference(n: int = 0, kind: str = NO_VALUE, mean: float = math.nan) -> Difference:
-    """A difference of which nothing but perhaps its mean is known; `kind` says why."""
+    """A difference with at most a known mean, without limits; `kind` says why."""
     return Difference(mean, math.nan, math.nan, n, kind, math.nan)
 
 
 def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE, whole: float | None = None) -> Interval:
     """The mean over seeds with Student's t interval, `mean +- t(n - 1) s / sqrt(n)`.
 
-    Source: Student, The probable error of a mean, Biometrika 6 (1908). Equal values, and those that rounding alone
-    tells apart, give an interval of width zero, as the formula says, and the kind `CONSTANT`, because their spread is
-    unknown rather than absent.
+    Source: Student, The probable error of a mean, Biometrika 6 (1908). Values that are equal up to rounding give an
+    interval of width zero, as the formula says, and the kind `CONSTANT`, because their spread is unknown, not zero.
 
-    Of a share the limits lie between nothing and all of it. Where those of t would not, they are those of t on the
-    logit scale, `logit(m) +- t(n - 1) s / (sqrt(n) m (1 - m))`, and the kind is `OVER_SEEDS_LOGIT`. Source: the logit
-    interval of Brown, Cai and DasGupta, Interval estimation for a binomial proportion, Statistical Science 16 (2001),
-    section 4.2.1, with the variance over seeds in place of the binomial one. For shares around 99 % with a beta
-    distribution (a + b = 100), 3, 5 and 10 seeds, plain t covers 89, 88 and 90 times in 100, this 94, 91 and 91.
+    The limits of a share stay in its range. Where those of t leave it, t on the logit scale replaces them, `logit(m) +-
+    t(n - 1) s / (sqrt(n) m (1 - m))`, and the kind is `OVER_SEEDS_LOGIT`. Source: the logit interval of Brown, Cai and
+    DasGupta, Interval estimation for a binomial proportion, Statistical Science 16 (2001), section 4.2.1, with the
+    variance over seeds in place of the binomial one. For shares around 99 % with a beta distribution (a + b = 100), 3,
+    5 and 10 seeds, plain t covers 89, 88 and 90 times in 100, this 94, 91 and 91.
 
     Args:
         values: one per seed.
         confidence: e.g. 0.95.
-        whole: where the values are shares, all of it in their unit: 100 for %; None for what is no share.
+        whole: for shares, the largest possible value: 100 for %; None for other values.
 
     Raises:
         ValueError: a value is not finite.
@@ -102,8 +101,8 @@ def _on_logit_scale(mean: float, margin: float) -> tuple[float, float]:
 def wilson_interval(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
     """Wilson's score interval for a proportion, in [0, 1]; `mean` is the plain proportion.
 
-    Source: Wilson, Probable inference, JASA 22 (1927). It describes one trained network on other test samples of
-    the same kind, not what another seed would give.
+    Source: Wilson, Probable inference, JASA 22 (1927). It describes one trained network on other test samples of the
+    same kind, and no other seed.
 
     Raises:
         ValueError: not 0 <= successes <= n.
@@ -132,7 +131,7 @@ def accuracy_interval(percents: ArrayLike, test_samples: int | None, confidence:
 
 
 def standard_error(sample: NDArray[np.float64]) -> float:
-    """Of the mean: `s / sqrt(n)`."""
+    """Standard error of the mean: `s / sqrt(n)`."""
     return float(sample.std(ddof=1)) / math.sqrt(sample.size)
 
 

@@ -1,4 +1,4 @@
-"""What the seeds that were run could have found."""
+"""Smallest detectable differences."""
 
 import math
 from functools import cache
@@ -22,8 +22,8 @@ def smallest_detectable_difference(deviation: float, n: int, alpha: float = ALPH
         power: chance to find it.
 
     Returns:
-        d in the unit of `deviation`; NaN where n < 2 or the deviation is zero or NaN, because then nothing is known
-        about the spread.
+        d in the unit of `deviation`; NaN where n < 2 or the deviation is zero or NaN, because the spread is then
+            unknown.
     """
     if n < 2 or not deviation > 0:
         return math.nan
@@ -32,7 +32,7 @@ def smallest_detectable_difference(deviation: float, n: int, alpha: float = ALPH
 
 @cache
 def _noncentrality(degrees: int, alpha: float, power: float) -> float:
-    """Of the t distribution that a two-sided test finds with probability `power`."""
+    """Noncentrality of t that a two-sided test finds with probability `power`."""
     critical = float(special.stdtrit(degrees, 1 - alpha / 2))
 
     # statsmodels' TTestPower stops unconverged at small alpha, silently: 1.7 instead of 2.7 for n = 10, alpha = 5e-5.
@@ -47,9 +47,9 @@ def _noncentrality(degrees: int, alpha: float, power: float) -> float:
 def smallest_detectable_share(discordant: float, n: int, alpha: float = ALPHA, power: float = 0.8) -> float:
     """The true difference of two accuracies that McNemar's test on n test samples finds with probability `power`.
 
-    Solves `d sqrt(n) = z(1 - alpha/2) sqrt(q) + z(power) sqrt(q - d^2)` for d, with q the discordant share.
-    Source: Connor, Sample size for testing differences in proportions for the paired-sample design, Biometrics 43
-    (1987), equation 3. The exact test finds it a little less often.
+    Solves `d sqrt(n) = z(1 - alpha/2) sqrt(q) + z(power) sqrt(q - d^2)` for d, with q the discordant share. Source:
+    Connor, Sample size for testing differences in proportions for the paired-sample design, Biometrics 43 (1987),
+    equation 3. The exact test has slightly less power.
 
     Args:
         discordant: q, the share of samples that only one of the two has right.
@@ -58,7 +58,7 @@ def smallest_detectable_share(discordant: float, n: int, alpha: float = ALPHA, p
         power: chance to find it.
 
     Returns:
-        d as a proportion; NaN without samples or discordant ones, and where even d = q would be missed.
+        d as a proportion; NaN without samples or discordant ones, and where even d = q has less power.
     """
     if n < 1 or not discordant > 0:
         return math.nan

@@ -1,4 +1,4 @@
-"""The paired bootstrap: the test samples, or seeds and test samples together, drawn again with replacement."""
+"""The paired bootstrap: resamples test samples, or seeds and test samples together."""
 
 import math
 
@@ -18,11 +18,11 @@ TOO_FEW_SEEDS = f"fewer than {FEWEST_SEEDS} seeds: a bootstrap over seeds would 
 def bootstrap_samples(
     ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE, draws: int = DRAWS
 ) -> Difference:
-    """The difference of two accuracies with the percentile interval of test samples drawn again; for these networks.
+    """The difference of two accuracies, with the percentile interval over resampled test samples; for these networks.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 13 and 15; its use in machine
-    learning: Koehn, Statistical significance tests for machine translation evaluation, EMNLP 2004. The p-value is
-    twice the share of draws on the far side of zero, the data themselves counted as one draw.
+    learning: Koehn, Statistical significance tests for machine translation evaluation, EMNLP 2004. The p-value is twice
+    the share of draws on the far side of zero; the data count as one draw.
 
     Args:
         ours: correct or not, (seeds, n) or (n,).
@@ -44,12 +44,11 @@ def bootstrap_samples(
 def bootstrap_both(
     ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE, draws: int = DRAWS
 ) -> Difference:
-    """The difference of two accuracies with the percentile interval of seeds and test samples drawn again together.
+    """The difference of two accuracies, with the percentile interval over seeds and test samples resampled together.
 
-    Source: Owen, The pigeonhole bootstrap, Annals of Applied Statistics 1 (2007). Drawing from few seeds makes them
-    look less varied than they are, by (seeds - 1) / seeds: where seeds are all that varies, 95 % intervals from 3 seeds
-    covered in 84 of 100 simulations, from 5 in 92, from 10 in 94. Below `FEWEST_SEEDS` there are therefore no limits,
-    and `crossed_difference` is the one to use.
+    Source: Owen, The pigeonhole bootstrap, Annals of Applied Statistics 1 (2007). Resampling few seeds underestimates
+    their variance by (seeds - 1) / seeds. Where only seeds vary, 95 % intervals from 3 seeds covered 84 %, from 5 seeds
+    92 %, from 10 seeds 94 % in simulations. Below `FEWEST_SEEDS` there are no limits; use `crossed_difference`.
 
     Args:
         ours: correct or not, (seeds, n).
@@ -71,7 +70,7 @@ def bootstrap_both(
 
 
 def draws_of_both(one: NDArray[np.bool_], other: NDArray[np.bool_], draws: int) -> NDArray[np.float64]:
-    """Differences, (draws,), with seeds and samples drawn again; arrays (seeds, n)."""
+    """Differences, (draws,), with seeds and samples resampled; arrays (seeds, n)."""
     seeds, n = one.shape
     columns, counts = _columns(one, other)
     of_seeds = np.random.default_rng(1).multinomial(seeds, np.full(seeds, 1 / seeds), size=draws)
@@ -80,13 +79,13 @@ def draws_of_both(one: NDArray[np.bool_], other: NDArray[np.bool_], draws: int) 
 
 
 def _columns(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """The different columns of ours minus theirs, (seeds, different), and how many samples have each."""
+    """The distinct columns of ours minus theirs, (seeds, distinct), and how many samples have each."""
     columns, counts = np.unique(one.astype(np.int8) - other.astype(np.int8), axis=1, return_counts=True)
     return columns, counts
 
 
 def _draw_columns(counts: NDArray[np.int64], draws: int) -> NDArray[np.int64]:
-    """How often each column is drawn, (draws, different).
+    """How often each column is drawn, (draws, distinct).
 
     The same as drawing samples one by one, which is what scipy.stats.bootstrap does, in a hundredth of its memory.
     """

@@ -1,4 +1,4 @@
-"""Rounding of floats: what arithmetic alone has made different counts as equal, in every test and every ranking."""
+"""Makes values equal that differ only by rounding, for every test and every ranking."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,17 +8,17 @@ TOLERANCE = 1e-10
 
 
 def settled(values: ArrayLike, largest: float | None = None) -> NDArray[np.float64]:
-    """The values, those equal but for rounding made equal to the last bit, zero and opposite ones included.
+    """The values, with those equal up to rounding made equal to the last bit, zeros and opposite ones included.
 
-    95.3 - 94.1 and 95.1 - 93.9 are 1.2 to a person and two numbers to a computer, which makes a spread of 1e-14 and of
-    that a p-value of 1e-29. Unlike `round`, it has no edge at which neighbours part.
+    95.3 - 94.1 and 95.1 - 93.9 are both 1.2, but differ in floating point: a spread of 1e-14, and so a p-value of
+    1e-29. Unlike `round`, this never separates neighbours at a rounding edge.
 
     >>> print(np.ptp([95.3 - 94.1, 95.1 - 93.9]) == 0, np.ptp(settled([95.3 - 94.1, 95.1 - 93.9], 95.3)) == 0)
     False True
 
     Args:
         values: finite, of any shape.
-        largest: the size of what they were computed from, if that is more than they are themselves.
+        largest: size of the numbers that they were computed from, if that is larger.
     """
     given = np.asarray(values, dtype=np.float64)
     sizes, place = np.unique(np.append(0.0, np.abs(given)), return_inverse=True)

@@ -1,4 +1,4 @@
-"""How many seeds a comparison needs for an interval of a given width, by a rule that keeps its coverage."""
+"""Number of seeds for an interval of a given width, by a rule that keeps its coverage."""
 
 import math
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ def seeds_needed(
     half_width: float,
     confidence: float = CONFIDENCE,
 ) -> int | None:
-    """After how many seeds the interval of `two_stage_difference` is at most so wide, by what the first ones say.
+    """Number of seeds after which the interval of `two_stage_difference` has the half-width, from the first seeds.
 
     Source: Stein, A two-sample test for a linear hypothesis whose power is independent of the variance, Annals of
     Mathematical Statistics 16 (1945): `max(n0, ceil((t(n0 - 1) s0 / half_width)^2))`, with the deviation s0 of the
-    differences of the n0 first seeds. Later seeds change nothing about it: else the data would choose when to stop.
+    differences of the n0 first seeds. Later seeds do not change it, or else the data would choose when to stop.
 
     Args:
         ours: seed to value.
@@ -36,7 +36,7 @@ def seeds_needed(
         confidence: e.g. 0.95.
 
     Returns:
-        at most `MOST_SEEDS`; None while the first stage is not whole, or where it is one seed.
+        at most `MOST_SEEDS`; None while the first stage is incomplete, or if it is one seed.
 
     Raises:
         ValueError: the half-width is not above zero.
@@ -55,9 +55,9 @@ def two_stage_difference(
 ) -> Difference:
     """The mean of `ours - theirs` over shared seeds with Stein's interval, `mean +- t(n0 - 1) s0 / sqrt(n)`, and its p.
 
-    The deviation s0 is that of the first n0 seeds, whatever came later: given it, n is fixed and the mean is normal
-    with variance sigma^2 / n, so that the interval covers as often as it says. In 4,000 simulations with 3, 5 and 10
-    first seeds it did; Student's interval, looked at after every seed until it was narrow enough, did not.
+    The deviation s0 is that of the first n0 seeds alone. Given s0, n is fixed and the mean is normal with variance
+    sigma^2 / n, so the interval has its nominal coverage. It had in 4,000 simulations with 3, 5 and 10 first seeds;
+    Student's interval, checked after every seed until narrow enough, had not.
 
     Args:
         ours: seed to value.

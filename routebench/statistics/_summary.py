@@ -1,7 +1,7 @@
-"""Several tasks in one number each: robust means, the probability of improvement, performance profiles.
+"""Summaries over several tasks: robust means, the probability of improvement, performance profiles.
 
 Source: Agarwal, Schwarzer, Castro, Courville and Bellemare, Deep reinforcement learning at the edge of the statistical
-precipice, NeurIPS 2021. Their strata are tasks: runs are drawn again within each task, never across.
+precipice, NeurIPS 2021. Their strata are tasks: runs are resampled within each task, never across.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Tasks = Sequence[NDArray[np.float64]]
 
 
 def interquartile_mean(values: ArrayLike) -> float:
-    """The mean of the middle half of all values: 25 % are cut off at either end; NaN without values."""
+    """The mean of the middle half of all values, without 25 % at either end; NaN without values."""
     sample = finite(values)
     return float(stats.trim_mean(sample, 0.25)) if sample.size else float("nan")
 
@@ -39,9 +39,9 @@ def interquartile_mean_over_tasks(differences: Sequence[ArrayLike], confidence: 
 def probability_of_improvement(
     ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike], confidence: float = CONFIDENCE
 ) -> Interval:
-    """The chance that a run of ours beats one of theirs on a task, ties counted half, mean over tasks.
+    """The probability that a run of ours beats one of theirs on a task, mean over tasks; ties count half.
 
-    Source: section 4.3 of that paper; on one task it is the statistic of Mann and Whitney over the number of pairs.
+    Source: section 4.3 of that paper; on one task it is Mann and Whitney's U over the number of pairs.
 
     Args:
         ours, theirs: one sequence of runs for each task, the same tasks in the same order.
@@ -80,7 +80,7 @@ def _beats(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
 
 
 def _bootstrapped(tasks: Tasks, statistic: Callable[[Tasks], float], confidence: float) -> Interval:
-    """A statistic with its percentile interval: the runs of each task are drawn again, the same every time."""
+    """A statistic with its percentile interval: resamples the runs of each task, from a fixed seed."""
     runs = sum(task.size for task in tasks)
     if not tasks or not all(task.size for task in tasks):
         return Interval(float("nan"), float("nan"), float("nan"), runs, NO_VALUE)

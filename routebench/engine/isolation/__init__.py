@@ -1,4 +1,4 @@
-"""Runs a function in its own process, which may crash, hang or be stopped."""
+"""Runs a function in its own process, which may crash, hang or be killed."""
 
 from routebench.engine.isolation._alone import Ended, Step, alone, step, with_plugins
 from routebench.engine.isolation._process import Isolated, send, uninterrupted, wait_for

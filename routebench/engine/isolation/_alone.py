@@ -13,16 +13,16 @@ from routebench.errors import UserError
 from routebench.registry import leave_out_environment
 
 Step = tuple[str, str]
-"""What a process is at: the kind of a thing, such as `plug-in`, and its name."""
+"""What a process is doing: a kind, such as `plug-in`, and a name."""
 SILENT = 10.0  # seconds after which a step that has not ended is told
 
 
 class Ended(Exception):
-    """The process ended without an answer, or was stopped; the message says why, and where it was.
+    """The process died without an answer, or was stopped; the message says why, and where it was.
 
     Args:
         message: words that follow a name, such as `ran past 5 s and was stopped`.
-        during: the step at which it was; None if it was at none.
+        during: the step that was running; None if there was none.
     """
 
     def __init__(self, message: str, during: Step | None = None):
@@ -32,11 +32,11 @@ class Ended(Exception):
 
 @contextlib.contextmanager
 def step(kind: str, name: str, *, timed: bool = True) -> Iterator[None]:
-    """In a function that `alone` calls: what happens meanwhile is a step, and `Ended` says at which one it was.
+    """Marks a step of a function that `alone` calls; `Ended` names the step that was running.
 
     Args:
-        kind, name: of what is asked for something, such as a plug-in.
-        timed: whether the step has a limit of its own. Elsewhere than in `alone` there is none.
+        kind, name: of the thing that runs, such as a plug-in.
+        timed: whether the step has its own time limit. Outside `alone` there is none.
     """
     send("step", ((kind, name), timed))
     yield
@@ -50,18 +50,18 @@ def alone(
     each: float | None = None,
     preload: Sequence[str] = (),
 ) -> Any:
-    """Calls a function in a new process, and returns what it returns.
+    """Calls a function in a new process, and returns its result.
 
     Args:
         function: of a module, so that the process can import it.
-        arguments: as plain as what it returns: both travel between processes.
+        arguments: picklable, as the result: both travel between processes.
         limit: seconds that it may take; None for no limit.
         each: seconds that each timed step of it may take.
         preload: as for `clean_processes`.
 
     Raises:
         UserError: the function raised it.
-        Ended: the process died, was ended by what it ran, or ran past a limit.
+        Ended: the process died, the function ended it, or it ran past a limit.
     """
     with contextlib.ExitStack() as stack:
         output = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="routebench-"))) / "output"
@@ -72,7 +72,7 @@ def alone(
 
 
 def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function; if it loads plug-ins, in a process of its own, which they may end.
+    """Calls a function; if it loads plug-ins, in its own process, because they may end it.
 
     Raises:
         UserError: the function raised it, or that process ended.
@@ -87,7 +87,7 @@ def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *argument
 
 
 def _listen(process: Isolated, limit: float | None, each: float | None) -> Any:
-    """The answer of a process."""
+    """Waits for the answer of a process."""
     during: Step | None = None
     allowed: float | None = None  # the time in which it starts is not its own
     while True:
@@ -107,7 +107,7 @@ def _listen(process: Isolated, limit: float | None, each: float | None) -> Any:
 
 
 def _wait(process: Isolated, allowed: float | None, during: Step | None) -> bool:
-    """As `wait_for`; says what it waits for where a timed step takes long."""
+    """As `wait_for`; prints what it waits for if a timed step takes long."""
     if during is None or allowed is None or allowed <= SILENT:
         return wait_for([process], allowed)
     if wait_for([process], SILENT):

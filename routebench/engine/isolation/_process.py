@@ -24,16 +24,16 @@ READ_OUTPUT = 40_000  # characters of what a process wrote that are read
 ENDING = 2.0  # seconds that a process may take to end which has closed its connection
 
 _main: list[Connection] = []
-"""In an isolated process: where it answers. Empty in any other."""
+"""In an isolated process, the connection to its starter; empty in any other."""
 
 
 class Isolated:
-    """One call of a function in a new process, which may crash, hang or be stopped.
+    """One call of a function in a new process, which may crash, hang or be killed.
 
     Args:
         function: of a module, so that the process can import it.
-        arguments: as plain as what it returns: both travel between processes.
-        output: a file, in which the process writes where it is when it dies or is asked; the function may print there.
+        arguments: picklable, as the result: both travel between processes.
+        output: a file, to which the process writes its stack when it dies or is asked; the function may print there.
         preload: as for `clean_processes`.
     """
 
@@ -47,15 +47,15 @@ class Isolated:
             self._process.start()
         sender.close()  # else its death would not be seen here
         self.number: int = self._process.pid
-        """Of the process, in the system."""
+        """Process id."""
 
     def said(self) -> tuple[str, Any] | None:
         """The next message of the process, or None; never waits.
 
         Returns:
             `step`, with the step and whether it is timed; the first, of no step, says that the process has started.
-            `share`, with what was given to `tell`. Last of all `answer`, `user error` with its text, `ended` with why,
-            or `died` with an exit code (a signal's number, negated).
+            `share`, with what was given to `tell`. The last message is `answer`, `user error` with its text, `ended`
+                with the reason, or `died` with an exit code (negative for a signal).
         """
         is_alive = self._process.is_alive()  # before the look: what was said before death is heard
         try:
@@ -68,12 +68,12 @@ class Isolated:
         return None if is_alive else ("died", self._process.exitcode)
 
     def where(self) -> str:
-        """Has the process write where it is: ` at FILE:LINE (FUNCTION)`, or nothing."""
+        """Asks the process where it is: ` at FILE:LINE (FUNCTION)`, or empty."""
         ask_where(self.number)
         return where(self.written())
 
     def written(self) -> str:
-        """The end of the output, without faulthandler's list of all that was imported."""
+        """The end of the output, without faulthandler's list of imported modules."""
         try:
             with self.output.open("rb") as file:
                 file.seek(max(0, self.output.stat().st_size - 4 * READ_OUTPUT))
@@ -84,13 +84,13 @@ class Isolated:
         return "".join(line for line in lines if not line.startswith("Extension modules:"))
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process and to what it has started, unless that left its group."""
+        """Sends a signal to the process and its children, except those that left its group."""
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.number, number)
 
     def close(self) -> None:
-        """Ends the process and what it has started."""
+        """Ends the process and its children."""
         self._process.kill()
         self._process.join()
         if hasattr(signal, "SIGKILL"):
@@ -99,13 +99,13 @@ class Isolated:
 
 
 def wait_for(processes: Sequence[Isolated], seconds: float | None) -> bool:
-    """Waits until one of several processes says something or ends; False if none did within the seconds."""
+    """Waits until one of several processes sends a message or ends; False if none did in time."""
     ends = [end for process in processes for end in (process._receiver, process._process.sentinel)]
     return bool(wait(ends, seconds))
 
 
 def send(kind: str, content: Any) -> None:
-    """In an isolated process: tells the one that started it. Does nothing in any other."""
+    """Sends a message from an isolated process to its starter; does nothing in any other."""
     for sender in _main:
         sender.send((kind, content))
 
@@ -114,7 +114,7 @@ def clean_processes(preload: Sequence[str] = ()) -> Any:
     """Forks processes from a clean one that has imported torch, if the system can fork.
 
     Args:
-        preload: modules that the clean one imports besides. It is made once: later calls cannot add any.
+        preload: further modules for the clean process to import. It starts once: later calls cannot add any.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -124,7 +124,7 @@ def clean_processes(preload: Sequence[str] = ()) -> Any:
 
 
 def _start_clean_process(context: Any) -> None:
-    """Starts the process that others are forked from, which Ctrl-C in a terminal would reach while it imports."""
+    """Starts the process that others are forked from; shields it from Ctrl-C while it imports."""
     if context.get_start_method() == "forkserver":
         resource_tracker.ensure_running()  # first, for its own start lets interrupts through again
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -136,9 +136,9 @@ def _start_clean_process(context: Any) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Holds interrupts back until its end, so that a process which is being started becomes known to whoever ends it.
+    """Delays interrupts, so that a process that is just starting is not lost.
 
-    Signals that are ignored stay so, as SIGINT is in a command that a shell runs in the background.
+    Ignored signals stay ignored, such as SIGINT in a shell's background command.
     """
     held: list[tuple[int, Any]] = []
     handlers: dict[int, Callable[..., Any]] = {}
@@ -158,7 +158,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_main() -> Iterator[None]:
-    """Keeps a process that starts meanwhile from running the user's script again, as multiprocessing would have it."""
+    """Keeps a starting process from running the user's script again, as multiprocessing otherwise does."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -168,7 +168,7 @@ def _without_main() -> Iterator[None]:
 
 
 def _answer(sender: Connection, output: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """In the new process."""
+    """Runs the function in the new process, and sends its answer."""
     _main.append(sender)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what an interrupt means
     _begin_group()
@@ -191,9 +191,9 @@ def _answer(sender: Connection, output: str, function: Callable[..., Any], argum
 
 
 def _begin_group() -> None:
-    """Makes this process the first of a group, to be ended with what it starts; it ends with the one that started it.
+    """Makes this process the leader of a group that can be killed together; it dies with its starter.
 
-    If memory runs out, Linux kills it and not the first process.
+    If memory runs out, Linux kills it and not the starter.
     """
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)

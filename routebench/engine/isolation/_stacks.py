@@ -1,4 +1,4 @@
-"""Where a process is, or was when it died: what faulthandler writes, asked for and read. Imports no torch."""
+"""Finds where a process is, or was when it died, with faulthandler. Imports no torch."""
 
 import contextlib
 import os
@@ -13,11 +13,11 @@ LONGEST = 400  # characters of a message
 PATIENCE = 0.3  # seconds in which a process that is to be stopped writes where it is
 STACK = "most recent call first"  # faulthandler begins with the innermost frame
 FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+) in (?P<function>\S+)')
-"""A line that faulthandler writes."""
+"""A line of faulthandler's output."""
 
 
 def ask_where(process: int) -> None:
-    """Has a process that registered faulthandler for SIGUSR1 write where it is, and waits until it has."""
+    """Makes a process with faulthandler on SIGUSR1 write its stack, and waits for it."""
     if hasattr(signal, "SIGUSR1"):
         with contextlib.suppress(OSError):
             os.kill(process, signal.SIGUSR1)
@@ -25,7 +25,7 @@ def ask_where(process: int) -> None:
 
 
 def where(output: str) -> str:
-    """` at FILE:LINE (FUNCTION)`, of the innermost frame outside libraries that faulthandler wrote last, or nothing."""
+    """` at FILE:LINE (FUNCTION)`, the innermost frame outside libraries in faulthandler's last output, or empty."""
     last = output.rsplit(STACK, 1)
     if len(last) == 1:
         return ""
@@ -41,7 +41,7 @@ def signal_name(number: int) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """The error's type and message, and the user's line that it comes from."""
+    """The error's type and message, and the user's line that raised it."""
     text = shorten(printable(message_of(error)), width=LONGEST, placeholder=" ...") or "no message"
     if isinstance(error, UserError):
         return text

@@ -1,4 +1,4 @@
-"""Where a result comes from: the code that it ran through, the machine, versions."""
+"""Where a result comes from: code, machine, versions."""
 
 from routebench.engine.origin._provenance import (
     command_line,

@@ -20,9 +20,9 @@ from routebench.registry import plugin_files, plugins_of_environment
 ENVIRONMENT = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|ATEN|DNNL|ONEDNN|CUBLAS|CUDNN|NVIDIA_TF32|TORCH|PYTORCH|TRITON)_"
 )
-"""Beginnings of environment variables that can change numbers or times."""
+"""Prefixes of environment variables that can change results or timings."""
 PATHS = re.compile(r"[/\\]|(?i:home|path|dir|cache|token|key|password)")
-"""A variable with this in its name or value is left out: it names places, not ways to compute."""
+"""Variables whose name or value matches this are left out: they name places, not ways to compute."""
 BESIDE = ("triton", "orjson", "pyarrow")
 """Optional packages whose presence changes results or timings."""
 CODE = {".py", ".cpp", ".cu", ".toml"}
@@ -30,7 +30,7 @@ CODE = {".py", ".cpp", ".cu", ".toml"}
 
 @cache
 def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The facts that stand in every record.
+    """The provenance in every record.
 
     Args:
         device: `cpu`, `cuda` or one of several GPUs; the record names the GPU's model, not its number.
@@ -56,14 +56,14 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
 
 
 def command_line() -> str:
-    """The command that started this process, as one would type it."""
+    """The command that started this process, as typed in a shell."""
     program = Path(sys.argv[0])
     head = ["python", "-m", "routebench"] if program.name == "__main__.py" else [program.name]
     return shlex.join([*head, *sys.argv[1:]])
 
 
 def code_state(folder: Path) -> dict[str, Any]:
-    """As `git_state`; outside a repository, a hash of the package's code in place of a commit."""
+    """As `git_state`; outside a repository, a hash of the package's code replaces the commit."""
     found = git_state(folder)
     return found if found["commit"] else {**found, "dirty": None, "package_hash": _package_hash(folder)}
 
@@ -75,7 +75,7 @@ def _package_hash(folder: Path) -> str:
 
 
 def git_state(folder: Path) -> dict[str, Any]:
-    """Commit, whether code differs from it, and a hash of the difference; empty outside a repository.
+    """Commit, whether the code differs from it, and a hash of the difference; empty outside a repository.
 
     Args:
         folder: of the package. Code that git does not track counts as well; ignored files and files that are not code,
@@ -95,7 +95,7 @@ def git_state(folder: Path) -> dict[str, Any]:
 
 
 def plugin_hashes(plugins: Iterable[str]) -> dict[str, str]:
-    """Hashes of plug-ins: of the command line by the name given, of the environment by the last part of their path."""
+    """Hashes of plug-ins: those of the command line by their given name, those of the environment by file name."""
     named = {Path(spec).name: plugin_hash(spec) for spec in plugins_of_environment() if Path(spec).exists()}
     return named | {spec: plugin_hash(spec) for spec in plugins}
 
@@ -133,7 +133,7 @@ def versions() -> dict[str, str]:
 
 
 def _dependencies() -> list[str]:
-    """Names of the packages that this one requires."""
+    """Names of routebench's dependencies."""
     try:
         asked = importlib.metadata.requires("routebench") or []
     except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed

@@ -65,7 +65,7 @@ def _reachable(start: Path) -> frozenset[Path]:
 def _imported(file: Path) -> frozenset[Path]:
     """The files that one file imports: of routebench, its own package, a plug-in's folder, the user's path.
 
-    A package's `__init__` stands for the names it passes on. Other libraries do not count.
+    A package's `__init__` counts for the names that it re-exports. Other libraries do not count.
     """
     names: set[str] = set()
     for node in _statements(_tree(file)):
@@ -88,7 +88,7 @@ def _absolute(node: ast.ImportFrom, file: Path) -> str:
 
 
 def _package_of(file: Path) -> str:
-    """The package that a file lies in, with dots; empty if in none."""
+    """Dotted name of a file's package; empty without one."""
     return ".".join(file.parent.relative_to(_root_of(file)).parts)
 
 
@@ -116,7 +116,7 @@ def _where(top: str, file: Path) -> Path | None:
 
 @cache
 def _root_of(file: Path) -> Path:
-    """The folder that absolute imports of a file's package start from; of a plug-in, its own."""
+    """The folder from which absolute imports of a file's package start; for a plug-in, its own."""
     if library := _library_of(file):
         return library
     folder = file.parent
@@ -127,7 +127,7 @@ def _root_of(file: Path) -> Path:
 
 @cache
 def _on_path(top: str) -> Path | None:
-    """The folder of a module on the path that belongs to no library: the user's own code."""
+    """The folder of a module of the user's on `sys.path`; None if it belongs to a library."""
     try:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
@@ -140,7 +140,7 @@ def _on_path(top: str) -> Path | None:
 
 @cache
 def _library_of(file: Path) -> Path | None:
-    """The folder of installed packages, or of Python itself, that a file lies in: known by its name, or by torch."""
+    """The folder of installed packages, or of Python itself, that holds a file: recognised by name, or by torch."""
     torch = importlib.util.find_spec("torch")
     known = {Path(sysconfig.get_path("stdlib")).resolve()}
     known |= {Path(torch.origin).resolve().parents[2]} if torch and torch.origin else set()

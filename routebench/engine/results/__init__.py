@@ -1,4 +1,4 @@
-"""A results folder: its records and plans, written in one step, and read however damaged."""
+"""A results folder: writes records and plans atomically, and reads even damaged folders."""
 
 from routebench.atomic import StoreFull, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum

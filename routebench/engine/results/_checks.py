@@ -10,15 +10,15 @@ from routebench.errors import UserError, printable
 
 Check = Callable[[Any], bool]
 LARGEST = 2**63 - 1
-"""Integers beyond it fit into no table."""
+"""Largest integer that a table can hold."""
 DEPTH = 16
-"""Levels of tables and lists within each other that are looked through."""
+"""Largest depth of nested tables and lists."""
 _KEY = re.compile(r"[0-9a-f]{16}")
 _FILE = re.compile(rf"(arrays/{_KEY.pattern}|fits/{_KEY.pattern}/weights)\.safetensors")
 
 
 def is_key(value: Any) -> bool:
-    """Whether this is the key of a cell or a fit: 16 hex digits, which are no path to anywhere else."""
+    """Whether this is the key of a cell or a fit: 16 hex digits, so that it cannot be a path."""
     return type(value) is str and _KEY.fullmatch(value) is not None
 
 
@@ -26,7 +26,7 @@ def expect_key(value: Any) -> str:
     """The key of a cell or a fit.
 
     Raises:
-        UserError: it is something else, which might be a path to anywhere.
+        UserError: it is something else, which could be a path.
     """
     if not is_key(value):
         raise UserError(f"expected a cell's key, 16 hex digits as in column `cell` of load_results, got {value!r:.80}")
@@ -34,7 +34,7 @@ def expect_key(value: Any) -> str:
 
 
 def of_type(kind: type) -> Check:
-    """Of exactly this type; true is no integer."""
+    """Whether the type is exactly this one; true is no integer."""
     return lambda value: type(value) is kind
 
 
@@ -47,7 +47,7 @@ def is_whole(value: Any) -> bool:
 
 
 def is_seconds(value: Any) -> bool:
-    """A finite number that is not negative, or none."""
+    """A finite number of at least 0, or none."""
     return value is None or ((is_whole(value) or type(value) is float) and 0 <= value < math.inf)
 
 
@@ -57,7 +57,7 @@ def is_scalar(value: Any) -> bool:
 
 
 def is_mark(value: Any) -> bool:
-    """A scalar that tells one number from another: anything but a number that is not finite."""
+    """A coordinate of a number: any scalar except NaN and infinity."""
     return is_scalar(value) and not (type(value) is float and not math.isfinite(value))
 
 
@@ -70,7 +70,7 @@ def is_value(value: Any) -> bool:
 
 
 def is_plain(value: Any, depth: int = DEPTH) -> bool:
-    """Scalars in tables and lists, within each other up to a depth."""
+    """Scalars in nested tables and lists, up to a depth."""
     if isinstance(value, list | dict):
         inner = value.values() if isinstance(value, dict) else value
         return depth > 0 and all(is_plain(one, depth - 1) for one in inner)
@@ -83,7 +83,7 @@ def is_sums(value: Any) -> bool:
 
 
 def maybe(check: Check) -> Check:
-    """Or none."""
+    """The check, or none."""
     return lambda value: value is None or check(value)
 
 
@@ -98,7 +98,7 @@ def by_name(check: Check) -> Check:
 
 
 def table(needed: Mapping[str, Check], known: Mapping[str, Check] | None = None, rest: Check = is_plain) -> Check:
-    """A table with keys that it must have, keys that it may have, and any others."""
+    """A table with required and optional keys, and any others."""
     checks = {**needed, **(known or {})}
 
     def check(value: Any) -> bool:
@@ -110,7 +110,7 @@ def table(needed: Mapping[str, Check], known: Mapping[str, Check] | None = None,
 
 
 class Once:
-    """A check of many tables that looks at each kind of them once, and at some keys every time.
+    """A check of many tables that checks each kind once, and some keys every time.
 
     Args:
         check: of the whole table.
@@ -137,12 +137,12 @@ class Once:
 
 
 def exact_bytes(value: Any) -> bytes:
-    """The quickest that keeps 1, 1.0 and True apart."""
+    """The fastest serialisation that distinguishes 1, 1.0 and True."""
     return marshal.dumps(value, 2)  # version 2 has no references
 
 
 def cleaned(content: Any) -> Any:
-    """The same with every string `printable`, so that it can be written wherever it is shown.
+    """The same with every string `printable`, safe to show anywhere.
 
     Raises:
         RecursionError: it is too deep.

@@ -1,7 +1,7 @@
-"""Checksums by which a record tells that it, or a file that it names, is not what was written.
+"""Checksums that detect changes to a record, or to a file that it names.
 
-A file of JSON ends in the SHA-256 of its own text, in which these 64 digits are left out. It finds what disks, copies
-and editors do to a file. It is no signature: whoever wants to deceive can compute it too.
+A JSON file ends with the SHA-256 of its own text without these 64 digits. It detects damage by disks, copies and
+editors. It is no signature: a forger can compute it too.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ def sealed(content: Mapping[str, Any]) -> str:
 
 
 def unsealed(text: bytes, content: dict[str, Any]) -> bool:
-    """Whether a text is as it was sealed, ends of lines apart; so is one from before there were checksums.
+    """Whether a text is unchanged since it was sealed, except for line ends; true without a checksum.
 
     Args:
         text: of the file.
-        content: what it says; the checksum is taken out of it.
+        content: its parsed content; the checksum is removed from it.
     """
     if content.pop(KEY, None) is None:
         return True
@@ -39,7 +39,7 @@ def unsealed(text: bytes, content: dict[str, Any]) -> bool:
 
 
 def of_file(file: Path) -> str:
-    """Of a file; empty if it cannot be read."""
+    """Checksum of a file; empty if it cannot be read."""
     try:
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def exact(value: Any) -> Hashable:
-    """1, 1.0 and True are three values."""
+    """A key that distinguishes 1, 1.0 and True."""
     return type(value), value
 
 
@@ -22,8 +22,8 @@ class Column:
     """A column of a table.
 
     Args:
-        kinds: every different value, once.
-        codes: [rows], which of them each row has.
+        kinds: every distinct value, once.
+        codes: [rows], the index of each row's value.
     """
 
     kinds: list[Any]
@@ -43,7 +43,7 @@ class Column:
         return cls(kinds, np.array(codes, dtype=np.int32))
 
     def at(self, rows: NDArray[Any]) -> "Column":
-        """The column of some rows, by number or by mask."""
+        """The column for some rows, by index or mask."""
         return Column(self.kinds, self.codes[rows])
 
     def items(self) -> list[Any]:
@@ -51,7 +51,7 @@ class Column:
         return [self.kinds[code] for code in self.codes.tolist()]
 
     def compact(self) -> "Column":
-        """The same with the values in the order of the rows, and without those that no row has."""
+        """The same column with values in the order of rows, without unused ones."""
         rows = len(self.codes)
         first = np.full(len(self.kinds), rows)
         first[self.codes[::-1]] = np.arange(rows)[::-1]  # of equal indices, the last assignment stays
@@ -61,7 +61,7 @@ class Column:
         return Column([self.kinds[number] for number in order.tolist()], place[self.codes])
 
     def array(self, dtype: str | None = None) -> "pd.api.extensions.ExtensionArray":
-        """As pandas would hold the values of all rows; `dtype` instead of the one that they suggest."""
+        """The values of all rows as pandas holds them; `dtype` overrides the inferred one."""
         import pandas as pd
 
         column = self.compact()
@@ -72,7 +72,7 @@ class Column:
 
 
 def join(columns: Sequence[Column], key: Callable[[Any], Hashable] = exact) -> Column:
-    """One column below the other."""
+    """Concatenates columns."""
     if len(columns) == 1:
         return columns[0]
     united = Column.of(itertools.chain.from_iterable(column.kinds for column in columns), key)

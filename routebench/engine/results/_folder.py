@@ -1,4 +1,4 @@
-"""Reads a results folder, however damaged: uses whole files, and sets damaged ones aside."""
+"""Reads a results folder, even a damaged one: uses intact files, and sets damaged ones aside."""
 
 import contextlib
 import json
@@ -88,7 +88,7 @@ class Reader:
 
         Args:
             file: in the folder.
-            known: the state of the file that was read; one that another process has put there since then stays.
+            known: stamp of the file that was read; a newer file of another process stays.
             why: in words.
         """
         damaged = self.path / "damaged"
@@ -162,7 +162,7 @@ class Reader:
         return found
 
     def arrays_are_whole(self, file: Path) -> bool:
-        """Whether a file of arrays is there and complete; one that is damaged is set aside."""
+        """Whether a file of arrays is complete; a damaged one is set aside."""
         from safetensors import SafetensorError, safe_open
 
         known = None
@@ -180,7 +180,7 @@ class Reader:
             return False
 
     def tell_lacking(self, *cells: str) -> None:
-        """Adds one sentence to `warnings` that results of some cells do not count."""
+        """Warns once that results of some cells do not count."""
         before = _lacking(self._told)
         self._told |= dict.fromkeys(cells)
         if before in self.warnings:
@@ -189,7 +189,7 @@ class Reader:
             self.warnings.append(_lacking(self._told))
 
     def _whole_arrays(self) -> Container[str]:
-        """The cells whose file of arrays is whole. Of a large folder, only files that changed are looked into."""
+        """The cells whose file of arrays is complete. In a large folder, only reads changed files."""
         present, ending = self._present("arrays", ".safetensors"), len(".safetensors")
         beside, old = self.path / "index" / "arrays.safetensors", dict[str, Stamp]()
         if len(present) >= index.ENOUGH and (saved := index.load(beside, ["file"], ["stamps"])) is not None:
@@ -252,7 +252,7 @@ def parsed(text: bytes) -> Any:
 
 
 def _is_named_by(content: Mapping[str, Any], file: Path | str) -> bool:
-    """Whether a record has its cell's name. A copy under another name is no second result."""
+    """Whether a record's file has its cell's name. A copy under another name is no second result."""
     return "cell" not in content or os.path.basename(file) == f"{content['cell']}.json"  # noqa: PTH119  # of a string
 
 

@@ -1,7 +1,7 @@
-"""Caches what was read of a results folder. The cache is derived, and thrown away whenever in doubt.
+"""Caches the content of a results folder. The cache is derived data; in doubt it is discarded.
 
-A results folder is its records and plans. An index beside them saves reading each of 100,000 files again. It holds
-their content by column and the size, times and number of each file, which tell whether the file has changed since.
+A results folder consists of its records and plans. An index beside them saves reading 100,000 files again. It holds
+their content by column, and the size, times and inode of each file, which show whether the file has changed.
 """
 
 import json
@@ -21,20 +21,20 @@ from routebench.engine.results._columns import Column
 from routebench.errors import UserError
 
 VERSION = "5"
-"""Raised when what is stored changes its meaning; an index of another version is made anew."""
+"""Incremented when the stored format changes; an index of another version is rebuilt."""
 ENOUGH = 1000
-"""Smallest number of files, or of cells of a plan, that is worth an index."""
+"""Smallest number of files, or of cells of a plan, worth indexing."""
 SETTLED = 2.0
-"""Seconds that a file must be unchanged before it enters an index: clocks of file systems are coarse."""
+"""Seconds that a file must be unchanged before indexing: clocks of file systems are coarse."""
 
 
 def stamp(known: os.stat_result) -> tuple[int, int, int, int]:
-    """Size, times and number of a file. They change when it is written or replaced, even if a clock was set back."""
+    """Size, times and inode of a file. They change when it is written or replaced, even if a clock was set back."""
     return known.st_size, known.st_mtime_ns, known.st_ctime_ns, known.st_ino
 
 
 def settled(stamps: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether files have been unchanged for a while; [files, 4] to [files]. A file from the future never is."""
+    """Whether files have been unchanged for a while; [files, 4] to [files]. Never true of a file from the future."""
     return stamps[:, 1] < time.time_ns() - int(SETTLED * 1e9)
 
 
@@ -47,7 +47,7 @@ class Saved:
 
 
 def save(file: Path, saved: Saved) -> None:
-    """Writes an index, if the folder can be written."""
+    """Writes an index, if the folder is writable."""
     from safetensors.numpy import save as serialise
 
     arrays = dict(saved.arrays)
@@ -64,7 +64,7 @@ def save(file: Path, saved: Saved) -> None:
 
 
 def load(file: Path, columns: Iterable[str], arrays: Iterable[str]) -> Saved | None:
-    """Reads parts of an index; None if there is none, or one that is damaged or of another version."""
+    """Reads parts of an index; None if it is missing, damaged or of another version."""
     from safetensors import SafetensorError, safe_open
 
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""A packed results folder: a file for all records and plans and one for all raw outputs, instead of a file each.
+"""A packed results folder: one file for all records and plans, and one for all raw outputs.
 
 A pack holds every file byte for byte, so that checksums hold. It is read through a copy, unpacked once into the user's
 cache folder.
@@ -20,7 +20,7 @@ from routebench.errors import UserError
 
 RECORDS, ARRAYS = "records.parquet", "arrays.parquet"
 HELD = {RECORDS: ("plans", "records"), ARRAYS: ("arrays",)}
-"""The parts of a results folder in each file of a pack. Trained networks, locks and indices are in none."""
+"""The parts of a results folder in each file of a pack. Trained networks, locks and indices are left out."""
 ENDINGS = {"plans": ".json", "records": ".json", "arrays": ".safetensors"}
 LEVEL = 19  # of zstd: written once, read often
 
@@ -31,17 +31,17 @@ def is_packed(folder: Path) -> bool:
 
 
 def pack(results: Path, folder: Path) -> int:
-    """Writes a results folder's plans, records and raw outputs into a pack, in one step.
+    """Writes a results folder's plans, records and raw outputs into a pack, atomically.
 
     Args:
         results: a results folder.
         folder: of the pack, which must not hold a pack or results yet.
 
     Returns:
-        how many files it holds.
+        the number of files in it.
 
     Raises:
-        UserError: `folder` holds results, or a file of `results` cannot be read whole.
+        UserError: `folder` holds results, or a file of `results` cannot be read completely.
         StoreFull: the disk is full.
     """
     _expect_free(folder)
@@ -59,10 +59,10 @@ def pack(results: Path, folder: Path) -> int:
 
 
 def unpack(packed: Path, folder: Path) -> int:
-    """Writes the files of a pack into a results folder, to which runs can be added; returns how many.
+    """Unpacks the files of a pack into a results folder, to which runs can be added; returns their number.
 
     Raises:
-        UserError: `packed` is no whole pack, or `folder` holds results.
+        UserError: `packed` is incomplete, or `folder` holds results.
     """
     if not is_packed(packed):
         raise UserError(f"expected a packed results folder, with {RECORDS} in it, got {str(packed)!r}")
@@ -80,10 +80,10 @@ def unpack(packed: Path, folder: Path) -> int:
 
 
 def files_of(folder: Path) -> Path:
-    """Where the files of a results folder lie: in itself, or, of a pack, in a copy that is made when first asked for.
+    """The folder with a results folder's files: itself, or for a pack a copy, made on first use.
 
     Raises:
-        UserError: the pack is damaged, or there is no place for the copy.
+        UserError: the pack is damaged, or no cache folder is writable.
     """
     if not is_packed(folder):
         return folder
@@ -117,10 +117,10 @@ def _files(results: Path, parts: Iterable[str]) -> Iterator[Path]:
 
 
 def _write(file: Path, held: Mapping[str, bytes]) -> None:
-    """Writes files' names and bytes as a table, and reads it again.
+    """Writes files' names and bytes as a table, and verifies it by reading.
 
     Raises:
-        UserError: what was read is not what was written.
+        UserError: the table read differs from the table written.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -148,7 +148,7 @@ def _content(file: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _expect_inside(file: Path, name: str) -> str:
-    """The name of a file, if it is one that a results folder has: a pack may come from anybody."""
+    """Checks that a name is one of a results folder's files: a pack may come from anybody."""
     part, _, own = name.partition("/")
     if part not in HELD.get(file.name, ()) or not re.fullmatch(rf"\w[\w.+=-]*{re.escape(ENDINGS[part])}", own):
         raise UserError(f"{str(file)!r} names a file {name!r:.80}, which no results folder has; it is not read")

@@ -1,4 +1,4 @@
-"""Plans by column: the cells that a results folder is to hold, and their status."""
+"""Plans by column: the planned cells of a results folder, and their status."""
 
 import hashlib
 import json
@@ -21,8 +21,8 @@ COORDINATES = (
     "suite", "protocol", "method", "method_params", "variant", "iterations", "role", "model", "model_params", "data",
     "seed",
 )  # fmt: skip
-"""Keys of an identity by which a user tells cells apart. Options, training, code and data fingerprints are not among
-them: of cells that differ in those alone, the newest plan's count, and they are never averaged."""
+"""Keys of an identity that distinguish cells for users. Options, training, code and data fingerprints are excluded: of
+cells that differ only in those, the newest plan's count, and they are never averaged."""
 KNOWN = ("suite", "method", "role", "iterations", "model", "data", "seed")
 FACTS = ("cell", "label", "method_params", *KNOWN)
 
@@ -34,15 +34,15 @@ NOT_RUN = "not run"
 
 
 def is_plan(content: Mapping[str, Any]) -> bool:
-    """Whether what a file holds is a plan."""
+    """Whether a file's content is a plan."""
     is_cell = PlannedCell.check(identity=Once(IDENTITY, seed=is_whole))
     return PLAN(content) and all(map(is_cell, content["cells"]))
 
 
 def age(head: Mapping[str, Any]) -> tuple[int, str, str]:
-    """Sorts plans, the oldest first.
+    """Sort key of plans, the oldest first.
 
-    The sequence number only grows, whatever clocks do. Plans of before there was one are older than all others.
+    The sequence number only grows, whatever clocks do. Plans without one are older than all others.
     """
     return head.get("sequence", 0), head["created"], head["plan"]
 
@@ -54,7 +54,7 @@ class PlanTable:
     Args:
         head: the plan without its cells.
         facts: of the cells, by name.
-        places: [cells], a number that cells share which a user cannot tell apart.
+        places: [cells], a number shared by cells that users cannot distinguish.
     """
 
     head: dict[str, Any]
@@ -63,7 +63,7 @@ class PlanTable:
 
     @classmethod
     def of(cls, plan: Mapping[str, Any]) -> "PlanTable":
-        """From what a file holds."""
+        """From the content of a file."""
         cells = plan["cells"]
         facts = {key: Column.of(cell["identity"][key] for cell in cells) for key in KNOWN}
         facts |= {key: Column.of(cell[key] for cell in cells) for key in ("cell", "label")}
@@ -73,7 +73,7 @@ class PlanTable:
         return cls(head, facts, np.array(places, dtype=np.int64))
 
     def saved(self, stamp: Sequence[int]) -> Saved:
-        """For an index; `stamp` is that of the plan's file."""
+        """Its form in an index; `stamp` is that of the plan's file."""
         head = Column([self.head], np.zeros(1, dtype=np.int32))
         return Saved({**self.facts, "head": head}, {"stamp": np.array(stamp, dtype=np.int64), "places": self.places})
 
@@ -85,7 +85,7 @@ class PlanTable:
 
 
 def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]]) -> "pd.DataFrame":
-    """One row per planned cell with its status. Of cells that a user cannot tell apart, the newest plan's counts.
+    """One row per planned cell with its status. Of cells that users cannot distinguish, the newest plan's counts.
 
     Args:
         plans: the oldest first.

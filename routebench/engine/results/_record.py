@@ -1,6 +1,6 @@
 """Types of the files in a results folder, read from JSON and written back unchanged.
 
-A field's annotation names its type and the check of what a file says there.
+A field's annotation names its type and the check of its value in a file.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from routebench.engine.results import _checks as checks
 from routebench.engine.results._checks import by_name, each, is_text, is_whole, maybe, table
 
 SCHEMA = 1
-"""Raised when records of an earlier version can no longer be read."""
+"""Incremented when records of earlier versions become unreadable."""
 
 PROVENANCE = table(
     {},
@@ -58,7 +58,7 @@ class Stored:
     """A table of JSON. A field with the default None may be missing in it.
 
     Args:
-        others: keys that this version knows nothing of.
+        others: keys unknown to this version.
     """
 
     others: Mapping[str, Any] = field(default_factory=dict)
@@ -105,10 +105,10 @@ class Identity(Stored):
         data, data_fingerprint: the images.
         training: the recipe.
         source: hash of the code.
-        variant: tells it from another entry of the same method and hyperparameters, in words.
+        variant: in words, distinguishes entries of the same method and hyperparameters.
         tuning: of a trial, its `point`, the settings that it tries; of a run with chosen settings, their point, `score`
             in per cent, and `trials`, the digest of the keys of all trials that they were chosen from.
-        iterations: of routing while it is trained; None where the method has none.
+        iterations: of routing in training; None if the method has none.
         seed: of the training.
     """
 
@@ -133,12 +133,12 @@ class Identity(Stored):
 
     @property
     def key(self) -> str:
-        """16 hex digits that no other identity has."""
+        """16 hex digits, unique to the identity."""
         return digest(self.as_dict())
 
     @property
     def is_trial(self) -> bool:
-        """Whether it tries settings, and is no result."""
+        """Whether it is a trial of settings, not a result."""
         return self.tuning is not None and "trials" not in self.tuning
 
 
@@ -177,8 +177,8 @@ class Record(Stored):
         arrays: the file of its raw outputs in the folder; None if it has none.
         provenance: code, machine and time of the measurement.
         files: checksums of the files that the result rests on, by their place in the folder.
-        warnings: sentences about files that were found damaged meanwhile.
-        output: the last that its process printed, where that did not end by itself.
+        warnings: sentences about files found damaged during the run.
+        output: the end of its process's output, if the process died or was stopped.
     """
 
     schema: Annotated[int, is_whole] = SCHEMA

@@ -31,7 +31,7 @@ COLUMNS = (
 WHOLE = ("iterations", "test_iterations", "epoch")
 """Columns of whole numbers that may be missing."""
 NOTHING = {"metric": None, "split": ""}
-"""Stands for the metrics of a cell without a result."""
+"""Replaces the metrics of a cell without a result."""
 
 Stamp = tuple[int, int, int, int]
 
@@ -53,7 +53,7 @@ class Growing:
         )
 
     def take(self, record: Mapping[str, Any]) -> bool:
-        """Adds a record, whose metrics lose their values. Returns False, and adds nothing, if it is damaged."""
+        """Adds a record, and removes the values from its metrics. Returns False and adds nothing if it is damaged."""
         try:
             if not self._is_record(record):
                 return False
@@ -96,7 +96,7 @@ class Growing:
 
 
 class _Kinds:
-    """A growing column of things that repeat; each different one is checked once."""
+    """A growing column of repeating values; checks each distinct one once."""
 
     def __init__(self) -> None:
         self.known: dict[bytes, int] = {}
@@ -135,7 +135,7 @@ def _facts(record: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 def _number(value: float | None) -> float | None:
-    """None for one that is not finite, which stands for no number."""
+    """The number; None if it is not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 
@@ -149,10 +149,10 @@ class Records:
     """The records of a folder, by column.
 
     Args:
-        facts: by name, what a whole record has once; `file` is its file's name.
+        facts: by name, the facts of a whole record; `file` is its file's name.
         stamps: [records, 4], of `index.stamp`.
         counts: [records], how many metric values each has.
-        metrics: [values], what they are: a metric without its value.
+        metrics: [values], their metrics without values.
         measured: [values].
     """
 
@@ -169,7 +169,7 @@ class Records:
         return Records(facts, self.stamps[rows], self.counts[rows], self.metrics.at(inner), self.measured[inner])
 
     def followed_by(self, more: "Records") -> "Records":
-        """These records and others."""
+        """Concatenates records."""
         return Records(
             {name: join([column, more.facts[name]]) for name, column in self.facts.items()},
             np.concatenate([self.stamps, more.stamps]),
@@ -179,7 +179,7 @@ class Records:
         )
 
     def lacking(self, whole: Container[str]) -> NDArray[np.bool_]:
-        """[records], whose results do not count: their raw outputs are in no file of `whole`, which names cells."""
+        """[records], whether the result does not count, because the cell's raw outputs are not in `whole`."""
         known = zip(*(self.facts[name].items() for name in ("file", "status", "has_arrays")), strict=True)
         return np.array([status == "ok" and has and name[:-5] not in whole for name, status, has in known], dtype=bool)
 
@@ -221,7 +221,7 @@ class Records:
         return pd.DataFrame(table, copy=False)
 
     def _order(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The numbers of the records by file name, and of their values."""
+        """The order of the records by file name, and of their values."""
         files = self.facts["file"].items()
         records = np.array(sorted(range(len(files)), key=files.__getitem__), dtype=np.int64)
         starts = np.cumsum(self.counts) - self.counts

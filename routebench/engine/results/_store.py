@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 PAUSE = 0.5
-"""Seconds in which another process that measures a cell again writes its record after its arrays."""
+"""Seconds within which another process that re-measures a cell writes its record after its arrays."""
 PARTS = ("plans", "records", "arrays", "fits", "locks")
 
 
@@ -43,16 +43,16 @@ class Store:
     def __init__(self, path: Path | str):
         self.path = Path(path)
         self.warnings: list[str] = []
-        """Plain sentences about what was found damaged."""
+        """Sentences about damaged files."""
         self.files = files_of(self.path)
-        """The folder of the files: `path`, or of a pack, a copy."""
+        """The folder of the files: `path`, or for a pack its copy."""
         self._reader = Reader(self.files, self.warnings)
 
     def prepare(self) -> None:
-        """Creates the folder if need be, makes sure that it can be written, and clears what killed processes left.
+        """Creates the folder if needed, checks that it is writable, and removes leftovers of killed processes.
 
         Raises:
-            UserError: it cannot be written, is packed, or holds another schema version.
+            UserError: it is not writable, is packed, or holds another schema version.
         """
         if is_packed(self.path):
             raise UserError(
@@ -77,7 +77,7 @@ class Store:
             write_text(schema, json.dumps({"schema": SCHEMA}))
 
     def _clear_fits(self) -> None:
-        """Removes unfinished files of fits that nobody trains."""
+        """Removes unfinished files of fits that no process trains."""
         for folder in {file.parent for file in (self.path / "fits").glob("*/*.tmp") if is_key(file.parent.name)}:
             lock = self.try_lock("fit", folder.name)
             if lock is not None:
@@ -100,7 +100,7 @@ class Store:
             raise other_schema(self.path, found)
 
     def write_plan(self, name: str, content: Mapping[str, Any]) -> Path:
-        """Writes a plan, which is newer than all that are there, whatever the clock says."""
+        """Writes a plan, newer than all others whatever the clock says."""
         file = self.path / "plans" / f"{name}.json"
         with told_when_full(file.parent), self.lock("plans", "sequence"):
             newest = max((head.get("sequence", 0) for head in self.plan_heads()), default=0)
@@ -108,7 +108,7 @@ class Store:
         return file
 
     def write_record(self, record: Record, arrays: Mapping[str, "torch.Tensor"]) -> None:
-        """Writes a finished cell: its arrays first, then its record with their checksums, each in one step.
+        """Writes a finished cell: first its arrays, then its record with their checksums, each atomically.
 
         Raises:
             StoreFull: the disk is full.
@@ -125,7 +125,7 @@ class Store:
             raise
 
     def record(self, key: str) -> Record | None:
-        """A cell's record; None if there is none that counts. A file that cannot be read is set aside."""
+        """A cell's record; None if none counts. A file that cannot be read is set aside."""
         found = self._record(key)
         if found is not None and not self._counts(found):
             self._reader.tell_lacking(key)
@@ -146,7 +146,7 @@ class Store:
         return None if found is None else Record.read(found[0])
 
     def _counts(self, record: Record) -> bool:
-        """Whether all that a record names is there: a result without its raw outputs would change what tests say."""
+        """Whether all files that a record names exist: without raw outputs, tests would give other results."""
         if record.status != "ok" or not record.arrays:
             return True
         return self._reader.arrays_are_whole(self._file("arrays", record.cell))
@@ -159,7 +159,7 @@ class Store:
     def arrays(self, key: str) -> dict[str, NDArray[Any]]:
         """A cell's raw outputs by name, such as `correct`, 1 or 0 per test image; empty if it has none.
 
-        A file that cannot be read, or is not what was written, is set aside, and the cell counts as not run.
+        A file that cannot be read, or has changed, is set aside, and the cell counts as not run.
         """
         from safetensors.numpy import load_file
 
@@ -175,10 +175,10 @@ class Store:
         return {}
 
     def verify(self) -> tuple[int, int]:
-        """Reads every file that a record names. What is not what was written is set aside, and said in `warnings`.
+        """Verifies every file that a record names. Changed files are set aside, with a warning.
 
         Returns:
-            how many records were read, and how many files are as they were when their cell was measured.
+            number of records read, and number of files unchanged since their cell was measured.
         """
         count = intact = 0
         for record in self.records():
@@ -194,7 +194,7 @@ class Store:
         return count, intact
 
     def _sum(self, key: str) -> str:
-        """The checksum of a cell's raw outputs, by its record; empty where none is known."""
+        """The checksum of a cell's raw outputs in its record; empty if unknown."""
         found = self._record(key)
         return "" if found is None else (found.files or {}).get(f"arrays/{key}.safetensors", "")
 
@@ -205,7 +205,7 @@ class Store:
     def lock(self, kind: str, key: str) -> FileLock:
         """A lock that the operating system releases when its holder dies.
 
-        Its empty file stays, because removing one that another process is about to lock would give two holders.
+        Its empty file stays: if it were removed while another process is about to lock it, two would hold it.
 
         Args:
             kind: `cell` or `fit`, which have keys; `plans`.
@@ -216,7 +216,7 @@ class Store:
         return FileLock(self.path / "locks" / f"{kind}-{key}.lock")
 
     def try_lock(self, kind: str, key: str, patience: float = 0.0) -> FileLock | None:
-        """The lock, held; None if another process holds it, also after some seconds of patience."""
+        """The lock, held; None if another process still holds it after some seconds."""
         lock = self.lock(kind, key)
         try:
             with told_when_full(self.path / "locks"):
@@ -240,7 +240,7 @@ class Store:
         return [table.head for table in self._reader.plans()]
 
     def planned(self) -> "pd.DataFrame":
-        """One row per planned cell with its status. Of cells that a user cannot tell apart, the newest plan's counts.
+        """One row per planned cell with its status. Of cells that users cannot distinguish, the newest plan's counts.
 
         Columns: plan, suite, preset, cell, label, method, method_params, role, iterations, model, data, seed, status
         (`not run` if there is no record) and reason. The newest plans come last.
@@ -251,7 +251,7 @@ class Store:
         return found
 
     def set_aside(self, file: Path, why: str = UNREADABLE) -> None:
-        """Moves a file that cannot be read, or has another fault, to `damaged/`, and says so in `warnings`."""
+        """Moves a damaged file to `damaged/`, with a warning."""
         self._reader.set_aside(file, why=why)
 
 
@@ -274,9 +274,9 @@ def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
 def load_results(path: Path | str) -> "pd.DataFrame":
     """Everything that a results folder holds, one row per metric value.
 
-    A cell without a result has one row, with its status, its reason and no value. `iterations` are those that routing
-    was trained with, `test_iterations` those it was tested with; both are missing where a method has none. Coordinates
-    of a protocol's own, such as `batch`, are columns at the end.
+    A cell without a result has one row, with its status, its reason and no value. `iterations` is T in training,
+    `test_iterations` T in testing; both are missing for methods without. Further coordinates of a protocol, such as
+    `batch`, are columns at the end.
 
     Raises:
         UserError: there is no such folder, or it has another schema version.
@@ -285,10 +285,10 @@ def load_results(path: Path | str) -> "pd.DataFrame":
 
 
 def existing(path: Path | str) -> Store:
-    """The store of a folder that is there.
+    """The store of an existing folder.
 
     Raises:
-        UserError: it is not, or it is a file.
+        UserError: it does not exist, or is a file.
     """
     if not Path(path).is_dir():
         why = "is no folder" if Path(path).exists() else "does not exist"

@@ -1,4 +1,4 @@
-"""Runs one cell to its end: whatever happens becomes a record."""
+"""Runs one cell, and turns any outcome into a record."""
 
 import contextlib
 import json
@@ -63,8 +63,8 @@ def run_cell(
         device: that it runs on.
         origin: provenance.
         on_progress: is called with how far the cell is.
-        alone: whether nothing runs in this process afterwards. If something does, a cell that replaces functions of
-            torch, NumPy or routebench has failed.
+        alone: whether nothing runs in this process afterwards. If not, a cell that replaces functions of torch, NumPy
+            or routebench fails.
 
     Returns:
         the record. Its status is `ok`, `diverged`, `oom` or `failed`; the reason is one line.
@@ -116,7 +116,7 @@ def _measure(cell: Cell, context: StoreContext) -> Measurement:
 
 
 def make_record(cell: Cell, status: str, reason: str, found: Measurement, origin: Mapping[str, Any]) -> Record:
-    """A record as it is stored."""
+    """Makes the record of a cell."""
     return Record(
         cell=cell.key,
         label=cell.label,

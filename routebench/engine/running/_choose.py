@@ -1,4 +1,4 @@
-"""Chooses device, back end, cells at a time and threads, by what the machine or the cluster has."""
+"""Chooses device, back end, processes and threads for the machine or the cluster."""
 
 import os
 
@@ -23,21 +23,21 @@ def choose_config(
     jobs: int | None,
     threads: int | None,
 ) -> RunConfig:
-    """Where cells run, and how many at a time.
+    """Chooses where cells run, and how many at a time.
 
     Args:
         plan: what is run.
         cells: that are to be run.
         executor: `local` or `ray`.
         address: of the cluster's head.
-        gpus: of a cell on a cluster; None for one where `device` allows it and the cluster has some.
+        gpus: per cell on a cluster; None: one, if `device` allows it and the cluster has any.
         device: `auto`, `cpu`, `cuda` for all GPUs, or one, such as `cuda:3`.
         backend: of routing, as in `routebench.kernels.BACKENDS`.
         jobs: cells at a time; None to choose.
         threads: of torch per cell; None to choose.
 
     Raises:
-        UserError: it cannot be done here.
+        UserError: a choice is impossible here.
     """
     if executor == "local":
         chosen = choose_device(device)
@@ -50,10 +50,10 @@ def choose_config(
 
 
 def choose_device(wanted: str) -> str:
-    """`cuda` where there is a GPU and `auto` or `cuda` was asked for, the GPU that was asked for by number, else `cpu`.
+    """`cuda` if there is a GPU and `auto` or `cuda` was asked for; a GPU asked for by number; else `cpu`.
 
     Raises:
-        UserError: a GPU was asked for that is not there.
+        UserError: the requested GPU does not exist.
     """
     if wanted == "cpu":
         return "cpu"
@@ -71,16 +71,16 @@ def choose_device(wanted: str) -> str:
 
 
 def each_gpu(device: str) -> tuple[str, ...]:
-    """The GPUs that `cuda` stands for, where torch sees several; else none."""
+    """The GPUs that `cuda` stands for, if torch sees several; else none."""
     count = torch.cuda.device_count() if device == "cuda" else 0
     return tuple(f"cuda:{number}" for number in range(count)) if count > 1 else ()
 
 
 def choose_backend(wanted: str, device: str) -> str:
-    """The back end that was asked for.
+    """Checks and returns the requested back end.
 
     Raises:
-        UserError: it can do nothing here.
+        UserError: it does not work here.
     """
     if reason := kernels.unavailable(wanted, torch.device(device)):
         raise UserError(f"--backend {wanted}: cannot be used here: {reason}; `python -m routebench doctor` tells more")
@@ -88,9 +88,9 @@ def choose_backend(wanted: str, device: str) -> str:
 
 
 def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = False) -> tuple[int, int]:
-    """Processes at a time, and torch threads of each: one process per GPU, else one per core.
+    """Number of processes, and torch threads of each: one process per GPU, else one per core.
 
-    Together the threads are as many as there are cores, or fewer where OMP_NUM_THREADS says so.
+    All threads together use every core, or fewer if OMP_NUM_THREADS says so.
 
     Args:
         wanted: by the user; None to choose.
@@ -99,7 +99,7 @@ def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = Fa
         alone: cells measure time, and none may run beside another.
 
     Raises:
-        UserError: several processes are wanted for cells that have to be alone.
+        UserError: several processes were requested for cells that must run alone.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if alone and wanted not in (None, 1):
@@ -111,13 +111,13 @@ def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = Fa
 
 
 def _most_threads(cores: int) -> int:
-    """What OMP_NUM_THREADS allows, where it is set to a number."""
+    """The limit of OMP_NUM_THREADS, if it is a number."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # `4,2` is for nested parallel regions
     return int(wanted) if wanted.isdecimal() and int(wanted) else cores
 
 
 def _gpus_of_a_cell(device: str, wanted: float | None) -> float | None:
-    """How much of a GPU a cell takes on a cluster; None for one if the cluster has any."""
+    """GPUs per cell on a cluster; None: one, if the cluster has any."""
     if device.startswith("cuda:"):
         raise UserError(f"--device {device}: on a cluster, Ray says which GPU a cell gets; use --device cuda")
     if wanted is None:
@@ -132,7 +132,7 @@ def _gpus_of_a_cell(device: str, wanted: float | None) -> float | None:
 def choose_on_cluster(
     address: str, wanted: int | None, threads: int, gpus: float | None, *, alone: bool
 ) -> tuple[int, float]:
-    """Cells at a time on a Ray cluster, as many as it has processors, or GPUs, for; and how many GPUs each takes.
+    """Cells at a time on a Ray cluster, as many as its processors or GPUs allow; and GPUs per cell.
 
     Args:
         address: of its head.
@@ -142,7 +142,7 @@ def choose_on_cluster(
         alone: cells measure time, and none may run beside another.
 
     Raises:
-        UserError: cells have to be alone, no cluster answers, or it is too small for one cell.
+        UserError: cells must run alone, no cluster answers, or it is too small for one cell.
     """
     if alone:
         raise UserError("--executor ray: this suite measures time, which a shared cluster would falsify; leave it out")
@@ -158,7 +158,7 @@ def choose_on_cluster(
 
 
 def slow_back_end(config: RunConfig) -> str:
-    """Why `auto` takes plain torch on this machine, where a faster back end is made for its device; else empty."""
+    """Why `auto` falls back to plain torch although its device has a faster back end; else empty."""
     if config.backend != "auto" or config.executor != "local":
         return ""
     device = torch.device(config.device)

@@ -1,4 +1,4 @@
-"""One process per cell: whoever runs it holds its lock. What can come of a cell that was started."""
+"""One process per cell: the process that runs a cell holds its lock. Possible ends of a started cell."""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class HeldElsewhere:
 
 @dataclass(frozen=True)
 class TryAgain:
-    """The cell's process or machine was lost, and not by the cell's doing."""
+    """The cell's process or machine was lost, for a reason outside the cell."""
 
 
 End = Done | HeldElsewhere | TryAgain
@@ -30,7 +30,7 @@ End = Done | HeldElsewhere | TryAgain
 
 @contextlib.contextmanager
 def claimed(cell: Cell, store: Store, patience: float = 0.0) -> Iterator[Done | HeldElsewhere | None]:
-    """Locks a cell, then looks again what is there.
+    """Locks a cell, then looks up its result again.
 
     Args:
         cell: to be run, or to be recorded.
@@ -38,7 +38,7 @@ def claimed(cell: Cell, store: Store, patience: float = 0.0) -> Iterator[Done | 
         patience: seconds to wait for the lock.
 
     Yields:
-        None, with the lock held: the cell is the caller's to run. Otherwise who has it, or its result.
+        None with the lock held if the caller shall run the cell, else its holder or its result.
     """
     lock = store.try_lock("cell", cell.key, patience)
     if lock is None:

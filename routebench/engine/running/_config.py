@@ -17,7 +17,7 @@ from routebench.engine.suites import Cell
 
 Told = TypeVar("Told")
 PATIENCE = 0.1
-"""Seconds between looks at what other processes do."""
+"""Seconds between looks at other processes."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class RunConfig:
         backend: of routing, one of `routebench.kernels.BACKENDS`.
         jobs: cells at a time.
         threads: of torch, per cell.
-        plugins: of the user, as they were named; their content stands in every record by its hash.
-        origin: provenance that stands in every record.
-        isolate: cells run in processes of their own, even where one runs at a time.
-        time_limit: seconds that a cell may take; None for no limit. A limit means a process of its own.
+        plugins: of the user, as named; every record has the hash of their content.
+        origin: provenance for every record.
+        isolate: run each cell in its own process, even one at a time.
+        time_limit: seconds that a cell may take; None for no limit. A limit implies a process per cell.
         memory_limit: bytes of resident memory that a cell may take; likewise.
         executor: `local`, or `ray` for the machines of a cluster.
         address: of the cluster's head.
-        gpus: that a cell takes on a cluster; a part of one where cells share it.
-        preload: modules that are imported once for all processes.
-        devices: GPUs that cells are spread over; empty for `device` alone.
+        gpus: per cell on a cluster; a fraction if cells share one.
+        preload: modules to import once for all processes.
+        devices: GPUs to spread cells over; empty for `device` alone.
     """
 
     device: str
@@ -62,10 +62,10 @@ class RunConfig:
         return self.isolate or self.jobs > 1 or self.time_limit is not None or self.memory_limit is not None
 
     def on_free_device(self, busy: Iterable[str]) -> "RunConfig":
-        """The same for one cell, on the GPU that the fewest of the cells under way are on.
+        """The configuration for one cell, on the GPU with the fewest running cells.
 
         Args:
-            busy: the device of each cell under way.
+            busy: the device of each running cell.
         """
         cells = Counter(busy)
         return replace(self, device=min(self.devices or (self.device,), key=cells.__getitem__))
@@ -76,8 +76,8 @@ class Stage:
     """How far a running cell is.
 
     Args:
-        share: that is done, 0 to 1.
-        doing: in words, such as `epoch 3 of 6, loss 0.12`; empty where nothing is known.
+        share: share done, 0 to 1.
+        doing: in words, such as `epoch 3 of 6, loss 0.12`; empty if unknown.
     """
 
     share: float = 0.0
@@ -124,7 +124,7 @@ def prepare_torch(config: RunConfig) -> None:
 
 @contextlib.contextmanager
 def torch_as_before() -> Iterator[None]:
-    """Puts back what `prepare_torch` has set meanwhile, but for `keep_freed_memory`."""
+    """Restores what `prepare_torch` sets, except `keep_freed_memory`."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark = torch.backends.cudnn.benchmark
@@ -138,10 +138,10 @@ def torch_as_before() -> Iterator[None]:
 
 
 def keep_freed_memory() -> None:
-    """Lets glibc keep freed blocks of up to 32 MB, which it would give back to the system.
+    """Lets glibc keep freed blocks of up to 32 MB instead of returning them to the system.
 
-    A training step frees and takes the same tensors again and again; without this, page faults took 17 to 27 % of a
-    step of `capsnet-small` where it was measured, on one core. Elsewhere than with glibc, nothing is done.
+    Training steps free and allocate the same tensors again and again. Without this, page faults took 17 to 27 % of a
+    step of `capsnet-small` on one measured core. Without glibc it does nothing.
     """
     trim_threshold, mmap_threshold = -1, -3  # names of <malloc.h>
     with contextlib.suppress(OSError, AttributeError):

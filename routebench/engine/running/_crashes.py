@@ -31,11 +31,11 @@ class Crash:
 
 
 def death(code: int | None, memory: int, output: str) -> Crash:
-    """The crash of a process that nobody stopped.
+    """The crash of a process that routebench did not stop.
 
     Args:
         code: its exit code; a signal's number, negated.
-        memory: bytes that it was last seen with.
+        memory: its memory when last seen, in bytes.
         output: the end of what it printed.
     """
     at = where(output)
@@ -48,7 +48,7 @@ def death(code: int | None, memory: int, output: str) -> Crash:
 
 
 def excerpt(output: str) -> str:
-    """The end of an output; of a long stack there, the innermost frames and what was printed before it."""
+    """The end of an output; of a long stack, the innermost frames and the text before it."""
     if len(output) <= KEPT_OUTPUT:
         return output
     stack = output.rfind(STACK)

@@ -42,11 +42,11 @@ from routebench.training import Epoch, evaluate, fit
 
 AfterEpoch = Callable[[int, Mapping[str, Tensor]], None]
 TESTED = "tested.json"
-"""The file beside a fit with its test accuracy after every epoch, where a protocol asked for it."""
+"""The file beside a fit with test accuracy after every epoch, if a protocol asked for it."""
 
 
 class StoreContext:
-    """Gives a protocol fits from the store, trained if they are not there yet.
+    """Gives a protocol fits from the store, and trains missing ones.
 
     Args:
         store: where fits are kept.
@@ -59,16 +59,16 @@ class StoreContext:
         self.device = device
         self.on_progress = on_progress
         self.backends: set[str] = set()
-        """What the fits that were lent so far were trained with; empty for one from before this was noted."""
+        """Training facts of the fits given so far; empty for old fits without them."""
         self.files: dict[str, str] = {}
-        """The weights that were lent so far, by their place in the store, with their checksums."""
+        """The weights given so far, by path in the store, with checksums."""
 
     def progress(self, share: float) -> None:
-        """Passes on how much of the cell is done, after training."""
+        """Reports the progress of the cell after training."""
         self.on_progress(Stage(share, "measuring"))
 
     def fit(self, request: FitRequest) -> Fit:
-        """The trained model. Another process that trains the same one is waited for."""
+        """Returns the trained model; waits for another process that trains the same."""
         key = fit_key(request)
         folder = self.store.path / "fits" / key
         with self.store.lock("fit", key):
@@ -102,7 +102,7 @@ class StoreContext:
         checkpoint.unlink(missing_ok=True)
 
     def _trains(self, request: FitRequest, checkpoint: Path) -> Callable[[float], None]:
-        """Passes on which epoch runs, with the loss of the one before."""
+        """Reports the running epoch, with the loss of the one before."""
         epochs, before, loss = request.recipe.epochs, -1, ""
 
         def told(share: float) -> None:
@@ -115,7 +115,7 @@ class StoreContext:
         return told
 
     def _after_epoch(self, request: FitRequest, network: nn.Module, folder: Path) -> AfterEpoch:
-        """Keeps each epoch's weights, notes its test accuracy, both or neither."""
+        """Keeps each epoch's weights and records its test accuracy, both or neither."""
         watchers = [_keeper(folder)] if request.every_epoch else []
         if request.tested:
             watchers.append(_tester(folder, network, request, self.device))
@@ -127,7 +127,7 @@ class StoreContext:
         return watch
 
     def load(self, request: FitRequest, key: str) -> Fit | None:
-        """The fit on disk; None if there is none. A file that cannot be read, or was changed, is set aside."""
+        """The fit on disk; None if there is none. Damaged or changed files are set aside."""
         notes, weights = (self.store.path / "fits" / key / name for name in ("fit.json", "weights.safetensors"))
         if not notes.exists():
             return None
@@ -156,7 +156,7 @@ class StoreContext:
         return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after, accuracies)
 
     def _notes(self, file: Path) -> dict[str, Any] | None:
-        """How a fit was trained. None if the file cannot be read or was changed; it is then set aside."""
+        """How a fit was trained; None if the file is damaged or changed, which is then set aside."""
         try:
             text = file.read_bytes()
             content = parsed(text)
@@ -170,7 +170,7 @@ class StoreContext:
         return None if why else content
 
     def _unchanged(self, folder: Path, sums: Mapping[str, str]) -> bool:
-        """Whether the files of a fit are those that were written. One that is not is set aside."""
+        """Whether the files of a fit are unchanged. A changed one is set aside."""
         for name, known in sums.items():
             file = folder / name
             if file.exists() and checksum.of_file(file) != known:
@@ -213,11 +213,11 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
     Args:
         results: a results folder.
         cell: a value of the column `cell` of `load_results`.
-        device: that the network is put on.
+        device: to put the network on.
         plugins: files with models and methods of your own that the cell was trained with; they are imported here.
 
     Raises:
-        UserError: the folder has no record of this cell, or the cell's network is not there any more.
+        UserError: the folder has no record of this cell, or its network was removed.
     """
     for plugin in plugins:
         load_plugin(plugin)
@@ -238,7 +238,7 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
 
 
 def _keys_of(request: FitRequest, files: Mapping[str, str]) -> Iterator[str]:
-    """The fits that a cell may stand on, of those that its record names if it names any."""
+    """The fits that a cell may use, limited to those that its record names, if any."""
     lent = {name.split("/")[1] for name in files if name.startswith("fits/")}
     for tested, every_epoch in product((False, True), repeat=2):
         key = fit_key(replace(request, tested=tested, every_epoch=every_epoch))
@@ -263,7 +263,7 @@ def _last_loss(checkpoint: Path) -> str:
 
 
 def _is_fit(content: Mapping[str, Any]) -> bool:
-    """Whether the content of a file says how a fit was trained."""
+    """Whether a file's content describes how a fit was trained."""
     try:
         [Epoch(**epoch) for epoch in content["epochs"]]
     except (KeyError, TypeError):
@@ -273,7 +273,7 @@ def _is_fit(content: Mapping[str, Any]) -> bool:
 
 
 def _results_in(folder: Path) -> list[Path]:
-    """The files that training has left for good."""
+    """The final files of training."""
     return sorted([*folder.glob("epoch-*.safetensors"), *folder.glob("weights.safetensors"), *folder.glob(TESTED)])
 
 
@@ -282,7 +282,7 @@ def _epoch_file(folder: Path, epoch: int) -> Path:
 
 
 def _keeper(folder: Path) -> AfterEpoch:
-    """Writes what each epoch left beside the fit."""
+    """Writes each epoch's weights beside the fit."""
 
     def keep(epoch: int, weights: Mapping[str, Tensor]) -> None:
         write_tensors(_epoch_file(folder, epoch), weights)
@@ -302,7 +302,7 @@ def _tester(folder: Path, network: nn.Module, request: FitRequest, device: torch
 
 
 def _tested(folder: Path) -> dict[int, float]:
-    """Test accuracies by epoch; none where the file is missing or damaged."""
+    """Test accuracies by epoch; none if the file is missing or damaged."""
     try:
         found = json.loads((folder / TESTED).read_text(encoding="utf-8"))
         return {int(epoch): float(accuracy) for epoch, accuracy in found.items()}

@@ -1,7 +1,7 @@
-"""Imported once by the process that worker processes are forked from, so that each of them starts at once.
+"""Imports of the process that workers are forked from, so that each worker starts at once.
 
-Everything that a worker needs is imported here; nothing is computed, because threads do not survive a fork. Analyses,
-which no cell draws, take as long to import as torch and come only where a plug-in brings some.
+It imports everything that a worker needs, and computes nothing, because threads do not survive a fork. Analyses, which
+cells do not need, take as long to import as torch; only plug-ins with analyses import them.
 """
 
 from routebench import terminal

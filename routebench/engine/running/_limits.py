@@ -1,4 +1,4 @@
-"""Watches a cell that runs in another process: its time, its memory, and how much it prints."""
+"""Watches a cell that runs in another process: its time, memory and output."""
 
 import contextlib
 import os
@@ -31,16 +31,16 @@ class Monitor:
     config: RunConfig
     has_started: bool = False
     stage: Stage = field(default_factory=Stage)
-    """How far the cell is."""
+    """Stage of the cell."""
     seconds: float = 0.0
-    """That the process has had for the cell; not those for which it, or this process, was stopped."""
+    """Seconds that the process had for the cell, without those for which it, or this process, was suspended."""
     memory: int = 0
-    """Bytes that it and what it has started were last seen with."""
+    """Bytes of the process and its children when last seen."""
     _looked: float | None = None
     _children: dict[int, psutil.Process] = field(default_factory=dict)
 
     def exceeded(self) -> Crash | None:
-        """The limit that the cell has run past; None if it may go on."""
+        """The limit that the cell exceeded; None if it may go on."""
         if not self.has_started:
             return None
         self._count()
@@ -57,11 +57,11 @@ class Monitor:
         return None
 
     def died(self, code: int | None) -> Crash:
-        """The crash of a process that nobody stopped, by its exit code."""
+        """The crash of a process that routebench did not stop, by its exit code."""
         return death(code, self.memory, self.process.written())
 
     def close(self) -> None:
-        """Ends the process and what it has started, also what left its group."""
+        """Ends the process and its children, including those that left its group."""
         self.process.close()
         for child in self._children.values():
             with contextlib.suppress(psutil.Error):
@@ -73,7 +73,7 @@ class Monitor:
         return Crash(status, f"{told} and was stopped{at}", self.process.written())
 
     def _count(self) -> None:
-        """Adds the time since the last look, unless somebody has stopped the process or this one meanwhile."""
+        """Adds the time since the last look, unless the process or this one was suspended."""
         now = time.monotonic()
         gap = now - (now if self._looked is None else self._looked)
         self._looked = now
@@ -86,7 +86,7 @@ class Monitor:
         return False
 
     def _memory(self) -> int:
-        """Bytes of resident memory of the process and of all that it has started."""
+        """Bytes of resident memory of the process and its children."""
         total = 0
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self.process.number)

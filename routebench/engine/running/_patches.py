@@ -1,4 +1,4 @@
-"""Undoes what a cell changes in its process: functions and classes that it replaces, and modes of torch."""
+"""Undoes a cell's changes to its process: replaced functions and classes, and modes of torch."""
 
 import contextlib
 import inspect
@@ -15,14 +15,14 @@ import torch
 from routebench.errors import PluginError
 
 Places = dict[str, tuple[Any, dict[str, Any]]]
-"""By its name: an owner (a module or a class), and the functions and classes that it has, by theirs."""
+"""By name: an owner (a module or a class), and its functions and classes by name."""
 
 TORCH = str(Path(torch.__file__).parent)
 WATCHED: tuple[ModuleType, ...] = (
     torch, torch.random, torch.autograd, torch.nn, torch.nn.functional, torch.nn.init, torch.optim,
     torch.optim.lr_scheduler, torch.utils.data, np, np.random, random,
 )  # fmt: skip
-"""Besides every module of routebench. Of each: its functions and classes, and what its classes define."""
+"""Modules to watch besides routebench's: their functions and classes, and the members of these."""
 MODES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "torch's default type": (torch.get_default_dtype, torch.set_default_dtype),
     "torch's gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
@@ -34,10 +34,10 @@ MODES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 
 @contextlib.contextmanager
 def expect_no_patches() -> Iterator[None]:
-    """Puts everything back that was replaced meanwhile.
+    """Restores everything that was replaced in the block.
 
     Raises:
-        PluginError: something was; the message names it.
+        PluginError: something was replaced; the message names it.
     """
     places, modes = _places(), {name: get() for name, (get, _) in MODES.items()}
     try:
@@ -61,7 +61,7 @@ def _places() -> Places:
 
 
 def _add(found: Places, owner: Any) -> None:
-    """What is there to be replaced in a module and its classes, or in a class."""
+    """Collects what can be replaced in a module and its classes, or in a class."""
     known = {name: value for name, value in [*vars(owner).items()] if _is_code(value)}
     found[_name(owner)] = owner, known
     for value in known.values() if inspect.ismodule(owner) else ():
@@ -74,7 +74,7 @@ def _is_code(value: Any) -> bool:
 
 
 def _put_back(places: Places) -> list[str]:
-    """What was replaced, or is new in a class that inherited it before. New names in modules hide nothing."""
+    """Restores replaced members, and removes new ones that hide inherited ones. New names in modules hide nothing."""
     changed = []
     for owner_name, (owner, known) in places.items():
         now = vars(owner)
@@ -93,7 +93,7 @@ def _put_back(places: Places) -> list[str]:
 
 
 def _is_wrapped_by_torch(now: Any, before: Any) -> bool:
-    """Torch itself wraps an optimiser's `step` when the first of its class is made, and seeding when it compiles."""
+    """Whether torch itself wrapped it: an optimiser's `step` with its first instance, seeding when it compiles."""
     code = getattr(now, "__code__", None)
     return code is not None and code.co_filename.startswith(TORCH) and getattr(now, "__wrapped__", None) is before
 

@@ -1,4 +1,4 @@
-"""Runs cells in processes, so that whatever one of them does, its neighbours go on."""
+"""Runs cells in processes, so that a crash of one does not affect others."""
 
 import contextlib
 import logging
@@ -49,7 +49,7 @@ class Processes:
         return self.config.jobs - len(self.running)
 
     def start(self, cell: Cell) -> None:
-        """Starts a cell in a new process, on the GPU that the fewest others are on."""
+        """Starts a cell in a new process, on the GPU with the fewest cells."""
         config = self.config.on_free_device(monitor.config.device for monitor in self.running)
         output = Path(self._folder.name) / cell.key
         with uninterrupted():
@@ -59,7 +59,7 @@ class Processes:
             self.running.append(Monitor(cell, process, config))
 
     def finished(self) -> Iterator[tuple[Cell, End]]:
-        """The cells that have ended since, after a short wait."""
+        """The cells that ended since the last call, after a short wait."""
         wait_for([monitor.process for monitor in self.running], PATIENCE)
         for monitor in list(self.running):
             end = self._end_of(monitor)
@@ -112,7 +112,7 @@ class Processes:
         return TryAgain()
 
     def _stop(self, *_: object) -> None:
-        """For Ctrl-Z: the processes of cells are in groups of their own, and stop with this one all the same."""
+        """Handles Ctrl-Z: cells' processes have their own groups, and must be suspended with this one."""
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for monitor in self.running:
                 monitor.process.signal(number)
@@ -121,7 +121,7 @@ class Processes:
 
 
 def _work(cell: Cell, path: Path, config: RunConfig, output: Path) -> End | StoreFull:
-    """In a new process: runs one cell, with its output in a file."""
+    """Runs one cell in a new process, with its output in a file."""
     os.environ.pop(VARIABLE, None)  # a cell says which plug-ins it needs
     try:
         with _printing_to(output):
@@ -133,7 +133,7 @@ def _work(cell: Cell, path: Path, config: RunConfig, output: Path) -> End | Stor
 
 @contextlib.contextmanager
 def _printing_to(file: Path) -> Iterator[None]:
-    """Sends everything printed meanwhile, by C++ too, to a file. The user sees only that a kernel is being compiled."""
+    """Redirects all output, C++'s too, to a file. The user sees only that a kernel is being compiled."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(number) for number in (1, 2)]

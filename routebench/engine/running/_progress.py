@@ -1,4 +1,4 @@
-"""Shows how far a run is: to a callback, or on a terminal as a bar and a line per running cell."""
+"""Shows the progress of a run: to a callback, or on a terminal as a bar and a line per running cell."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,14 +18,14 @@ from routebench.quantities import spoken
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a suite is. As text, what the command line prints for a finished cell.
+    """Progress of a suite. Its text is the command line's line for a finished cell.
 
     Args:
         suite: by name.
         done, total: cells.
-        share: of all cells together that is done, 0 to 1, running ones in part.
-        seconds_left: that the others are expected to take; None if unknown.
-        finished: the cell that has just finished and its outcome, in words; empty between two.
+        share: share of all cells done, 0 to 1, running ones in part.
+        seconds_left: expected for the remaining cells; None if unknown.
+        finished: the cell that has just finished and its outcome; empty between two cells.
     """
 
     suite: str
@@ -42,7 +42,7 @@ class Progress:
 
 
 class Follower:
-    """Follows a run, and reports how far it is.
+    """Follows a run, and reports its progress.
 
     Args:
         planned: what is run.
@@ -56,7 +56,7 @@ class Follower:
         self.began = time.monotonic()
 
     def advanced(self, stages: Mapping[str, Stage]) -> Progress:
-        """Takes note of the stages of running cells, by key."""
+        """Records the stages of running cells, by key."""
         self.stages = {key: stage for key, stage in stages.items() if key in self.left}
         return self.progress()
 
@@ -68,13 +68,13 @@ class Follower:
         return self.progress(f"{cell}: {_outcome(record)} in {seconds:.0f} s")
 
     def progress(self, finished: str = "") -> Progress:
-        """How far the run is now."""
+        """Progress of the run now."""
         done = self.total - len(self.left)
         share = (done + self._running()) / max(self.total, 1)
         return Progress(self.suite, done, self.total, share, self.time_left(), finished)
 
     def time_left(self) -> float | None:
-        """Seconds that the remaining cells will take, by what cells of their kind have taken; None if unknown."""
+        """Expected seconds for the remaining cells, from cells of their kind; None if unknown."""
         if not self.times:
             running = self._running()
             return None if running < 0.05 else (time.monotonic() - self.began) * (len(self.left) - running) / running
@@ -87,12 +87,12 @@ class Follower:
         return expected / min(self.jobs, max(len(self.left), 1))
 
     def _running(self) -> float:
-        """Cells' worth of work that running cells have done."""
+        """Work done by running cells, in cells."""
         return sum(stage.share for stage in self.stages.values())
 
 
 def follow(follower: Follower, tell: Callable[[Progress], None]) -> Listener:
-    """A listener that reports every finished cell, and once a second how far the others are."""
+    """A listener that reports every finished cell, and once a second the progress of the others."""
     advance = once_a_second(tell)
     return Listener(
         advanced=lambda stages: advance(follower.advanced(stages)),
@@ -101,7 +101,7 @@ def follow(follower: Follower, tell: Callable[[Progress], None]) -> Listener:
 
 
 class Display:
-    """Shows how far a run is: on a terminal a bar and a line per running cell, and everywhere a line per finished cell.
+    """Shows the progress of a run: a line per finished cell, and on a terminal a bar and a line per running cell.
 
     Args:
         console: where it is shown.

@@ -1,4 +1,4 @@
-"""Decides which cell starts next, and when no more do."""
+"""Decides which cell starts next, and when to stop starting."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -10,16 +10,16 @@ from routebench.engine.suites import METHOD, Cell
 
 
 class Queue:
-    """Cells in the order in which they are run, until a budget of time is used up.
+    """Cells in running order, until the time budget is used up.
 
-    A cell that is not expected to end within the budget is passed over for one that is. Cells of unknown duration start
+    A cell that is not expected to end within the budget is skipped for one that is. Cells of unknown duration start
     while any budget is left. Started cells always finish.
 
     Args:
         cells: in order.
-        times: says how long a cell will take; it learns while cells finish.
-        budget: seconds from now; None for as long as it takes.
-        clock: seconds that only grow.
+        times: predicts how long a cell takes; learns from finished cells.
+        budget: seconds from now; None for no limit.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class Queue:
         self._until = None if budget is None else clock() + budget
 
     def take(self) -> Cell | None:
-        """The next cell; None if none is left, or none fits into what is left of the budget."""
+        """The next cell; None if none is left, or none fits the remaining budget."""
         for place, cell in enumerate(self.left):
             if self._fits(cell):
                 return self.left.pop(place)
         return None
 
     def within_budget(self, jobs: int) -> list[Cell]:
-        """The cells that are expected to start, `jobs` at a time, with the durations that are known."""
+        """The cells expected to start, `jobs` at a time, by known durations."""
         if self._until is None:
             return list(self.left)
         begun, free = [], [0.0] * jobs
@@ -56,12 +56,12 @@ class Queue:
         return begun
 
     def learn(self, record: Record) -> None:
-        """Takes note of how long a finished cell took."""
+        """Records how long a finished cell took."""
         if record.status == "ok":
             self.times.add(record.identity, float(record.provenance["seconds"]))
 
     def put_back(self, cells: Sequence[Cell]) -> None:
-        """Gives cells back that were taken and could not be run now."""
+        """Returns cells that were taken but could not run now."""
         self.left += cells
 
     def _fits(self, cell: Cell) -> bool:
@@ -73,11 +73,11 @@ class Queue:
 
 
 def most_informative_first(cells: Iterable[Cell]) -> list[Cell]:
-    """Every method once before any twice, so that a run that ends early says something of all of them.
+    """Orders cells so that every method runs once before any runs twice: a run that ends early has results of all.
 
-    First each method and control with the iterations that the method has by default, seed after seed, because a mean
-    over seeds is what a comparison rests on; then the other numbers of iterations. The order is otherwise kept. Trials
-    of settings come one after the other of all entries, whatever their iterations.
+    First come each method and control with its default T, seed after seed, because comparisons rest on means over
+    seeds; then the other T. Otherwise the order is kept. Trials of settings alternate between all entries, whatever
+    their T.
     """
     known = list(cells)
     headline = _headline_iterations(known)
@@ -94,7 +94,7 @@ def _series(cell: Cell) -> tuple[str, str, str]:
 
 
 def _headline_iterations(cells: Iterable[Cell]) -> dict[tuple[str, str, str], int | None]:
-    """For each method, its default number of iterations, or the nearest one that is planned."""
+    """For each method, its default T, or the nearest planned one."""
     planned: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         planned.setdefault(_series(cell), []).append(cell)

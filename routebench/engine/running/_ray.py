@@ -1,4 +1,4 @@
-"""Runs cells on the machines of a Ray cluster, from a results folder that all of them see."""
+"""Runs cells on the machines of a Ray cluster, which share a results folder."""
 
 import contextlib
 import hashlib
@@ -91,10 +91,10 @@ class Cluster:
 class OnRay:
     """Runs each cell as a task of a Ray cluster, from a results folder that all its machines see.
 
-    A cell whose machine, or whose process of Ray, is lost is run again elsewhere, and goes on from its checkpoint.
+    If a cell's machine or Ray process is lost, the cell continues elsewhere from its checkpoint.
 
     Args:
-        cluster: that is connected.
+        cluster: a connected one.
         store: the results folder.
         config: how cells are run.
     """
@@ -116,7 +116,7 @@ class OnRay:
         self.running[self._submit(cell, str(self.store.path.resolve()), self.config)] = cell
 
     def finished(self) -> Iterator[tuple[Cell, End]]:
-        """The cells that have ended since, after a short wait."""
+        """The cells that ended since the last call, after a short wait."""
         done, _ = self._ray.wait(list(self.running), timeout=PATIENCE)
         for reference in done:
             cell = self.running.pop(reference)
@@ -151,7 +151,7 @@ class OnRay:
 
 
 class Heartbeat:
-    """The file in the results folder by which a machine of the cluster tells how far a cell is."""
+    """The file in the results folder by which a machine of the cluster reports a cell's progress."""
 
     def __init__(self, store: Store, key: str):
         self.file = store.path / "locks" / f"cell-{key}.stage"
@@ -169,13 +169,13 @@ class Heartbeat:
             return None
 
     def remove(self) -> None:
-        """Takes the file away, if the folder lets it."""
+        """Removes the file, if the folder allows it."""
         with contextlib.suppress(OSError):
             self.file.unlink()
 
 
 def _expect_somebody(address: str) -> None:
-    """Raises UserError where nobody listens: Ray itself would try for minutes, and then end this process."""
+    """Raises UserError if no cluster answers: Ray itself would retry for minutes, then end this process."""
     known = Path("/tmp/ray/ray_current_cluster")  # noqa: S108  # where `ray start` writes it
     if address == "auto":
         address = os.environ.get("RAY_ADDRESS") or (known.read_text(encoding="utf-8") if known.is_file() else "")
@@ -205,12 +205,12 @@ def code_hash() -> str:
 
 
 def _look(token: str) -> tuple[bool, str]:
-    """On another machine: whether a file is there, and the hash of the code."""
+    """On another machine: whether a file exists, and the hash of the code."""
     return Path(token).exists(), code_hash()
 
 
 def _run_cell(cell: Cell, path: str, config: RunConfig) -> End:
-    """On another machine: one cell, in a process of its own there, so that limits and crashes are as on one machine."""
+    """On another machine: runs one cell in its own process, so that limits and crashes work as on one machine."""
     prepare_torch(config)  # before provenance tells of it
     origin = {**provenance(config.device, str(config.origin["command"])), **config.origin}
     store = Store(path)

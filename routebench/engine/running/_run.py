@@ -33,7 +33,7 @@ class Executor(Protocol):
         """Starts a cell."""
 
     def finished(self) -> Iterator[tuple[Cell, End]]:
-        """The cells that have ended since, after a short wait."""
+        """The cells that ended since the last call, after a short wait."""
 
     def stages(self) -> Mapping[str, Stage]:
         """How far each running cell is, by key."""
@@ -43,10 +43,10 @@ class Executor(Protocol):
 
 
 def run(executor: Executor, queue: Queue, listener: Listener) -> Iterator[Record]:
-    """Runs cells until the queue gives no more, and yields their records as they finish.
+    """Runs cells until the queue is empty or its budget is used up, and yields their records as they finish.
 
-    A cell that another process runs is waited for, and not run again. One whose process or machine was lost goes back
-    at once. What the queue's budget does not allow stays in the queue.
+    It waits for cells that another process runs, and does not repeat them. A cell whose process or machine was lost
+    goes back to the queue at once. Cells beyond the budget stay in the queue.
     """
     held: list[Cell] = []
     while True:
@@ -79,7 +79,7 @@ class Here:
     Args:
         store: the results folder.
         config: how cells are run.
-        listener: is told of progress while a cell runs.
+        listener: gets progress while a cell runs.
     """
 
     def __init__(self, store: Store, config: RunConfig, listener: Listener):
@@ -113,7 +113,7 @@ class Here:
 
 
 def execute(queue: Queue, store: Store, config: RunConfig, listener: Listener) -> list[Record]:
-    """Runs the cells of a queue where `config` says, and returns their records in the order in which they finished."""
+    """Runs the cells of a queue as `config` says, and returns their records in the order of finishing."""
     records = []
     with contextlib.ExitStack() as stack:
         executor = _executor(stack, store, config, listener)

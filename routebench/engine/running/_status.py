@@ -17,10 +17,10 @@ class PlanStatus:
 
     Args:
         cached: cells that have a result.
-        failed: cells whose last run left none; they are run again.
-        missing: cells that were never finished.
+        failed: cells whose last run failed; they run again.
+        missing: cells without a record.
         times: how long finished cells took.
-        reasons: why failed cells left no result, by key.
+        reasons: why failed cells have no result, by key.
     """
 
     cached: list[Cell] = field(default_factory=list)
@@ -31,7 +31,7 @@ class PlanStatus:
 
     @property
     def to_do(self) -> list[Cell]:
-        """The cells to run: never finished before failed, and of each the most informative first."""
+        """The cells to run: missing before failed ones, and among each the most informative first."""
         return [*most_informative_first(self.missing), *most_informative_first(self.failed)]
 
 
@@ -41,10 +41,10 @@ def status_of(plan: Plan, store: Store, only: Sequence[str] = ()) -> PlanStatus:
     Args:
         plan: what is wanted.
         store: what is there.
-        only: keys, or beginnings of keys, of the cells to look at; empty for all.
+        only: keys, or prefixes of keys, of the cells to look at; empty for all.
 
     Raises:
-        UserError: the plan has no cell of such a key.
+        UserError: the plan has no cell with such a key.
     """
     found = PlanStatus()
     for key in only:
@@ -67,7 +67,7 @@ def status_of(plan: Plan, store: Store, only: Sequence[str] = ()) -> PlanStatus:
 
 
 def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[str]:
-    """A line per cell, in the order in which they would run, with the seconds that each is expected to take.
+    """A line per cell in running order, with the expected seconds of each.
 
     Args:
         plan: with the cells.
@@ -92,7 +92,7 @@ def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[
 
 
 def time_ahead(queue: Queue, jobs: int) -> str:
-    """`; about 3 min, 2 at a time`; nothing where nothing is to be done."""
+    """`; about 3 min, 2 at a time`; empty if nothing is to be done."""
     if not queue.left:
         return ""
     total = queue.times.total([cell.identity for cell in queue.left])

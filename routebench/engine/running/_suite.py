@@ -31,11 +31,11 @@ LEAST_MEMORY = 500_000_000  # bytes
 class SuiteOptions:
     """The options of `routebench suite`, by the same names.
 
-    `routebench.run_suite` says what each means. Times are in seconds, memory in bytes. With `tuning`, trials of
-    settings are run instead, as `routebench tune` does.
+    `routebench.run_suite` explains each. Times are in seconds, memory in bytes. With `tuning`, trials of settings run
+    instead, as in `routebench tune`.
 
     Raises:
-        UserError: an option would do nothing, or stop everything.
+        UserError: an option would have no effect, or stop everything.
     """
 
     suite: str
@@ -81,7 +81,7 @@ class SuiteOptions:
 
 @dataclass(frozen=True)
 class Counts:
-    """Cells of one suite or several: planned, known before, run now, without a result, and left by the budget."""
+    """Numbers of cells of one suite or several: planned, cached, run now, without a result, left by the budget."""
 
     cells: int = 0
     cached: int = 0
@@ -101,9 +101,9 @@ class PlannedRun:
         plan: its cells.
         status: what the results folder holds of them.
         config: how they are run.
-        queue: the cells to run, within what is left of the budget.
+        queue: the cells to run, within the remaining budget.
         store: the results folder.
-        asked: whether the user named methods, which then stand in place of the suite's.
+        asked: whether the user named methods, which replace the suite's.
         counted: cells of the plan that an earlier part of the call has counted.
     """
 
@@ -133,7 +133,7 @@ class PlannedRun:
 
     @property
     def named(self) -> list[Cell]:
-        """Cells of the methods that the user named; where none was named, of those that a plug-in brought."""
+        """Cells of the methods that the user named, or else of those from plug-ins."""
         methods = [cell for cell in self.plan.cells if cell.identity.role == METHOD]
         return methods if self.asked else [cell for cell in methods if cell.plugins]
 
@@ -156,14 +156,14 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a suite, or of all, planned and looked up: iterate over its suites to run them in turn.
+    """A planned call of a suite, or of all: iterate over it to run its suites in turn.
 
     Args:
         options: as asked.
         store: the results folder.
         plans: of each suite, with its status and how it is run.
         analyses: plug-ins that bring analyses.
-        warnings: what was left out of the plans, a line each.
+        warnings: what the plans leave out, one line each.
     """
 
     options: SuiteOptions
@@ -173,10 +173,9 @@ class Call:
     warnings: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[PlannedRun]:
-        """The suites in turn; the budget runs from here on, for all of them together.
+        """Yields the suites in turn; the budget starts here, for all together.
 
-        Where the intervals of named comparisons are to be narrow, a suite comes again with the seeds that they need, as
-        soon as it was run with those of its preset.
+        With `--until`, a suite comes again with further seeds, once it has run with those of its preset.
         """
         budget = self.options.budget
         ends = None if budget is None else time.monotonic() + budget
@@ -193,19 +192,19 @@ class Call:
 
     @property
     def slow_back_ends(self) -> list[str]:
-        """Why routing of some suite that has cells to run falls back to plain torch, a line each."""
+        """Why routing of a suite with cells to run falls back to plain torch, one line each."""
         told = (slow_back_end(config) for _, status, config in self.plans if status.to_do)
         return list(dict.fromkeys(filter(None, told)))
 
 
 def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
-    """Plans every suite of a call and looks up its status. Nothing is run or written.
+    """Plans every suite of a call and looks up its status. Runs and writes nothing.
 
     With `dry_run`, files of data sets need not be there, a step of what is to be trained is measured, and the call
     cannot be run.
 
     Raises:
-        UserError: an option is wrong, or cannot be had on this machine.
+        UserError: an option is wrong, or impossible on this machine.
     """
     choices = Choices(
         tuple(map(parse, options.methods)), data=options.data, seeds=options.seeds, backend=options.backend,
@@ -232,7 +231,7 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
 
 
 def _further(plan: Plan, store: Store, options: SuiteOptions) -> Plan:
-    """The plan with the seeds that `--until` asks for, as far as that is known."""
+    """The plan with the seeds that `--until` needs, as far as known."""
     if options.until is None or options.cells:
         return plan
     return extended(plan, store, options.until)
@@ -253,9 +252,9 @@ def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConf
 
 
 def is_isolated(wanted: bool | None, plan: Plan, status: PlanStatus) -> bool:
-    """Whether each cell runs in its own process: by default if code of others takes part.
+    """Whether each cell runs in its own process: by default if plug-ins take part.
 
-    What failed before has one whatever is wanted: it may have crashed.
+    Cells that failed before always do: they may crash.
     """
     return bool(status.failed) or (plan.is_foreign if wanted is None else wanted)
 

@@ -1,4 +1,4 @@
-"""Predicts how long a cell takes, by what finished ones took, or by what was foretold."""
+"""Predicts how long a cell takes, from finished cells or from steps that were counted."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ class Times:
         return bool(self._taken)
 
     def add(self, identity: Identity, seconds: float) -> None:
-        """Takes note of a finished cell."""
+        """Records a finished cell."""
         for kind in kinds(identity):
             self._taken.setdefault(kind, []).append(seconds)
 
@@ -49,14 +49,14 @@ class Times:
         return bool(self._foretold)
 
     def total(self, identities: Iterable[Identity]) -> float | None:
-        """Seconds of several cells one after the other; None where one of them is unknown."""
+        """Seconds of several cells one after the other; None if one is unknown."""
         each = [self.expected(identity) for identity in identities]
         known = [seconds for seconds in each if seconds is not None]
         return sum(known) if len(known) == len(each) else None
 
 
 def kinds(identity: Identity) -> list[str]:
-    """The kinds that a cell belongs to, the narrowest first. What a tuner sets is taken to cost no time."""
+    """The kinds that a cell belongs to, the narrowest first. Tuned settings are assumed not to change the time."""
     tuned = (identity.tuning or {}).get("point", {})
     training = {name: value for name, value in identity.training.items() if name not in tuned}
     params = {name: value for name, value in identity.method_params.items() if f"method.{name}" not in tuned}

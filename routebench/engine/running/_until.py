@@ -1,4 +1,4 @@
-"""More seeds for the comparisons that a suite names, until their intervals are narrow enough."""
+"""Adds seeds to named comparisons until their intervals are narrow enough."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,11 +13,11 @@ Entry = tuple[str, str, int | None]
 
 @dataclass(frozen=True)
 class Need:
-    """What a comparison needs.
+    """The seeds that a comparison needs.
 
     Args:
         ours, theirs: cells of the first seed.
-        seeds: that the half-width asks for; None while the first stage is not whole.
+        seeds: number for the half-width; None while the first stage is incomplete.
     """
 
     ours: Cell
@@ -26,7 +26,7 @@ class Need:
 
 
 def needs_of(plan: Plan, store: Store, half_width: float) -> list[Need]:
-    """How many seeds each named comparison needs, by Stein's two stages, of which the first are the preset's seeds.
+    """Number of seeds for each named comparison, by Stein's two stages; the preset's seeds are the first stage.
 
     Args:
         plan: of the suite; its preset's seeds are the first stage.
@@ -45,7 +45,7 @@ def needs_of(plan: Plan, store: Store, half_width: float) -> list[Need]:
 
 
 def extended(plan: Plan, store: Store, half_width: float) -> Plan:
-    """The plan with the further seeds that its comparisons need, of the entries that take part in them."""
+    """The plan with further seeds for the entries of its named comparisons."""
     wanted: dict[str, tuple[Cell, int]] = {}
     for need in needs_of(plan, store, half_width):
         for cell in (need.ours, need.theirs):
@@ -66,7 +66,7 @@ def _entry(cell: Cell) -> Entry:
 
 
 def _accuracy(store: Store, cell: Cell) -> float:
-    """On test images with the T that it was trained with, in per cent; NaN without a result."""
+    """Accuracy on test images with the T of training, in per cent; NaN without a result."""
     record = store.record(cell.key)
     for one in record.metrics if record is not None and record.status == "ok" else ():
         is_own = one.get("test_iterations") in (None, cell.identity.iterations)

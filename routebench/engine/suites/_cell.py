@@ -1,4 +1,4 @@
-"""One point of a suite's grid: its identity, how it is named, the trained model that it asks for."""
+"""One point of a suite's grid: its identity, its names, and the trained model that it needs."""
 
 import json
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ class Cell:
 
     Args:
         identity: everything that can change its result.
-        params: the hyperparameters that differ from the method's defaults; all of them if the method is not at hand.
+        params: the hyperparameters that differ from the method's defaults; all of them if the method is not loaded.
         default_iterations: of the method.
-        plugins: that it needs, for `load_plugin`.
-        broken: why it cannot run, such as a plug-in that failed to import. It is planned, so that the failure is a
-            record.
+        plugins: needed by it, for `load_plugin`.
+        broken: why it cannot run, such as a plug-in that failed to import. It is planned all the same, so that the
+            failure becomes a record.
     """
 
     identity: Identity
@@ -36,18 +36,18 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """16 hex digits that no other identity has."""
+        """16 hex digits, unique to the identity."""
         return self.identity.key
 
     @property
     def label(self) -> str:
-        """How the method is named in tables: with hyperparameters that differ from its defaults, tuned ones apart."""
+        """The method's name in tables: with hyperparameters that differ from its defaults, except tuned ones."""
         spec = str(MethodSpec(self.identity.method, self._told))
         return f"{spec} ({self.identity.variant})" if self.identity.variant else spec
 
     @property
     def settings(self) -> str:
-        """What tells it from the plain method: hyperparameters as `key=value`, and its variant."""
+        """Its differences from the plain method: hyperparameters as `key=value`, and its variant."""
         return "; ".join(filter(None, [compact(self._told), self.identity.variant]))
 
     @property
@@ -60,7 +60,7 @@ class Cell:
         return f"{self.label}{steps} seed {self.identity.seed}"
 
     def request(self) -> FitRequest:
-        """The trained model that the cell stands on."""
+        """The trained model that the cell needs."""
         known = self.identity
         return FitRequest(
             model=known.model,
@@ -75,7 +75,7 @@ class Cell:
 
 
 def cell_of(identity: Identity, broken: str = "") -> Cell:
-    """The cell of an identity, with what this process knows of its method and of the plug-ins that it needs."""
+    """The cell of an identity, with its method's defaults and the plug-ins that it needs."""
     is_known = identity.routed and identity.method in routing
     defaults = plain(hyperparameters_of(identity.method)) if is_known else {}
     given = identity.method_params
@@ -84,7 +84,7 @@ def cell_of(identity: Identity, broken: str = "") -> Cell:
 
 
 def foreign_origins(identity: Identity) -> set[str]:
-    """Where the parts of a cell come from that are not of routebench."""
+    """Origins of a cell's parts outside routebench."""
     data = unfolded(identity.data)
     kind = f"{data.partition(':')[0]}:PATH"
     origins = {
@@ -98,5 +98,5 @@ def foreign_origins(identity: Identity) -> set[str]:
 
 
 def plain(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content as JSON keeps it: tuples are lists, and what JSON does not know is written as `repr` has it."""
+    """The content as JSON keeps it: tuples become lists, and types unknown to JSON their `repr`."""
     return dict(json.loads(json.dumps(content, default=repr)))

@@ -1,4 +1,4 @@
-"""Who takes part in a run: the suite's methods and controls, what the user asks for, models that need no labels."""
+"""Who takes part in a run: the suite's methods and controls, the user's choices, models without labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,25 +16,25 @@ from routebench.routing.spec import MethodSpec
 METHOD, CONTROL = "method", "control"
 """Roles."""
 CONTROLS = ("uniform", "random")
-"""Routing methods that every suite runs unasked, beside one iteration of each iterative method."""
+"""Routing methods that every suite runs unasked, with one iteration of each iterative method."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user asked for beside suite and preset.
+    """The user's choices besides suite and preset.
 
     Args:
         methods: run these instead of the suite's; empty for the suite's.
         added: methods to run beside the suite's.
         broken: plug-in files that failed to import, with the reason.
-        faulty: methods that cannot be made, as one would type them, with the reason.
+        faulty: methods that cannot be made, as typed in a command, with the reason.
         data: instead of the preset's.
         models: instead of the preset's; empty for the preset's.
         seeds: instead of the preset's.
-        backend: instead of those that a preset compares, unless it is `auto`.
-        loss: of every entry, whatever the suite says; None for the suite's.
+        backend: instead of the preset's, unless it is `auto`.
+        loss: of every entry, instead of the suite's; None for the suite's.
         settings: a file that `routebench tune` wrote, instead of the preset's.
-        tuning: try settings, instead of running the preset.
+        tuning: run trials of settings instead of the preset.
         until: the half-width of the intervals of named comparisons, in points; None for the suite's.
     """
 
@@ -68,7 +68,7 @@ class Lineup:
     Args:
         preset: as chosen.
         starters: methods first, then controls that are not among them.
-        lost: methods that plug-ins would have given which do not import, with the reason.
+        lost: methods of plug-ins that failed to import, with the reason.
         lost_source: hash of these plug-ins' files.
     """
 
@@ -114,7 +114,7 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
 
 
 def _expect_models(names: Sequence[str]) -> None:
-    """Raises UserError for a network from the command line that nobody knows."""
+    """Raises UserError for an unknown network from the command line."""
     for name in names:
         bare = name.partition("[")[0]
         if bare in models and bare != name:
@@ -167,11 +167,11 @@ def _starters(suite: Suite, preset: Preset, choices: Choices, lost: Sequence[Met
 
 
 def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
-    """Every registered model that learns without labels, by name, where the protocol measures such.
+    """Every registered model that learns without labels, by name, if the protocol measures such models.
 
-    Those that the suite names as controls are trained as it says and run in the networks that it says, the others by
-    the suite's recipe, all of them on their own objective. A network that stands for another by name, such as a smaller
-    one for small presets, is not run again by itself.
+    Controls of the suite have the training and networks that it names; other models have the suite's recipe; all train
+    on their own objective. A model that stands in for another, such as a smaller one for small presets, does not run
+    again under its own name.
     """
     if not getattr(protocols[suite.protocol], "unsupervised", False):
         return {}
@@ -191,14 +191,14 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
 
 
 def _has_capsule_layers(model: str) -> bool:
-    """Whether a network takes a routing method; true of an unknown network, which is refused elsewhere."""
+    """Whether a network takes a routing method; true for an unknown network, which is refused elsewhere."""
     return model not in models or bool(models[model].facts.routed)  # type: ignore[attr-defined]
 
 
 def _lost(choices: Choices) -> list[tuple[MethodSpec, str]]:
-    """The methods that broken plug-ins would have given, with the reason.
+    """The methods of broken plug-ins, with the reason.
 
-    Where methods are named, those that nobody knows: which file was to give them is not known. Else one per file.
+    If the user named methods, the unknown ones, since their file is not known; else one per file.
     """
     if choices.methods:
         together = "; ".join(choices.broken.values())
@@ -207,9 +207,9 @@ def _lost(choices: Choices) -> list[tuple[MethodSpec, str]]:
 
 
 def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Entry]:
-    """Entries for a method from the command line. Hyperparameters that are not set there come from the suite.
+    """Entries for a method from the command line. Hyperparameters that it does not set come from the suite.
 
-    A name alone stands for every entry of that name; hyperparameters are set in the first.
+    A name alone selects every entry of that name; hyperparameters apply to the first.
     """
     params = dict(spec.params)
     fixed = params.pop("iterations", None)
@@ -224,7 +224,7 @@ def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Ent
 def _from_network(
     name: str, params: Mapping[str, Any], iterations: int | None, own: list[Entry], is_control: bool
 ) -> list[Entry]:
-    """Entries for a network without routing from the command line; arguments make it another entry than the suite's."""
+    """Entries for a network without routing from the command line; arguments make it a new entry."""
     if iterations is not None:
         raise UserError(f"{name!r} is a network without routing, and has no iterations to be set")
     if params:

@@ -29,9 +29,9 @@ class Plan:
         is_alone: whether cells measure time, so that they run one at a time.
         preload: modules to import once for all cells.
         is_foreign: whether a plug-in takes part.
-        taken: how many images of which data set are used, in words; empty if all are.
+        taken: how many images of which data set are used, in words; empty for all.
         chosen: how settings were chosen, in words; empty where a suite tunes none.
-        half_width: that the intervals of the named comparisons are to have, in points; None for what comes.
+        half_width: target of the intervals of named comparisons, in points; None for no target.
     """
 
     suite: Suite
@@ -73,7 +73,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
 
     Raises:
         UserError: a name, a hyperparameter or an option is unknown, a value is not allowed, or the data set does not
-            suit the suite; or settings are to be tuned and the suite does not say how, or chosen ones are missing.
+            suit the suite; settings shall be tuned but the suite has no table for it, or chosen settings are missing.
     """
     lineup = line_up(suite, preset_name, choices)
     if choices.tuning:
@@ -113,7 +113,7 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
 
 
 def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
-    """One trial of every entry after the other, each on the folds that count."""
+    """Alternates between entries, one trial of each at a time, on the scored folds."""
     tuning = suite.tuning
     if tuning is None:
         raise UserError(f"suite {suite.name}: expected a table [tuning] that says what to try, got none")
@@ -135,7 +135,7 @@ def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
 
 
 def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
-    """The preset as settings are tried for it."""
+    """The preset with the data and sizes of trials."""
     data = tuning.data(preset.data, fold)
     return replace(preset, name=f"{preset.name}-trials", data=data, take=tuning.take, options={}, seeds=1, settings="")
 

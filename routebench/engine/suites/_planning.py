@@ -21,7 +21,7 @@ from routebench.registry import (
 )
 
 ALL = "all"
-"""Instead of a suite's name: every standard suite."""
+"""Replaces a suite's name: every standard suite."""
 STEP_LIMIT = 300.0  # seconds that a plug-in may take to import, and a method to be made, if the user says nothing
 
 
@@ -32,7 +32,7 @@ class Asked:
     Args:
         suite: its name, its file, or `all`.
         preset: by name.
-        choices: of the user; what comes from plug-ins is added later.
+        choices: of the user; methods of plug-ins are added later.
         plugins: as for `load_plugin`.
         without_data: plan by declared sizes where files of a data set are missing. Such plans cannot be run.
     """
@@ -50,9 +50,9 @@ class Planned:
 
     Args:
         plans: one per suite, in the order in which they run.
-        plugins: that could be imported.
+        plugins: the imported ones.
         analyses: those of them that bring analyses.
-        warnings: one line for each thing that was left out and not yet reported.
+        warnings: one line for each omission not yet reported.
     """
 
     plans: list[Plan]
@@ -62,7 +62,7 @@ class Planned:
 
 
 def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
-    """Makes the plans of a call, in another process if plug-ins or installed packages may take part.
+    """Makes the plans of a call, in another process if it may load plug-ins or installed packages.
 
     A plug-in that ends that process becomes a failed cell: the plans are made again without it.
 
@@ -115,7 +115,7 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
 def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
     """Imports plug-ins: the methods that they add, the reasons why some fail, and those that bring analyses.
 
-    A folder adds no method to a suite of its own, which says itself what it compares.
+    A folder adds no methods to its own suites, which list what they compare.
     """
     added: list[str] = []
     broken: dict[str, str] = {}
@@ -136,7 +136,7 @@ def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], di
 
 
 def _suites(name: str, broken: Mapping[str, str]) -> list[Suite]:
-    """The suite of that name, or all standard ones in their order."""
+    """The suite of that name, or all standard suites in order."""
     if name == ALL:
         found = [load_suite(known) for known in suite_files()]
         return sorted((suite for suite in found if suite.standard), key=lambda suite: suite.standard)
@@ -159,7 +159,7 @@ def _others_are_installed() -> bool:
 
 
 def _preload(asked: Asked) -> Sequence[str]:
-    """Modules that all processes of the call will need, as far as known before a plug-in is loaded."""
+    """Modules that all processes of the call need, as far as known before loading plug-ins."""
     found: list[str] = []
     with contextlib.suppress(UserError):  # a suite of a plug-in, or one that is not there
         for suite in _suites(asked.suite, {}):

@@ -1,4 +1,4 @@
-"""Who takes part in a preset, as cells but for iterations and seed; whatever cannot run is refused here."""
+"""Methods and controls of a preset, as cells without iterations and seed; refuses what cannot run."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -20,12 +20,12 @@ from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import hyperparameters_of
 
 MOST_CELLS = 200_000
-"""Of one plan: planned within seconds, and twice the number that reading a folder is tested with."""
+"""Most cells of a plan: planning takes seconds, and reading a folder is tested with half as many."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A cell but for iterations and seed, the grid of iterations, and the knobs that suite or user set."""
+    """A cell without iterations and seed, its grid of iterations, and the knobs that suite or user set."""
 
     cell: Cell
     grid: Sequence[int | None]
@@ -33,7 +33,7 @@ class Point:
 
 
 def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dataset, list[Point]]:
-    """The preset with its data set's full name, the data set, and who takes part; all of it checked."""
+    """The preset with its data set's full name, the data set, and the checked points."""
     preset, data = _usable(suite, preset)
     points = [
         _point(suite, preset, model, one, data.fingerprint)
@@ -52,7 +52,7 @@ def points_of(suite: Suite, preset: Preset, lineup: Lineup) -> tuple[Preset, Dat
 
 
 def expect_few(suite: Suite, preset: Preset, count: int) -> None:
-    """Raises UserError for more cells than a results folder is made for."""
+    """Raises UserError for more cells than a results folder supports."""
     if count > MOST_CELLS:
         raise UserError(
             f"suite {suite.name}, preset {preset.name}: expected at most {MOST_CELLS:,} cells, got {count:,}; take "
@@ -86,7 +86,7 @@ def _expect_held_out(suite: Suite, points: Sequence[Identity]) -> None:
 
 
 def expect_learnable(suite: Suite, data: Dataset, points: Sequence[Identity]) -> None:
-    """Raises UserError where images may show several classes, and a method would be trained as if each showed one."""
+    """Raises UserError if images may show several classes, but a method's loss assumes one."""
     if not data.train.multi_label:
         return
     for point in points:

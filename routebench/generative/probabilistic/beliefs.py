@@ -1,4 +1,4 @@
-"""What an encoder says of capsules: a Concrete presence and a delta or a normal pose for each."""
+"""What an encoder infers of capsules: for each a Concrete presence, and a point estimate or a normal pose."""
 
 import math
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class Belief:
     Args:
         log_odds: of being present.
         poses: means of the deviations A.
-        log_deviations: of the poses; None for poses that are certain ("delta"), by which the bound is one of the
-            presences alone, with the best poses put in.
+        log_deviations: of the poses; None for point estimates ("delta"). The bound is then one of the presences alone,
+            at the best poses.
     """
 
     log_odds: Float[Tensor, "batch capsule"]
@@ -27,7 +27,7 @@ class Belief:
     log_deviations: Float[Tensor, "batch capsule 6"] | None = None
 
     def sample(self, temperature: float, generator: Generator | None = None) -> Layer:
-        """Capsules drawn from it, differentiable with respect to its numbers."""
+        """Draws capsules, differentiably with respect to the parameters."""
         presences = concrete_sample(self.log_odds, temperature, generator)
         if self.log_deviations is None:
             return Layer(presences, self.poses)
@@ -41,7 +41,7 @@ class Belief:
         return Layer(self.log_odds, self.poses)
 
     def log_density(self, drawn: Layer, temperature: float) -> Float[Tensor, " batch"]:
-        """Of capsules that were drawn from it, in nats; poses that are certain count nothing."""
+        """Log density of capsules drawn from it, in nats; point estimates of poses add nothing."""
         found = concrete_log_density(drawn.presences, self.log_odds, temperature).sum(dim=1)
         if self.log_deviations is None:
             return found

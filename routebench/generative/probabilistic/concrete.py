@@ -1,4 +1,4 @@
-"""Relaxed presences: numbers between 0 and 1 in place of on and off, by their logits."""
+"""Relaxed presences: Concrete numbers between 0 and 1 in place of on and off, kept as logits."""
 
 import math
 
@@ -13,8 +13,8 @@ def concrete_log_density(
 ) -> Float[Tensor, "*#axes"]:
     """The log density of a Concrete presence t at its logit `l = log t - log(1 - t)`, in nats.
 
-    `log tau + d - 2 log(1 + exp d)` with `d = log odds - tau l`: over l and not over t, which says the same without
-    the poles at 0 and 1. A ratio of two such densities is that over t, because the change of variable cancels.
+    `log tau + d - 2 log(1 + exp d)` with `d = log odds - tau l`: a density over l and not over t, which avoids the
+    poles at 0 and 1. Ratios of two such densities are the same over t, because the change of variable cancels.
 
     Source: Maddison, Mnih and Teh, "The concrete distribution", ICLR 2017 (arXiv:1611.00712), appendix B and C.3.2.
 

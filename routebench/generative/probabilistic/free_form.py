@@ -1,4 +1,4 @@
-"""Inference without an encoder: numbers of the approximate posterior are climbed to for each image by themselves."""
+"""Inference without an encoder: gradient ascent on the approximate posterior of each image."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from routebench.generative.probabilistic.beliefs import Belief
 from routebench.generative.probabilistic.model import Batch, GenerativeCapsules, Posterior, Scene
 
 ROUNDING = 1e-4
-"""By which values of images that were turned may leave [0, 1]."""
+"""Rotated images may leave [0, 1] by this much."""
 OPTIMISERS: dict[str, Callable[..., Any]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
 
 
 @dataclass(frozen=True)
 class FreeForm:
-    """What a climb found for a batch of images.
+    """Result of gradient ascent for a batch of images.
 
     Args:
-        posterior: where it ended.
-        bounds: the bound in nats at every step, mean over the step's samples, as it was before the step.
+        posterior: at the end.
+        bounds: the bound in nats before every step, mean over the step's samples.
     """
 
     posterior: Posterior
@@ -41,26 +41,28 @@ def climb(
     samples: Count = 1,
     generator: Generator | None = None,
 ) -> FreeForm:
-    """Raises the bound of each image from what the encoders say of it, with the model as it is.
+    """Raises the bound of each image by gradient ascent from the encoders' posterior; the model stays fixed.
 
-    Every image has numbers of its own: a batch is as many separate climbs. Objects no longer depend on parts.
+    Every image has its own parameters, so images of a batch do not influence each other. Objects no longer depend on
+    parts.
 
     Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.4: "basic gradient descent", in
-    "hundreds or thousands" of steps. The rate is not given.
+    "hundreds or thousands" of steps. The paper does not give the rate.
 
     Args:
-        network: it is left as it was.
+        network: it is not changed.
         images: values in [0, 1], of the network's type.
-        steps: of the climb; 0 for what the encoders say.
-        learning_rate: falls to a tenth over the last half, so that noise settles. It suits `sgd`; `adam` wants 0.02.
-        optimiser: `sgd`: steps are the gradient's, as in the paper. `adam`: of a size that does not depend on the
-            gradient's, so that numbers of which the bound takes no notice walk at random.
-        samples: of the bound in each step, whose mean is climbed.
+        steps: of gradient ascent; 0 returns the encoders' posterior.
+        learning_rate: falls to a tenth over the last half, so that noise averages out. The default suits `sgd`; for
+            `adam` use 0.02.
+        optimiser: `sgd`: plain gradient steps, as in the paper. `adam`: its step size does not depend on the
+            gradient's, so parameters that hardly change the bound walk at random.
+        samples: of the bound in each step; their mean is raised.
         generator: of the samples, on the images' device.
 
     Raises:
-        TypeError: the network is another one.
-        ValueError: another argument is not as it is said to be here.
+        TypeError: the network is no `GenerativeCapsules`.
+        ValueError: another argument has an illegal value.
     """
     _check(network, images)
     with torch.no_grad():
@@ -83,7 +85,7 @@ def climb(
 
 
 def drawn_from(network: GenerativeCapsules, posterior: Posterior, generator: Generator | None = None) -> Scene:
-    """Capsules drawn from a posterior whose layers do not depend on each other."""
+    """Draws capsules from a posterior whose layers are independent."""
     temperature = network.temperature
     parts = posterior.parts.sample(temperature, generator)
     return Scene(posterior.objects.sample(temperature, generator), parts)
@@ -113,7 +115,7 @@ def _check(network: nn.Module, images: Tensor) -> None:
 
 
 def _copy(belief: Belief) -> Belief:
-    """The same numbers, free to move."""
+    """A copy of the parameters that requires gradients."""
     still = _frozen(belief)
     deviations = None if still.log_deviations is None else still.log_deviations.clone().requires_grad_()
     return Belief(still.log_odds.clone().requires_grad_(), still.poses.clone().requires_grad_(), deviations)

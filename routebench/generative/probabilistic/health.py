@@ -1,4 +1,4 @@
-"""Whether a model of templates has collapsed: who draws, and which objects are present in some images only."""
+"""Whether a model of templates has collapsed: which templates draw, and which objects vary between images."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 DEAD = 0.1
-"""A template is dead if it draws less than this share of an even one."""
+"""A template is dead if it draws less than this fraction of an equal share."""
 ALONE = 0.5
-"""One template draws everything if its share of all that is drawn is above this."""
+"""One template draws everything if its share of the brightness is above this."""
 IDLE = 0.1
 """An object is idle if the standard deviation of its presence over images is less than this share of its mean."""
 
@@ -20,10 +20,10 @@ class Health:
 
     Args:
         shares: of each template in the brightness that is drawn.
-        dead: templates that draw next to nothing.
-        effective: how many templates draw: the exponential of the entropy of their shares.
-        idle: objects whose presence hardly differs between images, by `IDLE`. A linear probe of logits may still tell
-            classes by what is left.
+        dead: number of templates that draw almost nothing.
+        effective: effective number of templates: the exponential of the entropy of their shares.
+        idle: objects whose presence hardly differs between images, by `IDLE`. A linear probe of logits may still
+            separate classes by the small differences.
     """
 
     shares: Float[Tensor, " template"]
@@ -38,7 +38,7 @@ class Health:
 
     @property
     def collapsed(self) -> str:
-        """What has collapsed, in words; empty if nothing has."""
+        """Names what has collapsed; empty if nothing has."""
         found = []
         if self.largest > ALONE:
             found.append(f"one template draws {100 * self.largest:.0f} % of everything")
@@ -48,10 +48,10 @@ class Health:
 
 
 def health(brightness: Float[Tensor, "image template"], presences: Float[Tensor, "image object"]) -> Health:
-    """Looks at what each template drew of each image, and at which objects were present in it.
+    """Measures what each template drew of each image, and which objects were present.
 
     Args:
-        brightness: what is seen of each template, summed over pixels.
+        brightness: visible brightness of each template, summed over pixels.
         presences: of objects, in [0, 1].
     """
     total = brightness.double().mean(dim=0)

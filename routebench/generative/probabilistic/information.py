@@ -1,4 +1,4 @@
-"""How much presences say of an image: of its objects, of its parts, and of which object each part belongs to."""
+"""Mutual information of an image and its presences; how often parts change the object that they belong to."""
 
 import math
 
@@ -10,9 +10,9 @@ from torch import Generator, Tensor
 from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
 
 ROWS = 50
-"""Images whose draws are held against all images at once."""
+"""Images compared with all others at once, which bounds memory."""
 RARE = 0.05
-"""A part's choice of object varies if in more than this share of images it is not the one that it makes most often."""
+"""A part's choice of object varies if more than this share of images differ from its most frequent choice."""
 
 
 def information(
@@ -20,13 +20,13 @@ def information(
 ) -> float:
     """The mutual information of an image and the presences of a layer in nats: E_x KL(q(t|x) || mean over x of q(t)).
 
-    The mean is over the images given, so that no more than the log of their number can be found. Presences of one
-    image are independent, those of their mean are not: the divergence is that of all capsules together.
+    The mean is over the given images, so the estimate cannot exceed the log of their number. Presences are independent
+    given an image, but not in the mean over images: the divergence is of all capsules jointly.
 
     Args:
         log_odds: of the Concrete presences of each image.
         temperature: of the presences.
-        draws: from each image's posterior, by which the expectation is estimated.
+        draws: from each image's posterior, to estimate the expectation.
         generator: of the draws, on the CPU.
     """
     said = log_odds.double().cpu()
@@ -54,7 +54,7 @@ def divergence_from_the_mean(
 
 
 def share_that_varies(responsibilities: Float[Tensor, "image choice part"]) -> float:
-    """The share of parts whose likeliest object is not the same in all but a few images, by `RARE`."""
+    """The share of parts whose most likely object varies between images, by `RARE`."""
     chosen = responsibilities.argmax(dim=1)
     usual = chosen.mode(dim=0).values
     return float(((chosen != usual).double().mean(dim=0) > RARE).double().mean())

@@ -1,4 +1,4 @@
-"""The probabilistic generative capsule model: objects, their parts, templates, and how they are inferred."""
+"""The probabilistic generative capsule model: objects, their parts, templates, and their inference."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -55,25 +55,25 @@ class Bound:
 
 
 class GenerativeCapsules(nn.Module):
-    """Objects that are on or off and somewhere, parts that belong to them, templates that parts draw: p and q.
+    """Generates images from objects, their parts and the parts' templates; infers them with encoders.
 
     Images are explained by two layers of capsules, each with a presence t, relaxed to a Concrete number, and an affine
-    pose I + A. Which object a part belongs to is summed out. Training raises a lower bound on log p(x): with poses that
-    are certain it is one for the presences alone, in which the poses are chosen to make it large ("delta").
+    pose I + A. The object that a part belongs to is marginalised. Training raises a lower bound on log p(x). With point
+    estimates of poses ("delta") the bound is for the presences alone, maximised over poses.
 
     Source: Smith et al., "Capsule networks: a probabilistic perspective" (arXiv:2004.03553), sections 2 and 4,
-    appendices A and B. The bound is that of equation 9; equation 8 counts the choice of objects twice. The same model
-    is written as a Pyro program in `routebench.generative.probabilistic.program`, and a test finds both bounds equal.
+    appendices A and B. The bound is equation 9; equation 8 counts the choice of objects twice.
+    `routebench.generative.probabilistic.program` writes the same model in Pyro, and a test finds both bounds equal.
 
     Args:
         sprites: the templates and p(x | t1, A1).
         part_whole: p(t1, A1 | t0, A0).
         part_encoder, object_encoder: q(t1, A1 | x) and q(t0, A0 | t1, A1).
-        object_probability: p of an object to be on, which the paper does not give.
+        object_probability: prior probability that an object is on; the paper does not give it.
         object_deviation: of the poses of objects from the identity; theirs is 1.
-        posterior: `delta`: poses are certain. `full`: they are normal, once `delta_until` of training has passed; from
-            the first step on a full posterior hardly learns, as the paper says. `objects`: those of objects only, so
-            that an object which places parts pays for it, and sharing one pays.
+        posterior: `delta`: point estimates of poses. `full`: normal poses, after the share `delta_until` of training; a
+            full posterior from the first step hardly learns, as the paper says. `objects`: normal poses for objects
+            only, so that using an object to place parts costs, and sharing one saves.
         delta_until: a share of the training run; 0 for a full posterior from the start.
 
     Attributes:
@@ -109,17 +109,17 @@ class GenerativeCapsules(nn.Module):
 
     @property
     def temperature(self) -> float:
-        """Of relaxed presences."""
+        """Temperature of relaxed presences."""
         return self.part_whole.temperature
 
     @property
     def generative_parameters(self) -> int:
-        """Learned numbers of p: the paper says fewer than 30,000."""
+        """Number of learned parameters of p: fewer than 30,000 in the paper."""
         return sum(value.numel() for part in (self.sprites, self.part_whole) for value in part.parameters())
 
     @property
     def constant(self) -> float:
-        """What certain poses of objects add to every bound, in nats: it says nothing, and grows with their number."""
+        """Nats that point estimates of object poses add to every bound: a constant that grows with their number."""
         if self.posterior != "delta" and self.progress >= self.delta_until:
             return 0.0
         return self.object_encoder.objects * float(normal_log_density(torch.zeros(()), self.object_deviation))
@@ -177,21 +177,21 @@ class GenerativeCapsules(nn.Module):
         return self.drawn(self.part_encoder(images).middle(), images)
 
     def drawn(self, parts: Layer, like: Batch) -> Batch:
-        """What parts draw on canvases of the size of other images, cut to [0, 1]."""
+        """Draws parts on canvases of the size of other images, clamped to [0, 1]."""
         return self.sprites.draw(parts, (like.shape[2], like.shape[3])).clamp(0, 1)
 
     @property
     def templates(self) -> Float[Tensor, "template channel row column"]:
-        """Colours times opacity, as they are seen on a black ground."""
+        """Colours times opacity: the templates as seen on a black ground."""
         return self.sprites.colours * self.sprites.alphas
 
     def visible(self, images: Batch) -> Float[Tensor, "batch template height width"]:
-        """What is seen of each template in the reconstruction of images, as brightness."""
+        """Visible brightness of each template in the reconstruction of images."""
         return self.sprites.visible(self.part_encoder(images).middle(), (images.shape[2], images.shape[3]))
 
     @torch.no_grad()
     def sample(self, count: int, generator: Generator, size: tuple[int, int] = (28, 28)) -> Batch:
-        """Images made by the model from nothing: objects from their prior, parts from objects, templates from parts.
+        """Samples images: objects from their prior, parts from objects, templates from parts.
 
         Presences are Concrete, as in training; a pose is drawn as if its part were there.
         """
@@ -207,10 +207,10 @@ class GenerativeCapsules(nn.Module):
 
     @torch.no_grad()
     def sample_again(self, images: Batch, generator: Generator) -> Batch:
-        """Images made from the objects that are inferred in others, as `sample` makes them from the prior's objects.
+        """Samples images from the objects inferred in given images, instead of objects from the prior.
 
-        With certain poses the bound does not hold objects to the spread of their prior, so that samples from the prior
-        may look like no image although what is above parts was learned.
+        With point estimates the bound does not hold objects to the spread of their prior. Samples from the prior may
+        then look like no image although the model has learned how objects place parts.
         """
         _, scene = self.infer(images, generator)
         return self._made_by(scene.objects, generator, (images.shape[2], images.shape[3]))

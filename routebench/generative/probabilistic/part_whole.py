@@ -1,4 +1,4 @@
-"""How parts come from objects: which object a part belongs to, whether it is there, and where."""
+"""The distribution of parts given objects: which object a part belongs to, whether it is present, and where."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from routebench.generative.affine_poses import after
 from routebench.generative.probabilistic.concrete import concrete_log_density, concrete_sample
 
 POSE = 6
-"""Numbers of an affine pose: the two upper rows of its matrix, one after the other."""
+"""Numbers of an affine pose: the two upper rows of its matrix, concatenated."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Layer:
 
 
 class PartWhole(nn.Module):
-    """The distribution of parts given objects, whose choice is summed out.
+    """The distribution of parts given objects; the choice of object is marginalised.
 
     A part j belongs to one object i, with probability in proportion to `rho_ij t_i`, or to none: object 0 here stands
     for clutter, is always on and has a fixed rho. It is then there with probability `gamma_ij`, and if it is, its pose
@@ -44,19 +44,19 @@ class PartWhole(nn.Module):
     Args:
         objects, parts: how many capsules there are.
         temperature: of relaxed presences; theirs is 1.
-        least_deviation: below which no c_ij falls, or the density would have no upper bound; theirs is 0.1.
+        least_deviation: lower limit of c_ij, without which the density has no upper bound; theirs is 0.1.
         clutter_affinity: rho of the dummy object. Not given, said to matter little; small beside the others, which
             start at 1.
         clutter_deviation: of poses of clutter; "large", 1 is that of objects.
         off_deviation: of poses of parts that are not there; not given, said to matter little.
-        switch: how a pose is distributed for a presence t between off and on, which the paper leaves open.
-            `geometric`: `N_on^t N_off^(1-t)`, which is linear in t in the log and integrates to at most 1.
-            `arithmetic`: `t N_on + (1-t) N_off`, which integrates to 1, and lets a part that is mostly off go anywhere.
-            `anywhere`: `N_on^t N_off(0)^(1-t)`: a part that is off may be anywhere at no price, as if its pose were
-            summed out. It needs poses that are certain, which then count as known to within `off_deviation`.
+        switch: distribution of a pose for a presence t between off and on, which the paper leaves open. `geometric`:
+            `N_on^t N_off^(1-t)`, which is linear in t in the log and integrates to at most 1. `arithmetic`: `t N_on +
+            (1-t) N_off`, which integrates to 1, and lets a part that is mostly off go anywhere. `anywhere`: `N_on^t
+            N_off(0)^(1-t)`: a part that is off may be anywhere at no cost, as if its pose were marginalised. It needs
+            point estimates of poses, which then count as known to within `off_deviation`.
         part_size: of parts in their object when training starts, as a share of the canvas.
-        speed: what is learned here is stored that much larger than it is, so that an optimiser whose steps have one
-            size for all parameters moves it more slowly than weights.
+        speed: factor by which learned numbers are stored larger than they are, so that Adam, whose steps have one size
+            for all parameters, moves them more slowly than weights.
     """
 
     @checked
@@ -90,12 +90,12 @@ class PartWhole(nn.Module):
 
     @property
     def log_odds(self) -> Float[Tensor, "choice part"]:
-        """Of gamma_ij, clutter first."""
+        """Log odds of gamma_ij, clutter first."""
         return self.speed * self.raw_log_odds
 
     @property
     def deviations(self) -> Float[Tensor, "object part"]:
-        """c_ij, as a standard deviation: at least the given least one."""
+        """c_ij, as a standard deviation, at least `least_deviation`."""
         return self.least_deviation + functional.softplus(self.speed * self.raw_deviation)
 
     def expected_poses(self, objects: Float[Tensor, "batch object 6"]) -> Float[Tensor, "batch object part 6"]:
@@ -116,7 +116,7 @@ class PartWhole(nn.Module):
         return self.selection(objects.presences) + there + self.log_density_of_poses(objects, parts)
 
     def log_density(self, objects: Layer, parts: Layer) -> Float[Tensor, " batch"]:
-        """log p(t_1.., A_1.. | objects) in nats, with the choice of objects summed out."""
+        """log p(t_1.., A_1.. | objects) in nats, with the choice of objects marginalised."""
         return self.joint(objects, parts).logsumexp(dim=1).sum(dim=1)
 
     def responsibilities(self, objects: Layer, parts: Layer) -> Float[Tensor, "batch choice part"]:
@@ -124,7 +124,7 @@ class PartWhole(nn.Module):
         return self.joint(objects, parts).softmax(dim=1)
 
     def sample(self, objects: Layer, generator: Generator) -> Layer:
-        """Parts made by objects: an object is chosen for each part, then its presence and its pose are drawn."""
+        """Samples parts: chooses an object for each part, then draws its presence and its pose."""
         choice = self.selection(objects.presences).exp().movedim(1, -1)  # b j i+1
         chosen = torch.multinomial(choice.flatten(0, 1), 1, generator=generator).view(choice.shape[:2])  # b j
         each = torch.arange(choice.shape[1], device=chosen.device)
@@ -150,12 +150,12 @@ class PartWhole(nn.Module):
 
 
 def log_density_off(squares: Tensor, deviation: float, switch: str) -> Tensor:
-    """Of the poses of parts that are off, in nats, from the sums of their squares."""
+    """Log density of the poses of parts that are off, in nats, from the sums of their squares."""
     return normal_log_density(torch.zeros_like(squares) if switch == "anywhere" else squares, deviation)
 
 
 def switched(logits: Tensor, on: Tensor, off: Tensor, switch: str) -> Tensor:
-    """The log density of poses whose parts are as far on as the logits of their presences say, in nats."""
+    """The log density of poses, in nats, between on and off by the logits of their parts' presences."""
     if switch == "arithmetic":
         return torch.logaddexp(functional.logsigmoid(logits) + on, functional.logsigmoid(-logits) + off)
     there = logits.sigmoid()
@@ -186,7 +186,7 @@ def as_deviation(matrix: Float[Tensor, "*axes 2 3"]) -> Float[Tensor, "*axes 6"]
 
 
 def _start_of_offsets(objects: int, parts: int, size: float) -> Float[Tensor, "object part 6"]:
-    """Parts of one size, upright to some degree, anywhere on the inner half of the object's frame."""
+    """Random parts of one size, nearly upright, on the inner half of the object's frame."""
     linear = size * torch.eye(2) + 0.1 * torch.randn(objects, parts, 2, 2)
     place = torch.rand(objects, parts, 2, 1) - 0.5
     return as_deviation(torch.cat([linear, place], dim=-1))

@@ -1,7 +1,7 @@
 """The generative capsule model as a Pyro program, and its approximate posterior as another.
 
-Pyro derives the bound from these two by itself, the choice of objects summed out: `GenerativeCapsules` computes the
-same bound by hand. Read this file to see what the model is.
+Pyro derives the bound from these two and marginalises the choice of objects. `GenerativeCapsules` computes the same
+bound by hand. Read this file to see what the model is.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ class Program:
             self._drawn(net.believed(net.object_encoder(parts)), "objects", "0")
 
     def _drawn(self, belief: Belief, plate: str, layer: str) -> Layer:
-        """Draws a layer from what an encoder says."""
+        """Draws a layer from an encoder's posterior."""
         with pyro.plate(plate, belief.log_odds.shape[1], dim=-1):
             presences = pyro.sample(f"t{layer}", ConcreteLogit(belief.log_odds, self.network.temperature))
             if belief.log_deviations is None:
@@ -93,7 +93,7 @@ class Program:
 
 
 class ConcreteLogit(dist.TorchDistribution):  # type: ignore[misc]  # Pyro has no types
-    """The logit of a Concrete presence. Arguments as for `concrete_log_density`."""
+    """Distribution of the logit of a Concrete presence. Arguments as for `concrete_log_density`."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
     support = dist.constraints.real
@@ -117,7 +117,7 @@ class ConcreteLogit(dist.TorchDistribution):  # type: ignore[misc]  # Pyro has n
 
 
 class SwitchedNormal(dist.TorchDistribution):  # type: ignore[misc]
-    """A pose that is normal about its object's idea of it as far as its part is there, else about the identity.
+    """A pose that is normal about its object's prediction if its part is present, else about the identity.
 
     Equations 5 and 6; the ways between on and off are those of `PartWhole`. Only `arithmetic` is normalised.
     """

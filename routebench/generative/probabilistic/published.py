@@ -1,4 +1,4 @@
-"""The generative capsule model of Smith et al. by name: at the published size, and at one that two cores can train."""
+"""Registers the generative capsule model of Smith et al., at the published size and at one for two cores."""
 
 import inspect
 from collections.abc import Callable
@@ -21,7 +21,7 @@ OF_MODEL = {
     "full": "posterior",
     **{name: name for name in ("objects", "parts", "part_size")},
 }
-"""Arguments of what the model is made of that it sets itself, and by which of its own."""
+"""Sub-module arguments that the model sets, and the model argument that controls each."""
 
 
 @models.register("generative-capsules")
@@ -48,7 +48,7 @@ def generative_capsules(
 
     Args:
         shape: (channels, height, width) of the images.
-        classes: of the data; no use is made of it.
+        classes: of the data; unused.
         objects, parts: capsules of both layers.
         template: rows and columns of a template.
         posterior, delta_until, object_probability, object_deviation: as for `GenerativeCapsules`.
@@ -70,7 +70,7 @@ def generative_capsules(
 
 
 def _further(made: Callable[..., Any], given: dict[str, Any] | None) -> dict[str, Any]:
-    """What is given for one of those that the model is made of, checked to be for that one to take."""
+    """The arguments given for one sub-module, after a check that it takes them."""
     known = inspect.signature(made).parameters
     for name in given or {}:
         if name not in known:
@@ -90,7 +90,7 @@ def _further(made: Callable[..., Any], given: dict[str, Any] | None) -> dict[str
 def generative_capsules_small(
     shape: tuple[int, int, int], classes: int, *, object_encoder: dict[str, Any] | None = None, **params: Any
 ) -> GenerativeCapsules:
-    """`generative-capsules`, whose Set Transformer has 2 blocks of 64 in which parts look at each other directly.
+    """`generative-capsules` whose Set Transformer has 2 blocks of 64, in which parts attend to each other directly.
 
     The generative model is the same. Arguments as for `generative_capsules`.
     """

@@ -1,4 +1,4 @@
-"""From parts to pixels: learned templates, each with its own transparency, drawn over each other."""
+"""Draws parts as pixels: learned templates, each with its own transparency, composited in order."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Batch = Float[Tensor, "batch channel height width"]
 
 
 class Sprites(nn.Module):
-    """Templates that make an image where parts put them, and the likelihood of pixels about it.
+    """Draws templates where parts put them; the likelihood of pixels about the drawing.
 
     Source: Smith et al., "Capsule networks: a probabilistic perspective", section 2.1 and equation 7. Templates are
     drawn in the order of their numbers, the first at the bottom.
@@ -27,9 +27,9 @@ class Sprites(nn.Module):
         channels: of the images.
         size: rows and columns of a template; theirs is 12.
         pixel_deviation: of pixels about the drawn image; theirs is 0.2.
-        learned_deviation: learn it, with the given one as its floor, without which the likelihood has no upper bound.
-            The paper says both that it is constrained and that it is set to 0.2.
-        non_linearity: what keeps templates' colours in range, which is not said. `sigmoid`: between 0 and 1.
+        learned_deviation: learn `pixel_deviation`, with the given value as its floor: without one the likelihood has no
+            upper bound. The paper says both that it is constrained and that it is set to 0.2.
+        non_linearity: keeps templates' colours in range; the paper does not give it. `sigmoid`: between 0 and 1.
             `softplus`: not negative. `none`.
         ground: what templates are drawn on. `black`: an opaque canvas, so that a faint template looks faint.
             `transparent`: the canvas of zeros as printed, on which the colour of a single template does not depend on
@@ -60,7 +60,7 @@ class Sprites(nn.Module):
 
     @property
     def colours(self) -> Float[Tensor, "template channel row column"]:
-        """Of every template."""
+        """Colours of every template."""
         return NON_LINEARITIES[self.non_linearity](SPEED * self.raw_colours)
 
     @property
@@ -70,19 +70,19 @@ class Sprites(nn.Module):
 
     @property
     def deviation(self) -> Tensor | float:
-        """Of pixels about the drawn image."""
+        """Standard deviation of pixels about the drawn image."""
         if self.raw_deviation is None:
             return self.pixel_deviation
         return self.pixel_deviation + functional.softplus(self.raw_deviation)
 
     def draw(self, parts: Layer, size: tuple[int, int]) -> Batch:
-        """The images that parts make, of (height, width) pixels."""
+        """Draws the images of parts, of (height, width) pixels."""
         templates = torch.cat([self.colours, self.alphas], dim=1)
         canvas, opacity = drawn(templates, self._on_canvas(parts, size), parts.presences.sigmoid(), size)
         return canvas if self.ground == "black" else canvas / opacity.clamp(min=TRANSPARENT)
 
     def visible(self, parts: Layer, size: tuple[int, int]) -> Float[Tensor, "batch template height width"]:
-        """What is seen of each template: its brightness, less what templates above it hide. They sum to the drawing."""
+        """Visible brightness of each template, less what templates above it hide; the sum is the drawing."""
         both = warp(torch.cat([self.colours, self.alphas], dim=1), self._on_canvas(parts, size), size)
         alphas = both[:, :, -1] * parts.presences.sigmoid().T[:, :, None, None]  # template b y x
         above = torch.cat([torch.ones_like(alphas[:1]), (1 - alphas.flip(0)).cumprod(dim=0)[:-1]]).flip(0)
@@ -104,8 +104,8 @@ class Sprites(nn.Module):
 
 TRANSPARENT = 1e-6
 SPEED = 10.0
-"""Templates are stored a tenth as large as they are, so that an optimiser whose steps have one size for all parameters
-moves them ten times as fast as weights: they start as blobs, and have far to go."""
+"""Templates are stored at a tenth of their size, so that Adam, whose steps have one size for all parameters, moves them
+ten times as fast as weights. They start as blobs and change a lot."""
 NON_LINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
     "softplus": functional.softplus,

@@ -24,13 +24,13 @@ Batch = Float[Tensor, "batch channel height width"]
 
 @dataclass(frozen=True)
 class Weights:
-    """What each loss counts.
+    """Weights of the losses.
 
     Args:
-        part_likelihood: of parts under objects; that of pixels counts 1.
-        deformation: of what the relation of a part to its object has of one image alone.
+        part_likelihood: of parts under objects; the likelihood of pixels has weight 1.
+        deformation: of the image-dependent component of the relation of a part to its object.
         prior_within, prior_between, posterior_within, posterior_between: of sparsity, see `Sparsity`.
-        objects_per_image: that `prior_within` wants; None for objects / classes.
+        objects_per_image: target of `prior_within`; None for objects / classes.
     """
 
     part_likelihood: NonNegative = 1.0
@@ -47,18 +47,18 @@ class Weights:
 
 
 CODE = Weights()
-"""Those of the authors' script for MNIST, which Smith et al. use."""
+"""Weights of the authors' script for MNIST, which Smith et al. use."""
 PAPER = replace(
     CODE, prior_within=1.0, prior_between=1.0, posterior_within=10.0, posterior_between=10.0, objects_per_image=None
 )
-"""Those that Kosiorek et al. report, by Smith et al.: 1, and 10 for posterior sparsity."""
+"""Weights that Kosiorek et al. report, according to Smith et al.: 1, and 10 for posterior sparsity."""
 
 
 def weights_of(given: str | Mapping[str, float]) -> Weights:
-    """`code`, `paper`, or numbers by name, where what is not named is as in `code`.
+    """Weights by name (`code`, `paper`) or from a table, whose missing entries are those of `code`.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: the name is unknown.
         ValueError: a weight is below 0.
     """
     if not isinstance(given, Mapping):
@@ -74,7 +74,7 @@ def weights_of(given: str | Mapping[str, float]) -> Weights:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a stacked capsule autoencoder makes of images: their parts, what objects say of these, and which do so."""
+    """Parts of images, the objects' predictions of them, and which objects explain which parts."""
 
     parts: Parts
     predictions: Predictions
@@ -88,39 +88,40 @@ class SCAE(nn.Module):
     script for MNIST; with 24 part and 24 object capsules the baseline of Smith et al., "Capsule networks: a
     probabilistic perspective", figure 4 and appendix C. What paper and code leave open is named with each argument.
 
-    Departures: the code also trains two linear classifiers of presences inside of its loss; here no label is seen, and
-    whoever wants a probe fits one. Its presences are noisy in evaluation too; ours only in training, so that features
-    are a function of the image. All that is of a batch, and not of one image, are the losses between examples.
+    Departures: the code also trains two linear classifiers of presences within its loss. Here training sees no label; a
+    probe is fitted afterwards. The code's presences are noisy in evaluation too; ours only in training, so that
+    features are a function of the image. Only the losses between examples depend on the batch.
 
     Args:
         shape: (channels, height, width) of the images.
-        classes: of which the sparsity losses take that every object shows in one of so many images, as the code does;
-            which image shows which is not known.
-        parts, objects: capsules. 24 and 24 as Kosiorek et al. report and Smith et al. have; 40 and 32 in the script.
+        classes: the sparsity losses assume that every object shows in one of so many images, as the code does. They use
+            no labels.
+        parts, objects: capsules. 24 and 24 as in Kosiorek et al. and Smith et al.; 40 and 32 in the script.
         width: channels of the four convolutions.
         features: special features of a part.
         template: rows and columns of a template.
         set_width, set_layers, set_heads: of the Set Transformer.
-        encoded, parameters, hidden: numbers per object from its encoder, between its two networks, in hidden layers.
-        weights: of the losses: `code`, `paper`, or a table of numbers with the names of `Weights`. Smith et al. tried
-            both, and found those of the code to work slightly better.
+        encoded, parameters, hidden: numbers per object: from its encoder, between its two networks, in hidden layers.
+        weights: of the losses: `code`, `paper`, or a table with the names of `Weights`. Smith et al. tried both and
+            found those of the code slightly better.
         noise: width of the uniform noise on the logits of presences in training; 0 for none. It drives presences to 0
             or 1.
-        places: whether the part encoder learns a bias per place, see `PartEncoder`; in the code only.
-        coloured, weighed: of templates, see `PartDecoder`; on in the script, off where the code is left alone.
+        places: whether the part encoder learns a bias per place, see `PartEncoder`; the code does, the paper does not
+            say.
+        coloured, weighed: of templates, see `PartDecoder`; on in the script, off by the code's defaults.
         deviation: of a pixel from its mean, see `PartDecoder`; 1 in the code.
-        gain: how many times as fast templates are learned, see `PartDecoder`; 1 in the code.
-        mask: how the Set Transformer takes presences, see `ObjectEncoder`. `log`, because what the code does with
-            presences between 0 and 1 leaves one part to be looked at.
+        gain: how many times faster templates learn, see `PartDecoder`; 1 in the code.
+        mask: how the Set Transformer uses presences, see `ObjectEncoder`. Default `log`, because with presences between
+            0 and 1 the code attends to a single part.
         stop: which gradients from objects reach the parts, see `stopped`.
-        normalised: whether part likelihoods are of a mixture whose weights sum to 1, as in the paper and unlike the
-            code: without, every presence can be raised to gain likelihood, and the losses on presences must hold it.
+        normalised: whether the weights of the mixture of part likelihoods sum to 1, as in the paper and unlike the
+            code. Without that, raising any presence gains likelihood, and only the losses on presences oppose it.
         clutter: weight and density of parts that no object explains.
         batch: images over which presences are summed for `prior_between`; None for those of the batch, see
             `prior_sparsity`.
 
     Raises:
-        UserError: an argument is not one of those that are known.
+        UserError: an argument is unknown.
         ValueError: a number is out of its range.
     """
 
@@ -186,7 +187,7 @@ class SCAE(nn.Module):
         )
 
     def see(self, images: Batch, generator: Generator | None = None) -> Seen:
-        """The parts and the objects of images.
+        """Infers the parts and objects of images.
 
         Args:
             images: values in [0, 1].
@@ -206,7 +207,7 @@ class SCAE(nn.Module):
         return self.reconstruction(images)
 
     def objective(self, images: Batch, generator: Generator | None = None) -> Float[Tensor, ""]:
-        """The sum of all losses, in nats where they are likelihoods; a mean over images but for losses between them.
+        """The sum of all losses, likelihoods in nats; a mean over images, except for losses between images.
 
         Args:
             images: values in [0, 1].
@@ -215,7 +216,7 @@ class SCAE(nn.Module):
         return torch.stack(list(self.losses(images, generator).values())).sum()
 
     def losses(self, images: Batch, generator: Generator | None = None) -> dict[str, Float[Tensor, ""]]:
-        """What the objective sums, by name, each times its weight."""
+        """The weighted losses, by name."""
         seen = self.see(images, generator)
         weights = self.weights
         prior = prior_sparsity(
@@ -245,23 +246,23 @@ class SCAE(nn.Module):
 
     @property
     def templates(self) -> Float[Tensor, "part channel row column"]:
-        """Of every part, before they are coloured."""
+        """Templates of every part, before colouring."""
         return self.part_decoder.templates()
 
     def visible(self, images: Batch) -> Float[Tensor, "batch part height width"]:
-        """What is seen of each template in the reconstruction of images, as brightness."""
+        """Visible brightness of each template in the reconstruction of images."""
         return self.part_decoder.visible(self.part_encoder(images, None))
 
     @checked
     def reconstruction(
         self, images: Batch, *, by: Literal["parts", "objects"] = "parts", of: Picture = "mode"
     ) -> Batch:
-        """Images drawn from what was seen, values in [0, 1].
+        """Reconstructs images, values in [0, 1].
 
         Args:
             images: values in [0, 1].
-            by: `parts`: with the poses that the part encoder saw; `objects`: each part with the pose that the object
-                says which explains it best.
+            by: `parts`: with the poses of the part encoder; `objects`: each part with the pose predicted by the object
+                that explains it best.
             of: `mode` or `mean`, see `PartDecoder.picture`.
         """
         seen = self.see(images)
@@ -296,9 +297,9 @@ SMALL: Mapping[str, Any] = {"parts": 16, "width": 32, "encoded": 64, "hidden": 6
     passes_on=(SCAE,),
 )
 def scae_small(shape: tuple[int, int, int], classes: int, **options: Any) -> SCAE:
-    """16 parts and 24 objects, 32 channels, narrower objects, and templates that are learned ten times as fast.
+    """16 parts and 24 objects, 32 channels, narrower objects, and templates that learn ten times as fast.
 
-    With Adam at 3e-3 and 32 images a batch it is trained in ten epochs of a few thousand digits; options are arguments
-    of `SCAE`.
+    With Adam at 3e-3 and batches of 32 it trains in ten epochs of a few thousand digits. Options are arguments of
+    `SCAE`.
     """
     return SCAE(shape, classes, **{**SMALL, **options})

@@ -1,4 +1,4 @@
-"""What every object capsule says of every part: where it is, how sure that is, and whether it is there."""
+"""Predictions of every object capsule for every part: its pose, the deviation of that, and its presence."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,18 @@ from routebench.generative.stacked.part_encoder import noisy
 from routebench.generative.stacked.per_capsule import PerCapsuleMLP
 
 LEAST_DEVIATION = 1e-2
-"""Of a part's pose from what an object says of it, as in the authors' code."""
+"""Smallest deviation of a part's pose from an object's prediction, as in the authors' code."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What objects say of parts.
+    """Predictions of objects for parts.
 
     Args:
         poses: of the part if it belongs to the object.
         deviations: of each number of that pose.
-        presences: log of the probability that the object is there, and the part with it: log a_k a_km.
-        deformation: half the sum of squares of what the relation of parts to their object has of this image alone.
+        presences: log probability that the object and its part are present: log a_k a_km.
+        deformation: half the sum of squares of the image-dependent component of the relation of parts to their object.
     """
 
     poses: Float[Tensor, "batch object part 2 3"]
@@ -37,7 +37,7 @@ class Predictions:
 
 
 class ObjectDecoder(nn.Module):
-    """Two small networks of every object: to its parameters, and from them to its pose and those of its parts.
+    """Two small networks per object: one gives its parameters, the other its pose and those of its parts.
 
     Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), sections 2.1 and
     2.3; sizes, constants and start values are those of the authors' code.
@@ -66,7 +66,7 @@ class ObjectDecoder(nn.Module):
     def forward(
         self, encodings: Float[Tensor, "batch object encoded"], generator: Generator | None = None
     ) -> Predictions:
-        """What each object says of each part.
+        """Predicts each part from each object.
 
         Args:
             encodings: of the objects.

@@ -1,4 +1,4 @@
-"""From the set of parts to one encoding per object capsule."""
+"""Encodes the set of parts into one vector per object capsule."""
 
 from dataclasses import replace
 from typing import Literal
@@ -15,17 +15,17 @@ from routebench.generative.stacked.part_encoder import Parts
 
 Mask = Literal["log", "code", "none"]
 FAR = 1e32
-"""What the code takes off the logit of a part that is not there."""
+"""The code subtracts this from the attention logit of an absent part."""
 
 
 class ObjectEncoder(nn.Module):
-    """A Set Transformer over parts, in which learned queries, one for each object, look at all of them.
+    """A Set Transformer over parts; one learned query per object attends to all of them.
 
     A part is its pose, one minus its presence, its special features and its template, in that image's colour.
 
     Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.3; sizes, and
-    that pooling is attention alone, without residual and feed-forward layer, are those of the authors' code. Departure:
-    the code multiplies members by their presence before they are normalised, which takes that away again; we do not.
+    pooling by attention alone without residual and feed-forward layer, are those of the authors' code. Departure: the
+    code multiplies members by their presence before normalisation, which cancels it. We do not.
 
     Args:
         objects: object capsules.
@@ -35,9 +35,9 @@ class ObjectEncoder(nn.Module):
         layers: of self-attention.
         heads: of each of these.
         encoded: numbers per object.
-        mask: what the presence p of a part does to its attention logit. `log`: plus log p, so that a part counts as
-            much as it is there. `code`: minus 1e32 (1 - p), as the code has it, made for presences of 0 and 1: with
-            those in between all attention goes to the single part that is most present. `none`: nothing.
+        mask: how the presence p of a part changes its attention logit. `log`: adds log p, which weights a part by its
+            presence. `code`: subtracts 1e32 (1 - p), as in the code, which is meant for presences of 0 and 1; between
+            them all attention goes to the single most present part. `none`: not at all.
     """
 
     @checked
@@ -81,12 +81,12 @@ Stop = Literal["poses", "all", "nothing"]
 
 
 def stopped(parts: Parts, stop: Stop) -> Parts:
-    """Parts that tell objects what they are, without learning from them.
+    """Stops gradients from objects to parts.
 
     Args:
-        parts: as their encoder gives them.
-        stop: `poses`: gradients with respect to poses and presences stop here, those of special features do not, as in
-            the authors' code; `all`: all stop here; `nothing`: none does.
+        parts: from their encoder.
+        stop: `poses`: stops gradients of poses and presences but not of special features, as in the authors' code;
+            `all`: stops all; `nothing`: stops none.
     """
     if stop == "nothing":
         return parts

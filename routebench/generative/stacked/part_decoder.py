@@ -1,4 +1,4 @@
-"""Parts drawn on a canvas: every pixel is of one of the templates, or of the ground."""
+"""Draws parts on a canvas: every pixel belongs to one template or to the ground."""
 
 import math
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from routebench.generative.stacked.part_encoder import Parts
 from routebench.generative.templates import warp
 
 LEAST_DEVIATION = 0.1
-"""Of a pixel: a value that is 1 away has a density of e^-50 then, which single precision can still hold."""
+"""Smallest deviation of a pixel: a value 1 away then has a density of e^-50, which float32 can hold."""
 Picture = Literal["mode", "mean"]
 Canvas = Float[Tensor, "batch channel height width"]
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """What every part, and last the ground, would put at every pixel.
+    """Values that every part, and last the ground, would draw at every pixel.
 
     Args:
         values: of the pixels.
-        weights: logits of whose pixel it is.
+        weights: logits of the part that a pixel belongs to.
     """
 
     values: Float[Tensor, "part batch channel height width"]
@@ -34,7 +34,7 @@ class Drawing:
 
 
 class PartDecoder(nn.Module):
-    """A mixture of normal distributions at every pixel, one for each part and one for the ground.
+    """At every pixel a mixture of normal distributions, one for each part and one for the ground.
 
     Its means are the templates, moved by the poses of the parts, and 0 around them; its weights are the presence of a
     part times a second template, moved likewise, whose logits are 0 around it.
@@ -46,15 +46,15 @@ class PartDecoder(nn.Module):
     Args:
         shape: (channels, height, width) of the images.
         parts: part capsules, and so templates.
-        features: of each, which say its colour.
+        features: of each part, which determine its colour.
         template: rows and columns of a template; 11 in the code.
         coloured: multiply templates by a colour per part and image, between 0 and 1, as the script does.
-        weighed: learn the second template. False reads its logits off the first one, divided by a temperature that is
-            learned, which the code has too (for images of one channel).
+        weighed: learn the second template. False takes its logits from the first one, divided by a learned temperature,
+            which the code offers too (for images of one channel).
         deviation: of a pixel from its mean, at least 0.1; 1 in the code.
-        gain: both templates and the ground are learned divided by this, and start as they would without: an optimiser
-            whose steps do not grow with the gradient, such as Adam, then moves them so many times as fast as its rate
-            says. At 1 a template of logits up to 5 takes 5,000 steps at a rate of 0.001.
+        gain: both templates and the ground are stored divided by this; their start is unchanged. Adam, whose steps do
+            not grow with the gradient, then moves them that many times faster. At 1, logits of 5 take 5,000 steps at a
+            learning rate of 0.001.
 
     Raises:
         ValueError: the deviation is too small, or the gain is not above 0.
@@ -82,12 +82,12 @@ class PartDecoder(nn.Module):
         self.ground_weight = nn.Parameter(torch.zeros(()))  # of a temperature, where nothing is weighed
 
     def templates(self) -> Float[Tensor, "part channel row column"]:
-        """Of every part, values in (0, 1), before they are coloured."""
+        """Templates of every part, values in (0, 1), before colouring."""
         templates: Tensor = (self.gain * self.logits).sigmoid()
         return templates
 
     def coloured(self, parts: Parts) -> Float[Tensor, "batch part channel row column"]:
-        """The templates as each image has them."""
+        """Templates in the colours of each image."""
         templates = self.templates()
         if self.colour is None:
             return templates.expand(len(parts.poses), *templates.shape)
@@ -96,7 +96,7 @@ class PartDecoder(nn.Module):
         return coloured
 
     def draw(self, parts: Parts) -> Drawing:
-        """What parts with these poses and presences make of a canvas."""
+        """Draws parts with these poses and presences."""
         templates = self.templates()
         if self.alphas is not None:
             templates = torch.cat([templates, self.gain * self.alphas], dim=1)  # one sampling moves both
@@ -130,8 +130,8 @@ class PartDecoder(nn.Module):
 
         Args:
             parts: what is drawn.
-            of: `mode`: at every pixel the mean of whoever has the greatest weight, what the code measures its error
-                with; `mean`: the mean of the mixture.
+            of: `mode`: at every pixel the mean of the component of greatest weight, with which the code measures its
+                error; `mean`: the mean of the mixture.
         """
         drawing = self.draw(parts)
         if of == "mean":
@@ -142,7 +142,7 @@ class PartDecoder(nn.Module):
         return mode
 
     def visible(self, parts: Parts) -> Float[Tensor, "batch part height width"]:
-        """The brightness of `picture`, by the part that a pixel is of."""
+        """The brightness of `picture`, by the part that each pixel belongs to."""
         drawing = self.draw(parts)
         mine = torch.arange(len(drawing.weights), device=drawing.weights.device)[:, None, None, None, None]
         shown = drawing.values * (drawing.weights.argmax(dim=0) == mine)
@@ -151,12 +151,12 @@ class PartDecoder(nn.Module):
 
 
 def _colour(features: int, channels: int) -> nn.Module:
-    """From special features to a colour's logits: a hidden layer of 32, which all parts share."""
+    """Maps special features to logits of a colour: a hidden layer of 32 that all parts share."""
     return nn.Sequential(nn.Linear(features, 32), nn.ReLU(), nn.Linear(32, channels))
 
 
 def _different(shape: tuple[int, int, int, int]) -> Float[Tensor, "part channel row column"]:
-    """Templates that start orthogonal to each other, then scaled to reach from 0 to 1, as in the code."""
+    """Initial templates: orthogonal to each other, then scaled to [0, 1], as in the code."""
     numbers = shape[1] * shape[2] * shape[3]
     basis = torch.linalg.qr(torch.rand(max(shape[0], numbers), max(shape[0], numbers))).Q[: shape[0], :numbers]
     placed: Tensor = ((basis - basis.min()) / (basis.max() - basis.min())).reshape(shape)

@@ -1,4 +1,4 @@
-"""Where the parts of an image are: the first half of a stacked capsule autoencoder."""
+"""Finds the parts of an image: the first half of a stacked capsule autoencoder."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ from routebench.models.backbones import grid_after
 
 @dataclass(frozen=True)
 class Parts:
-    """What an encoder saw of every part.
+    """Parts as the encoder infers them.
 
     Args:
         poses: from places in a part's template to places on the canvas, both from -1 to 1.
         presences: logits of the probability that a part is there.
-        features: what else there is to know of a part.
+        features: special features: everything else about a part.
     """
 
     poses: Float[Tensor, "batch part 2 3"]
@@ -27,7 +27,7 @@ class Parts:
 
 
 class PartEncoder(nn.Module):
-    """Four convolutions and, for each part, a mean over places that the part weighs itself.
+    """Four convolutions and, for each part, a weighted mean over positions with its own weights.
 
     Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.2; sizes and
     noise are those of the authors' code. Weights start as torch has them, not sonnet.
@@ -37,8 +37,8 @@ class PartEncoder(nn.Module):
         parts: part capsules.
         features: special features of each.
         width: channels of each convolution.
-        places: add a bias that is learned for every place and channel, as the code does (the paper does not say): the
-            weighted mean cannot otherwise tell where it looks. The size of images is then fixed.
+        places: learn a bias for every position and channel, as the code does (the paper does not say). Without it, the
+            weighted mean does not know its position. It fixes the size of images.
         noise: width of the uniform noise around 0 that is added to the logits of presences in training; 4 in the code.
     """
 
@@ -53,7 +53,7 @@ class PartEncoder(nn.Module):
         self.noise = noise
 
     def forward(self, images: Float[Tensor, "batch channel height width"], generator: Generator | None = None) -> Parts:
-        """The parts of each image.
+        """Infers the parts of each image.
 
         Args:
             images: values in [0, 1].
@@ -66,7 +66,7 @@ class PartEncoder(nn.Module):
 
 
 def noisy(logits: Float[Tensor, "*axes"], width: float, generator: Generator | None) -> Float[Tensor, "*axes"]:
-    """Logits with uniform noise of this width around 0; of width 0, as they are."""
+    """Adds uniform noise of this width around 0 to logits; width 0 adds none."""
     if not width:
         return logits
     draws = torch.rand(logits.shape, generator=generator, device=logits.device, dtype=logits.dtype)

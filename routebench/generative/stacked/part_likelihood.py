@@ -1,4 +1,4 @@
-"""How well objects explain parts: a mixture of what they say of each, and the posterior of who explains it."""
+"""How well objects explain parts: a mixture of their predictions, and the posterior of which object explains a part."""
 
 import math
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from routebench.generative.stacked.part_encoder import Parts
 
 @dataclass(frozen=True)
 class Explanation:
-    """Who explains what.
+    """Which object explains which part.
 
     Args:
-        log_likelihood: of all parts of an image, each as far as it is present, in nats.
-        responsibilities: the posterior probability that a part comes of an object; what is missing to 1 over objects is
-            that of clutter.
+        log_likelihood: of all parts of an image, each weighted by its presence, in nats.
+        responsibilities: the posterior probability that a part comes from an object; the rest to 1 over objects is
+            clutter.
     """
 
     log_likelihood: Float[Tensor, " batch"]
@@ -33,17 +33,17 @@ def explain(parts: Parts, predictions: Predictions, *, normalised: bool, clutter
     """The likelihood of parts under the mixture of objects, and its posterior.
 
     For part m it is `sum_k w_km N(x_m; pose_km, deviation_km^2)` with `w_km = a_k a_km`, over the six numbers of a
-    pose, and one summand more for clutter; its logarithm counts times the presence of the part.
+    pose, plus one term for clutter. Its logarithm is weighted by the presence of the part.
 
     Source: Kosiorek et al., "Stacked capsule autoencoders", NeurIPS 2019 (arXiv:1906.06818), section 2.3; Smith et al.,
     "Capsule networks: a probabilistic perspective", appendix D, for posterior presences.
 
     Args:
-        parts: whose poses are explained.
+        parts: whose poses the objects explain.
         predictions: of the objects.
-        normalised: divide the weights by their sum over k, clutter included; the authors' code computes that and then
-            uses the weights as they are. It makes no difference to responsibilities.
-        clutter: weight and density, each, of the summand for clutter; 0.01 in the code.
+        normalised: divide the weights by their sum over k, clutter included; the authors' code computes that but then
+            uses the raw weights. Responsibilities are the same.
+        clutter: weight and density, each, of the term for clutter; 0.01 in the code.
     """
     away = (parts.poses[:, None] - predictions.poses).square().flatten(3).sum(dim=3)  # b object part
     numbers = parts.poses.shape[-2] * parts.poses.shape[-1]

@@ -1,4 +1,4 @@
-"""Small networks of which every capsule has its own."""
+"""Small networks, one per capsule."""
 
 from itertools import pairwise
 
@@ -29,7 +29,7 @@ class PerCapsuleMLP(nn.Module):
             self.biases.append(torch.zeros(capsules, 1, above))
 
     def forward(self, inputs: Float[Tensor, "batch capsule below"]) -> Float[Tensor, "batch capsule above"]:
-        """What each capsule makes of its own row."""
+        """Applies each capsule's network to its own row."""
         values = inputs.transpose(0, 1)  # capsule b below
         for layer, weights in enumerate(self.weights):
             values = values.relu() if layer else values

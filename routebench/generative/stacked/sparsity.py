@@ -1,4 +1,4 @@
-"""Losses that make few object capsules answer to one image, and all of them to some image."""
+"""Losses that make few object capsules active in one image, and every one active in some image."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ Presences = Float[Tensor, "batch object"]
 Scalar = Float[Tensor, ""]
 
 TINY = 1e-16
-"""A probability below this counts as this in a logarithm."""
+"""Smallest probability in a logarithm."""
 
 
 @dataclass(frozen=True)
 class Sparsity:
-    """Losses within an example, and between the examples of a batch; both are to be made small."""
+    """Losses within an example, and between the examples of a batch; both are minimised."""
 
     within: Scalar
     between: Scalar
@@ -31,10 +31,10 @@ def prior_sparsity(presences: Presences, *, objects_per_image: float, share: flo
 
     Args:
         presences: a_k max_m a_km.
-        objects_per_image: that should be there.
-        share: of the images in which each object should be.
-        images: presences are summed over as many, by way of their mean: what is lost does not then depend on how many
-            are in the batch. 128, the batch of the code, gives what that has; None sums over the batch itself.
+        objects_per_image: the target.
+        share: target share of images with each object.
+        images: presences are averaged over the batch and scaled to this many images, so that the loss does not depend
+            on the batch size. 128, the code's batch size, gives the code's loss; None sums over the batch itself.
     """
     within = (presences.sum(dim=1) - objects_per_image).square().mean()
     count = len(presences) if images is None else images
@@ -43,9 +43,9 @@ def prior_sparsity(presences: Presences, *, objects_per_image: float, share: flo
 
 
 def posterior_sparsity(presences: Presences) -> Sparsity:
-    """Entropies, in nats, of who explains the parts of one image, and, with a minus, of all images of the batch.
+    """Entropies, in nats, of which object explains parts: of one image and, with a minus, over the batch.
 
-    Source: Kosiorek et al., section 2.4; which logarithm, and that each is normalised first, are of the authors' code.
+    Source: Kosiorek et al., section 2.4; the logarithm, and normalising first, are those of the authors' code.
 
     Args:
         presences: parts that each object explains, or its share of them.

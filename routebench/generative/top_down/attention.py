@@ -1,6 +1,6 @@
-"""Attention as top-down generation: parents predict children, and each child settles on a prediction it is like.
+"""Attention as top-down generation: parents predict children, and each child moves towards similar predictions.
 
-Source of all: Kiefer et al., "Capsule networks as generative models", section 4.1, equations 5 and 6.
+Source: Kiefer et al., "Capsule networks as generative models", section 4.1, equations 5 and 6.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Attended(NamedTuple):
 
     Args:
         poses: of the children.
-        similarity: the logits of the last softmax: what to go on from where they are accumulated.
+        similarity: the logits of the last softmax: the next start, where they accumulate.
     """
 
     poses: Children
@@ -30,18 +30,18 @@ def predict(
     blocks: Float[Tensor, "child parent pose pose_above"],
     bias: Float[Tensor, "child parent pose"] | None = None,
 ) -> Predictions:
-    """Uhat_ij = W~_ij V_j: what each parent predicts each child to be.
+    """Uhat_ij = W~_ij V_j: each parent's prediction of each child.
 
-    The weight of a dense capsule layer, `DenseCapsules.weight`, has the shape of `blocks`, and its votes are
-    `u_i W_ij`. Given here, every block is transposed too, without which the dimensions do not fit; the paper transposes
-    the array of blocks, and says nothing of the blocks themselves. Blocks may as well be learned on their own.
+    The weight of a dense capsule layer, `DenseCapsules.weight`, has the shape of `blocks`, and its votes are `u_i
+    W_ij`. Here every block is transposed too; otherwise the dimensions do not fit. The paper transposes the array of
+    blocks and does not mention the blocks. Blocks can also be learned separately.
 
-    Memory is batch x children x parents x pose numbers, kept once for the gradient of whatever reads the predictions
-    (while they are made, another such array is there for a moment). No other function here keeps an array so large.
+    Memory: batch x children x parents x pose numbers, kept once for the gradient, and a second such array while the
+    predictions are made. No other function here keeps an array of this size.
 
     Args:
         parents: V_j.
-        blocks: of a bottom-up layer, or others of that shape.
+        blocks: of a bottom-up layer, or of that shape.
         bias: added to the predictions; the paper has none.
     """
     voted = torch.einsum("bje,ijde->bijd", parents, blocks)
@@ -59,18 +59,18 @@ def attend(
 ) -> Attended:
     """`V_i <- softmax(beta V_i Uhat_i^T) Uhat_i`, over the parents of each child; equation 6 with beta = 1.
 
-    With one parent, the first iteration returns its prediction, and nothing changes afterwards. As one step of a modern
-    Hopfield network with the predictions for its memories (Ramsauer et al., ICLR 2021, theorem 1), an iteration never
-    raises `energy`, for any beta above 0, unless similarities are accumulated.
+    With one parent, the first iteration returns its prediction, and later ones change nothing. An iteration is one step
+    of a modern Hopfield network whose memories are the predictions (Ramsauer et al., ICLR 2021, theorem 1). It never
+    raises `energy`, for any beta above 0, unless similarities accumulate.
 
     Args:
-        children: V_i to begin with. The paper does not say which; see who calls this.
+        children: V_i at the start. The paper does not say which; callers choose.
         predictions: Uhat_ij.
-        beta: inverse temperature; the paper has no 1 / sqrt(pose), and neither has this.
-        iterations: the paper leaves their number open.
-        accumulate: add each iteration's similarities to those before, as dynamic routing does with its logits; the
-            paper's "additional recurrent state". With it the softmax sharpens from one iteration to the next.
-        similarity: accumulated so far; None for zero.
+        beta: inverse temperature; there is no 1 / sqrt(pose), as in the paper.
+        iterations: the paper does not give their number.
+        accumulate: add each iteration's similarities to those before, as dynamic routing adds logits: the paper's
+            "additional recurrent state". The softmax then sharpens with each iteration.
+        similarity: accumulated before; None for zero.
 
     Memory beyond `predictions` is batch x children x (parents + pose) numbers for each iteration.
     """

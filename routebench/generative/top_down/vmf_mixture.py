@@ -13,9 +13,9 @@ from routebench.ops import von_mises_fisher
 
 Weights = Float[Tensor, "batch child parent"]
 EPSILON = 1e-12
-"""Added to a squared length before its root is taken, so that a zero vector has a gradient; its cosines are 0."""
+"""Added to a squared length before its root, so that a zero vector has a gradient; its cosines are 0."""
 LARGEST = 80.0
-"""Log-densities above it count as this much in the softmax over densities, whose exponential would overflow."""
+"""Upper limit of log-densities in the softmax over densities, whose exponential would overflow."""
 WeightsOver = Literal["log-density", "density"]
 
 
@@ -23,28 +23,27 @@ class VMFMixture(nn.Module):
     """`p(V_i | Uhat_i) = sum_j pi_ij N(V_i; Uhat_ij, sigma_ij^2 I)`, weighted by von Mises-Fisher distributions.
 
     Source: Kiefer et al., "Capsule networks as generative models", section 4.2, equations 7 and 8: pi_i is a softmax
-    over parents j of VMF(V_i; Uhat_ij, kappa_ij).
-    Departures, where the paper is silent or cannot be meant:
+    over parents j of VMF(V_i; Uhat_ij, kappa_ij). Departures, where the paper is silent or inconsistent:
     - A VMF distribution lives on unit vectors: it is evaluated at `V_i / |V_i|` with mean direction
       `Uhat_ij / |Uhat_ij|`.
-    - Printed, the weights depend on the very V_i whose density is defined, which then does not integrate to one. Here
-      they are computed from the previous iterate of V_i, as in equation 6, and handed to everything else: given them,
-      this is a proper mixture. What the previous iterate is, is for the model to say.
+    - As printed, the weights depend on the V_i whose density they define, which then does not integrate to one. Here
+      they come from the previous iterate of V_i, as in equation 6; given them, this is a proper mixture. The model
+      chooses the previous iterate.
     - The softmax is over log-densities, which for equal kappa is softmax(kappa cos), cosine attention; over densities,
-      as printed, as an option: how sharp it is then depends on the size of C_d(kappa).
+      as printed, is an option: its sharpness depends on the size of C_d(kappa).
     - kappa and sigma are one number, or one for each pair, learned as logarithms or fixed. The Gaussian is isotropic.
 
-    The likelihood of children that are learned themselves has no upper bound: children that shrink together with
-    sigma raise it for ever. `floor` stops that for sigma; a model has to take the entropy of its children into account.
+    The likelihood of learned children has no upper bound: it grows as children and sigma shrink together. `floor`
+    prevents that for sigma; a model must also count the entropy of its children.
 
     Args:
         children, parents, pose: m, n, and elements in a child's pose.
-        kappa: concentration, to begin with.
-        sigma: standard deviation of each pose element, to begin with; above `floor`.
+        kappa: initial concentration.
+        sigma: initial standard deviation of each pose element; above `floor`.
         learn_kappa, learn_sigma: whether they are learned.
         per_pair: one kappa and one sigma for each pair of a child and a parent.
         weights: what the softmax is over.
-        floor: sigma^2 is this squared plus what is learned.
+        floor: sigma^2 is this squared plus a learned term.
     """
 
     @checked
@@ -99,8 +98,8 @@ class VMFMixture(nn.Module):
     def log_components(self, children: Children, predictions: Predictions) -> Weights:
         """log N(V_i; Uhat_ij, sigma_ij^2 I).
 
-        |V - Uhat|^2 is multiplied out, so that no second array as large as `predictions` is kept; in single precision
-        that costs an error of about 1e-7 of |V|^2 / sigma^2.
+        |V - Uhat|^2 is expanded, so that no second array of the size of `predictions` is kept. In float32 the error is
+        about 1e-7 of |V|^2 / sigma^2.
         """
         cross = torch.einsum("bid,bijd->bij", children, predictions)
         squared = children.square().sum(dim=2)[..., None] - 2 * cross + predictions.square().sum(dim=3)
@@ -117,7 +116,7 @@ class VMFMixture(nn.Module):
 
     @torch.no_grad()
     def sample(self, predictions: Predictions, log_weights: Weights, generator: Generator | None = None) -> Children:
-        """Draws a parent for each child, and the child around that parent's prediction; not differentiable.
+        """Draws a parent for each child, then the child around that parent's prediction; not differentiable.
 
         Args:
             generator: on the predictions' device; None for torch's own.
@@ -132,6 +131,6 @@ class VMFMixture(nn.Module):
 
 
 def _densities(logarithms: Weights) -> Weights:
-    """Densities less the greatest of them: the same softmax, with no overflow, and no ties that were none."""
+    """Densities minus the largest: the same softmax without overflow or false ties."""
     greatest = logarithms.detach().amax(dim=2, keepdim=True)
     return greatest.clamp(max=LARGEST).exp() * torch.expm1(logarithms - greatest)
