@@ -1,10 +1,8 @@
 """A results folder as a report reads it: its parts, and what their records say about how they were made."""
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,6 @@ from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
 from routebench.engine.results import Record, Store, existing
 from routebench.errors import UserError
-from routebench.registry import SHIPPED, Registry, models, routing
-
-KINDS = (routing, models)
-"""Of what a suite compares."""
 
 
 class NothingPlanned(UserError):
@@ -91,7 +85,7 @@ def open_folder(path: Path) -> Folder:
         protocol = str(facts.get("protocol") or next(iter(own["protocol"].dropna()), ""))
         part = Runs(
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
-            arrays=store.arrays, primary=facts.get("primary", {}), yours=_yours(cells, str(facts.get("command") or "")),
+            arrays=store.arrays, primary=facts.get("primary", {}), yours=frozenset(facts.get("yours", ())),
         )  # fmt: skip
         parts.append(part)
         plans[part.name] = facts
@@ -140,28 +134,6 @@ def _beside(plan: Mapping[str, Any], model: str) -> dict[str, Sequence[str]]:
 
 def _rows(cells: DataFrame) -> list[tuple[str, str, str]]:
     return list(zip(*(cells[key].map(str) for key in ("plan", "method", "model")), strict=True))
-
-
-def _yours(cells: DataFrame, command: str) -> frozenset[str]:
-    """Labels of methods that come with no routebench; where there are none, those that the command names."""
-    methods = cells[cells["role"] != "control"].drop_duplicates("label")
-    spelled = dict(zip(methods["label"], methods["method"], strict=True))
-    foreign = frozenset(label for label, name in spelled.items() if not any(_ships(kind, name) for kind in KINDS))
-    return foreign or frozenset(_named_by(command) & {*spelled})
-
-
-def _ships(kind: Registry, name: str) -> bool:
-    return name in kind and kind.origin(name) == SHIPPED
-
-
-def _named_by(command: str) -> set[str]:
-    """What a command line gives `--method`."""
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quotation that nobody closed
-        return set()
-    named = {after for word, after in pairwise(words) if word == "--method"}
-    return named | {word.removeprefix("--method=") for word in words if word.startswith("--method=")}
 
 
 def _correct_in(store: Store) -> Callable[[str], NDArray[np.bool_] | None]:

@@ -3,10 +3,14 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from routebench.commands import options
+
+if TYPE_CHECKING:
+    from routebench.engine.results import Store
 
 
 @click.command()
@@ -27,7 +31,7 @@ def command(folder: Path, verify: bool) -> None:
         for row in cells[~cells["status"].isin(["ok", "not run"]) | (cells["reason"] != "")].to_dict("records"):
             steps = f" T={row['iterations']}" if isinstance(row["iterations"], int) else ""
             click.echo(f"  {row['label']}{steps} seed {row['seed']}: {row['status']}: {row['reason']}")
-    for line in _wanted(folder):
+    for line in _wanted(store):
         click.echo(line)
     if verify:
         click.echo(
@@ -40,14 +44,12 @@ def command(folder: Path, verify: bool) -> None:
         sys.exit(options.NOTHING_MEASURED)
 
 
-def _wanted(folder: Path) -> Iterator[str]:
+def _wanted(store: "Store") -> Iterator[str]:
     """How many seeds each comparison that a suite names still needs, where a half-width was asked for."""
-    from routebench.analysis.folder import NothingPlanned, open_folder
+    if all(head.get("primary", {}).get("half_width") is None for head in store.plan_heads()):
+        return
+    from routebench.analysis.folder import open_folder  # takes two seconds
     from routebench.analysis.named import named_pairs
 
-    try:
-        parts = open_folder(folder).parts
-    except NothingPlanned:
-        return
-    for runs in parts:
+    for runs in open_folder(store.path).parts:
         yield from (f"  {pair}" for pair in named_pairs(runs) if pair.half_width is not None)

@@ -1,5 +1,6 @@
 """`routebench suite`: trains and measures what is missing, and shows the results."""
 
+import gc
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -119,6 +120,8 @@ def command(dry_run: bool, **asked: Any) -> None:
     """
     if sys.stderr.isatty():  # importing torch takes seconds
         click.echo(f"planning {asked['suite']}, preset {asked['preset']} ...", err=True)
+    if dry_run:
+        gc.disable()  # a plan is no garbage; to search all that torch brings takes half a second
     from rich.console import Console
 
     from routebench.engine.running import Counts, SuiteOptions, prepare
@@ -130,6 +133,7 @@ def command(dry_run: bool, **asked: Any) -> None:
     if dry_run:
         for planned in call:
             _list(console, planned)
+        gc.enable()
         return
     counts = sum((_run(console, planned) for planned in call), Counts())
     _report(console, call)
@@ -245,7 +249,7 @@ def _report(console: Any, call: "Call") -> None:
     for warning in dict.fromkeys((*call.store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
     say(console, f"report: {written.page}")
-    say(console, "before you quote a number, see `Before you quote this` there")
+    say(console, f"read before you quote a number: {written.page}#caveats")
 
 
 def _exit(console: Any, counts: "Counts") -> None:

@@ -9,6 +9,7 @@ import torch
 
 import routebench
 from routebench import kernels
+from routebench.analysis import open_folder
 from routebench.data import load
 from routebench.engine.isolation import Ended
 from routebench.errors import UserError
@@ -39,7 +40,9 @@ def test_a_suite_is_run_and_shows_itself(parts, suite_file, tmp_path):
     assert "<table" in run._repr_html_() and 'report.html">report</a>' in run._repr_html_()
     again = routebench.run_suite(file, plugins=parts, results=folder, report=False)
     assert (again.counts.cached, again.counts.run, again.report) == (8, 0, None)
+    assert [part.yours for part in open_folder(folder).parts] == [frozenset()]
     one = routebench.run_suite(file, plugins=parts, results=folder, methods="dynamic[detach=true]", report=False)
+    assert [part.yours for part in open_folder(folder).parts] == [{"dynamic[detach=true]"}]  # marked in the report
     assert set(one.results["label"]) == {"dynamic[detach=true]", "uniform", "random"}  # not all that the folder has
 
 

@@ -35,6 +35,7 @@ PLAN = table(
     {
         **dict.fromkeys(("suite", "protocol", "question", "caveat", "command"), is_text),
         "sequence": is_whole,
+        "yours": each(is_text),
         "settings": table({}, {"models": each(is_text)}),
         "networks": by_name(by_name(lambda value: is_text(value) or each(is_text)(value))),
     },

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from routebench.engine.running._until import extended
 from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, make_plans
 from routebench.errors import UserError, unknown
 from routebench.recipe import LEGAL
-from routebench.registry import plugins_of_environment
+from routebench.registry import SHIPPED, models, plugins_of_environment, routing
 from routebench.routing.spec import parse
 
 MEASURING = 20.0
@@ -133,9 +133,9 @@ class PlannedRun:
 
     @property
     def named(self) -> list[Cell]:
-        """Cells of the methods that the user named, or else of those from plug-ins."""
+        """Cells of the methods that a plug-in brought; where none did, of those that the user named."""
         methods = [cell for cell in self.plan.cells if cell.identity.role == METHOD]
-        return methods if self.asked else [cell for cell in methods if cell.plugins]
+        return [cell for cell in methods if not _ships(cell.identity.method)] or (methods if self.asked else [])
 
     def write_plan(self) -> None:
         """Puts the plan into the folder, before anything is run.
@@ -144,7 +144,7 @@ class PlannedRun:
             UserError: the folder cannot be written.
         """
         self.store.prepare()
-        write_plan(self.plan, self.store)
+        write_plan(self.plan, self.store, yours=sorted({cell.label for cell in self.named}))
 
     def run(self, listener: Listener) -> Counts:
         """Runs the cells of the queue."""
@@ -251,6 +251,11 @@ def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConf
     return replace(config, isolate=isolate, time_limit=options.time_limit, memory_limit=options.memory_limit)
 
 
+def _ships(method: str) -> bool:
+    """Whether a routing method, or a network that is compared as one, is routebench's own."""
+    return any(method in kind and kind.origin(method) == SHIPPED for kind in (routing, models))
+
+
 def is_isolated(wanted: bool | None, plan: Plan, status: PlanStatus) -> bool:
     """Whether each cell runs in its own process: by default if plug-ins take part.
 
@@ -259,8 +264,14 @@ def is_isolated(wanted: bool | None, plan: Plan, status: PlanStatus) -> bool:
     return bool(status.failed) or (plan.is_foreign if wanted is None else wanted)
 
 
-def write_plan(plan: Plan, store: Store) -> None:
-    """Puts the plan into the folder, before anything is run."""
+def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
+    """Puts the plan into the folder, before anything is run.
+
+    Args:
+        plan: of the suite.
+        store: the results folder.
+        yours: labels of the methods that the report is about.
+    """
     primary = plan.suite.primary
     planned = (
         PlannedCell(cell=cell.key, label=cell.label, params=cell.settings, identity=cell.identity)
@@ -285,6 +296,7 @@ def write_plan(plan: Plan, store: Store) -> None:
         "networks": plan.networks,
         "settings": json.loads(json.dumps(asdict(plan.preset))),
         "command": command_line(),
+        "yours": list(yours),
         "cells": cells,
     }
     if primary is not None and plan.primary_pairs:

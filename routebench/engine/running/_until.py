@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from routebench.engine.results import Store
 from routebench.engine.suites import Cell, Plan
-from routebench.statistics import seeds_needed
 
 Entry = tuple[str, str, int | None]
 """Label, network and T."""
@@ -33,6 +32,8 @@ def needs_of(plan: Plan, store: Store, half_width: float) -> list[Need]:
         store: with what was measured.
         half_width: of the 95 % interval, in points.
     """
+    from routebench.statistics import seeds_needed  # takes a second, and few calls need it
+
     by_entry: dict[Entry, dict[int, float]] = {}
     for cell in plan.cells:
         if not math.isnan(accuracy := _accuracy(store, cell)):
