@@ -103,16 +103,19 @@ def static_metrics(network: nn.Module, train: Images, test: Images, device: torc
 def gradient_metrics(network: nn.Module, images: Images, recipe: Recipe, device: torch.device) -> Iterator[Metric]:
     """Metric `gradient_norm` of every capsule layer: of the loss of an image with respect to the layer's poses, mean.
 
+    Layers whose poses the loss does not depend on are left out, such as class capsules with activations of their own.
+
     Source: the question is that of Mitterreiter, Koch, Giesen and Laue, AAAI 2023: do gradients vanish with depth?
     """
     pixels = images.pixels[:BATCH].to(device).to(torch.float32).div(255)
     output: Output = network(pixels)
     loss = len(pixels) * LOSSES[recipe.loss](output, images.labels[:BATCH].to(device), Moment())
     names = layer_names(len(output.layers))
-    gradients = torch.autograd.grad(loss, [layer.poses for layer in output.layers])
+    gradients = torch.autograd.grad(loss, [layer.poses for layer in output.layers], allow_unused=True)
     for name, gradient in zip(names, gradients, strict=True):
-        norm = gradient.flatten(1).norm(dim=1).double().mean()
-        yield Metric("gradient_norm", "train", float(norm), where={"layer": name})
+        if gradient is not None:
+            norm = gradient.flatten(1).norm(dim=1).double().mean()
+            yield Metric("gradient_norm", "train", float(norm), where={"layer": name})
 
 
 def layer_names(count: int) -> list[str]:

@@ -130,6 +130,11 @@ def test_gradients_are_those_of_the_loss_at_poses(measured):
         assert value(found, "gradient_norm", layer=name) == pytest.approx(float(norms.mean()), rel=1e-3)
 
 
+def test_poses_that_the_loss_does_not_see_have_no_gradient():
+    found = Sparsity().measure(request("em", 2), OPTIONS, Untrained())
+    assert {each.where["layer"] for each in found.metrics if each.metric == "gradient_norm"} == {"primary"}
+
+
 @pytest.mark.parametrize("method", ["uniform", "random"])
 def test_coupling_that_no_image_changes_loses_nothing(method):
     found = Sparsity().measure(request(method, None), OPTIONS, Untrained())
