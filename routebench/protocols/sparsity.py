@@ -15,6 +15,7 @@ from routebench.protocols.chosen import evenly
 from routebench.protocols.traced import LayerTrace, Trace, trace
 from routebench.protocols.vote_distances import distances_of, first_of_classes, gathered, vote_distances
 from routebench.registry import protocols
+from routebench.training import answers, is_right
 
 THRESHOLDS = (0.1, 0.5)
 """Above which a capsule counts as active."""
@@ -54,7 +55,7 @@ class Sparsity(Protocol):
         self.expect(data)
         fit, test = context.fit(request), data.test
         traced = _traces(fit.network, test, context)
-        metrics = list(_activity_metrics(traced))
+        metrics = [_right_answers(traced, test), *_activity_metrics(traced)]
         arrays = _examples(fit.network, test, context.device)
         if traced.lengths:  # it has capsules
             some = test.at(evenly(len(test), int(options.get("images", BATCH))))
@@ -95,6 +96,12 @@ def layer_names(count: int) -> list[str]:
     between = count - 2
     middle = ["middle"] if between == 1 else [f"middle-{number}" for number in range(1, between + 1)]
     return ["primary", *middle, "classes"][:count]
+
+
+def _right_answers(found: _Activities, test: Images) -> Metric:
+    """Share of test images that are classified rightly: `accuracy` is what methods are compared by, in other suites."""
+    right = is_right(answers(torch.cat(found.activations["classes"]), test.labels), test.labels)
+    return Metric("right_answers", "test", 100 * float(right.double().mean()), "%")
 
 
 def _activity_metrics(found: _Activities) -> Iterator[Metric]:

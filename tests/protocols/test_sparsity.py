@@ -67,6 +67,8 @@ def test_activity_is_that_of_the_network(measured):
     assert value(found, "hoyer", layer="classes", of="activation") == pytest.approx(
         float(measures.hoyer(scores).mean()), rel=1e-4
     )
+    right = (scores.argmax(dim=1) == load("mnist5k").test.labels).double().mean()
+    assert value(found, "right_answers") == pytest.approx(100 * float(right))
     expected = float(measures.lifetime_sparsity(scores).mean())
     assert value(found, "lifetime_sparsity", layer="classes", of="activation") == pytest.approx(expected, rel=1e-3)
     assert found.arrays["example_labels"].tolist() == list(range(10))
