@@ -16,6 +16,7 @@ from routebench.protocols.static import TRAINING, gradient_metrics, layer_names,
 from routebench.protocols.traced import LayerTrace, Trace, trace
 from routebench.protocols.vote_distances import distances_of, first_of_classes, gathered, vote_distances
 from routebench.registry import protocols
+from routebench.training import answers, is_right
 
 THRESHOLDS = (0.1, 0.5)
 """Above which a capsule counts as active."""
@@ -55,7 +56,7 @@ class Sparsity(Protocol):
         self.expect(data)
         fit, test = context.fit(request), data.test
         traced = _traces(fit.network, test, context)
-        metrics = list(_activity_metrics(traced))
+        metrics = [_right_answers(traced, test), *_activity_metrics(traced)]
         arrays = _examples(fit.network, test, context.device)
         if traced.lengths:  # it has capsules
             some = test.at(evenly(len(test), int(options.get("images", BATCH))))
@@ -92,6 +93,12 @@ def _traces(network: nn.Module, test: Images, context: Context) -> _Activities:
             found.activations.setdefault("classes", []).append(output.scores.cpu())
         context.progress(0.5 * start / len(test))
     return found
+
+
+def _right_answers(found: _Activities, test: Images) -> Metric:
+    """Share of test images that are classified rightly: `accuracy` is what methods are compared by, in other suites."""
+    right = is_right(answers(torch.cat(found.activations["classes"]), test.labels), test.labels)
+    return Metric("right_answers", "test", 100 * float(right.double().mean()), "%")
 
 
 def _activity_metrics(found: _Activities) -> Iterator[Metric]:

@@ -69,6 +69,8 @@ def test_activity_is_that_of_the_network(measured):
     assert value(found, "hoyer", layer="classes", of="activation") == pytest.approx(
         float(measures.hoyer(scores).mean()), rel=1e-4
     )
+    right = (scores.argmax(dim=1) == load("mnist5k").test.labels).double().mean()
+    assert value(found, "right_answers") == pytest.approx(100 * float(right))
     expected = float(measures.lifetime_sparsity(scores).mean())
     assert value(found, "lifetime_sparsity", layer="classes", of="activation") == pytest.approx(expected, rel=1e-3)
     assert found.arrays["example_labels"].tolist() == list(range(10))
@@ -230,8 +232,8 @@ def test_methods_without_iterations_have_coupling_and_no_residual(method):
 
 def test_a_network_without_capsules_has_class_scores_only():
     found = Sparsity().measure(request(None, None, "cnn-small"), OPTIONS, Untrained())
-    assert {each.where["layer"] for each in found.metrics} == {"classes"}
-    assert {each.where["of"] for each in found.metrics} == {"activation"}
+    by_layer = [each for each in found.metrics if each.metric != "right_answers"]
+    assert {(each.where["layer"], each.where["of"]) for each in by_layer} == {("classes", "activation")}
 
 
 def test_data_without_an_image_of_one_class_is_refused_and_one_such_image_is_enough():
