@@ -1,4 +1,4 @@
-"""What each setting of a method does: variants against the plain form, in the form of table 1 of Hinton et al. 2018."""
+"""Effect of each setting of a method: variants against the plain form, laid out as table 1 of Hinton et al. 2018."""
 
 import math
 from collections.abc import Iterable
@@ -60,8 +60,8 @@ def ablations(runs: Runs) -> Analysis | None:
 def _families(contenders: Iterable[Contender], model: str) -> list[tuple[Contender, list[Contender]]]:
     """For every method and T with variants: the plain form and the others.
 
-    The plain form is the one in the network of the suite with the fewest settings changed from the defaults that has a
-    result; of equal ones, the first by name.
+    The plain form has the suite's network, a result, and the fewest settings changed from the defaults; in a tie, the
+    first by name.
     """
     known: dict[tuple[str, int], list[Contender]] = {}
     for one in contenders:
@@ -78,7 +78,7 @@ def _families(contenders: Iterable[Contender], model: str) -> list[tuple[Contend
 
 
 def _changed(method: Method) -> int:
-    """How many things its label changes."""
+    """Number of settings that its label changes."""
     return (method.params.count(",") + 1 if method.params else 0) + bool(method.variant)
 
 

@@ -1,4 +1,4 @@
-"""Several data sets together: mean ranks, Friedman's test, the critical difference, Wilcoxon's tests with Holm."""
+"""Methods over several data sets: mean ranks, Friedman's test, critical difference, Wilcoxon's tests with Holm."""
 
 import math
 

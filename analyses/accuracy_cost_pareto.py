@@ -1,4 +1,4 @@
-"""Accuracy against cost: which methods no other beats in both, and which are beaten for certain."""
+"""Accuracy against cost: the Pareto front, and which methods are significantly dominated."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,10 +74,10 @@ class Front:
 
     Args:
         runs: of the accuracy suite.
-        table: one row per method and T that has both numbers, the cheapest first.
+        table: one row per method and T with both numbers, the cheapest first.
         unit: of the cost, `STEP` or `FIT`.
-        noise: share by which two measurements of one cost differ; NaN if unknown.
-        borrowed: labels whose cost is that of the same method with other hyperparameters.
+        noise: relative difference between two measurements of one cost; NaN if unknown.
+        borrowed: labels whose cost was measured with other hyperparameters.
         left_out: names without a cost.
     """
 
@@ -90,7 +90,7 @@ class Front:
 
     @property
     def title(self) -> str:
-        """Which results these are."""
+        """Names the results."""
         return f"{self.runs.suite}, {self.runs.preset}, {self.runs.data}, {self.runs.model}"
 
 
@@ -156,7 +156,7 @@ def _fit_costs(runs: Runs, entries: Mapping[Method, Contender]) -> dict[Method, 
 
 
 def _verdicts(runs: Runs, rows: Sequence[Row], entries: Mapping[Method, Contender]) -> list[dict[str, Any]]:
-    """Who is on the front by the means, and who is beaten by something cheaper whose accuracy is surely higher."""
+    """Which methods are on the front by means, and which a cheaper method beats significantly."""
     pairs = list(combinations([row["method"] for row in rows], 2))
     tested = corrected(difference_between(runs, entries[one], entries[other]) for one, other in pairs)
     surely = {
@@ -294,7 +294,7 @@ def _point(axes: Axes, row: Row, runs: Runs, mark: str) -> None:
 
 
 def _name_iterations(axes: Axes, rows: Iterable[Row]) -> None:
-    """T beside each point, at the first of four corners where it covers no other; without a free one it is left out."""
+    """Writes T beside each point, at the first of four corners that is free; omits it if none is."""
     style: dict[str, Any] = {"fontsize": 9, "color": palette.MUTED, "textcoords": "offset points"}
     to_share = axes.transData + axes.transAxes.inverted()
     placed: list[tuple[float, float]] = []

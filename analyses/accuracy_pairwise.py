@@ -1,4 +1,4 @@
-"""Every pair of methods: which is better, which are equal for all that matters, and which these runs cannot tell."""
+"""Every pair of methods: which is better, which are equivalent within the margin, and which stay undecided."""
 
 import math
 from itertools import combinations
@@ -45,7 +45,7 @@ WORDS = {
     Verdict.UNTESTABLE: "cannot be tested",
 }
 TOLD = (Verdict.BETTER, Verdict.BETTER_BY_LITTLE, Verdict.WORSE, Verdict.EQUAL)
-"""What is worth a picture; without any, the sentence says all."""
+"""Verdicts worth a figure; without any, the sentence is enough."""
 P_HOLM = "chance of a difference this large if there were none, corrected for the number of pairs (Holm)"
 EFFECT = (
     "Hedges' g: the mean difference in standard deviations of the differences between seeds, corrected for few seeds, "
@@ -119,7 +119,7 @@ def _row(runs: Runs, first: Contender, second: Contender, margin: float) -> dict
 
 
 def _by_image(runs: Runs, first: Contender, second: Contender, seeds: list[int]) -> dict[str, object]:
-    """What the outcomes per test image add, where they were kept for every shared seed."""
+    """Statistics per test image, if outcomes were kept for every shared seed."""
     kept = [(runs.correct(first.cells[seed]), runs.correct(second.cells[seed])) for seed in seeds]
     right = [(one, other) for one, other in kept if one is not None and other is not None]
     sizes = {array.size for pair in right for array in pair}
@@ -134,14 +134,14 @@ def _by_image(runs: Runs, first: Contender, second: Contender, seeds: list[int])
 
 
 def detectable_in(table: DataFrame, tests: int = 1) -> float:
-    """The smallest difference, in points, that one of the tests finds 8 times in 10, at 5 % over all of them.
+    """The difference, in points, that one of the tests detects with power 0.8 at family-wise 5 %.
 
     From the median spread of the pairs and the smallest number of seeds of any; with one seed from the median share of
     images that only one has right.
 
     Args:
         table: from `pairs_of`.
-        tests: how many share the 5 %, as Holm's first step has it.
+        tests: number of tests that share the 5 %, as in Holm's first step.
 
     Returns:
         NaN where the spread is unknown.
@@ -261,7 +261,7 @@ def _draw(axes: Axes, table: DataFrame, names: list[Method]) -> None:
 
 
 def _short(value: float) -> str:
-    """`.42`, `1.3`, `87`: three characters, which is what a square holds."""
+    """`.42`, `1.3`, `87`: three characters, which fit into a square."""
     if math.isnan(value):
         return ""
     if value >= 9.95:

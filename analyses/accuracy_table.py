@@ -1,4 +1,4 @@
-"""The comparison: every method with every T, its gain over equal shares, and what can be told apart."""
+"""The comparison: every method with every T, its gain over equal shares, and its rank group."""
 
 import math
 
@@ -24,7 +24,7 @@ PUBLISHED = "the paper's number for the same data set, network, method and T; co
 
 @analysis_of("accuracy", "accuracy-table", place=10)
 def accuracy_table(runs: Runs) -> Analysis | None:
-    """Test accuracy of every method and T with its interval, the gain over `uniform`, rank group and cost."""
+    """Test accuracy of every method and T with its interval, the gain over equal shares, rank group and cost."""
     found = comparison_of(runs)
     if found.table.empty:
         return None

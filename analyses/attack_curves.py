@@ -1,4 +1,4 @@
-"""Accuracy against the budget of attacks, and how often an attack reaches a class that it chose."""
+"""Accuracy against the budget of attacks, and success rates of targeted attacks."""
 
 import pandas as pd
 from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Whether accuracies under attack can be believed: every check for gradient masking, for every method."""
+"""Every check for gradient masking, for every method."""
 
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
@@ -14,7 +14,7 @@ MOST = 12  # methods in the figure
 
 @analysis_of("robustness", "attack-verdicts", place=30)
 def attack_verdicts(runs: Runs) -> Analysis | None:
-    """Per method and check: the value, the limit, and whether it makes the numbers suspect."""
+    """Per method and check: the value, the limit, and whether the check makes accuracies under attack suspect."""
     table = _table(runs)
     if table.empty:
         return None

@@ -1,4 +1,4 @@
-"""The bound on the evidence by its terms, the size of the generative model, and how well it reconstructs."""
+"""The evidence lower bound term by term, the size of the generative model, and its reconstruction error."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ METHOD = "generative-capsules"
 
 @analysis_of("generation", "bound", place=40)
 def bound(runs: Runs) -> Analysis | None:
-    """Terms of the bound, learned numbers of the generative model and reconstruction error by angle, per model."""
+    """Terms of the bound, parameters of the generative model and reconstruction error by angle, per model."""
     columns = _columns(runs)
     table = _table(runs, columns)
     if table.empty:
@@ -80,7 +80,7 @@ def _error(angle: int) -> Mean:
 
 
 def _table(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
-    """One row per model; those with a bound first, and of those the ones with certain poses."""
+    """One row per model; models with a bound first, and among these, those with point estimates of poses."""
     table, bounds = table_of(runs, columns), runs.values("bound")
     poses = dict(zip(bounds["method"], bounds.get("poses", ()), strict=False))
     sized = [row["method"].label == METHOD and row["generative"].known for row in table.to_dict("records")]
@@ -133,7 +133,7 @@ def _with_poses(row: Row) -> str:
 
 
 def _apart(table: DataFrame) -> str:
-    """The warning that must stand beside the numbers."""
+    """The warning about bounds that are not comparable."""
     kinds = len(set(POSES) & set(table["poses"]))
     return f", of {('two', 'three')[kinds - 2]} kinds that are not comparable" if kinds > 1 else ""
 

@@ -1,4 +1,4 @@
-"""What the class capsules of single images look like: every element of every pose, and the capsules' scores."""
+"""Class capsules of single images: every element of every pose, and the scores."""
 
 from collections.abc import Mapping
 from typing import Any

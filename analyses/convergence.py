@@ -1,4 +1,4 @@
-"""Whether routing comes to rest: how far each iteration still moves the class capsules, and how coupling sharpens."""
+"""Whether routing converges: how far each iteration moves the class capsules, and how coupling sharpens."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Time of training against the batch size: where a line is flat, the machine is not busy yet."""
+"""Time of training against the batch size; while a line is flat, the machine is not fully used."""
 
 from pandas import DataFrame
 

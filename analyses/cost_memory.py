@@ -1,4 +1,4 @@
-"""Memory of training against the number of iterations: flat where votes are made anew instead of being stored."""
+"""Memory of training against the number of iterations; flat where votes are recomputed instead of stored."""
 
 from pandas import DataFrame
 
@@ -8,7 +8,7 @@ from routebench.analysis.cost import LINE_COLUMNS, LINES_SAVED, MEGABYTE, lines,
 
 @analysis_of("cost", "cost-memory", place=30)
 def cost_memory(runs: Runs) -> Analysis | None:
-    """Megabytes that forward and backward take at their peak, at the largest batch, per method, back end and T."""
+    """Peak megabytes of forward and backward at the largest batch, per method, back end and T."""
     table = points(runs, "training_memory")
     table = table[(table["batch"] == table["batch"].max()) & (table["value"] > 0)].reset_index(drop=True)
     if table[table["iterations"] > 0].empty:

@@ -1,4 +1,4 @@
-"""What iterations cost: milliseconds and megabytes at one iteration and for each one more."""
+"""Cost of iterations: milliseconds and megabytes with one iteration, and for each further one."""
 
 import math
 
@@ -28,7 +28,7 @@ SAVED = (
 
 @analysis_of("cost", "cost-table", place=10)
 def cost_table(runs: Runs) -> Analysis | None:
-    """Time and memory of training per method, part, back end and batch, and what one more iteration adds."""
+    """Time and memory of training per method, part, back end and batch, and the cost of one more iteration."""
     found = costs_of(runs)
     if found.table.empty:
         return None
@@ -71,7 +71,7 @@ def _columns(table: DataFrame) -> tuple[Column, ...]:
 
 
 def _time(row: Row) -> str:
-    """Says so where it does not stand out from noise."""
+    """The time of an iteration, or a note that it is within noise."""
     text = f"{row['ms_extra']:~}"
     return text if row["beyond_noise"] or not row["ms_extra"].known else f"{text} (noise)"
 
@@ -83,7 +83,7 @@ def _largest(row: Row) -> str:
 
 
 def _reading(found: Costs) -> str:
-    """One more iteration of each method, in the first part, at the largest batch, on its fastest back end."""
+    """States the cost of one more iteration of each method: first part, largest batch, fastest back end."""
     table = found.table
     own = table[(table["part"] == parts_of(table)[0]) & numbers(table["ms_extra"]).notna()]
     own = own[own["batch"] == own["batch"].max()]

@@ -1,4 +1,4 @@
-"""What did not finish, and why: a failed run is a row, never a hole."""
+"""Cells without a result, and why: a failed run is a row, never a gap."""
 
 from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
 

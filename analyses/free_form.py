@@ -1,4 +1,4 @@
-"""What inference without the encoder gains: the bound, the reconstruction and the class, and what it costs."""
+"""Gains of inference without the encoder, in bound, reconstruction and class, and its cost."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -103,7 +103,7 @@ def _columns() -> Iterator[Column]:
 
 
 def _table(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
-    """One row per model and angle, with differences and ratios paired by seed; those in accuracy corrected."""
+    """One row per model and angle, with differences and ratios paired by seed; p-values of accuracies corrected."""
     table = table_of(runs, columns, by=["angle"])
     rows = []
     for row in table.to_dict("records"):
@@ -118,7 +118,7 @@ def _table(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
 
 
 def _pair(runs: Runs, row: Row, metric: str) -> list[dict[int, float]]:
-    """Values of the model and angle of a row by seed, after free-form inference and by the encoder."""
+    """Values of a row's model and angle by seed, after free-form inference and from the encoder."""
     both = (INFERENCE["free"], INFERENCE["encoder"])
     return [runs.by_seed(metric, inference=one, angle=row["angle"]).get(row["method"], {}) for one in both]
 
@@ -154,7 +154,7 @@ def _times(row: Row) -> str:
 
 
 def _reading(table: DataFrame) -> str:
-    """Of the first model, the others are in the table: gains upright and at the largest angle, error and cost."""
+    """States gains upright and at the largest angle, error and cost of the first model."""
     rows = table[table["method"] == table["method"].iloc[0]].to_dict("records")
     first, last = rows[0], rows[-1]
     there = "there " if last["angle"] != first["angle"] else ""

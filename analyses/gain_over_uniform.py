@@ -1,4 +1,4 @@
-"""What routing gains: each method against equal shares, which split every child evenly over all parents."""
+"""Gain from routing: each method against equal shares, which split every child equally between all parents."""
 
 from matplotlib.axes import Axes
 from pandas import DataFrame, Series
@@ -25,7 +25,7 @@ FAR = 6.0  # a loss this many times the largest gain is drawn at the edge, so th
 
 @analysis_of("accuracy", "gain-over-uniform", place=15)
 def gain_over_uniform(runs: Runs) -> Analysis | None:
-    """Difference in test accuracy (points) to `uniform`, paired by seed, with its 95 % interval."""
+    """Difference in test accuracy (points) to equal shares, paired by seed, with its 95 % interval."""
     found = comparison_of(runs).table[["method", "gain"]]
     table = found[[gain.known for gain in found["gain"]]].reset_index(drop=True)
     if table.empty:
@@ -71,7 +71,7 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
 
 
 def _limits(table: DataFrame) -> tuple[float, float]:
-    """Around the gains; a method that collapsed, or an interval from two seeds, does not set the scale."""
+    """Limits of the axis: a collapsed method, or an interval from two seeds, does not set the scale."""
     gains = numbers(table["gain"])
     reach = max(1.0, float(gains.max()), float(gains.abs().median()) * 1.5)
     low, high = min(float(gains[gains > -FAR * reach].min()), 0.0), max(float(gains.max()), 0.0)

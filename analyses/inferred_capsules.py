@@ -1,4 +1,4 @@
-"""Class capsules after inference by predictive coding, beside those of routing and of no routing."""
+"""Class capsules after inference by predictive coding, compared with routing and with no routing."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -110,7 +110,7 @@ def _by_seed(runs: Runs, row: Row) -> dict[int, float]:
 
 
 def _place(row: Row) -> tuple[int, ...]:
-    """Where a row stands: forward passes first, then by what is free, by target and by penalty."""
+    """Sort key of a row: forward passes first, then by free layers, target and penalty."""
     if row["inference"] == FORWARD:
         return (0,)
     free = ("classes", "children").index(row["free"])

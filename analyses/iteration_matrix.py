@@ -1,4 +1,4 @@
-"""Trained with T iterations, tested with T': what happens to a network when its routing runs for longer or shorter."""
+"""Trained with T iterations, tested with T': the effect of longer or shorter routing on a trained network."""
 
 import numpy as np
 import seaborn as sns
@@ -81,7 +81,7 @@ def _draw(axes: Axes, table: DataFrame, label: str, limits: tuple[float, float])
 
 
 def _title(label: str) -> str:
-    """A label on one line where it fits above its squares, else one line per parameter."""
+    """A label on one line if it fits above its squares, else one line per parameter."""
     return label if len(label) <= LONGEST else label.replace("[", "\n[").replace(",", ",\n")
 
 

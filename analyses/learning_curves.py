@@ -1,4 +1,4 @@
-"""Held-out accuracy against the seconds that training took, and whether it still rose when training ended."""
+"""Held-out accuracy against training time, and whether it still rose at the end."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -8,7 +8,7 @@ from routebench.analysis import Analysis, Column, Estimate, Runs, analysis_of, f
 from routebench.analysis.named import named_pairs
 
 RISING = 0.5
-"""Points in the last epoch; what gains more was cut short."""
+"""Points gained in the last epoch; above this, training was cut short."""
 
 
 @analysis_of("accuracy", "learning-curves", place=41)
@@ -42,7 +42,7 @@ def learning_curves(runs: Runs) -> Analysis | None:
 
 
 def _curves(runs: Runs) -> DataFrame:
-    """One row per cell and epoch, with the seconds that had passed if all epochs took as long."""
+    """One row per cell and epoch, with elapsed seconds if all epochs took equally long."""
     points = runs.values("held_out_accuracy")
     spent = runs.values("fit_seconds").set_index("cell")["value"]
     points = points[points["epoch"].notna()]

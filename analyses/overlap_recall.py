@@ -1,4 +1,4 @@
-"""Which digits are found, method by method, and how often an answered digit is really there."""
+"""Recall and precision of each digit, per method."""
 
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -19,11 +19,11 @@ from routebench.analysis import (
 )
 
 MOST = 12
-"""Classes with a number in their square; for more there is no room."""
+"""Most classes for which squares have room for numbers."""
 LONGEST = 22
 """Letters of a method's name on one line."""
 HALF = 50.0
-"""Precision (%), in the mean over digits, below which recall tells nothing: whoever answers every digit has all."""
+"""Mean precision (%) below which recall means nothing: a method that answers every digit has full recall."""
 MARKED = "* Most digits that it answers are not there, which makes recall easy: see its precision."
 
 
@@ -87,7 +87,7 @@ def _draw(axes: Axes, table: DataFrame, careless: list[Method]) -> None:
 
 
 def _short(name: str) -> str:
-    """On two lines where hyperparameters make it long."""
+    """The name on two lines, if hyperparameters make it long."""
     return name if len(name) <= LONGEST else name.replace("[", "\n[", 1)
 
 

@@ -1,4 +1,4 @@
-"""How often exactly the right digits are found: every method, its gain over equal shares, and where it fails."""
+"""Exact match of every method, its gain over equal shares, and its errors."""
 
 import math
 
@@ -24,12 +24,12 @@ GAIN = (
 )
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 LIFTED = 5.0
-"""Points that a chosen threshold has to bring before the sentence speaks of it."""
+"""Smallest gain (points) by the chosen threshold that the sentence mentions."""
 
 
 @analysis_of("overlap", "overlap-table", place=10)
 def overlap_table(runs: Runs) -> Analysis | None:
-    """Exact match of every method and T with its interval, gain over `uniform`, rank group, and where it fails."""
+    """Exact match of every method and T with its interval, gain over equal shares, rank group, and errors."""
     found = comparison_of(runs)
     if found.table.empty or found.measured.empty:
         return None
@@ -96,7 +96,7 @@ def _standing(best: Row, others: list[Row]) -> str:
 
 
 def _lifted(rows: list[Row]) -> str:
-    """Who is held back by the fixed threshold alone."""
+    """Methods limited only by the fixed threshold."""
     rising = [row for row in rows if row["exact_match_chosen"] - row["mean"].mean > LIFTED]
     if not rising:
         return ""
@@ -126,7 +126,7 @@ def _notes(found: Comparison) -> list[str]:
 
 
 def _published_notes(runs: Runs) -> list[str]:
-    """What the paper printed for the same data set: by other networks, so that it stands beside no row."""
+    """Numbers of the paper for the same data set; its networks differ, so no row has them."""
     known = published.load_published()
     rows = known[(known["data"] == runs.data) & (known["metric"] == "test accuracy (all digits correct)")]
     if rows.empty:

@@ -1,4 +1,4 @@
-"""What presences of generative capsules have to do with the image, in the model's own terms."""
+"""Information of presences of generative capsules about the image, in nats."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,14 +8,14 @@ from pandas import DataFrame, isna
 from routebench.analysis import MODEL, SEEDS, Analysis, Column, Mean, Row, Runs, analysis_of, best_first, run, table_of
 
 TRAINED = ("train_angle", "tested_on")
-"""Columns that tell apart on what a network was trained."""
+"""Columns that distinguish training data of networks."""
 LITTLE = 0.2
-"""Nats: presences of objects that say less say next to nothing. Ten digits are 2.3 nats."""
+"""Nats below which presences carry almost no information. Ten digits are 2.3 nats."""
 
 
 @analysis_of("linear-probe", "presences", place=35)
 def presences(runs: Runs) -> Analysis | None:
-    """Nats that presences say of the image, how often parts are on, how many change their object, and the bound."""
+    """Information of presences about the image (nats), how often parts are on, how many change object, the bound."""
     by = [column for column in TRAINED if column in runs.results]
     table = table_of(runs, COLUMNS, by)
     known = [row["objects"].known for row in table.to_dict("records")]

@@ -1,4 +1,4 @@
-"""The comparisons that a suite named before anything was trained, and what they say."""
+"""The comparisons that a suite named before training, and their verdicts."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ ANSWERS = {
 
 @analysis_of("accuracy", "primary-comparisons", place=12)
 def primary_comparisons(runs: Runs) -> Analysis | None:
-    """Each method at its best T against what the suite names: difference in points, interval, p by Holm, and answer."""
+    """Each method at its best T against the named entries: difference in points, interval, p (Holm), verdict."""
     if not runs.primary:
         return None
     margin, table = float(runs.primary["margin"]), _table(runs)

@@ -1,4 +1,4 @@
-"""How accuracy falls as test digits are turned further: trained upright, and trained on digits turned as far."""
+"""Probe accuracy against the angle of test digits: trained upright, and trained on digits turned as far."""
 
 from matplotlib.axes import Axes
 from pandas import DataFrame, concat
@@ -81,7 +81,7 @@ def _reading(table: DataFrame) -> str:
 
 
 def _fall(at: DataFrame, place: int) -> str:
-    """Of the method in one row, from the first column to the last."""
+    """The fall of the method in one row, from the first column to the last."""
     row = at.iloc[place]
     return f"from {row.iloc[0]:.1f} to {row.iloc[-1]:.1f} % with {at.index[place]}"
 

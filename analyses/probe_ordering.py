@@ -1,4 +1,4 @@
-"""Whether presences and poses say more of the class than presences alone, and those more than a VAE, under rotation."""
+"""Under rotation, whether probes rank presences and poses above presences alone, and these above a VAE."""
 
 import math
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ def _table(runs: Runs) -> DataFrame:
 
 
 def _views(values: DataFrame) -> dict[str, dict[str, object]]:
-    """Each way in which digits are shown that the paper has, in words, and the coordinates of its results."""
+    """The paper's ways of showing digits, in words, with the coordinates of their results."""
     turned = values[(values["kind"] == "maximal") & values["angle"].notna()]
     views: dict[str, dict[str, object]] = {
         "upright" if angle == 0 else f"up to {angle}°": {"kind": "maximal", "angle": angle}
@@ -109,7 +109,7 @@ def _row(runs: Runs, method: Method, view: str, where: Mapping[str, object], pai
 
 
 def _corrected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Adds the corrected p of each lead, and what it says."""
+    """Adds the corrected p and the verdict of each lead."""
     gains = corrected(row["gain"] for row in rows)
     told = [HOLDS.get(gain.verdict, NOT_SHOWN) for gain in gains]
     return [{**row, "gain": gain, "holds": holds} for row, gain, holds in zip(rows, gains, told, strict=True)]
@@ -125,7 +125,7 @@ def _values(runs: Runs, method: Method, key: str, where: Mapping[str, object]) -
 
 
 def _published_lead(data: str, where: Mapping[str, object], pair: tuple[str, str]) -> tuple[float, str]:
-    """In points, and the two rows that it is the difference of."""
+    """The published lead in points, and its two rows."""
     name = str(where["tested_on"]) if where["kind"] == "affine" else f"rotated-{data}-{where['angle']}"
     known = published.load_published()
     known = known[(known["metric"] == "linear-probe accuracy") & (known["data"] == name)]

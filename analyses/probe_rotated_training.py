@@ -1,4 +1,4 @@
-"""Whether models that learn without labels still tell classes apart once they are trained on turned digits."""
+"""Probes of models without labels that were trained on rotated digits."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ FEATURES = {
     "prior": (0, (1, 1.2)),
     "lengths": (0, (4, 2)),
 }
-"""Those that the paper compares, and how their lines are drawn."""
+"""The features that the paper compares, and the styles of their lines."""
 VAE = "vae"
 LEAD = ("gain_low", "gain_high", "p=gain.p", "p_holm=gain.p_holm")
 
@@ -69,7 +69,7 @@ def probe_rotated_training(runs: Runs) -> Analysis | None:
 
 
 def _with_leads(found: DataFrame, seeds: Mapping[Line, Mapping[int, float]]) -> DataFrame:
-    """The table with the `gain` of each row over the VAE; none of the VAE itself."""
+    """The table with the `gain` of each row over the VAE, empty for the VAE."""
     vae, gains = {method.label: method for method in found["method"]}.get(VAE), []
     for method, feature, angle in zip(found["method"], found["feature"], found["angle"], strict=True):
         theirs = seeds.get((vae, BOTH, angle, angle), {}) if vae and method != vae else {}

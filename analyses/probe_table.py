@@ -1,4 +1,4 @@
-"""How much of the class a linear classifier reads off frozen features, by how far test digits are turned or moved."""
+"""Accuracy of a linear classifier on frozen features, by rotation or transformation of test digits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +41,7 @@ LEFT_OPEN = {
     "generative-capsules": "Priors, optimiser and training time of generative capsules are not given there.",
     "vae": "The VAE is not described there, so that ours may be another.",
 }
-"""What a paper does not say of its models."""
+"""Details that a paper does not give of its models."""
 
 
 @analysis_of("linear-probe", "probe-table", place=10)
@@ -65,7 +65,7 @@ def probe_table(runs: Runs) -> Analysis | None:
 
 
 def _main(runs: Runs, ours: DataFrame, views: dict[str, str]) -> Main:
-    """The probe of all features of a method, on images turned the furthest, or on what else its suite asks for."""
+    """The probe of all features of a method, at the largest angle or on the suite's other images."""
     furthest, main = _compared(views)[-1], ours[ours["main"]]
     kind, _, angle = furthest.partition("_")
     title, gains = f"Probe, {views[furthest].lower()}", {}
@@ -77,7 +77,7 @@ def _main(runs: Runs, ours: DataFrame, views: dict[str, str]) -> Main:
 
 
 def _compared(views: dict[str, str]) -> list[str]:
-    """The views that a sentence is about: all largest angles, or upright digits and what else networks saw."""
+    """The views in the sentence: all largest angles, or upright digits and other views."""
     maximal = [key for key in views if key.startswith("maximal")]
     if len(maximal) > 1:
         return maximal
@@ -132,7 +132,7 @@ def _key(row: Row) -> str:
 
 
 def _with_published(table: DataFrame, runs: Runs, views: dict[str, str]) -> DataFrame:
-    """A row of published numbers below each model and feature for which the same was measured on the same data."""
+    """Adds published numbers below each model and feature measured on the same data."""
     known = published.load_published()
     known = known[(known["metric"] == METRIC) & (known["unit"] == "fraction")]
     known = known.assign(feature=known["variant"].map(_feature_of))
@@ -153,13 +153,13 @@ def _with_published(table: DataFrame, runs: Runs, views: dict[str, str]) -> Data
 
 
 def _feature_of(variant: str) -> str:
-    """What routebench calls the features that a paper names."""
+    """The name in routebench of a paper's features."""
     named = {"(mu, sigma)": "both", "(t0, A0)": "both", "t0 only": "presences"}
     return next((name for words, name in named.items() if words in variant), "")
 
 
 def _published_row(row: Row, beside: dict[str, DataFrame]) -> dict[Any, Any]:
-    """Means in %, with the standard deviation that the paper prints as half the width."""
+    """Means in %, with the paper's standard deviation as the half-width."""
     ids = [str(same["id"].iloc[0]) for same in beside.values() if len(same)]
     told = {"name": f"{row['method'].label}, published", "main": False, "n": 5, "published": True}
     found = {**row, **told, "published_id": f"{ids[0]} to {ids[-1]}"}
@@ -223,7 +223,7 @@ def _reading(table: DataFrame, views: list[str]) -> str:
 
 
 def _subject(main: DataFrame) -> Row:
-    """The best method, of those that saw labels if there are any; the best control where no method was measured."""
+    """The best method, preferably one trained with labels; without methods, the best control."""
     seen = main if main["unsupervised"].all() else main[~main["unsupervised"]]
     methods = seen[[not method.is_control for method in seen["method"]]]
     best: Row = (methods if len(methods) else seen).iloc[0].to_dict()

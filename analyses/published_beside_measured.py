@@ -1,4 +1,4 @@
-"""Every published number beside what was measured of it: reproduced, partly, not, undecided or not run."""
+"""Every published number beside ours: reproduced, partly, not, undecided or not run."""
 
 import math
 from collections import Counter
@@ -120,7 +120,7 @@ def _reading(table: DataFrame) -> str:
 
 
 def _counted(rows: DataFrame) -> str:
-    """How many have each verdict, of those that were run."""
+    """Counts verdicts of the numbers that were run."""
     counts = Counter(rows["verdict"])
     told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != NOT_RUN]
     return wording.listed(told) if told else ""

@@ -1,4 +1,4 @@
-"""What the source papers claim without a number: whether it holds in these results."""
+"""Claims of the source papers without a number, and whether they hold here."""
 
 from collections import Counter
 
@@ -9,12 +9,12 @@ from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, PaperClaim
 
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", NOT_RUN: "–"}
-"""By verdict, those that contradict a paper first."""
+"""Order of verdicts: contradictions first."""
 
 
 @analysis_of("", "qualitative-claims", place=40, folder=True)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
-    """Claims of the source papers, how each is tested, the statistic with its 95 % interval, and a verdict."""
+    """Claims of the source papers: the test, its statistic with 95 % interval, and the verdict."""
     table = DataFrame([row for claim in (*CLAIMS, *COMPONENT_CLAIMS) for row in _rows(claim, parts)])
     if (table["verdict"] == NOT_RUN).all():
         return None
@@ -37,7 +37,7 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _rows(claim: PaperClaim, parts: tuple[Runs, ...]) -> list[dict[str, object]]:
-    """One row for each part that can test the claim; one that says what is missing where none can."""
+    """One row for each part that can test the claim; without any, one row with what is missing."""
     said = {"claim": claim.claim, "source": claim.source, "tested": claim.tested}
     rows = []
     for runs in parts:

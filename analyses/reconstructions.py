@@ -1,4 +1,4 @@
-"""What models that learn without labels make of digits that they were not trained on: turned ones."""
+"""Reconstructions by models without labels of rotated digits, on which they were not trained."""
 
 from collections.abc import Mapping
 

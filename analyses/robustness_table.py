@@ -1,4 +1,4 @@
-"""Accuracy under attack: every method's worst case over all attacks, and whether it can be believed."""
+"""Accuracy under attack: every method's worst case over all attacks, with the verdict of the checks."""
 
 from collections.abc import Callable
 
@@ -55,7 +55,7 @@ def robustness_table(runs: Runs) -> Analysis | None:
 
 
 def _means(runs: Runs, eps: str) -> list[Mean]:
-    """What was measured; the first two stand before all else."""
+    """The measured columns; the first two come first."""
     accuracy = "attacked_accuracy"
     return [
         Mean("Unattacked, %", "clean", "±.1", "accuracy on the images that are attacked", metric="clean_accuracy"),
@@ -87,7 +87,7 @@ def _table(runs: Runs, means: list[Mean], eps: str) -> DataFrame:
 
 
 def _columns(table: DataFrame, means: list[Mean]) -> tuple[Column, ...]:
-    """Those that have a number for any method."""
+    """Columns with a number for any method."""
     told = "points of worst-case accuracy, paired by seed; p in brackets, Holm over this column"
     gains = [Column(f"Against {base}", f"gain_{base}", _gain(base), told) for base in BASELINES]
     believed = Column("Verdict", "verdict", "", "whether the checks for gradient masking leave the number standing",
@@ -135,7 +135,7 @@ def _kept(row: Row, doubting: str) -> str:
 
 
 def _told(other: Row, best: Row, base: str) -> str:
-    """How the best routing method, or the best of all, stands to a baseline."""
+    """Compares the best routing method, or the best of all, with a baseline."""
     verdict = TOLD.get(best[f"gain_{base}"].verdict, "is shown")
     return f"{BASELINES[base]} keeps {other['worst']:.1} % (a difference to {best['method']} {verdict})"
 
@@ -163,7 +163,7 @@ def _notes(runs: Runs, eps: str) -> list[str]:
 
 
 def _published_notes(runs: Runs, table: DataFrame) -> list[str]:
-    """What was printed for the same data set and method; on other data there is nothing to compare with."""
+    """Published numbers for the same data set and method."""
     known = published.load_published()
     known = known[(known["metric"] == "accuracy after attack") & (known["data"] == runs.data)]
     labels = {method.label.partition("[")[0] for method in table["method"]}

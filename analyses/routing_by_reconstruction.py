@@ -61,7 +61,7 @@ def routing_by_reconstruction(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _effects(conditions: FourConditions) -> dict[str, Estimate]:
-    """Paired by seed over the seeds that all four conditions have; empty where one is missing."""
+    """Effects paired by seed, over seeds of all four conditions; empty if a condition is missing."""
     cells = conditions.accuracies
     if len(cells) < 4:
         return {}

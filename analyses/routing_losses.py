@@ -1,4 +1,4 @@
-"""Losses with routing and without, epoch by epoch and in the end, and which conclusions of the paper survive."""
+"""Losses with and without routing, per epoch and at the end, and which conclusions of the paper hold."""
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -25,7 +25,7 @@ CLAIMS = {
     "test loss": ("lower test loss with routing", "loss", ""),
     ACCURACY: ("no accuracy gained by routing", "accuracy", ""),
 }
-"""What is compared, to the paper's conclusion, the metric, and the epoch as `values_of` has it."""
+"""By comparison: the paper's conclusion, the metric, and the epoch as in `values_of`."""
 CURVES = {"train_loss": "training", "held_out_loss": "held-out"}
 
 

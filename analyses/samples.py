@@ -1,4 +1,4 @@
-"""Images that models make from nothing or from objects seen in others, and whether they differ from each other."""
+"""Samples of models, from the prior or from objects inferred in images, and their diversity."""
 
 from collections.abc import Mapping
 
@@ -15,14 +15,14 @@ IN_A_ROW = 8
 BESIDE = 6
 """Pixels between the two grids of a model."""
 KINDS = {"samples": "nothing", "samples_again": "objects of training images"}
-"""What images are made from, by the array that holds them."""
+"""The origin of images, by the array that holds them."""
 EMPTY = 0.01
-"""An image whose mean brightness is below this is called empty; that of a handwritten digit is near 0.13."""
+"""Mean brightness below which an image counts as empty; a handwritten digit has about 0.13."""
 
 
 @analysis_of("generation", "samples", place=50)
 def samples(runs: Runs) -> Analysis | None:
-    """A grid of samples per model; how bright they are, how many are empty and how far they differ."""
+    """A grid of samples per model; their brightness, the share of empty ones and their differences."""
     found = first_arrays(runs, "samples")
     if not found:
         return None

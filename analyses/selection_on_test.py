@@ -1,4 +1,4 @@
-"""What selection by test images adds: the accuracy that papers report beside the one that nothing was selected for."""
+"""Bias of selection on test images: the accuracy that papers report, and the one without selection."""
 
 from pandas import DataFrame
 
@@ -32,7 +32,7 @@ COLUMNS = (
 
 @analysis_of("accuracy", "selection-on-test", place=28)
 def selection_on_test(runs: Runs) -> Analysis | None:
-    """Accuracy (%) without selection by test images, of the best epoch by them, and the best epoch, seed and T of all.
+    """Accuracy (%) without selection, at the best test epoch, and at the best epoch, seed and T.
 
     Source of the rule: Tsai et al. 2020 report the best epoch on the test images, and the best number of iterations.
     """

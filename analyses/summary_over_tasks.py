@@ -1,4 +1,4 @@
-"""Several data sets or suites in one table: how far each method is from equal shares, over all runs of all of them."""
+"""Differences to equal shares over several data sets or suites, from all runs together."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ from routebench.statistics import (
 
 BASELINE = "uniform"
 Tasks = list[NamedPair]
-"""Of one method: the comparison with equal shares on each task."""
+"""One method's comparisons with equal shares, by task."""
 
 
 @analysis_of("", "summary-over-tasks", place=91, folder=True)
@@ -59,7 +59,7 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _against_baseline(runs: Runs) -> dict[str, NamedPair]:
-    """The comparisons with equal shares, by label, of those that have results."""
+    """Comparisons with equal shares that have results, by label."""
     return {
         pair.ours.method.label: pair
         for pair in named_pairs(runs)

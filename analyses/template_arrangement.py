@@ -1,4 +1,4 @@
-"""Which template draws which stroke of a turned digit, and how far the same templates are used again."""
+"""Which template draws which stroke of a rotated digit, and how much templates are reused across angles."""
 
 import colorsys
 import math
@@ -37,9 +37,9 @@ MOST_MODELS = 4
 IN_A_ROW = 6
 DIGIT = "the digit"
 BAND = 6
-"""Pixels above each picture, for its angle."""
+"""Pixels above each picture, for the angle."""
 GREY = 60
-"""Between pictures."""
+"""Pixels between pictures."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Of the circle of hues, from one template to the next: any number of them are far apart."""
 Sheet = tuple[Method | str, Arrays, NDArray[np.uint8]]  # title, what it is of, picture
@@ -102,7 +102,7 @@ def _sheet(parts: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _tiled(pictures: Pictures) -> NDArray[np.uint8]:
-    """With room for the angle above each picture."""
+    """Tiles pictures with room for the angle above each."""
     return tiled(np.pad(pictures, ((0, 0), (BAND, 0), (0, 0), (0, 0))), IN_A_ROW, between=GREY)
 
 

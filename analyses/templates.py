@@ -1,4 +1,4 @@
-"""The templates that models of parts learned, how many of them draw, and whether the model collapsed."""
+"""Learned templates of part models, how many of them draw, and whether the model collapsed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ def templates(runs: Runs) -> Analysis | None:
 
 
 def _by_seed(runs: Runs) -> dict[Method, dict[int, Seed]]:
-    """All that was measured of each model with each seed."""
+    """Measurements of each model with each seed."""
     found: dict[Method, dict[int, Seed]] = {}
     for key, column in {**MEASURED, "collapsed": COLLAPSED}.items():
         for method, values in runs.by_seed(column.metric or key, **column.where).items():
@@ -137,7 +137,7 @@ def _table(runs: Runs, by_seed: Mapping[Method, Mapping[int, Seed]]) -> DataFram
 
 
 def _how(found: Sequence[Seed], count: int | None) -> str:
-    """What happened in the seeds that collapsed: one template draws everything, or most are dead."""
+    """How seeds collapsed: one template draws everything, or most are dead."""
     alone = [seed["largest"] for seed in found if seed["largest"] > 100 * ALONE]
     dead = [seed["dead"] for seed in found if _mostly_dead(seed, count)]
     told = []
@@ -149,12 +149,12 @@ def _how(found: Sequence[Seed], count: int | None) -> str:
 
 
 def _in_seeds(values: list[float], found: Sequence[Seed]) -> str:
-    """Of the seeds that collapsed, how many had these values; nothing where only one collapsed."""
+    """How many collapsed seeds had these values; empty if only one collapsed."""
     return f" in {wording.plural(len(values), 'seed')}" if len(found) > 1 else ""
 
 
 def _mostly_dead(seed: Seed, count: int | None) -> bool:
-    """Of a seed that collapsed."""
+    """Whether most templates of a collapsed seed are dead."""
     return seed["dead"] > count / 2 if count else seed["largest"] <= 100 * ALONE
 
 
@@ -180,7 +180,7 @@ def _title(axes: Axes, method: Method, seed: Seed) -> None:
 
 
 def _reading(table: DataFrame) -> str:
-    """Every model that collapsed and every one without a working object, by name; then the others."""
+    """Names every collapsed model and every one without a working object; then the others."""
     rows = table.to_dict("records")
     collapsed = [row for row in rows if row["collapsed_seeds"]]
     silent = [row for row in rows if row["silent_seeds"] and not row["collapsed_seeds"]]
@@ -221,7 +221,7 @@ def _in_effect(row: Row) -> str:
 
 
 def _mean(count: Estimate) -> str:
-    """To one decimal where it is not whole."""
+    """The mean, with one decimal unless it is whole."""
     return f"{count:.1}".removesuffix(".0")
 
 

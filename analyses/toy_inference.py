@@ -1,4 +1,4 @@
-"""The toy network of Kiefer et al.: what a penalty on hidden activities does to inference. It needs no results."""
+"""Effect of a penalty on hidden activities on inference, in the toy network of Kiefer et al. It needs no results."""
 
 import numpy as np
 from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""How training went: loss on the training part and accuracy on the held-out part, per epoch."""
+"""Training loss and held-out accuracy per epoch."""
 
 from operator import attrgetter
 
@@ -52,7 +52,7 @@ def training_curves(runs: Runs) -> Analysis | None:
 
 
 def _at_best(table: DataFrame, runs: Runs) -> DataFrame:
-    """The rows of each label's best T; of its smallest where no test accuracy is known."""
+    """The rows of each label's best T, or of its smallest if no test accuracy is known."""
     ranked = [(method.label, method.iterations or 0) for method in comparison_of(runs).measured["method"]]
     rows = []
     for label, part in table.groupby("label"):

@@ -1,4 +1,4 @@
-"""Images made for another network: do capsules withstand them better than a second CNN does?"""
+"""Transfer attacks: accuracy on images made against another network."""
 
 from matplotlib.axes import Axes
 from pandas import DataFrame

@@ -1,4 +1,4 @@
-"""What a tuning budget finds: the best of k trials of every entry, and how much its settings matter."""
+"""Tuning curves: the expected best of k trials of every entry, and how much its settings matter."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Test accuracy against the angle from which objects are seen, with the angles that training had shaded."""
+"""Test accuracy against the angle of view; the angles of training are shaded."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +13,7 @@ SAVED = "name label iterations role axis degrees viewpoints mean low high interv
 
 @analysis_of("viewpoint", "viewpoint-curves", place=20)
 def viewpoint_curves(runs: Runs) -> Analysis | None:
-    """Test accuracy at the last epoch, per azimuth or elevation, whichever training had in part only."""
+    """Test accuracy at the last epoch, per azimuth or elevation, whichever training covered only in part."""
     table = _table(runs)
     if table.empty:
         return None

@@ -35,7 +35,7 @@ from routebench.analysis.viewpoints import (
 )
 
 UNCERTAIN = 100.0
-"""Half of an interval, in % of the reference's errors, from which on it says nothing."""
+"""Half-width of an interval, in % of the reference's errors, above which it is not quoted."""
 BY = {
     HELD_OUT: ("held-out match", "at the epoch whose held-out accuracy is nearest to that of the last epoch of cnn"),
     FAMILIAR: (
@@ -65,7 +65,7 @@ def _change(matching: str, row: Row) -> str:
 
 
 def changed(reduction: Estimate) -> str:
-    """The change of an error in %, from its reduction; in words where its interval says nothing."""
+    """The change of an error in %, from its reduction; in words if its interval is too wide."""
     if reduction.has_limits and reduction.half_width > UNCERTAIN:
         return f"too uncertain to tell ({wording.plural(reduction.n, 'seed')})"
     return format(replace(reduction, mean=-reduction.mean, low=-reduction.high, high=-reduction.low), "+.0")
@@ -165,7 +165,7 @@ def _notes(table: DataFrame) -> tuple[str, ...]:
 
 
 def _published_notes(runs: Runs) -> tuple[str, ...]:
-    """Table 2 of Hinton, Sabour and Frosst, where its data set is that of these runs."""
+    """Table 2 of Hinton, Sabour and Frosst, if it has the data set of these runs."""
     base, _, axis = runs.data.rpartition("-")
     known = published.load_published()
     notes = []

@@ -1,4 +1,4 @@
-"""Whether votes gather: how far they lie from their class capsule after each iteration."""
+"""Distances of votes from their class capsule after each iteration."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -18,7 +18,7 @@ class MeanAgreement(routing.RoutingMethod):
     def route(self, votes: Votes, activations: Tensor) -> routing.Routed:
         mass, total, _ = votes.sweep()  # equal shares
         for _ in range(self.iterations - 1):
-            mean = total / (mass[..., None] + 1e-9)  # no child at all may choose a parent
+            mean = total / (mass[..., None] + 1e-9)  # a parent may get no child at all
             mass, total, _ = votes.sweep(self.sharpness * mean)
         parents = squash(total)
         return routing.Routed(parents, length(parents))

@@ -5,7 +5,7 @@
 >>> def sparsity(runs: Runs) -> Analysis:
 ...     return Analysis("Sparsity", "A sentence.", table_of(runs, columns, order="hoyer"), columns=columns)
 
-`analyses/` has one file for each; modules beside this one know more of a topic: `comparison`, `cost`, `probe`, ...
+`analyses/` has one file per analysis; modules of this package cover a topic each: `comparison`, `cost`, `probe`, ...
 """
 
 from routebench.analysis import figures, wording

@@ -1,4 +1,4 @@
-"""A measured value as the cell of a table: its mean, its limits, what they are over, and how it is written."""
+"""A measured value as the cell of a table: its mean, its limits, their kind, and its format."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ class Estimate:
     Args:
         mean: NaN without values.
         low, high: NaN where none can be given.
-        n: values behind it: seeds, or test images where `kind` says so.
+        n: number of values: seeds, or test images, by `kind`.
         kind: what the limits are over, a constant of `routebench.statistics`.
         p: of 'there is no difference'; NaN for a mean, and where no test can be made.
         p_holm: the same, corrected by `corrected`.
@@ -42,7 +42,7 @@ class Estimate:
 
     @classmethod
     def of(cls, found: Interval, scale: float = 1.0) -> "Estimate":
-        """From what `routebench.statistics` gives, times `scale`."""
+        """An estimate from a result of `routebench.statistics`, times `scale`."""
         p_value = getattr(found, "p_value", math.nan)
         return cls(scale * found.mean, scale * found.low, scale * found.high, found.n, found.kind, p_value)
 
@@ -58,14 +58,14 @@ class Estimate:
 
     @property
     def verdict(self) -> Verdict:
-        """Of a difference, by its corrected p."""
+        """The verdict on a difference, by its corrected p."""
         return Verdict.of(self.mean, self.p_holm)
 
     def __float__(self) -> float:
         return float(self.mean)
 
     def __format__(self, form: str) -> str:
-        """Writes it, a dash for no value; with limits, no decimal beyond the second digit of half their distance.
+        """Formats it; a dash for no value. With limits, decimals stop at the second digit of the half-width.
 
         | form | with limits | without |
         | --- | --- | --- |
@@ -107,13 +107,13 @@ def mean_of(values: Iterable[float], whole: float | None = None) -> Estimate:
 
     Args:
         values: NaN excluded.
-        whole: where they are shares, all of it in their unit: 100 for %.
+        whole: for shares, the largest possible value: 100 for %.
     """
     return Estimate.of(statistics.mean_interval([*values], whole=whole))
 
 
 def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estimate:
-    """The mean of `ours - theirs` over the seeds that both have, with its paired t interval and p."""
+    """The mean of `ours - theirs` over shared seeds, with its paired t interval and p."""
     return Estimate.of(statistics.paired_difference(ours, theirs))
 
 
@@ -141,7 +141,7 @@ def gains_over(base: str, values: Mapping[Method, Mapping[int, float]]) -> dict[
 
 
 def shown(value: Any, form: str = "") -> str:
-    """The text of a cell, a dash for what is missing.
+    """The text of a cell; a dash if missing.
 
     Args:
         value: an `Estimate`, a number, or anything with a text.

@@ -1,4 +1,4 @@
-"""A routing method, model or control as a report compares it: by what was run, not by how it is written."""
+"""A routing method, model or control as a report compares it: identified by what ran, not by its spelling."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,26 +23,26 @@ TITLES: Mapping[str, str] = MappingProxyType({
     "variational-bayes": "Variational Bayes",
     "wang-liu": "Wang-Liu",
 })  # fmt: skip
-"""For a reader, of the names that say too little or are no words; any other is a sentence's first word."""
+"""Display names, where the registered name is unclear or no word; other names are capitalised."""
 
 
 @total_ordering
 @dataclass(frozen=True)
 class Method:
-    """What a row of a table is about.
+    """A method as a row of a table.
 
-    Its text, for a reader, is `EM (final lambda 0.1; margin loss), T = 2`; `exact` is how a command spells it.
+    Its text for readers is `EM (final lambda 0.1; margin loss), T = 2`; `exact` is its spelling in commands.
 
     Args:
-        name: that it is registered under.
+        name: its registered name.
         params: hyperparameters that differ from the defaults, as `key=value,key=value`.
-        variant: what a suite changes besides, in its words; empty for nothing.
-        iterations: T that it was trained with; None where it has none.
+        variant: what a suite changes besides hyperparameters, in its words; empty for nothing.
+        iterations: T of training; None if it has none.
         model: network.
         role: `method` or `control`.
         networks: more than one if the part of the folder has this label in several networks; the text then says which.
         yours: whether the user asked for it by name or brought it; its text then begins with a star.
-        same: others that computed the same to the last bit, and have no row of their own.
+        same: others with bitwise equal results, which share its row.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Method:
     def of(
         cls, label: str, iterations: Any = None, model: str = "", role: str = "method", networks: int = 1
     ) -> "Method":
-        """From how a plan spells it, and T: None, 0, or what pandas has for missing where there is none."""
+        """A method from its spelling in a plan, and T: None, 0, or missing in pandas for no T."""
         found = SPELLED.fullmatch(label)
         name, params, variant = (found[key] or "" for key in SPELLED.groupindex) if found else (label, "", "")
         steps = None if pd.isna(iterations) or not iterations else int(iterations)
@@ -82,12 +82,12 @@ class Method:
 
     @property
     def is_control(self) -> bool:
-        """Whether it is there to be compared with."""
+        """Whether it is a control."""
         return self.role == CONTROL
 
     @property
     def exact(self) -> str:
-        """`em[final_lambda=0.1] (margin loss) T=2`, with its network if that is needed to tell it from others."""
+        """`em[final_lambda=0.1] (margin loss) T=2`, with its network if that is needed to distinguish it."""
         where = f" ({self.model})" if self.networks > 1 else ""
         steps = f" T={self.iterations}" if self.iterations else ""
         return f"{self.label}{where}{steps}"
@@ -103,13 +103,13 @@ class Method:
 
     @property
     def text(self) -> str:
-        """For a reader."""
+        """Its text for readers."""
         steps = f", T = {self.iterations}" if self.iterations else ""
         return f"{STAR if self.yours else ''}{self.title}{steps}"
 
     @property
     def marked(self) -> str:
-        """The text, with those that are the same function, and `(control)` behind that of a control."""
+        """The text, with methods that are the same function, and `(control)` after a control."""
         text = " = ".join(map(str, (self, *self.same)))
         return f"{text} (control)" if self.is_control else text
 

@@ -5,9 +5,9 @@ A file in `analyses/` holds one, registered by name:
     @analysis_of("accuracy", "accuracy-by-iterations", place=20)
     def accuracy_by_iterations(runs: Runs) -> Analysis | None: ...
 
-None says that these runs hold nothing for it. One that is only registered is asked about every suite. One of
-a protocol with `across=True` gets a tuple of `Runs` instead: one suite, preset and model on several data sets.
-One with `folder=True` gets every part of a results folder at once, of all suites, the newest plan first.
+None means that these runs contain nothing to analyse. An analysis without a protocol reads every suite. One of a
+protocol with `across=True` gets a tuple of `Runs` instead: one suite, preset and model on several data sets. One with
+`folder=True` gets every part of a results folder at once, of all suites, the newest plan first.
 """
 
 import re
@@ -31,7 +31,7 @@ JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|group|verdict)$")
 
 @dataclass(frozen=True)
 class Main:
-    """The one number per method that a suite puts beside those of other suites, in the scorecard that opens a report.
+    """The one number per method by which a suite appears in the scorecard of a report.
 
     The first analysis of a suite names it, as `Analysis(..., main=Main("hoyer", "Sparsity of outputs"))`. The table
     needs `label` and `column`, may have `iterations` and `role`, and one row per method and T. Limits are read from
@@ -39,13 +39,13 @@ class Main:
 
     Args:
         column: of the table.
-        title: what it is, in two or three words.
-        unit: in which, such as `%`; empty for a plain number.
-        higher_is_better: None where neither is.
+        title: its name, in two or three words.
+        unit: such as `%`; empty for a plain number.
+        higher_is_better: None if neither is better.
         digits: after the decimal point.
-        table: where the numbers are, if not in the table of the analysis.
+        table: the table with the numbers, if not that of the analysis.
         gains: differences to equal shares, in the unit of the numbers or in points, corrected over all of them; empty
-            where nobody compared. `gains_over` makes them from values by seed.
+            without comparisons. `gains_over` makes them from values by seed.
     """
 
     column: str
@@ -65,10 +65,10 @@ class Analysis:
         title: a heading.
         reading: one sentence in plain English, made from the numbers.
         table: the numbers, tidy and unrounded; cells may be a `Method` or an `Estimate`.
-        figure: what the table looks like, or None.
-        columns: how the table is shown; empty for every column as it is.
-        notes: what the reader has to know before believing it.
-        alternative: what the figure shows, for who cannot see it; the reading is added.
+        figure: the figure of the table, or None.
+        columns: how to show the table; empty shows every column as it is.
+        notes: limits that the reader has to know.
+        alternative: what the figure shows, for readers who cannot see it; the reading is added.
         main: of a suite's first analysis, the number per method that the scorecard shows; None for none.
         saved: the columns of the CSV file, as `flat` names them; empty for what is usual.
         hidden: per row, whether a page leaves it to the CSV file; empty for none.
@@ -87,12 +87,12 @@ class Analysis:
 
     @property
     def described(self) -> str:
-        """What there is to be seen, and what it says."""
+        """The alternative text: what the figure shows, and the reading."""
         return f"{self.alternative} {self.reading}".strip()
 
     @property
     def unjudged(self) -> "Analysis":
-        """Without sentences, tests, rank groups and verdicts: of runs that are too short to say anything of methods."""
+        """Removes sentences, tests, rank groups and verdicts, for runs too short to judge methods."""
         columns = self.columns or plain_columns(self.table)
         kept = tuple(column for column in columns if not JUDGING.search(column.key))
         figure = None if any(column.key == "verdict" for column in columns) else self.figure
@@ -104,7 +104,7 @@ class Analysis:
         return flat(self.table, self.saved)
 
     def shown(self, *, extra: bool = True) -> DataFrame:
-        """The table as text, one column per `Column`; without the extra ones if so asked."""
+        """The table as text, one column per `Column`; on request without the extra ones."""
         rows = self.table.to_dict("records")
         columns = [column for column in self.columns or plain_columns(self.table) if extra or not column.extra]
         return DataFrame({column.title: [column.of(row) for row in rows] for column in columns})
@@ -125,7 +125,7 @@ def plain_columns(table: DataFrame) -> tuple[Column, ...]:
 def analysis_of(
     protocol: str, name: str, place: int = LAST, *, across: bool = False, folder: bool = False
 ) -> Callable[[Analyse], Analyse]:
-    """A decorator that registers an analysis, and says whose results it reads and where it stands in a report.
+    """Decorator that registers an analysis with the results that it reads and its place in a report.
 
     Args:
         protocol: whose results it reads; empty for every protocol.
@@ -152,7 +152,7 @@ def name_of(analysis: Callable[..., Any]) -> str:
 
 
 def place_of(analysis: Callable[..., Any]) -> int:
-    """Where an analysis stands in a report."""
+    """An analysis's place in a report."""
     return int(getattr(analysis, "place", LAST))
 
 
@@ -167,11 +167,11 @@ def reads_folder(analysis: Callable[..., Any]) -> bool:
 
 
 def reads(analysis: Callable[..., Any], protocol: str) -> bool:
-    """Whether an analysis is to be asked about results of a protocol on one data set."""
+    """Whether an analysis reads results of a protocol on one data set."""
     together = takes_several(analysis) or reads_folder(analysis)
     return getattr(analysis, "protocol", "") in ("", protocol) and not together
 
 
 def reads_across(analysis: Callable[..., Any], protocol: str) -> bool:
-    """Whether an analysis is to be asked about results of a protocol on several data sets together."""
+    """Whether an analysis reads results of a protocol on several data sets together."""
     return getattr(analysis, "protocol", "") in ("", protocol) and takes_several(analysis)

@@ -19,21 +19,21 @@ from routebench.units import whole_of
 
 LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
 WHOLE_FOLDER = "whole-folder"
-"""Stands for a part's name in the files of an analysis that reads all parts."""
+"""Replaces a part's name in the files of an analysis that reads all parts."""
 OF_CELLS = {
     *("suite", "suite_version", "protocol", "status", "reason", "method", "method_params", "label", "role"),
     *("iterations", "model", "data", "higher_is_better", "device", "commit", "dirty", "seconds"),
 }
-"""Columns of results that `Runs.values` leaves out, since the method or the runs say the same."""
+"""Columns of results that `Runs.values` omits, because the method or the runs have them."""
 
 
 def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the signature is the interface
-    """Knows of no per-sample outputs."""
+    """Returns no per-sample outputs."""
     return None
 
 
 def no_arrays(cell: str) -> Mapping[str, NDArray[Any]]:  # noqa: ARG001  # the signature is the interface
-    """Knows of no raw outputs."""
+    """Returns no raw outputs."""
     return {}
 
 
@@ -46,10 +46,10 @@ class Runs:
         results: rows of `routebench.load_results` for the planned cells only.
         planned: one row per planned cell, with `cell, label, role, iterations, model, data, seed, status, reason`.
         correct: cell key to (n_test,) right or wrong per test image; None where it was not kept.
-        colours: label to hex colour, the same in every figure of a report.
+        colours: hex colour by label, the same in every figure of a report.
         arrays: cell key to its raw outputs by name; empty where none were kept.
-        primary: the comparisons that the suite names, as its newest plan has them; empty where it names none.
-        yours: labels of the methods that the user asked for by name or brought; they are what the runs are about.
+        primary: the suite's named comparisons, from its newest plan; empty for none.
+        yours: labels of the user's methods, which are the subject of the runs.
     """
 
     suite: str
@@ -75,7 +75,7 @@ class Runs:
 
     @property
     def strength(self) -> Strength:
-        """How much an answer can rest on these runs."""
+        """How strong the evidence of these runs is."""
         return Strength.of(self.preset)
 
     @cached_property
@@ -102,11 +102,11 @@ class Runs:
         Args:
             metric: a value of the column `metric`.
             as_trained: only what was tested with the T trained with, or without any.
-            where: further columns and the value that they must have, such as `layer="classes"`.
+            where: further columns and their required values, such as `layer="classes"`.
 
         Returns:
-            columns `method`, a `Method`, `cell, seed, metric, unit, value`, and those that tell a protocol's values
-            apart. Empty where nothing was measured, or no such column is known.
+            columns `method`, a `Method`, `cell, seed, metric, unit, value`, and the protocol's coordinates. Empty if
+                nothing was measured, or a column is unknown.
         """
         results = self.results
         chosen = (results["metric"] == metric) & results["value"].notna()
@@ -173,7 +173,7 @@ def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
 
 
 def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
-    """Groups of runs that differ in nothing but their data set, two data sets or more, those sorted by name."""
+    """Groups of runs that differ only in the data set, with at least two data sets, sorted by name."""
     groups: dict[tuple[str, ...], dict[str, Runs]] = {}
     for runs in parts:
         groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {}).setdefault(runs.data, runs)

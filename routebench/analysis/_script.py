@@ -18,7 +18,7 @@ def run(analysis: Callable[[Any], Analysis | None]) -> None:
     """Prints the table of an analysis for every part of a results folder, and writes its figures.
 
     Args:
-        analysis: the function; of one part, or, where it reads across data sets or a whole folder, of a tuple of them.
+        analysis: the function, of one part or of a tuple of parts.
 
     Raises:
         SystemExit: there is no such folder (2), or it holds nothing for this analysis (4).
@@ -47,7 +47,7 @@ def run(analysis: Callable[[Any], Analysis | None]) -> None:
 
 
 def _asked(analysis: Callable[..., Any], parts: tuple[Runs, ...]) -> Iterator[tuple[str, str, Any]]:
-    """What the analysis is asked about: in words, in the names of files, and what it is given."""
+    """The inputs of the analysis: in words, in file names, and as arguments."""
     if reads_folder(analysis):
         yield "the whole folder", WHOLE_FOLDER, parts
         return

@@ -1,4 +1,4 @@
-"""Tables of measured values: one row per method, cells that keep their limits; how they are shown, and how saved."""
+"""Tables of measured values: one row per method, with limits in the cells; how to show and save them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,9 +23,9 @@ class Column:
         title: its heading.
         key: the column of the table that it sorts by, or part of its cells, as in `gain.p_holm` or `method.label`.
         text: how `shown` writes it, such as `±.1`; or a function of a row, as a dictionary.
-        explained: one sentence for the reader who does not know what it is.
+        explained: one sentence that explains it.
         numeric: aligned by its right edge.
-        extra: left out where there is little room, as in a terminal.
+        extra: omitted if there is little room, as in a terminal.
     """
 
     title: str
@@ -36,11 +36,11 @@ class Column:
     extra: bool = False
 
     def of(self, row: Row) -> str:
-        """What the cell says."""
+        """Text of the cell."""
         return shown(self.value(row), self.text) if isinstance(self.text, str) else self.text(row)
 
     def value(self, row: Row) -> Any:
-        """What it sorts by."""
+        """Sort key of the cell."""
         if self.key in row:
             return row[self.key]
         key, _, part = self.key.rpartition(".")
@@ -52,8 +52,8 @@ class Mean(Column):
     """A column that `table_of` fills: the mean over seeds of a metric.
 
     Args:
-        metric: that is measured; the key, if none is given.
-        where: what else its values must have, as for `Runs.values`.
+        metric: the measured metric; by default the key.
+        where: further conditions, as for `Runs.values`.
     """
 
     metric: str = ""
@@ -65,17 +65,17 @@ METHOD = Column(
     "routing method, and T, the iterations it was trained with", numeric=False,
 )  # fmt: skip
 MODEL = replace(METHOD, title="Model", explained="")
-"""In place of `METHOD`, of what is not told apart by routing."""
+"""Replaces `METHOD` for models without routing."""
 SEEDS = Column("Seeds", "n", explained="that the mean is over", extra=True)
 
 
 def table_of(runs: "Runs", columns: Iterable[Column], by: Iterable[str] = (), order: str = "") -> DataFrame:
-    """One row per method and value of the columns in `by`, of all that was measured.
+    """One row per measured method and value of the columns in `by`.
 
     Args:
         runs: of a suite.
-        columns: of which those that are a `Mean` are measured.
-        by: columns of `Runs.values` that tell rows apart.
+        columns: to show; each `Mean` is computed.
+        by: columns of `Runs.values` that distinguish rows.
         order: the column of estimates whose largest mean comes first; else by method.
 
     Returns:
@@ -99,7 +99,7 @@ def table_of(runs: "Runs", columns: Iterable[Column], by: Iterable[str] = (), or
 
 
 def best_first(table: DataFrame, key: str, *, ascending: bool = False) -> DataFrame:
-    """The table sorted by a column of estimates; what is missing comes last."""
+    """The table sorted by a column of estimates; missing ones come last."""
     return table.sort_values(key, ascending=ascending, kind="stable", key=numbers, ignore_index=True)
 
 
@@ -109,7 +109,7 @@ def by_method(table: DataFrame) -> list[tuple[Method, DataFrame]]:
 
 
 def numbers(cells: "Series[Any]") -> "Series[float]":
-    """The means of a column of estimates, NaN for what is missing."""
+    """The means of a column of estimates; NaN if missing."""
     return cells.astype(float)
 
 
@@ -150,6 +150,6 @@ def _named(table: DataFrame, every: Mapping[str, Any], name: str) -> Any:
 
 
 def _part(cells: "Series[Any]", part: str) -> "Series[Any]":
-    """One attribute of the cells of a column; of a cell that is missing, that of no estimate."""
+    """One attribute of the cells of a column; for a missing cell, that of an empty estimate."""
     values = [getattr(Estimate() if isinstance(cell, float) else cell, part) for cell in cells]
     return Series(values, cells.index, dtype="Int64" if part == "iterations" else None)

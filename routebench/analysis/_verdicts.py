@@ -1,4 +1,4 @@
-"""What may be said: what a test says of two methods, and what a preset allows to say. Sentences are made elsewhere."""
+"""Verdicts of tests on two methods, and the strength of a preset. Sentences are made elsewhere."""
 
 import math
 from enum import IntEnum, StrEnum
@@ -39,19 +39,19 @@ class Verdict(StrEnum):
 
 
 class Strength(IntEnum):
-    """How much an answer can rest on a preset."""
+    """How strong the evidence of a preset is."""
 
     SMOKE = 0
-    """It shows that everything runs: no test, no rank group, no verdict."""
+    """Only shows that everything runs: no test, no rank group, no verdict."""
     QUICK = 1
     """A first look."""
     FULL = 2
     OWN = 3
-    """A preset of the user's own, who knows what it is for."""
+    """A preset of the user."""
 
     @classmethod
     def of(cls, preset: str) -> "Strength":
-        """Of a preset's name."""
+        """The strength of a preset, by its name."""
         return {"smoke": cls.SMOKE, "quick": cls.QUICK, "full": cls.FULL}.get(preset, cls.OWN)
 
     @property
@@ -61,7 +61,7 @@ class Strength(IntEnum):
 
     @property
     def caveat(self) -> str:
-        """What has to be known before a number is quoted; empty for nothing."""
+        """The caveat to quote with a number; empty for none."""
         return {
             Strength.SMOKE: "The smoke preset only shows that everything runs: do not read anything into its numbers.",
             Strength.QUICK: "The quick preset trains small networks briefly: a first look, not a finding.",

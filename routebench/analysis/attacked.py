@@ -28,7 +28,7 @@ NAMES = {
     "boundary": "Boundary",
     "hop-skip-jump": "HopSkipJump",
 }
-"""Of attacks, as shown."""
+"""Display names of attacks."""
 
 
 def under(attack: str, **where: str) -> dict[str, str]:
@@ -37,7 +37,7 @@ def under(attack: str, **where: str) -> dict[str, str]:
 
 
 def of_all(runs: Runs, metric: str) -> float:
-    """A value that all runs share, such as the number of attacked images; NaN without results."""
+    """A value shared by all runs, such as the number of attacked images; NaN without results."""
     found = runs.results.loc[runs.results["metric"] == metric, "value"]
     return math.nan if found.empty else float(found.iloc[0])
 
@@ -73,10 +73,10 @@ def verdicts(runs: Runs) -> dict[Method, str]:
 def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Estimate]:
     """Differences in accuracy under attack to a baseline, in points, corrected over all other methods.
 
-    Paired by seed; with one shared seed, by image, where `where` is the worst case.
+    Paired by seed; with one shared seed and the worst case, by image.
 
     Returns:
-        one for each other method that was measured; empty without the baseline.
+        one for each other measured method; empty without the baseline.
     """
     values = runs.by_seed("attacked_accuracy", **where)
     theirs = next((method for method in values if method.label == base), None)
@@ -91,7 +91,7 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
 
 
 def _by_image(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> Estimate | None:
-    """Over the images of the one seed that both have; None where these were not kept."""
+    """The difference over images of the one shared seed; None if outcomes were not kept."""
     if where["attack"] != "worst":
         return None
     rows = runs.values("attacked_accuracy", **where)
@@ -105,7 +105,7 @@ def _by_image(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]
 
 
 def _robust(runs: Runs, cell: str, eps: str) -> np.ndarray | None:
-    """Which images of a cell withstood everything."""
+    """Which images of a cell withstood every attack."""
     kept = runs.arrays(cell).get("robust")
     known = budgets(runs)
     return None if kept is None or len(kept) != len(known) else np.asarray(kept)[known.index(eps)].astype(bool)

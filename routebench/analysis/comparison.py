@@ -1,6 +1,6 @@
 """Every method with every iteration count of one suite, compared: means, gains over equal shares, rank groups.
 
-The numbers behind the table, the figures and the headline of a report, so that the three cannot disagree.
+The table, the figures and the headline of a report use these numbers, so that they cannot disagree.
 """
 
 import math
@@ -25,14 +25,14 @@ SAVED = (
     "name label iterations role model=method.model mean low high interval=mean.kind n_ok n_planned gain gain_low "
     "gain_high gain_interval=gain.kind p=gain.p parameters fit_seconds published published_id p_holm=gain.p_holm group"
 )
-"""The columns of the table as they are saved."""
+"""Columns of the saved table."""
 COLUMNS = ["method", "mean", "n_ok", "n_planned", "gain", "parameters", "fit_seconds", "published", "published_id"]
 ACCURACY = Column("Accuracy, %", "mean", "±0.2", "mean test accuracy with its 95 % interval")
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A method as it takes part in a comparison: its accuracies (%) and its cells, by seed."""
+    """A method in a comparison: its accuracies (%) and its cells, by seed."""
 
     method: Method
     accuracies: dict[int, float] = field(default_factory=dict)
@@ -51,11 +51,11 @@ class Comparison:
 
     Args:
         table: one row per method, best mean first, those without a result last. Columns `method`, `mean`, `n_ok`,
-            `n_planned`, `gain` over the baseline in points, `group`, which is missing where no test could be made,
-            `parameters`, `fit_seconds`, `published`, `published_id`.
+            `n_planned`, `gain` over the baseline in points, `group`, missing if no test is possible, `parameters`,
+            `fit_seconds`, `published`, `published_id`.
         contenders: the same methods in alphabetical order.
         baseline: the text of the method that gains are over; None where it was not measured.
-        seeds: how many seeds the paired comparisons have; the smallest number of any of them.
+        seeds: the smallest number of seeds of any paired comparison.
         detectable: the smallest gain, in points, that one paired t-test finds 8 times in 10; NaN if unknown.
         test_samples: how many test images; None where unknown.
     """
@@ -74,25 +74,25 @@ class Comparison:
 
     @property
     def every(self) -> DataFrame:
-        """The same, with a row for each method, also for those that are the same function as another."""
+        """The same, with a row for every method, including those that are the same function as another."""
         rows = self.measured.to_dict("records")
         found = [{**row, "method": method} for row in rows for method in (row["method"], *row["method"].same)]
         return DataFrame(found, columns=self.table.columns)
 
 
 _KNOWN: WeakKeyDictionary[Runs, Comparison] = WeakKeyDictionary()
-"""Of the runs in use, because most analyses of a page and its headline ask for the same."""
+"""Caches comparisons, because most analyses of a page and its headline need the same one."""
 
 
 def comparison_of(runs: Runs) -> Comparison:
-    """Compares everything that was planned. A method without a result keeps its row; the same function has one row."""
+    """Compares all planned methods. A method without a result keeps its row; equal functions share one."""
     if runs not in _KNOWN:
         _KNOWN[runs] = _compared(runs)
     return replace(_KNOWN[runs], table=_KNOWN[runs].table.copy())
 
 
 def compare(runs: Runs) -> Comparison:
-    """The comparison with its table as plain numbers and texts, as it is saved."""
+    """The comparison, with its table as plain numbers and texts for saving."""
     found = comparison_of(runs)
     return replace(found, table=flat(found.table, SAVED))
 
@@ -122,7 +122,7 @@ def _compared(runs: Runs) -> Comparison:
 
 
 def contenders_of(runs: Runs) -> list[Contender]:
-    """Every planned method, in alphabetical order, with what it reached by seed."""
+    """Every planned method, in alphabetical order, with its results by seed."""
     measured = runs.values("accuracy", split="test", as_trained=True).drop_duplicates("cell")
     accuracy = dict(zip(measured["cell"], measured["value"], strict=True))
     known: dict[Method, Contender] = {}
@@ -136,10 +136,10 @@ def contenders_of(runs: Runs) -> list[Contender]:
 
 
 def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
-    """Those that are different functions; `method.same` has the others.
+    """The contenders that are different functions; `method.same` holds the others.
 
-    Two are the same where every seed of both gave the same losses and accuracies to the last bit, as one iteration of
-    dynamic routing and equal shares do. A control speaks for a method, and the first by name for others.
+    Two are the same function if every seed of both gave bitwise equal losses and accuracies, as one iteration of
+    dynamic routing and equal shares do. A control represents a method, else the first by name represents the others.
     """
     losses: dict[str, list[float]] = {}
     for metric in ("train_loss", "loss"):
@@ -167,15 +167,15 @@ def gains_of(runs: Runs) -> dict[Method, Estimate]:
 
 
 def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
-    """How many test images there are, from the outcomes that were kept; None without any."""
+    """Number of test images, from the kept outcomes; None without any."""
     kept = (runs.correct(cell) for one in contenders for cell in one.cells.values())
     return next((int(correct.size) for correct in kept if correct is not None), None)
 
 
 def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
-    """`ours - theirs` in points: paired by seed, or by test image where they share one seed.
+    """`ours - theirs` in points: paired by seed, or by test image if they share one seed.
 
-    Where all seeds differ by the same amount, they do not tell how it spreads: test images of all of them do.
+    If all seeds differ by the same amount, seeds give no spread; test images of all seeds then do.
     """
     paired = Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
@@ -192,7 +192,7 @@ def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estima
 
 
 def tied(differences: Iterable[Estimate]) -> str:
-    """A note on those that only test images could test; empty without any."""
+    """A note on pairs that only test images can test; empty without any."""
     found = sum(one.kind == statistics.OVER_SAMPLES_ONLY for one in differences)
     if not found:
         return ""
@@ -203,7 +203,7 @@ def tied(differences: Iterable[Estimate]) -> str:
 
 
 def finished(explained: str = "") -> Column:
-    """How many runs of a method finished, of those planned."""
+    """Finished and planned runs of a method."""
     return Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}", explained)
 
 
@@ -229,7 +229,7 @@ def _mean_of(results: DataFrame, metric: str) -> float:
 
 
 def _groups(runs: Runs, contenders: Iterable[Contender], best_first: Iterable[Method]) -> dict[Method, int]:
-    """Rank groups, without the methods that cannot be tested against the best of theirs."""
+    """Rank groups, without methods that cannot be tested against the best of their group."""
     known = {one.method: one for one in contenders}
     spelled = {method.exact: method for method in best_first if known[method].accuracies}
 
@@ -249,7 +249,7 @@ def _groups(runs: Runs, contenders: Iterable[Contender], best_first: Iterable[Me
 
 
 def _detectable(contenders: Iterable[Contender], base: Contender | None) -> float:
-    """From the median variance of the gains over the baseline, at the smallest number of seeds of any of them."""
+    """The detectable gain, from the median variance of the gains and the smallest number of seeds."""
     if base is None:
         return math.nan
     gains = [statistics.shared_differences(one.accuracies, base.accuracies) for one in contenders if one is not base]

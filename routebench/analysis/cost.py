@@ -1,6 +1,6 @@
-"""What iterations cost: straight lines over T, the noise floor, and the distance to what the machine could do.
+"""Cost of iterations: straight lines over T, the noise floor, and the distance to the machine's limit.
 
-The numbers behind the table, the figures and the headline of the suite `cost`, so that they cannot disagree.
+The table, the figures and the headline of the suite `cost` use these numbers, so that they cannot disagree.
 """
 
 import math
@@ -32,13 +32,13 @@ DASHES: dict[str, Sequence[float]] = {"reference": (4, 2), "triton": (1, 1.5)}  
 
 @dataclass(frozen=True)
 class Costs:
-    """What a suite measured.
+    """Costs measured by a suite.
 
     Args:
         table: one row per method, part, back end and batch, the columns of `_row`.
-        noise: two measurements of one thing differ by less than this share in 95 of 100 cases; NaN if unknown.
-        pairs: how many such pairs there are.
-        absent: sentences on what could not be measured.
+        noise: 95 % of repeated measurements differ by less than this share; NaN if unknown.
+        pairs: number of such pairs.
+        absent: sentences on failed measurements.
     """
 
     table: DataFrame
@@ -48,7 +48,7 @@ class Costs:
 
 
 def costs_of(runs: Runs) -> Costs:
-    """Everything the table shows; its `method` is without T, since a row is over all of them."""
+    """The numbers of the table; its `method` has no T, because a row covers all T."""
     results = _with_coordinates(runs)
     noise, pairs = noise_floor(results)
     times = results[results["metric"] == "training_time"]
@@ -63,7 +63,7 @@ def costs_of(runs: Runs) -> Costs:
 
 
 def slope_over_iterations(iterations: ArrayLike, values: ArrayLike) -> Estimate:
-    """What one more iteration adds: the slope of the straight line over T, by least squares, with its 95 % t interval.
+    """Cost of one more iteration: the least-squares slope over T, with its 95 % t interval.
 
     Args:
         iterations: T of each measurement; with fewer than two different ones there is no slope.
@@ -80,7 +80,7 @@ def slope_over_iterations(iterations: ArrayLike, values: ArrayLike) -> Estimate:
 
 
 def noise_floor(results: DataFrame) -> tuple[float, int]:
-    """The share by which two measurements of one thing differ at most in 95 of 100 cases, and how many there are."""
+    """The share below which 95 % of repeated measurements differ, and the number of pairs."""
     times = results[results["metric"].isin(["training_time", "inference_time"])]
     pairs = times.pivot_table(index=["cell", "metric", "part", "backend", "batch"], columns="repeat", values="value")
     if pairs.shape[1] < 2:
@@ -280,7 +280,7 @@ def _at_fewest(measured: Points) -> float:
 
 
 def _distance(floors: DataFrame, times: DataFrame) -> float:
-    """How many times as long training took as the machine would need at least, at the most iterations."""
+    """Time of training over the machine's lower bound, at the most iterations."""
     floors = floors[
         floors["cell"].isin(set(times["cell"]))
         & (floors["part"] == times["part"].iloc[0])

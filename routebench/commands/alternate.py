@@ -17,7 +17,7 @@ TAIL = 2_000
 EPILOG = """BASE and HEAD are folders with the code of routebench, such as two git worktrees. Each runs with the Python
 of its own .venv, where it has one. What follows -- goes to the suite, such as -- --threads 1 --method dynamic.
 
-The same command with more rounds adds to what is there. With --gate the exit code is that of `compare --gate`."""
+The same command with more rounds adds the missing ones. With --gate the exit code is that of `compare --gate`."""
 
 
 @click.command(epilog=EPILOG)
@@ -26,7 +26,7 @@ The same command with more rounds adds to what is there. With --gate the exit co
 @click.argument("options", nargs=-1, metavar="[-- OPTIONS OF SUITE]")
 @click.option("--suite", default="cost", show_default=True, help="What is measured: a suite's name or FILE.toml.")
 @click.option("--preset", default="smoke", show_default=True, help="Size of a turn.")
-@click.option("--rounds", type=click.IntRange(min=2), default=8, show_default=True, help="Turns of each side, in all.")
+@click.option("--rounds", type=click.IntRange(min=2), default=8, show_default=True, help="Rounds in total.")
 @click.option(
     "--results",
     type=click.Path(resolve_path=True, path_type=Path),

@@ -21,7 +21,7 @@ from routebench.commands import options
 def command(folder: Path, output: Path | None, plugins: tuple[str, ...]) -> None:
     """Write the report of a results folder. It is one HTML page, which opens offline.
 
-    An analysis that raises has its error in its place on the page, which is whole otherwise; the exit code is 3 then.
+    If an analysis raises an error, the page shows the error in its place. The exit code is then 3.
     """
     from routebench.interface import write_page
 

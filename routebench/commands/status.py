@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.folder
-@click.option("--verify", is_flag=True, help="Read every file that a record names, and hold it against its checksum.")
+@click.option("--verify", is_flag=True, help="Read every file that a record names, and verify its checksum.")
 def command(folder: Path, verify: bool) -> None:
     """Say how far every plan has come, and what failed."""
     from routebench.engine.results import existing

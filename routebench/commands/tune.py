@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("suite", metavar="NAME|FILE.toml")
-@click.option("--preset", default="quick", show_default=True, help="Whose settings are tuned.")
+@click.option("--preset", default="quick", show_default=True, help="Preset whose settings are tuned.")
 @click.option(
     "--method",
     "methods",
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     default=RESULTS,
     show_default=True,
     metavar="DIR",
-    help="Folder that keeps trials; a run goes on where that folder stands.",
+    help="Folder for trials. A run skips the trials that the folder already has.",
 )
 @options.plugins
 @click.option(
     "--isolate/--no-isolate",
     default=None,
-    help="Give every trial a process of its own, or with --jobs 1 none [default: where a plug-in takes part].",
+    help="Run every trial in its own process, or with --jobs 1 all in this one [default: isolate plug-ins].",
 )
 @click.option("--time-limit", type=options.TIME, help="Stop a trial that takes longer, such as 30m; it scores chance.")
-@click.option("--budget", type=options.TIME, help="Begin no trial that is expected to end later than this from now.")
+@click.option("--budget", type=options.TIME, help="Start no trial that is expected to finish after this time, such as 20m.")
 @click.option(
     "--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where trials run."
 )
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="List the trials; run nothing.")
 def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
-    """Try settings of every method and control of a suite, as many for each, and write the best.
+    """Tune every method and control of a suite with the same number of trials.
 
     Settings are scored on held-out folds of the training images; no trial sees a test image. `suite --settings FILE`
     trains with what was chosen.
