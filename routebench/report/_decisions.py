@@ -112,6 +112,11 @@ class Decisions:
         return tuple(gain for gain in self.gains if gain.verdict is verdict)
 
     @property
+    def gain_of_leader(self) -> Gain | None:
+        """Over equal shares; None where the leader is a control."""
+        return next((gain for gain in self.gains if self.leader and gain.method == self.leader.method), None)
+
+    @property
     def yours(self) -> tuple[Gain, ...]:
         """What the user asked about: each method with the most iterations it was run with."""
         longest: dict[str, Gain] = {}

@@ -34,7 +34,7 @@ class ClaimCard:
     Args:
         rows: those that were tested, contradictions first.
         counts: how many fail, hold and stay open.
-        others: claims that nothing in the folder tests, and what would.
+        others: claims that nothing in the folder tests, their sources, and the command that does, or why there is none.
     """
 
     rows: tuple[ClaimRow, ...]
