@@ -10,6 +10,7 @@ from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDE
 
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", NOT_RUN: "–"}
 """Order of verdicts: contradictions first."""
+COMMANDS = {claim.needs for claim in (*CLAIMS, *COMPONENT_CLAIMS) if claim.suite}
 
 
 @analysis_of("", "qualitative-claims", place=40, folder=True)
@@ -70,11 +71,11 @@ COLUMNS = (
 
 
 def _not_run(table: DataFrame) -> list[str]:
-    needs = table.loc[table["verdict"] == NOT_RUN, "needs"]
-    if needs.empty:
+    lacking = table[table["verdict"] == NOT_RUN]
+    if lacking.empty:
         return []
-    told = "; ".join(dict.fromkeys(needs))
-    return [f"{wording.plural(len(needs), 'claim')} not tested in this folder. To test them, run: {told}."]
+    told = "; ".join(f"`{needs}`" if needs in COMMANDS else needs for needs in dict.fromkeys(lacking["needs"]))
+    return [f"{wording.plural(len(lacking), 'claim')} not tested in this folder. What tests them: {told}."]
 
 
 def _reading(table: DataFrame) -> str:

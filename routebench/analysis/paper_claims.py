@@ -59,7 +59,8 @@ class PaperClaim:
         tested: the statistic, its unit, and the condition that the claim sets.
         protocol: of the parts that can test it.
         statistics: the claim holds if all are above zero; None if no test is written.
-        needs: the runs that the test needs.
+        suite: what `routebench suite` is called with for the runs that the test needs.
+        untestable: why no test is written; empty if there is one.
         no_gain: the claim holds if all are below the margin instead.
     """
 
@@ -68,8 +69,14 @@ class PaperClaim:
     tested: str
     protocol: str = ""
     statistics: Callable[[Runs], Statistics] | None = None
-    needs: str = ""
+    suite: str = ""
+    untestable: str = ""
     no_gain: bool = False
+
+    @property
+    def needs(self) -> str:
+        """The command that makes the runs for the test, or why there is no test."""
+        return f"routebench suite {self.suite}" if self.suite else self.untestable
 
     def test(self, runs: Runs) -> JudgedClaim | None:
         """The verdict with the statistic that decides it; None if the runs hold too little."""
@@ -251,7 +258,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "training loss of the last epoch, none less dynamic T=3: above 0",
         "accuracy",
         partial(_loss_of_routing, "max"),
-        "dynamic T=3 and none in a suite of accuracy",
+        "accuracy",
     ),
     PaperClaim(
         "Routing gains no accuracy",
@@ -259,7 +266,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         f"points, dynamic T=3 less none: below {MARGIN:g}; it fails where above 0",
         "accuracy",
         _accuracy_of_routing,
-        "dynamic T=3 and none in a suite of accuracy",
+        "accuracy",
         no_gain=True,
     ),
     PaperClaim(
@@ -268,7 +275,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "training loss of the first epoch, none less dynamic T=3: above 0",
         "accuracy",
         partial(_loss_of_routing, "min"),
-        "dynamic T=3 and none in a suite of accuracy",
+        "accuracy",
     ),
     PaperClaim(
         "Class capsules are sparse without routing",
@@ -276,7 +283,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         f"Hoyer's sparsity of lengths without routing, less {SPARSE:g}: above 0 (the paper defines no statistic)",
         "sparsity",
         partial(_sparseness, "classes", UNROUTED, 1),
-        "none in the suite sparsity",
+        "sparsity",
     ),
     PaperClaim(
         "Capsules of a layer in between are not sparse",
@@ -284,7 +291,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         f"{SPARSE:g} less Hoyer's sparsity of lengths there, dynamic T=3: above 0",
         "sparsity",
         partial(_sparseness, "middle", ROUTED, -1),
-        "the suite sparsity on a network with a layer in between",
+        "sparsity --model capsnet-small-intermediate",
     ),
     PaperClaim(
         "Accuracy of dynamic routing falls slowly with T",
@@ -292,7 +299,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "points lost per iteration, slope of a straight line over T: above 0",
         "accuracy",
         partial(_slope, "dynamic", -1),
-        "dynamic with three T or more",
+        "accuracy",
     ),
     PaperClaim(
         "EM routing is best with two iterations",
@@ -300,7 +307,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "points, T=2 less every other T, the one that decides shown: all above 0",
         "accuracy",
         _em_with_two_iterations,
-        "em with T=2 and two others",
+        "accuracy",
     ),
     PaperClaim(
         "Accuracy of inverted attention rises with T",
@@ -308,7 +315,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "points gained per iteration, slope of a straight line over T: above 0",
         "accuracy",
         partial(_slope, "inverted-attention", 1),
-        "inverted-attention with three T or more",
+        "accuracy",
     ),
     PaperClaim(
         "Votes gather around the right class over iterations of EM",
@@ -316,7 +323,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "mean distance of votes to the right class after the first iteration less after the last: above 0",
         "sparsity",
         _votes_gathered,
-        "em in the suite sparsity",
+        "sparsity",
     ),
     PaperClaim(
         "Inference in place of routing leaves class capsules sparser with an L1 penalty than without",
@@ -324,7 +331,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "Hoyer's sparsity of lengths after inference, right label clamped, with L1 less without a penalty: above 0",
         "predictive-coding",
         _sparseness_after_inference,
-        "none in the suite kiefer-sparsity",
+        "kiefer-sparsity",
     ),
     PaperClaim(
         "Five iterations of EM routing are worse than three",
@@ -332,7 +339,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "points, T=3 less T=5: above 0",
         "accuracy",
         _three_iterations_of_em_less_five,
-        "em with T=3 and T=5, as in the preset full of hinton-table1",
+        "hinton-table1 --preset full",
     ),
     PaperClaim(
         "Votes near a class's mean are more and more the right class's over iterations of EM",
@@ -341,7 +348,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "above 0",
         "sparsity",
         _nearness_gained,
-        "em in the suite sparsity or hinton-votes; older results have no metric `gathered`",
+        "hinton-votes",
     ),
     PaperClaim(
         "Probes on presences read less after training on turned digits",
@@ -349,6 +356,6 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "points of a probe on presences, trained and tested upright less trained and tested turned: above 0",
         "linear-probe",
         _presences_lost_by_turning,
-        "generative-capsules in the suite smith-probes",
+        "smith-probes --preset rotated",
     ),
 )

@@ -113,6 +113,11 @@ class Decisions:
         return tuple(gain for gain in self.gains if gain.verdict is verdict)
 
     @property
+    def gain_of_leader(self) -> Gain | None:
+        """Over equal shares; None where the leader is a control."""
+        return next((gain for gain in self.gains if self.leader and gain.method == self.leader.method), None)
+
+    @property
     def yours(self) -> tuple[Gain, ...]:
         """The methods that the user named, each with its largest T."""
         longest: dict[str, Gain] = {}

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from routebench.analysis import Analysis, Estimate, Method, Runs, Verdict, wording
+from routebench.analysis import Analysis, Estimate, Runs, Verdict, wording
 from routebench.analysis._result import place_of, reads
 from routebench.analysis.comparison import Comparison
 from routebench.registry import analyses
@@ -54,9 +54,7 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
             (_reached(found.leader),),
             _caveats(runs, found.comparison),
         )
-    return Headline(
-        _title(found), (*_about(found), *_leads(found.leader, found.ties)), _caveats(runs, found.comparison)
-    )
+    return Headline(_title(found), (*_about(found), *_leads(found, found.leader)), _caveats(runs, found.comparison))
 
 
 def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
@@ -114,8 +112,8 @@ def _whether(found: Decisions) -> str:
     better, worse = found.with_verdict(Verdict.BETTER), found.with_verdict(Verdict.WORSE)
     if better:
         names = wording.listed([gain.method for gain in better], NAMED)
-        least = " at least" if len(better) > 1 else ""
-        return f"Routing helps here: {names} gains{least} {_points(better[-1].estimate)} points over {SHARES}."
+        gain = "gain at least" if len(better) > 1 else "gains"
+        return f"Routing helps here: {names} {gain} {_points(better[-1].estimate)} points over {SHARES}."
     configurations = wording.plural(len(found.gains), "routing configuration")
     if worse:
         return f"Routing is not shown to help: of {configurations}, {len(worse)} lose to {SHARES} and none gains."
@@ -125,10 +123,10 @@ def _whether(found: Decisions) -> str:
 
 
 def _about(found: Decisions) -> tuple[str, ...]:
-    """Sentences on what routing, and iterating it, gains."""
+    """Sentences on what routing, and iterating it, gains; of the leader's gain, `_reached` tells."""
     sentences = []
-    if found.gains and not found.yours:
-        best = found.gains[0]
+    best = found.gains[0] if found.gains else None
+    if best is not None and not found.yours and best is not found.gain_of_leader:
         sentences.append(f"Largest gain: {best.method}, {gain_in_words(best.estimate)}.")
     if worse := found.with_verdict(Verdict.WORSE):
         sentences.append(f"Significantly worse: {wording.listed([gain.method for gain in worse], NAMED)}.")
@@ -152,17 +150,17 @@ def _iterating(gain: Gain) -> str:
     return f"{gain.method} against one iteration of the same method: {size}, {told}."
 
 
-def _leads(leader: Leader, ties: Mapping[Method, Estimate]) -> tuple[str, ...]:
+def _leads(found: Decisions, leader: Leader) -> tuple[str, ...]:
     """Names the highest mean, and the methods that do not differ significantly from it."""
-    sentences = [_reached(leader)]
+    sentences = [_reached(leader, found.gain_of_leader)]
     if leader.is_shown:
         sentences.append(f"It is significantly ahead of all others{'' if leader.complete else ' that finished'}.")
     if leader.peers:
         sentences.append(f"It cannot be told apart from {_methods(leader.peers)}.")
-    for method, lead in ties.items():
+    for method, lead in found.ties.items():
         ahead = f"It is exactly {wording.rounded(lead.mean, math.nan)} points ahead of {method} on every seed"
         sentences.append(f"{ahead}: a t-test is undefined there.")
-    if untested := [method for method in leader.untested if method not in ties]:
+    if untested := [method for method in leader.untested if method not in found.ties]:
         sentences.append(f"No test compares it with {_methods(untested)}.")
     return tuple(sentences)
 
@@ -171,10 +169,11 @@ def _methods(methods: Sequence[object]) -> str:
     return wording.listed([*methods], NAMED)
 
 
-def _reached(leader: Leader) -> str:
+def _reached(leader: Leader, gain: Gain | None = None) -> str:
     seeds = f" ({wording.plural(leader.mean.n, 'seed')})" if leader.mean.kind != OVER_SAMPLES else " (one seed)"
     control = "the control " if leader.method.is_control else ""
-    return f"Highest mean accuracy: {control}{leader.method}, {leader.mean:±0.1} %{seeds}."
+    gained = f", {gain_in_words(gain.estimate)}" if gain is not None and not gain.method.yours else ""
+    return f"Highest mean accuracy: {control}{leader.method}, {leader.mean:±0.1} %{seeds}{gained}."
 
 
 def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class ClaimCard:
     Args:
         rows: tested claims, contradictions first.
         counts: numbers of claims that fail, hold and stay open.
-        others: claims that nothing in the folder tests, and the suites that would.
+        others: claims that nothing in the folder tests, their sources, and the command that does, or why there is none.
     """
 
     rows: tuple[ClaimRow, ...]

@@ -9,7 +9,8 @@ import pytest
 from routebench import statistics
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED
-from routebench.registry import analyses
+from routebench.engine.suites import load_suite
+from routebench.registry import analyses, models
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 
 find = analyses["qualitative-claims"]
@@ -145,6 +146,20 @@ def test_every_verdict_but_not_run_has_a_statistic_and_holding_has_an_interval()
     assert tested.loc[tested["verdict"].isin([HOLDS, FAILS]), "low"].notna().all()
     assert (table.loc[table["verdict"] == NOT_RUN, "needs"] != "").all()
     assert set(table["claim"]) == {claim.claim for claim in (*CLAIMS, *COMPONENT_CLAIMS)}
+
+
+@pytest.mark.parametrize("claim", [*CLAIMS, *COMPONENT_CLAIMS], ids=lambda claim: claim.claim)
+def test_an_untested_claim_names_a_command_that_plans_a_suite_of_its_protocol(claim):
+    if claim.untestable:
+        assert (claim.statistics, claim.needs) == (None, claim.untestable)
+        return
+    name, *wanted = claim.suite.split()
+    suite, wishes = load_suite(name), dict(zip(wanted[::2], wanted[1::2], strict=True))
+    assert claim.needs == f"routebench suite {claim.suite}"
+    assert suite.protocol == claim.protocol
+    assert wishes.get("--preset", "quick") in suite.presets
+    assert wishes.get("--model", "capsnet-small") in models
+    assert {*wishes} <= {"--preset", "--model"}
 
 
 def test_one_seed_decides_nothing():

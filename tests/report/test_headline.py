@@ -32,6 +32,16 @@ def test_the_users_method_is_the_subject() -> None:
     assert title.endswith("significant after correction (p < 0.001).")
 
 
+def test_the_leader_is_told_once_with_its_gain() -> None:
+    found = headline_of(runs_with(dynamic=97.5, em=90.0, uniform=95.0))
+    (told,) = (sentence for sentence in found.said if sentence.startswith("Highest mean accuracy: Dynamic"))
+    assert "points above equal shares [+" in told
+    assert not any(sentence.startswith("Largest gain") for sentence in found.said)
+    apart = headline_of(runs_with(dynamic=96.5, uniform=95.0, cnn=98.0)).said
+    assert apart[0].startswith("Largest gain: Dynamic, 1.45 points above")
+    assert any(sentence.startswith("Highest mean accuracy: the control CNN") for sentence in apart)
+
+
 def test_what_would_go_unnoticed_is_told() -> None:
     said = " ".join(headline_of(runs_with(dynamic=97.56, em=97.5, uniform=97.5)).said)
     assert "With 6 seeds, differences below 0." in said

@@ -110,7 +110,13 @@ def test_an_analysis_without_a_main_measure_is_absent() -> None:
 
 def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> None:
     def row(claim, verdict, mean):
-        said = {"claim": claim, "source": "A et al. 2020, figure 1", "tested": "t", "on": "s", "needs": "the suite s"}
+        said = {
+            "claim": claim,
+            "source": "A et al. 2020, figure 1",
+            "tested": "t",
+            "on": "s",
+            "needs": "routebench suite s",
+        }
         return {**said, "verdict": verdict, "mean": mean}
 
     rows = [row("a", HOLDS, GOOD), row("b", UNDECIDED, OPEN), row("c", FAILS, OPEN), row("d", NOT_RUN, Estimate())]
@@ -118,5 +124,5 @@ def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> 
     assert [one.claim for one in card.rows] == ["c", "a", "b"]
     assert [one.mark.kind for one in card.rows] == ["worse", "better", "ns"]
     assert card.title == "3 tests of claims from one paper, in miniature: 1 hold, 1 do not, 1 stay open."
-    assert card.others == (("d", "A et al. 2020, figure 1", "the suite s"),)
+    assert card.others == (("d", "A et al. 2020, figure 1", "routebench suite s"),)
     assert claims_of(rows[3:]) is None
