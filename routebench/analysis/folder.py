@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas import DataFrame
 
+from routebench.analysis._method import CONTROL
 from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
 from routebench.engine.results import Record, Store, existing
@@ -113,10 +114,10 @@ def _split(planned: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> list
                 [network in of_plans[plan].get(name, ()) for plan, name, network in _rows(cells)], index=cells.index
             )
             placed = pd.Series([name in of_plans[plan] for plan, name, _ in _rows(cells)], index=cells.index)
-            shared = (cells["role"] == "control") & ~cells["model"].isin(models)
+            shared = (cells["role"] == CONTROL) & ~cells["model"].isin(models)
             taken = (placed & beside) | (~placed & ((cells["model"] == model) | shared))
             if taken.any():
-                methods = taken & (cells["role"] != "control")
+                methods = taken & (cells["role"] != CONTROL)
                 plan = max(map(str, cells.loc[methods if methods.any() else taken, "plan"]), key=order.__getitem__)
                 parts.append((plan, cells[taken].reset_index(drop=True), model))
     return sorted(parts, key=lambda part: order[part[0]], reverse=True)
@@ -126,7 +127,7 @@ def _models_of(cells: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> li
     """The networks that the plans were made for; for a plan that does not say, those that its methods run in."""
     found: list[str] = []
     for plan, own in cells.groupby("plan", sort=False):
-        methods = own.loc[own["role"] != "control", "model"]
+        methods = own.loc[own["role"] != CONTROL, "model"]
         named = content[str(plan)].get("settings", {}).get("models")
         found += named or [*map(str, methods)] or [str(own["model"].iloc[0])]
     return list(dict.fromkeys(found))
@@ -144,7 +145,7 @@ def _rows(cells: DataFrame) -> list[tuple[str, str, str]]:
 
 def _yours(cells: DataFrame, command: str) -> frozenset[str]:
     """Labels of methods that come with no routebench; where there are none, those that the command names."""
-    methods = cells[cells["role"] != "control"].drop_duplicates("label")
+    methods = cells[cells["role"] != CONTROL].drop_duplicates("label")
     spelled = dict(zip(methods["label"], methods["method"], strict=True))
     foreign = frozenset(label for label, name in spelled.items() if not any(_ships(kind, name) for kind in KINDS))
     return foreign or frozenset(_named_by(command) & {*spelled})
