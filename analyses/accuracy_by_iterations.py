@@ -7,8 +7,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Estimate, Method, Runs, analysis_of, figures, palette, run, wording
-from routebench.analysis.comparison import BASELINE, comparison_of, finished
+from routebench.analysis import (
+    BASELINE,
+    Analysis,
+    Column,
+    Estimate,
+    Method,
+    Runs,
+    analysis_of,
+    figures,
+    palette,
+    run,
+    wording,
+)
+from routebench.analysis.comparison import comparison_of, finished
 from routebench.statistics import ONE_VALUE, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 SAVED = "label iterations role mean low high interval=mean.kind n_ok n_planned"

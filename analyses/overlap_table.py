@@ -6,8 +6,8 @@ import pandas as pd
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
-from routebench.analysis.comparison import BASELINE, SAVED, Comparison, comparison_of, finished, gains_of
+from routebench.analysis import BASELINE, METHOD, Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
+from routebench.analysis.comparison import SAVED, Comparison, comparison_of, finished, gains_of
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 PARTS = (

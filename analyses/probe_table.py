@@ -7,6 +7,7 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import (
+    BASELINE,
     SEEDS,
     Analysis,
     Column,
@@ -72,7 +73,7 @@ def _main(runs: Runs, ours: DataFrame, views: dict[str, str]) -> Main:
     if kind == "maximal" and int(angle) > 0:
         title, seeds = f"Turned {views[furthest]}, probe", by_seed(runs)
         lines = zip(main["method"], main["feature"], strict=True)
-        gains = gains_over("uniform", {one: seeds.get((one, feature, int(angle), 0), {}) for one, feature in lines})
+        gains = gains_over(BASELINE, {one: seeds.get((one, feature, int(angle), 0), {}) for one, feature in lines})
     return Main(furthest, title, "%", higher_is_better=True, table=main, gains=gains)
 
 
@@ -235,8 +236,8 @@ def _others(main: DataFrame, best: Row, view: str) -> list[str]:
     rest = [row for row in main.to_dict("records") if row["method"] != best["method"]]
     blind = bool(main["unsupervised"].all())
     controls = [row for row in rest if row["method"].is_control and row["unsupervised"] == blind]
-    uniform = [row for row in controls if row["method"].label == "uniform"]
-    others = [row for row in controls if row["method"].label != "uniform"]
+    uniform = [row for row in controls if row["method"].label == BASELINE]
+    others = [row for row in controls if row["method"].label != BASELINE]
     if not blind:
         others = [row for row in others if row[view].mean > best[view].mean]
     told = [f"equal shares {row[view]:.1} %" for row in uniform[:1]]

@@ -6,6 +6,7 @@ from pandas import DataFrame
 
 from routebench import published
 from routebench.analysis import (
+    BASELINE,
     METHOD,
     Analysis,
     Column,
@@ -23,7 +24,7 @@ from routebench.analysis import (
 )
 from routebench.analysis.attacked import LINF, NAMES, budgets, compared, main_eps, of_all, under, verdicts
 
-BASELINES = {"uniform": "equal shares", "cnn": "the CNN"}
+BASELINES = {BASELINE: "equal shares", "cnn": "the CNN"}
 ON_SURVIVORS = ("apgd-ce", "apgd-t", "square")
 ALONE = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer")
 TOLD = {Verdict.UNTESTABLE: "is untested", Verdict.OPEN: "is not shown"}
@@ -48,7 +49,7 @@ def robustness_table(runs: Runs) -> Analysis | None:
             f"Under attack, ε {eps}",
             "%",
             higher_is_better=True,
-            gains=compared(runs, "uniform", under("worst", eps=eps)),
+            gains=compared(runs, BASELINE, under("worst", eps=eps)),
         ),
         saved=_saved(means),
     )

@@ -3,6 +3,7 @@
 from pandas import DataFrame
 
 from routebench.analysis import (
+    BASELINE,
     METHOD,
     SEEDS,
     Analysis,
@@ -58,14 +59,14 @@ def sparsity_table(runs: Runs) -> Analysis | None:
             ),
         ),
         main=Main(
-            "t_score", "T-score of coupling", digits=3, gains=gains_over("uniform", runs.by_seed("t_score", **COUPLING))
+            "t_score", "T-score of coupling", digits=3, gains=gains_over(BASELINE, runs.by_seed("t_score", **COUPLING))
         ),
     )
 
 
 def _reading(table: DataFrame) -> str:
     rows = table.to_dict("records")
-    best, uniform = rows[0], [row for row in rows if row["method"].label == "uniform"]
+    best, uniform = rows[0], [row for row in rows if row["method"].label == BASELINE]
     beside = f", equal shares {uniform[0]['hoyer']:.2}" if uniform and best not in uniform else ""
     first = f"Class scores are most concentrated with {best['method']} (Hoyer {best['hoyer']:.2}{beside})"
     known = sorted((row for row in rows if row["t_score"].known), key=lambda row: -row["t_score"].mean)

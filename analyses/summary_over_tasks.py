@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Estimate, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis import BASELINE, Analysis, Column, Estimate, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.named import NamedPair, named_pairs
 from routebench.statistics import (
     interquartile_mean_over_tasks,
@@ -14,7 +14,6 @@ from routebench.statistics import (
     shared_differences,
 )
 
-BASELINE = "uniform"
 Tasks = list[NamedPair]
 """One method's comparisons with equal shares, by task."""
 

@@ -9,6 +9,7 @@ from pandas import DataFrame
 from routebench import published
 from routebench.analysis import (
     ALPHA,
+    BASELINE,
     METHOD,
     Analysis,
     Column,
@@ -114,7 +115,7 @@ def _gains(runs: Runs) -> dict[Method, Estimate]:
     errors: dict[Method, dict[int, float]] = {}
     for method, seed, error in zip(rows["method"], rows["seed"], rows["novel"], strict=True):
         errors.setdefault(method, {})[int(seed)] = float(error)
-    return gains_over("uniform", errors)
+    return gains_over(BASELINE, errors)
 
 
 def _reading(table: DataFrame) -> str:

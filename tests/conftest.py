@@ -7,12 +7,14 @@ from pathlib import Path
 os.environ.setdefault("MPLBACKEND", "Agg")  # before matplotlib is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the programs that tests start, too: threads that share a core wait
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
 
-from routebench.data.dataset import Dataset, Images
-from routebench.registry import extensions
+from tests.first_calls import calls, checked_at_first
+
+jaxtyping.jaxtyped = checked_at_first(jaxtyping.jaxtyped)  # before routebench is imported
 
 LONGEST = (
     "conformance/test_broken_methods.py",
@@ -44,6 +46,11 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    calls.clear()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def deterministic_operations():
     """On the CPU, the same input gives the same bits; and memory that nobody has written to is NaN."""
@@ -64,6 +71,8 @@ def fixed_seeds():
 @pytest.fixture
 def no_data(monkeypatch):
     """Plans are made as if every data set suited them: none is downloaded or rendered."""
+    from routebench.data.dataset import Dataset, Images
+
     images = Images(torch.zeros(1, 1, 48, 48, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64))
     data = Dataset("none", ("only",), images, images, images, fingerprint="f", source="nowhere")
     monkeypatch.setattr("routebench.engine.suites._points._usable", lambda suite, preset: (preset, data))
@@ -72,5 +81,7 @@ def no_data(monkeypatch):
 @pytest.fixture(scope="module", autouse=True)
 def plugins_are_forgotten():
     """What the tests of one file register, those of the next do not find."""
+    from routebench.registry import extensions
+
     with extensions.restored():
         yield

@@ -10,7 +10,7 @@
 
 from routebench.analysis import figures, wording
 from routebench.analysis._estimate import Estimate, corrected, difference, gains_over, mean_of
-from routebench.analysis._method import Method
+from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._result import Analysis, Main, analysis_of
 from routebench.analysis._runs import Runs, means_over_seeds
 from routebench.analysis._script import run
@@ -21,6 +21,7 @@ from routebench.statistics import ALPHA
 
 __all__ = [
     "ALPHA",
+    "BASELINE",
     "MARGIN",
     "METHOD",
     "MODEL",

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 SPELLED = re.compile(r"(?P<name>[^\[( ]+)(?:\[(?P<params>.*?)\])?(?: \((?P<variant>.*)\))?")
-CONTROL, STAR = "control", "★ "
+BASELINE, CONTROL, STAR = "uniform", "control", "★ "
+"""What gains are over, the role of a control, and the mark of a user's method."""
 TITLES: Mapping[str, str] = MappingProxyType({
     "cnn": "CNN",
     "em": "EM",

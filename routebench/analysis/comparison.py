@@ -16,11 +16,10 @@ from pandas import DataFrame
 from routebench import published, statistics
 from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, corrected
-from routebench.analysis._method import Method
+from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Column, best_first, flat
 
-BASELINE = "uniform"
 SAVED = (
     "name label iterations role model=method.model mean low high interval=mean.kind n_ok n_planned gain gain_low "
     "gain_high gain_interval=gain.kind p=gain.p parameters fit_seconds published published_id p_holm=gain.p_holm group"

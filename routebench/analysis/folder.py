@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas import DataFrame
 
+from routebench.analysis._method import CONTROL
 from routebench.analysis._runs import Runs
 from routebench.analysis.palette import colours_of
 from routebench.engine.results import Record, Store, existing
@@ -107,10 +108,10 @@ def _split(planned: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> list
                 [network in of_plans[plan].get(name, ()) for plan, name, network in _rows(cells)], index=cells.index
             )
             placed = pd.Series([name in of_plans[plan] for plan, name, _ in _rows(cells)], index=cells.index)
-            shared = (cells["role"] == "control") & ~cells["model"].isin(models)
+            shared = (cells["role"] == CONTROL) & ~cells["model"].isin(models)
             taken = (placed & beside) | (~placed & ((cells["model"] == model) | shared))
             if taken.any():
-                methods = taken & (cells["role"] != "control")
+                methods = taken & (cells["role"] != CONTROL)
                 plan = max(map(str, cells.loc[methods if methods.any() else taken, "plan"]), key=order.__getitem__)
                 parts.append((plan, cells[taken].reset_index(drop=True), model))
     return sorted(parts, key=lambda part: order[part[0]], reverse=True)
@@ -120,7 +121,7 @@ def _models_of(cells: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> li
     """The networks that the plans were made for; for a plan that does not say, those that its methods run in."""
     found: list[str] = []
     for plan, own in cells.groupby("plan", sort=False):
-        methods = own.loc[own["role"] != "control", "model"]
+        methods = own.loc[own["role"] != CONTROL, "model"]
         named = content[str(plan)].get("settings", {}).get("models")
         found += named or [*map(str, methods)] or [str(own["model"].iloc[0])]
     return list(dict.fromkeys(found))

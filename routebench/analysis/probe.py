@@ -6,14 +6,13 @@ from typing import Any
 from pandas import DataFrame, Series, concat
 
 from routebench.analysis._estimate import difference
-from routebench.analysis._method import Method
+from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
 
 OWN_ANSWER = "own answer"
 BOTH = "both"
 WHERE = ("kind", "angle", "train_angle", "tested_on")
-BASELINE = "uniform"
 SAVED = {"method": "name label iterations role", "mean": "mean low high interval=mean.kind n=mean.n"}
 Line = tuple[Method, str, int, int]  # what is read, of whom, and the largest angles of test and training images
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from routebench.analysis._method import CONTROL
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 NOTHING = "–"
@@ -145,7 +146,7 @@ def in_lines(name: str, width: int = 30) -> str:
 
 def marked(row: Mapping[Any, Any], key: str = "name") -> str:
     """A row's name, with `(control)` behind that of a control."""
-    return f"{row[key]} (control)" if row["role"] == "control" else str(row[key])
+    return f"{row[key]} (control)" if row["role"] == CONTROL else str(row[key])
 
 
 def interval_in_words(kind: str) -> str:

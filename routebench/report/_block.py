@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from routebench.analysis._estimate import Estimate
-from routebench.analysis._method import Method
+from routebench.analysis._method import CONTROL, Method
 from routebench.analysis._result import Analysis, plain_columns
 from routebench.analysis._table import Column, Row
 from routebench.analysis.figures import inline_svg, save_svg, to_svg
@@ -137,7 +137,7 @@ def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> 
     """The result as the page shows it."""
     columns = found.columns or plain_columns(found.table)
     every = [[_cell(column, row) for column in columns] for row in found.table.to_dict("records")]
-    classes = ["control" if role == "control" else "" for role in found.numbers.get("role", [""] * len(every))]
+    classes = [CONTROL if role == CONTROL else "" for role in found.numbers.get("role", [""] * len(every))]
     hidden = found.hidden or (False,) * len(every)
     rows = [row for row, left in zip(every, hidden, strict=True) if not left]
     marks = [mark for mark, left in zip(classes, hidden, strict=True) if not left]

@@ -11,9 +11,8 @@ from typing import Any
 
 from pandas import DataFrame, isna
 
-from routebench.analysis import Analysis, Estimate, Main, Method, Runs, Verdict, wording
+from routebench.analysis import BASELINE, Analysis, Estimate, Main, Method, Runs, Verdict, wording
 from routebench.analysis._table import flat
-from routebench.analysis.comparison import BASELINE
 
 Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
 WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px

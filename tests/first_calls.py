@@ -1,0 +1,44 @@
+"""Checks shapes and types in the first calls of a function in each test: a check may cost more than the function."""
+
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from types import CodeType
+from typing import Any
+
+CHECKED = 10
+"""So many calls of each function in each test."""
+
+calls: Counter[CodeType] = Counter()
+"""In this test; of a function inside a function, those of all its copies."""
+
+
+def checked_at_first(jaxtyped: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands in for `jaxtyping.jaxtyped`."""
+
+    def decorator(**given: Any) -> Callable[..., Any]:
+        def decorate(one: Any) -> Any:
+            if not isinstance(one, type):
+                return _limited(one, functools.cache(lambda: jaxtyped(**given)(one)))
+            if is_dataclass(one) and "__init__" in vars(one):
+                make = one.__init__
+                one.__init__ = _limited(make, functools.cache(lambda: jaxtyped(**given)(make)))
+            return one
+
+        return decorate
+
+    return decorator
+
+
+def _limited(plain: Callable[..., Any], checked: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    code = inspect.unwrap(plain).__code__
+
+    @functools.wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        calls[code] += 1
+        return (checked() if calls[code] <= CHECKED else plain)(*args, **kwargs)
+
+    call.__code__ = call.__code__.replace(co_filename="<check>")  # no line of a user's, where errors say their place
+    return call
