@@ -31,7 +31,9 @@ Times are judged only if BASE and HEAD were measured in turn: `python -m routebe
     show_default=True,
     help="markdown fits a comment on a pull request.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="File to write [default: standard output].")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="File to write [default: standard output]."
+)
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric (repeatable).")
 @click.option("--method", "methods", multiple=True, metavar="NAME", help="Only this method (repeatable).")
 @click.option(

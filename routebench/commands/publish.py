@@ -18,7 +18,9 @@ from routebench.commands import options
     required=True,
     help="Folder to write into; it must hold no results yet.",
 )
-@click.option("--unpack", "unpacks", is_flag=True, help="Unpack DIR, a pack, into a results folder to which runs can be added.")
+@click.option(
+    "--unpack", "unpacks", is_flag=True, help="Unpack DIR, a pack, into a results folder to which runs can be added."
+)
 def command(folder: Path, output: Path, unpacks: bool) -> None:
     """Pack a results folder into two files: plans and records, and raw outputs, each byte for byte.
 

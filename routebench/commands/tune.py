@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     help="Run every trial in its own process, or with --jobs 1 all in this one [default: isolate plug-ins].",
 )
 @click.option("--time-limit", type=options.TIME, help="Stop a trial that takes longer, such as 30m; it scores chance.")
-@click.option("--budget", type=options.TIME, help="Start no trial that is expected to finish after this time, such as 20m.")
+@click.option(
+    "--budget", type=options.TIME, help="Start no trial that is expected to finish after this time, such as 20m."
+)
 @click.option(
     "--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where trials run."
 )
