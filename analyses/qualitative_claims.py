@@ -6,6 +6,7 @@ from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
+from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
 from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, PaperClaim
 
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", NOT_RUN: "–"}
@@ -15,7 +16,9 @@ MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", NOT_RUN: "–"}
 @analysis_of("", "qualitative-claims", place=40, folder=True)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     """Claims of the source papers, how each is tested, the statistic with its 95 % interval, and a verdict."""
-    table = DataFrame([row for claim in (*CLAIMS, *COMPONENT_CLAIMS) for row in _rows(claim, parts)])
+    table = DataFrame(
+        [row for claim in (*CLAIMS, *COMPONENT_CLAIMS, *GENERATIVE_CLAIMS) for row in _rows(claim, parts)]
+    )
     if (table["verdict"] == NOT_RUN).all():
         return None
     table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)
@@ -41,7 +44,7 @@ def _rows(claim: PaperClaim, parts: tuple[Runs, ...]) -> list[dict[str, object]]
     said = {"claim": claim.claim, "source": claim.source, "tested": claim.tested}
     rows = []
     for runs in parts:
-        found = claim.test(runs)
+        found = claim.test(runs, parts)
         if found is not None:
             on = f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}"
             rows.append(
