@@ -6,6 +6,7 @@ from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
+from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
 from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, PaperClaim
 
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", NOT_RUN: "–"}
@@ -15,8 +16,15 @@ COMMANDS = {claim.needs for claim in (*CLAIMS, *COMPONENT_CLAIMS) if claim.suite
 
 @analysis_of("", "qualitative-claims", place=40, folder=True)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
+<<<<<<< HEAD
     """Claims of the source papers: the test, its statistic with 95 % interval, and the verdict."""
     table = DataFrame([row for claim in (*CLAIMS, *COMPONENT_CLAIMS) for row in _rows(claim, parts)])
+=======
+    """Claims of the source papers, how each is tested, the statistic with its 95 % interval, and a verdict."""
+    table = DataFrame(
+        [row for claim in (*CLAIMS, *COMPONENT_CLAIMS, *GENERATIVE_CLAIMS) for row in _rows(claim, parts)]
+    )
+>>>>>>> mend-B
     if (table["verdict"] == NOT_RUN).all():
         return None
     table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)
@@ -42,7 +50,7 @@ def _rows(claim: PaperClaim, parts: tuple[Runs, ...]) -> list[dict[str, object]]
     said = {"claim": claim.claim, "source": claim.source, "tested": claim.tested}
     rows = []
     for runs in parts:
-        found = claim.test(runs)
+        found = claim.test(runs, parts)
         if found is not None:
             on = f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}"
             rows.append(

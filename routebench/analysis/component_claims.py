@@ -4,8 +4,12 @@ Statistics and verdicts as in `routebench.analysis.paper_claims`. Variants are f
 `hinton-table1`, `tsai-table1`, `tsai-iterations` and `tsai-overlap` give them.
 """
 
+import math
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Any
 
+from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN
 from routebench.analysis.attacked import LINF, main_eps
@@ -15,14 +19,19 @@ from routebench.analysis.paper_claims import (
     PaperClaim,
     Statistics,
     accuracy_gain,
+    deviations,
     difference,
     lines_of,
     slopes,
+    values_of,
 )
+from routebench.catalogue import catalogue
 
 ATTENTION = "inverted-attention"
 ABLATIONS = (f"{ATTENTION}[layer_norm=false]", f"{ATTENTION}[schedule=sequential]", f"{ATTENTION}[activations=true]")
 REFERENCE = "cnn"
+TRAINED: dict[str, dict[str, Any]] = {"train_loss": {}, "accuracy": {"split": "test", "as_trained": True}}
+"""Where a metric of the recipe's T stands."""
 
 
 def _rise_over_ablations(runs: Runs) -> Statistics:
@@ -37,12 +46,86 @@ def _gain_under_attack(attack: str, loss: str | None, runs: Runs) -> Statistics:
     """Accuracy under an attack, em with the most iterations less the CNN, at the main eps."""
     eps, where = main_eps(runs), {**LINF, "attack": attack} | ({"loss": loss} if loss else {})
     found = runs.by_seed("attacked_accuracy", eps=eps, **where)
-    routed = max(
-        (method for method in found if method.label == "em"), key=lambda one: one.iterations or 0, default=None
-    )
-    plain = next((method for method in found if method.label == REFERENCE), None)
+    routed, plain = _em_and_cnn(found)
     if routed and plain:
         yield difference(found[routed], found[plain]), f"{routed}, {REFERENCE}, eps {eps}"
+
+
+def _share_of_zeros(runs: Runs) -> Statistics:
+    """% of elements of the gradient that are exactly zero, the CNN less em with the most iterations."""
+    for values, of in _beside_cnn(runs, "zero_gradient_elements"):
+        yield {seed: theirs - ours for seed, (ours, theirs) in values.items()}, of
+
+
+def _orders_of_magnitude(runs: Runs) -> Statistics:
+    """By which gradients of em are smaller than the CNN's, less one and a half."""
+    for values, of in _beside_cnn(runs, "gradient_magnitude"):
+        yield {seed: math.log10(theirs / ours) - 1.5 for seed, (ours, theirs) in values.items() if ours and theirs}, of
+
+
+def _beside_cnn(runs: Runs, metric: str) -> Iterator[tuple[dict[int, tuple[float, float]], str]]:
+    """Of the gradient of the training loss, by seed: em with the most iterations, and the CNN."""
+    found = runs.by_seed(metric, loss="training")
+    routed, plain = _em_and_cnn(found)
+    if routed and plain:
+        seeds = sorted({*found[routed]} & {*found[plain]})
+        yield {seed: (found[routed][seed], found[plain][seed]) for seed in seeds}, f"{routed}, {REFERENCE}"
+
+
+def _above_chance(runs: Runs) -> Statistics:
+    """Of em with the most iterations, under FGSM on the training loss: the lowest accuracy at any eps less chance."""
+    where: dict[str, Any] = {**LINF, "attack": "fgsm", "loss": "training"}
+    rows = runs.values("attacked_accuracy", **where)
+    routed, _ = _em_and_cnn(rows["method"])
+    lowest = rows[rows["method"] == routed].groupby("seed")["value"].min()
+    facts = next(
+        (entry for entry in catalogue(kinds=("data",))["data"] if entry["name"] == runs.data.rpartition(":")[2]), {}
+    )
+    if routed and "classes" in facts:
+        chance = 100 / facts["classes"]
+        yield {int(str(seed)): float(value) - chance for seed, value in lowest.items()}, str(routed)
+
+
+def _em_and_cnn(methods: Iterable[Method]) -> tuple[Method | None, Method | None]:
+    known = {*methods}
+    routed = [method for method in known if method.label == "em"]
+    plain = next((method for method in known if method.label == REFERENCE), None)
+    return max(routed, key=lambda one: one.iterations or 0, default=None), plain
+
+
+def _starts(sign: int, start: str, metric: str, epoch: str, runs: Runs) -> Statistics:
+    """Of inverted attention at the largest T that both starts have: zeros less the other start, or the reverse."""
+    label = f"{ATTENTION}[start={start}]"
+    steps = [one.iterations for one in runs.methods.values() if one.label == label and one.iterations]
+    if steps:
+        plain, other = (
+            values_of(runs, (name, max(steps)), metric, epoch, **TRAINED[metric]) for name in (ATTENTION, label)
+        )
+        yield {seed: sign * gap for seed, gap in difference(plain, other).items()}, f"{ATTENTION}, {label}"
+
+
+def _spread_over_t(method: str, runs: Runs) -> Statistics:
+    """Standard deviation of accuracy over T, a method's less that of inverted attention."""
+    own, other = lines_of(runs, ATTENTION).get(ATTENTION, {}), lines_of(runs, method)
+    line = max(other.values(), key=len, default={})
+    shared = sorted({*own} & {*line})
+    if len(shared) > 2:
+        ours, theirs = (deviations({steps: one[steps] for steps in shared}) for one in (own, line))
+        yield difference(theirs, ours), f"{method}, {ATTENTION}, T={', '.join(map(str, shared))}"
+
+
+def _start_of_tsai(
+    claim: str, start: str, tested: str, statistics: Callable[[Runs], Statistics], **rule: bool
+) -> PaperClaim:
+    return PaperClaim(
+        claim,
+        "Tsai et al. 2020, footnote 1",
+        tested,
+        "accuracy",
+        statistics,
+        f"{ATTENTION}[start={start}] in the suite tsai-iterations",
+        **rule,
+    )
 
 
 def _part_of_hinton(claim: str, variant: str) -> PaperClaim:
@@ -76,6 +159,42 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "accuracy",
         _rise_over_ablations,
         "tsai-iterations",
+    ),
+    PaperClaim(
+        "Accuracy depends less on T with inverted attention than with dynamic routing",
+        f"{TSAI}, column std",
+        "points, standard deviation over T, dynamic less the method: above 0",
+        "accuracy",
+        partial(_spread_over_t, "dynamic"),
+        "the suite tsai-iterations",
+    ),
+    PaperClaim(
+        "Accuracy depends less on T with inverted attention than with EM routing",
+        f"{TSAI}, column std",
+        "points, standard deviation over T, em less the method: above 0",
+        "accuracy",
+        partial(_spread_over_t, "em"),
+        "the suite tsai-iterations",
+    ),
+    _start_of_tsai(
+        "Parents that start at random learn more slowly",
+        "random",
+        "training loss of the first epoch, random start less zeros, same T: above 0",
+        partial(_starts, -1, "random", "train_loss", "min"),
+    ),
+    _start_of_tsai(
+        "Parents that start at random end as good",
+        "random",
+        f"points, zeros less a random start, same T: below {MARGIN:g}; it fails where above 0",
+        partial(_starts, 1, "random", "accuracy", ""),
+        no_gain=True,
+    ),
+    _start_of_tsai(
+        "A learned start of parents is no better than zeros",
+        "learned",
+        f"points, a learned start less zeros, same T: below {MARGIN:g}; it fails where above 0",
+        partial(_starts, -1, "learned", "accuracy", ""),
+        no_gain=True,
     ),
     _loss_of_tsai("margin"),
     _loss_of_tsai("spread"),
@@ -113,5 +232,29 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         partial(_gain_under_attack, "transfer", None),
         "hinton-attacks",
         no_gain=True,
+    ),
+    PaperClaim(
+        "FGSM never takes capsules below chance",
+        f"{HINTON}, section 6",
+        "lowest accuracy of em at any eps of FGSM on the training loss, less chance: above 0",
+        "robustness",
+        _above_chance,
+        "the suite hinton-attacks",
+    ),
+    PaperClaim(
+        "Fewer gradients of the input are exactly zero for capsules than for a CNN",
+        f"{HINTON}, section 6",
+        "% of elements of the training loss's gradient, the CNN less em: above 0",
+        "robustness",
+        _share_of_zeros,
+        "the suite hinton-attacks",
+    ),
+    PaperClaim(
+        "Gradients of the input are two orders of magnitude smaller for capsules than for a CNN",
+        f"{HINTON}, section 6",
+        "decimal logarithm of the CNN's mean gradient over that of em, less 1.5: above 0",
+        "robustness",
+        _orders_of_magnitude,
+        "the suite hinton-attacks",
     ),
 )

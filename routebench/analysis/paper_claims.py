@@ -4,7 +4,7 @@ A claim has a statistic for each seed. The 95 % interval of its mean over seeds 
 there is none. If a paper defines no statistic, the claim says which one is used here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import probe, wording
+from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, mean_of
 from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
@@ -29,6 +29,10 @@ Condition = tuple[str, int | None]  # label and iterations
 ROUTED: Condition = ("dynamic", 3)
 UNROUTED: Condition = ("none", None)
 """The two conditions that Kiefer et al. compare."""
+PLAIN = {"inference": "plain", "targets": "label", "free": "classes"}
+"""Inference without a penalty, as in figure 1 of Kiefer et al."""
+MIDDLE = "-intermediate"
+"""How the names end of networks with a layer in between."""
 BySeed = Mapping[int, float]
 Statistics = Iterable[tuple[BySeed, str]]
 """Statistics that must support the claim, with the methods compared; empty if a part holds too little."""
@@ -58,31 +62,49 @@ class PaperClaim:
         source: paper and section.
         tested: the statistic, its unit, and the condition that the claim sets.
         protocol: of the parts that can test it.
+<<<<<<< HEAD
         statistics: the claim holds if all are above zero; None if no test is written.
         suite: what `routebench suite` is called with for the runs that the test needs.
         untestable: why no test is written; empty if there is one.
+=======
+        statistics: the claim holds if all are above zero; None if no test is written. Of the runs, and with
+            `across` of all parts of the folder beside them.
+        needs: the runs that the test needs.
+>>>>>>> mend-B
         no_gain: the claim holds if all are below the margin instead.
+        across: whether it compares these runs with another part of the folder.
     """
 
     claim: str
     source: str
     tested: str
     protocol: str = ""
+<<<<<<< HEAD
     statistics: Callable[[Runs], Statistics] | None = None
     suite: str = ""
     untestable: str = ""
+=======
+    statistics: Callable[..., Statistics] | None = None
+    needs: str = ""
+>>>>>>> mend-B
     no_gain: bool = False
+    across: bool = False
 
+<<<<<<< HEAD
     @property
     def needs(self) -> str:
         """The command that makes the runs for the test, or why there is no test."""
         return f"routebench suite {self.suite}" if self.suite else self.untestable
 
     def test(self, runs: Runs) -> JudgedClaim | None:
+=======
+    def test(self, runs: Runs, parts: Sequence[Runs] = ()) -> JudgedClaim | None:
+>>>>>>> mend-B
         """The verdict with the statistic that decides it; None if the runs hold too little."""
         if self.statistics is None or runs.protocol != self.protocol:
             return None
-        found = [judged(values, of, no_gain=self.no_gain) for values, of in self.statistics(runs) if values]
+        told = self.statistics(runs, parts) if self.across else self.statistics(runs)
+        found = [judged(values, of, no_gain=self.no_gain) for values, of in told if values]
         verdicts = {one.verdict for one in found}
         verdict = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
         deciding = min(
@@ -151,6 +173,12 @@ def slopes(line: Mapping[int, BySeed]) -> dict[int, float]:
     return {seed: float(np.polyfit(steps, [line[t][seed] for t in steps], 1)[0]) for seed in seeds}
 
 
+def deviations(line: Mapping[int, BySeed]) -> dict[int, float]:
+    """Standard deviation of accuracy over T, in points, for each seed that has every T."""
+    seeds = set.intersection(*(set(own) for own in line.values()))
+    return {seed: float(np.std([line[t][seed] for t in sorted(line)])) for seed in sorted(seeds)}
+
+
 def lines_of(runs: Runs, method: str) -> dict[str, dict[int, BySeed]]:
     """Accuracies by label, T and seed, for the forms of a method that differ in hyperparameters alone."""
     found: dict[str, dict[int, BySeed]] = {}
@@ -209,6 +237,28 @@ def _sparseness_after_inference(runs: Runs) -> Statistics:
     yield difference(sparse, plain), "none"
 
 
+def _evenness_after_inference(runs: Runs) -> Statistics:
+    """Of inference without a penalty, the right label clamped."""
+    found = values_of(runs, UNROUTED, "hoyer", **PLAIN)
+    yield {seed: SPARSE - value for seed, value in found.items()}, "none"
+
+
+def _right_longer_after_inference(runs: Runs) -> Statistics:
+    right, others = (values_of(runs, UNROUTED, metric, **PLAIN) for metric in ("right_length", "other_length"))
+    yield difference(right, others), "none"
+
+
+def _middle_costs_no_accuracy(runs: Runs, parts: Sequence[Runs]) -> Statistics:
+    """Of two parts that differ in nothing but a layer in between."""
+    same = (runs.suite, runs.preset, runs.data, runs.protocol)
+    plain = runs.model.removesuffix(MIDDLE)
+    for other in parts:
+        if other.model == plain != runs.model and (other.suite, other.preset, other.data, other.protocol) == same:
+            ours, theirs = (values_of(one, ROUTED, "right_answers") for one in (runs, other))
+            lost = difference(ours, theirs)
+            yield {seed: MARGIN + points for seed, points in lost.items()}, f"{runs.model}, {other.model}"
+
+
 def _votes_gathered(runs: Runs) -> Statistics:
     """Of EM routing with the most iterations."""
     cells = runs.planned[(runs.planned["method"] == "em") & (runs.planned["status"] == "ok")]
@@ -240,15 +290,6 @@ def _nearness_gained(runs: Runs) -> Statistics:
         by_seed = rows.pivot_table(index="seed", columns="test_iterations", values="value")
         gains = by_seed[by_seed.columns.max()] - by_seed[1]
         yield {int(str(seed)): float(gain) for seed, gain in gains.items()}, "em"
-
-
-def _presences_lost_by_turning(runs: Runs) -> Statistics:
-    """Upright less the largest angle; models, probes and test images all see digits turned as far."""
-    found = {angle: seeds for (method, feature, angle, trained), seeds in probe.by_seed(runs).items()
-             if (method.name, feature) == ("generative-capsules", "presences") and trained == angle}  # fmt: skip
-    if len(found) > 1 and 0 in found:
-        most = max(found)
-        yield difference(found[0], found[most]), f"generative-capsules, 0 and {most} degrees"
 
 
 CLAIMS: tuple[PaperClaim, ...] = (
@@ -294,6 +335,15 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "sparsity --model capsnet-small-intermediate",
     ),
     PaperClaim(
+        "A layer in between costs no accuracy",
+        "Kiefer et al., section 3",
+        f"points of accuracy, dynamic T=3 with the layer less without, plus {MARGIN:g}: above 0",
+        "sparsity",
+        _middle_costs_no_accuracy,
+        "the suite sparsity on a network with a layer in between and on the same one without",
+        across=True,
+    ),
+    PaperClaim(
         "Accuracy of dynamic routing falls slowly with T",
         TSAI,
         "points lost per iteration, slope of a straight line over T: above 0",
@@ -334,6 +384,23 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "kiefer-sparsity",
     ),
     PaperClaim(
+        "Inference without a penalty spreads activity evenly over class capsules",
+        "Kiefer et al., section 3.1",
+        f"{SPARSE:g} less Hoyer's sparsity of lengths after inference without a penalty, right label clamped: above 0",
+        "predictive-coding",
+        _evenness_after_inference,
+        "none in the suite kiefer-sparsity",
+    ),
+    PaperClaim(
+        "The right class capsule stays longer than others without a penalty",
+        "Kiefer et al., section 3.1",
+        "length of the right capsule less the mean of the others after inference without a penalty: above 0; the "
+        "clamped label gives it away",
+        "predictive-coding",
+        _right_longer_after_inference,
+        "none in the suite kiefer-sparsity",
+    ),
+    PaperClaim(
         "Five iterations of EM routing are worse than three",
         f"{HINTON}, table 1",
         "points, T=3 less T=5: above 0",
@@ -350,6 +417,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         _nearness_gained,
         "hinton-votes",
     ),
+<<<<<<< HEAD
     PaperClaim(
         "Probes on presences read less after training on turned digits",
         "Smith et al., figure 4",
@@ -358,4 +426,6 @@ CLAIMS: tuple[PaperClaim, ...] = (
         _presences_lost_by_turning,
         "smith-probes --preset rotated",
     ),
+=======
+>>>>>>> mend-B
 )

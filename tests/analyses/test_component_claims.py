@@ -17,8 +17,13 @@ VARIANTS = {
     "The spread loss beats the margin loss": "margin loss",
     "The spread loss beats the cross entropy": "cross entropy",
 }
-ONLY_WHOLE, MARGIN_LOSS, SPREAD_LOSS, VECTORS = (claim.claim for claim in COMPONENT_CLAIMS[:4])
-WHITE, BLACK = (claim.claim for claim in COMPONENT_CLAIMS[-2:])
+ONLY_WHOLE, MARGIN_LOSS, SPREAD_LOSS, VECTORS, WHITE, BLACK, THAN_DYNAMIC, THAN_EM = (
+    next(claim.claim for claim in COMPONENT_CLAIMS if words in claim.claim)
+    for words in (
+        "Only the concurrent", "margin loss is no", "spread loss is no", "Vector poses beat", "white-box", "black-box",
+        "than with dynamic", "than with EM",
+    )
+)  # fmt: skip
 
 
 def methods(base, **accuracies):
@@ -84,6 +89,18 @@ def test_an_ablation_that_was_not_run_leaves_the_claim_open():
     known = rising(1.0, (0.0, 0.0, 0.0))
     del known[ABLATIONS[2]]
     assert verdicts(runs_of(known))[ONLY_WHOLE] == NOT_RUN
+
+
+@pytest.mark.parametrize(("own", "other", "verdict"), [(0.1, 3.0, HOLDS), (3.0, 0.1, FAILS)])
+def test_accuracy_that_hangs_on_the_number_of_iterations(own, other, verdict):
+    lines = {
+        label: ([1, 2, 3], "method", "capsnet-small", [90 - 2 * slope, 90.0, 90 + slope])
+        for label, slope in ((ATTENTION, own), ("dynamic", other), ("em", other))
+    }
+    found = verdicts(runs_of(lines, spread=0.1))
+    assert (found[THAN_DYNAMIC], found[THAN_EM]) == (verdict, verdict)
+    two = {label: (steps[:2], role, model, values[:2]) for label, (steps, role, model, values) in lines.items()}
+    assert find((runs_of(two),)) is None
 
 
 def attacked(white, black):
