@@ -11,20 +11,14 @@ from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDE
 
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", NOT_RUN: "–"}
 """Order of verdicts: contradictions first."""
-COMMANDS = {claim.needs for claim in (*CLAIMS, *COMPONENT_CLAIMS) if claim.suite}
+EVERY = (*CLAIMS, *COMPONENT_CLAIMS, *GENERATIVE_CLAIMS)
+COMMANDS = {claim.needs for claim in EVERY if claim.suite}
 
 
 @analysis_of("", "qualitative-claims", place=40, folder=True)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
-<<<<<<< HEAD
     """Claims of the source papers: the test, its statistic with 95 % interval, and the verdict."""
-    table = DataFrame([row for claim in (*CLAIMS, *COMPONENT_CLAIMS) for row in _rows(claim, parts)])
-=======
-    """Claims of the source papers, how each is tested, the statistic with its 95 % interval, and a verdict."""
-    table = DataFrame(
-        [row for claim in (*CLAIMS, *COMPONENT_CLAIMS, *GENERATIVE_CLAIMS) for row in _rows(claim, parts)]
-    )
->>>>>>> mend-B
+    table = DataFrame([row for claim in EVERY for row in _rows(claim, parts)])
     if (table["verdict"] == NOT_RUN).all():
         return None
     table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)

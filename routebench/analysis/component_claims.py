@@ -115,7 +115,7 @@ def _spread_over_t(method: str, runs: Runs) -> Statistics:
 
 
 def _start_of_tsai(
-    claim: str, start: str, tested: str, statistics: Callable[[Runs], Statistics], **rule: bool
+    claim: str, tested: str, statistics: Callable[[Runs], Statistics], *, no_gain: bool = False
 ) -> PaperClaim:
     return PaperClaim(
         claim,
@@ -123,8 +123,8 @@ def _start_of_tsai(
         tested,
         "accuracy",
         statistics,
-        f"{ATTENTION}[start={start}] in the suite tsai-iterations",
-        **rule,
+        "tsai-iterations",
+        no_gain=no_gain,
     )
 
 
@@ -166,7 +166,7 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "points, standard deviation over T, dynamic less the method: above 0",
         "accuracy",
         partial(_spread_over_t, "dynamic"),
-        "the suite tsai-iterations",
+        "tsai-iterations",
     ),
     PaperClaim(
         "Accuracy depends less on T with inverted attention than with EM routing",
@@ -174,24 +174,21 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "points, standard deviation over T, em less the method: above 0",
         "accuracy",
         partial(_spread_over_t, "em"),
-        "the suite tsai-iterations",
+        "tsai-iterations",
     ),
     _start_of_tsai(
         "Parents that start at random learn more slowly",
-        "random",
         "training loss of the first epoch, random start less zeros, same T: above 0",
         partial(_starts, -1, "random", "train_loss", "min"),
     ),
     _start_of_tsai(
         "Parents that start at random end as good",
-        "random",
         f"points, zeros less a random start, same T: below {MARGIN:g}; it fails where above 0",
         partial(_starts, 1, "random", "accuracy", ""),
         no_gain=True,
     ),
     _start_of_tsai(
         "A learned start of parents is no better than zeros",
-        "learned",
         f"points, a learned start less zeros, same T: below {MARGIN:g}; it fails where above 0",
         partial(_starts, -1, "learned", "accuracy", ""),
         no_gain=True,

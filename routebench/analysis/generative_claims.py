@@ -56,7 +56,7 @@ def _of_table_1(claim: str, ours: tuple[str, str], theirs: tuple[str, str]) -> P
         f"points of a probe, {' '.join(ours)} less {' '.join(theirs)}, upright: above 0",
         "linear-probe",
         partial(_reads_more, ours, theirs),
-        "generative-capsules and vae in the suite smith-probes",
+        "smith-probes",
     )
 
 
@@ -69,7 +69,7 @@ GENERATIVE_CLAIMS: tuple[PaperClaim, ...] = (
         "points of a probe on presences, trained and tested upright less trained and tested turned: above 0",
         "linear-probe",
         _presences_lost_by_turning,
-        "generative-capsules in the preset rotated of smith-probes",
+        "smith-probes --preset rotated",
     ),
     PaperClaim(
         "Free-form inference improves classification by presences",
@@ -77,7 +77,7 @@ GENERATIVE_CLAIMS: tuple[PaperClaim, ...] = (
         "points of a probe on presences, after free-form inference less after the encoder, upright: above 0",
         "generation",
         _gained_freely,
-        "generative-capsules in the suite smith-inference",
+        "smith-inference",
     ),
     PaperClaim(
         "A full posterior gives a tighter bound where training starts with certain poses",
@@ -85,6 +85,6 @@ GENERATIVE_CLAIMS: tuple[PaperClaim, ...] = (
         "nats of the bound, switched at half of the training less from the start: above 0",
         "generation",
         _bound_gained_by_switching,
-        "both variants with a full posterior in the suite smith-inference",
+        "smith-inference",
     ),
 )

@@ -62,15 +62,10 @@ class PaperClaim:
         source: paper and section.
         tested: the statistic, its unit, and the condition that the claim sets.
         protocol: of the parts that can test it.
-<<<<<<< HEAD
-        statistics: the claim holds if all are above zero; None if no test is written.
-        suite: what `routebench suite` is called with for the runs that the test needs.
-        untestable: why no test is written; empty if there is one.
-=======
         statistics: the claim holds if all are above zero; None if no test is written. Of the runs, and with
             `across` of all parts of the folder beside them.
-        needs: the runs that the test needs.
->>>>>>> mend-B
+        suite: what `routebench suite` is called with for the runs that the test needs.
+        untestable: why no test is written; empty if there is one.
         no_gain: the claim holds if all are below the margin instead.
         across: whether it compares these runs with another part of the folder.
     """
@@ -79,27 +74,18 @@ class PaperClaim:
     source: str
     tested: str
     protocol: str = ""
-<<<<<<< HEAD
-    statistics: Callable[[Runs], Statistics] | None = None
+    statistics: Callable[..., Statistics] | None = None
     suite: str = ""
     untestable: str = ""
-=======
-    statistics: Callable[..., Statistics] | None = None
-    needs: str = ""
->>>>>>> mend-B
     no_gain: bool = False
     across: bool = False
 
-<<<<<<< HEAD
     @property
     def needs(self) -> str:
         """The command that makes the runs for the test, or why there is no test."""
         return f"routebench suite {self.suite}" if self.suite else self.untestable
 
-    def test(self, runs: Runs) -> JudgedClaim | None:
-=======
     def test(self, runs: Runs, parts: Sequence[Runs] = ()) -> JudgedClaim | None:
->>>>>>> mend-B
         """The verdict with the statistic that decides it; None if the runs hold too little."""
         if self.statistics is None or runs.protocol != self.protocol:
             return None
@@ -389,7 +375,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         f"{SPARSE:g} less Hoyer's sparsity of lengths after inference without a penalty, right label clamped: above 0",
         "predictive-coding",
         _evenness_after_inference,
-        "none in the suite kiefer-sparsity",
+        "kiefer-sparsity",
     ),
     PaperClaim(
         "The right class capsule stays longer than others without a penalty",
@@ -398,7 +384,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "clamped label gives it away",
         "predictive-coding",
         _right_longer_after_inference,
-        "none in the suite kiefer-sparsity",
+        "kiefer-sparsity",
     ),
     PaperClaim(
         "Five iterations of EM routing are worse than three",
@@ -417,15 +403,4 @@ CLAIMS: tuple[PaperClaim, ...] = (
         _nearness_gained,
         "hinton-votes",
     ),
-<<<<<<< HEAD
-    PaperClaim(
-        "Probes on presences read less after training on turned digits",
-        "Smith et al., figure 4",
-        "points of a probe on presences, trained and tested upright less trained and tested turned: above 0",
-        "linear-probe",
-        _presences_lost_by_turning,
-        "smith-probes --preset rotated",
-    ),
-=======
->>>>>>> mend-B
 )
