@@ -22,6 +22,7 @@ def presences(runs: Runs) -> Analysis | None:
     if not any(known):
         return None
     table = best_first(table[known], "objects")
+    table["trained"] = [_trained(row) for row in table.to_dict("records")]
     return Analysis(
         title="What presences say of images",
         reading=_reading(table),
@@ -50,7 +51,7 @@ def _mean(title: str, key: str, form: str, told: str, metric: str, **where: obje
 
 COLUMNS = (
     MODEL,
-    Column("Trained on", "trained", _trained, "digits as they are, turned by up to an angle, or moved", numeric=False),
+    Column("Trained on", "trained", explained="digits as they are, turned by up to an angle, or moved", numeric=False),
     _mean("t0, nats", "objects", ".2", "that presences of objects say of the image", "presence_information",
           layer="objects"),
     _mean("t1, nats", "parts", ".2", "that presences of parts say of the image", "presence_information", layer="parts"),

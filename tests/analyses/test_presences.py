@@ -32,6 +32,8 @@ def test_each_network_has_a_row_for_what_it_was_trained_on(runs):
     shown = analysis.shown()
     assert list(shown["Trained on"].groupby(shown["Model"]).nunique()) == [3] * shown["Model"].nunique()
     assert {"upright", "≤ 90°", f"as {CANVAS}"} == set(shown["Trained on"])
+    for row in analysis.table.to_dict("records"):  # a page sorts by every column
+        assert all(column.value(row) is not None for column in analysis.columns)
     assert "top-down-capsules" not in "".join(shown["Model"])  # which has no presences
     upright = analysis.table[(analysis.table["train_angle"] == 0) & analysis.table["tested_on"].isna()]
     values = runs.values("presence_information", layer="objects", train_angle=0)
