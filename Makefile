@@ -10,10 +10,14 @@ INSTALL := $(RUN) pip install --quiet --quiet --no-compile
 # pip would compile on one core, the libraries' own tests too. What is for other versions of Python does not compile.
 COMPILE := $(RUN) compileall -q -q -j 0 -x '/tests?/' $(VENV)/lib || true
 
+# Of asv: where landmark commits are measured, and with which benchmarks.
+MACHINE := amd-epyc-2-cores
+HISTORY := '^start' 'layer.*backward\(.(dynamic|em).,' 'fit.*\(.(dynamic|em).\)'
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test versions check docs microbench gpu wheelhouse house catalogue clean
+.PHONY: help setup bench test versions check docs microbench history gpu wheelhouse house catalogue clean
 
 help: ## Lists the commands.
 	@echo "make COMMAND, with COMMAND one of"
@@ -43,6 +47,12 @@ docs: $(INSTALLED) ## Draws the chart of the README, and builds the documentatio
 
 microbench: $(INSTALLED) ## Times single operations with pytest-benchmark.
 	@$(RUN) pytest tests/benchmarks --benchmark-enable --benchmark-only --benchmark-group-by=func $(ARGS)
+
+history: $(INSTALLED) ## Measures the commits of reports/history/steps.csv that have no result yet, and draws docs/history.svg.
+	@$(RUN) asv machine --yes --machine $(MACHINE)
+	@tail -n +2 reports/history/steps.csv | cut -d, -f1 | xargs git rev-parse | \
+	  $(RUN) asv run --machine $(MACHINE) --skip-existing-commits $(HISTORY:%=--bench %) HASHFILE:-
+	@$(RUN) docs._site.history $(MACHINE)
 
 gpu: ## Measures all that is worth it on a GPU, in 25 minutes or ARGS="--budget TIME"; reports/gpu/README.md.
 	@$(or $(wildcard $(VENV)/bin/python),$(PYTHON)) reports/gpu/environment.py $(ARGS)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import history
 import methods
 from formulas import with_formulas
 from sources import named, options, source
@@ -166,6 +167,11 @@ def reports() -> str:
     return table(["Report", "What it answers"], rows)
 
 
+def steps() -> str:
+    """The commits of reports/history: what each step was, and the test errors of a small fit."""
+    return table(["Step", "Commit", "What it brought", "Dynamic, %", "EM, %"], history.table())
+
+
 def own_citation() -> str:
     """`CITATION.cff` as BibTeX."""
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
@@ -259,6 +265,7 @@ FILLERS: dict[str, Callable[..., str]] = {
     "method": method,
     "reference": reference,
     "reports": reports,
+    "history": steps,
     "sections": sections,
     "own-citation": own_citation,
     "public-names": public_names,

@@ -1,4 +1,4 @@
-"""Finds the pages that asv made of performance over commits, if any."""
+"""Finds the page of performance over commits, if any."""
 
 import json
 import os
@@ -7,20 +7,20 @@ from pathlib import Path
 from urllib.parse import quote
 
 USUAL = ".asv/html"
+DOCUMENTED = "build/site/history.html"
 COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 
 def asv_pages(results: Path, page: Path) -> str | None:
-    """Relative address of asv's pages, beside the results folder or in the current folder.
+    """Relative address of asv's pages, or of the documentation's, beside the results folder or in the current folder.
 
     Returns:
         None where there are none.
     """
-    for folder in (results.absolute().parent, Path.cwd()):
-        for made in (USUAL, _configured(folder)):
-            index = folder / made / "index.html"
-            if index.is_file():
-                return quote(Path(os.path.relpath(index, page.absolute().parent)).as_posix())
+    folder = results.absolute().parent
+    for index in (folder / USUAL / "index.html", folder / _configured(folder) / "index.html", folder / DOCUMENTED):
+        if index.is_file():
+            return quote(Path(os.path.relpath(index, page.absolute().parent)).as_posix())
     return None
 
 

@@ -1,24 +1,27 @@
-"""The pages of asv are linked from a report where they lie."""
+"""The page of performance over commits is linked from a report where it lies."""
 
 from routebench.report._asv_pages import asv_pages
 
 
-def test_the_pages_of_asv_are_linked_where_they_are(tmp_path, monkeypatch) -> None:
+def test_performance_over_commits_is_linked_where_it_lies(tmp_path, monkeypatch) -> None:
     results, page = tmp_path / "project" / "my results", tmp_path / "project" / "my results" / "report.html"
+    project = results.parent
     results.mkdir(parents=True)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
+    monkeypatch.chdir(tmp_path)
+
+    def made(name: str) -> None:
+        (project / name).parent.mkdir(parents=True)
+        (project / name).write_text("")
+
     assert asv_pages(results, page) is None
-    beside = results.parent / "out of asv" / "index.html"
-    beside.parent.mkdir()
-    beside.write_text("")
-    assert asv_pages(results, page) is None
-    (results.parent / "asv.conf.json").write_text('{\n  // where pages go\n  "html_dir": "out of asv"\n}')
+    made("build/site/history.html")
+    assert asv_pages(results, page) == "../build/site/history.html"
+    made("out of asv/index.html")
+    assert asv_pages(results, page) == "../build/site/history.html"
+    (project / "asv.conf.json").write_text('{\n  // where pages go\n  "html_dir": "out of asv"\n}')
     assert asv_pages(results, page) == "../out%20of%20asv/index.html"
-    (results.parent / "asv.conf.json").write_text("{ broken")
-    assert asv_pages(results, page) is None
-    here = elsewhere / ".asv" / "html" / "index.html"
-    here.parent.mkdir(parents=True)
-    here.write_text("")
-    assert asv_pages(results, page) == "../../elsewhere/.asv/html/index.html"
+    (project / "asv.conf.json").write_text("{ broken")
+    assert asv_pages(results, page) == "../build/site/history.html"
+    made(".asv/html/index.html")
+    assert asv_pages(results, page) == "../.asv/html/index.html"
+    assert asv_pages(tmp_path / "elsewhere" / "results", page) is None
