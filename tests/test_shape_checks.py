@@ -5,7 +5,9 @@ import torch
 from jaxtyping import TypeCheckError
 
 from routebench.capsules import Competition, Votes
+from routebench.ops import length
 from routebench.routing import factory
+from tests.first_calls import CHECKED
 
 
 def test_a_wrong_number_of_axes_is_refused():
@@ -31,3 +33,12 @@ def test_a_wrong_kind_of_number_is_refused():
 def test_a_wrong_plain_type_is_refused():
     with pytest.raises(TypeCheckError, match="name"):
         factory(3)
+
+
+def test_the_first_calls_in_a_test_are_checked_and_no_others():
+    for _ in range(CHECKED - 1):
+        length(torch.zeros(2, 3))
+    with pytest.raises(TypeCheckError, match="poses"):
+        length("no tensor")
+    with pytest.raises(TypeError, match="vector_norm"):
+        length("no tensor")
