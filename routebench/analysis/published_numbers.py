@@ -25,6 +25,7 @@ from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, difference, mean_of
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
+from routebench.analysis.viewpoints import FAMILIAR, matched_to_reference
 from routebench.catalogue import Catalogue, catalogue
 from routebench.statistics import ALPHA, OVER_SEEDS, OVER_SEEDS_LOGIT
 from routebench.units import whole_of
@@ -33,6 +34,8 @@ REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN = "reproduced", "partly", "not", "un
 VERDICTS = (REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN)
 BEST_OF = "best of "
 """Begins the T of a published number that is the best of several."""
+MATCHED = "_matched"
+"""Ends the name of an accuracy at an epoch that is matched, as table 2 of Hinton et al. has it."""
 NO_MEASURE = "nothing here measures this"
 PRINTED = (
     *("id", "source", "where", "dataset", "method", "printed_method", "iterations"),
@@ -135,10 +138,23 @@ def _in_part(row: Row, runs: Runs, data: str) -> Iterator[Answer]:
 
 def _measured(row: Row, runs: Runs, cells: Iterable[str]) -> DataFrame:
     """What these cells have of the first metric that they have any of, with `steps`, the T trained with."""
-    every = (runs.values(metric, as_trained=True) for metric in str(row["measured"]).split("|"))
+    every = (_values(runs, metric) for metric in str(row["measured"]).split("|"))
     own = (rows[rows["cell"].isin([*cells])] for rows in every)
     found = next((rows for rows in own if not rows.empty), DataFrame(columns=["method"]))
     return found.assign(steps=[method.iterations for method in found["method"]])
+
+
+def _values(runs: Runs, metric: str) -> DataFrame:
+    """As `Runs.values`; with `MATCHED` at the end, at the epoch as good as the CNN on familiar viewpoints."""
+    if not metric.endswith(MATCHED):
+        return runs.values(metric, as_trained=True)
+    kind = metric.removesuffix(MATCHED).removesuffix("_accuracy")
+    found = matched_to_reference(runs)
+    found = found[found["matching"] == FAMILIAR] if len(found) else found.reindex(columns=["method", "seed", kind])
+    seeds = zip(runs.planned["cell"], runs.planned["seed"], strict=True)
+    cells = {(runs.methods[str(cell)], int(seed)): str(cell) for cell, seed in seeds}
+    rows = found.assign(metric=metric, unit="%", value=100 - found[kind].astype(float)).dropna(subset="value")
+    return rows.assign(cell=[cells[key] for key in zip(rows["method"], rows["seed"].astype(int), strict=True)])
 
 
 def _coordinates(row: Row) -> dict[str, str]:

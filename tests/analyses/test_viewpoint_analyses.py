@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from routebench.analysis.figures import to_svg
+from routebench.analysis.published_numbers import answers
 from routebench.analysis.viewpoints import ABOVE, BELOW, BETWEEN, match, matched_to_reference, summary
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.protocols.base import Measurement, Metric
+from routebench.published import load_published
 from routebench.registry import analyses
 from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
@@ -93,6 +95,22 @@ def test_matching_is_by_the_nearest_epoch(accuracies, target, epoch, gap, reason
     found = match(accuracies, target)
     assert (found.epoch, found.reason) == (epoch, reason)
     assert found.gap == pytest.approx(gap)
+
+
+@pytest.mark.parametrize(
+    ("number", "method", "network", "error"),
+    [
+        ("HIN-020", "cnn", "cnn-small", 30.0),
+        ("HIN-021", "dynamic", "capsnet-small", 24.1),
+        ("HIN-023", "dynamic", "capsnet-small", 11.5),
+    ],
+)
+def test_published_errors_are_answered_at_the_matched_epoch(runs, number, method, network, error):
+    row = load_published().set_index("id", drop=False).loc[number].to_dict()
+    at = replace(runs, data="smallnorb-azimuth", suite="hinton-viewpoint", preset="full")
+    (answer,) = answers({**row, "method": method, "model": network}, [at])
+    assert answer.mean.mean == pytest.approx(error)
+    assert answer.same
 
 
 def test_a_wider_tolerance_matches_more():
