@@ -12,6 +12,7 @@ TABS = MappingProxyType({
     "viewpoint": ("", "Viewpoints"),
     "robustness": ("", "Attacks"),
     "sparsity": ("", "Sparsity"),
+    "parts": ("", "Parts"),
     "cost": ("", "Cost"),
     "hinton-table1": (HINTON, "Table 1"),
     "hinton-viewpoint": (HINTON, "Viewpoints"),

@@ -1,0 +1,146 @@
+"""How far coupling finds the object that a part belongs to, beside inference in the model that made the scenes."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from pandas import DataFrame, concat
+
+from routebench.analysis import (
+    METHOD,
+    SEEDS,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Mean,
+    Method,
+    Runs,
+    analysis_of,
+    figures,
+    gains_over,
+    palette,
+    run,
+    table_of,
+    wording,
+)
+
+CEILING = "inference in the true model"
+TRUE = "ceiling_"
+"""What metrics of the ceiling begin with."""
+RIGHT, CHANCE = 90.0, 0.1
+"""Accuracy (%) from which scenes count as answered, and the index below which parts count as not found."""
+
+
+@analysis_of("parts", "parts-table", place=10)
+def parts_table(runs: Runs) -> Analysis | None:
+    """Per method: accuracy, agreement of coupling with the true parents, clutter, poses; ARI by number of objects."""
+    lines = runs.means("ari", ["objects", "clutter"], as_trained=True)
+    if lines.empty:
+        return None
+    few, many = (int(found) for found in (lines["objects"].min(), lines["objects"].max()))
+    clean, full = (int(found) for found in (lines["clutter"].min(), lines["clutter"].max()))
+    columns = _columns(runs, few, many, clean, full)
+    table = table_of(runs, columns, order="ari")
+    ceiling = _ceiling(runs, columns)
+    lines = lines[lines["clutter"] == clean].sort_values(["method", "objects"], ignore_index=True)
+    where = {"objects": few, "clutter": clean, "as_trained": True}
+    return Analysis(
+        title="Does coupling find parts?",
+        reading=_reading(table, few),
+        table=concat([ceiling, table], ignore_index=True),
+        figure=_figure(lines, runs, clean),
+        columns=columns,
+        notes=(
+            "Mean over scenes, then over seeds with its 95 % t interval; at the T trained with, unless T is named.",
+            "First row: inference with the arrangements and the noise that made the scenes, for all methods the same.",
+            "Figure: adjusted Rand index by number of objects; dashed, that inference. Training has one object or two.",
+        ),
+        alternative="A panel per method with lines of the adjusted Rand index over the number of objects.",
+        main=Main(
+            "ari", "Parts found (ARI)", higher_is_better=True, table=table,
+            gains=gains_over("uniform", runs.by_seed("ari", **where)),
+        ),
+    )  # fmt: skip
+
+
+def _columns(runs: Runs, few: int, many: int, clean: int, full: int) -> tuple[Column, ...]:
+    """Of scenes with few objects and with many, without clutter and with most."""
+    at = {"objects": few, "clutter": clean}
+    trained = {**at, "as_trained": True}
+    last = int(runs.values("ari", objects=few, clutter=clean)["test_iterations"].fillna(0).max())
+    cluttered = {**trained, "clutter": full}
+    found: list[Column] = [
+        METHOD,
+        Mean("Accuracy, %", "accuracy", "±.1", "test scenes of which exactly the kinds of objects shown are answered"),
+        Mean("ARI", "ari", "±.2", f"adjusted Rand index of the parent with most of a part's coupling against its true "
+             f"object, scenes of {few} objects; 1 is right, 0 is chance", where=trained),
+        Mean("True share", "true_share", "±.2", "share of a part's coupling at its true object, same scenes",
+             where=trained),
+        Mean("Pose R²", "pose_r2", "±.2", "of true object poses given those of object capsules, after the best linear "
+             "map for each kind, same scenes", where=trained),
+    ]  # fmt: skip
+    if last:
+        found += [Mean(f"ARI, T = {last}", "ari_last", "±.2", "the same weights, with so many iterations", metric="ari",
+                       where={**at, "test_iterations": last}, extra=True)]  # fmt: skip
+    if many > few:
+        found += [Mean(f"ARI, {many} objects", "ari_many", "±.2", "in scenes with more objects", metric="ari",
+                       where={**trained, "objects": many})]  # fmt: skip
+    if full > clean:
+        found += [
+            Mean(f"ARI, {full} clutter", "ari_cluttered", "±.2", f"of the parts of objects, among {full} parts that "
+                 "belong to nothing", metric="ari", where=cluttered),
+            Mean("Clutter's coupling", "clutter_mass", "±.2", "of a part that belongs to nothing with all parents, "
+                 "where that of a part of an object is 1", where=cluttered),
+        ]  # fmt: skip
+    return (*found, SEEDS)
+
+
+def _ceiling(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
+    """One row, from whatever cell measured it."""
+    row: dict[str, object] = {"method": Method(CEILING, model=runs.model, role="ceiling"), "n": 1}
+    measured = {column.key: column for column in columns if isinstance(column, Mean)}
+    for key, column in measured.items():
+        metric, where = column.metric or key, column.where
+        if key == "accuracy":
+            metric, where = "exact_match", measured["ari"].where
+        known = {axis: where[axis] for axis in ("objects", "clutter")}
+        found = [] if key == "ari_last" else [*runs.values(f"{TRUE}{metric}", as_trained=False, **known)["value"]]
+        row[key] = Estimate(float(found[0]), n=1) if found else Estimate()
+    return DataFrame([row])
+
+
+def _figure(lines: DataFrame, runs: Runs, clean: int) -> Figure:
+    best = runs.values(f"{TRUE}ari", clutter=clean).drop_duplicates("objects").sort_values("objects")
+    return figures.figure_of(_draw, lines, best, runs, **figures.panels_of(lines))
+
+
+def _draw(grid: list[Axes], lines: DataFrame, best: DataFrame, runs: Runs) -> None:
+    for axes in grid:
+        axes.set_ylim(-0.1, 1.05)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+        axes.grid(visible=False, axis="x")
+        axes.plot(best["objects"], best["value"], color=palette.MUTED, linewidth=1.2, linestyle=(0, (5, 3)))
+    figures.multiples(grid, lines, "objects", "mean", runs.colour)
+    grid[0].figure.supxlabel("objects in a scene", fontsize=9)
+    grid[0].figure.supylabel("adjusted Rand index", fontsize=9)
+
+
+def _reading(table: DataFrame, few: int) -> str:
+    rows = [row for row in table.to_dict("records") if row["ari"].known]
+    best = rows[0]
+    reading = (
+        f"In scenes of {few} objects coupling agrees best with the true parents with {best['method']} "
+        f"(adjusted Rand index {best['ari']:.2})"
+    )
+    blind = [row["method"] for row in rows if row["accuracy"].mean >= RIGHT and row["ari"].mean < CHANCE]
+    if not blind:
+        return f"{reading}."
+    told = "do so" if len(blind) > 1 else "does so"
+    return (
+        f"{reading}; a scene can be answered without that: {wording.listed(blind, 3)} {told} in {RIGHT:g} % of scenes "
+        f"or more, with an index below {CHANCE:g}."
+    )
+
+
+if __name__ == "__main__":
+    run(parts_table)

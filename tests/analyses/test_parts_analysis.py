@@ -1,0 +1,68 @@
+"""The analysis of the suite `parts`, on what its protocol finds in untrained networks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from routebench.analysis.figures import to_svg
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
+from routebench.protocols.parts import Assignment
+from routebench.registry import analyses
+from routebench.routing.spec import parse
+from tests.analyses.measured import parts_of
+from tests.protocols.test_parts import OPTIONS, Untrained
+
+FIRST = "inference in the true model"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two seeds of `em` with the true matrices, and of the controls."""
+    choices = Choices(methods=(parse("em"),), seeds=2, models=("part-capsules-true",))
+    made = plan(load_suite("parts"), "smoke", choices)
+    parts = parts_of(
+        made,
+        tmp_path_factory.mktemp("parts"),
+        lambda cell: Assignment().measure(cell.request(), {**OPTIONS, "objects": [2, 3]}, Untrained()),
+    )
+    return next(part for part in parts if part.model == "part-capsules-true")
+
+
+@pytest.fixture(scope="module")
+def found(runs):
+    return analyses["parts-table"](runs)
+
+
+def test_it_has_a_table_a_sentence_a_figure_and_the_same_answer_again(runs, found):
+    again = analyses["parts-table"](runs)
+    assert found.reading.endswith(".")
+    assert found.numbers.equals(again.numbers)
+    assert to_svg(found.figure) == to_svg(again.figure)
+
+
+def test_nothing_measured_gives_nothing(runs):
+    empty = replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
+    assert analyses["parts-table"](empty) is None
+
+
+def test_values_are_those_of_the_same_scenes_at_the_iterations_trained_with(runs, found):
+    table = found.numbers.set_index("name")
+    rows = runs.results.query("metric == 'ari' and label == 'em' and iterations == 2 and test_iterations == 2")
+    for column, objects, clutter in (("ari", 2, 0), ("ari_many", 3, 0), ("ari_cluttered", 2, 2)):
+        own = rows[(rows["objects"] == objects) & (rows["clutter"] == clutter)]["value"]
+        assert len(own) == 2
+        assert table.loc["em T=2", column] == pytest.approx(own.mean())
+    last = runs.results.query("metric == 'ari' and label == 'em' and iterations == 2 and test_iterations == 3")["value"]
+    assert table.loc["em T=2", "ari_last"] == pytest.approx(last.mean())
+
+
+def test_inference_in_the_true_model_comes_first_and_equal_shares_have_nothing(found):
+    table = found.numbers.set_index("name")
+    assert table.index[0] == FIRST
+    assert table.loc[FIRST, "ari"] > 0.95 and table.loc[FIRST, "accuracy"] > 90
+    assert np.isnan(table.loc[FIRST, "ari_last"])
+    assert table.loc["uniform", "ari"] == pytest.approx(0)
+    assert np.isnan(table.loc["part-sets", "ari"])
+    assert FIRST not in {method.name for method in found.main.table["method"]}
