@@ -113,7 +113,10 @@ def _whether(found: Decisions) -> str:
     if better:
         names = wording.listed([gain.method for gain in better], NAMED)
         gain = "gain at least" if len(better) > 1 else "gains"
-        return f"Routing helps here: {names} {gain} {_points(better[-1].estimate)} points over {SHARES}."
+        told = f"{names} {gain} {_points(better[-1].estimate)} points over {SHARES}"
+        if better[0].method.iterations == 1:  # coupling is what the method starts with
+            return f"{told}, but not by iterating: {better[0].method} is ahead."
+        return f"Routing helps here: {told}."
     configurations = wording.plural(len(found.gains), "routing configuration")
     if worse:
         return f"Routing is not shown to help: of {configurations}, {len(worse)} lose to {SHARES} and none gains."

@@ -24,6 +24,14 @@ def test_the_title_says_whether_routing_helps(given, title) -> None:
     assert headline_of(runs_with(**given)).title.startswith(title)
 
 
+@pytest.mark.parametrize(("accuracies", "told"), [([97.5, 96.9], True), ([96.9, 97.5], False)])
+def test_a_gain_that_one_iteration_has_is_not_put_down_to_iterating(accuracies, told) -> None:
+    em = {"em": ([1, 2], "method", "capsnet-small", accuracies), "uniform": METHODS["uniform"]}
+    title = headline_of(made_up_runs(seeds=6, methods=em, failures=False, preset="full")).title
+    assert title.startswith("Routing helps here: EM, T = 2 and EM, T = 1 gain ") is not told
+    assert title.endswith("points over equal shares, but not by iterating: EM, T = 1 is ahead.") is told
+
+
 def test_the_users_method_is_the_subject() -> None:
     runs = replace(runs_with(dynamic=97.5, em=90.0, uniform=95.0), yours=frozenset({"em"}))
     title = headline_of(runs).title
