@@ -1,8 +1,5 @@
 """How far coupling finds the object that a part belongs to, beside inference in the model that made the scenes."""
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame, concat
 
 from routebench.analysis import (
@@ -16,9 +13,7 @@ from routebench.analysis import (
     Method,
     Runs,
     analysis_of,
-    figures,
     gains_over,
-    palette,
     run,
     table_of,
     wording,
@@ -33,7 +28,7 @@ RIGHT, CHANCE = 90.0, 0.1
 
 @analysis_of("parts", "parts-table", place=10)
 def parts_table(runs: Runs) -> Analysis | None:
-    """Per method: accuracy, agreement of coupling with the true parents, clutter, poses; ARI by number of objects."""
+    """Per method: accuracy, agreement of coupling with the true parents, clutter, poses."""
     lines = runs.means("ari", ["objects", "clutter"], as_trained=True)
     if lines.empty:
         return None
@@ -42,20 +37,17 @@ def parts_table(runs: Runs) -> Analysis | None:
     columns = _columns(runs, few, many, clean, full)
     table = table_of(runs, columns, order="ari")
     ceiling = _ceiling(runs, columns)
-    lines = lines[lines["clutter"] == clean].sort_values(["method", "objects"], ignore_index=True)
     where = {"objects": few, "clutter": clean, "as_trained": True}
     return Analysis(
         title="Does coupling find parts?",
         reading=_reading(table, few),
         table=concat([ceiling, table], ignore_index=True),
-        figure=_figure(lines, runs, clean),
         columns=columns,
         notes=(
             "Mean over scenes, then over seeds with its 95 % t interval; at the T trained with, unless T is named.",
             "First row: inference with the arrangements and the noise that made the scenes, for all methods the same.",
-            "Figure: adjusted Rand index by number of objects; dashed, that inference. Training has one object or two.",
+            "Training has scenes of one object or two, without clutter.",
         ),
-        alternative="A panel per method with lines of the adjusted Rand index over the number of objects.",
         main=Main(
             "ari", "Parts found (ARI)", higher_is_better=True, table=table,
             gains=gains_over("uniform", runs.by_seed("ari", **where)),
@@ -107,22 +99,6 @@ def _ceiling(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
         found = [] if key == "ari_last" else [*runs.values(f"{TRUE}{metric}", as_trained=False, **known)["value"]]
         row[key] = Estimate(float(found[0]), n=1) if found else Estimate()
     return DataFrame([row])
-
-
-def _figure(lines: DataFrame, runs: Runs, clean: int) -> Figure:
-    best = runs.values(f"{TRUE}ari", clutter=clean).drop_duplicates("objects").sort_values("objects")
-    return figures.figure_of(_draw, lines, best, runs, **figures.panels_of(lines))
-
-
-def _draw(grid: list[Axes], lines: DataFrame, best: DataFrame, runs: Runs) -> None:
-    for axes in grid:
-        axes.set_ylim(-0.1, 1.05)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
-        axes.grid(visible=False, axis="x")
-        axes.plot(best["objects"], best["value"], color=palette.MUTED, linewidth=1.2, linestyle=(0, (5, 3)))
-    figures.multiples(grid, lines, "objects", "mean", runs.colour)
-    grid[0].figure.supxlabel("objects in a scene", fontsize=9)
-    grid[0].figure.supylabel("adjusted Rand index", fontsize=9)
 
 
 def _reading(table: DataFrame, few: int) -> str:

@@ -1,4 +1,4 @@
-"""The analysis of the suite `parts`, on what its protocol finds in untrained networks."""
+"""The analyses of the suite `parts`, on what its protocol finds in untrained networks."""
 
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.test_parts import OPTIONS, Untrained
 
+NAMES = ("parts-table", "parts-by-objects")
 FIRST = "inference in the true model"
 
 
@@ -35,16 +36,28 @@ def found(runs):
     return analyses["parts-table"](runs)
 
 
-def test_it_has_a_table_a_sentence_a_figure_and_the_same_answer_again(runs, found):
-    again = analyses["parts-table"](runs)
-    assert found.reading.endswith(".")
-    assert found.numbers.equals(again.numbers)
-    assert to_svg(found.figure) == to_svg(again.figure)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
+    one, again = analyses[name](runs), analyses[name](runs)
+    assert one.reading.endswith(".")
+    assert not one.shown().empty
+    assert one.numbers.equals(again.numbers)
 
 
-def test_nothing_measured_gives_nothing(runs):
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_measured_gives_nothing(runs, name):
     empty = replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
-    assert analyses["parts-table"](empty) is None
+    assert analyses[name](empty) is None
+
+
+def test_the_figure_shows_every_number_of_objects(runs):
+    one, again = (analyses["parts-by-objects"](runs) for _ in range(2))
+    assert to_svg(one.figure) == to_svg(again.figure)
+    assert set(one.table["objects"]) == {2, 3}
+    row = one.numbers.query("name == 'em T=2' and objects == 3")
+    rows = runs.results.query("metric == 'ari' and label == 'em' and iterations == 2 and test_iterations == 2")
+    own = rows[(rows["objects"] == 3) & (rows["clutter"] == 0)]["value"]
+    assert row["mean"].item() == pytest.approx(own.mean())
 
 
 def test_values_are_those_of_the_same_scenes_at_the_iterations_trained_with(runs, found):
