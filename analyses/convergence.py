@@ -10,6 +10,7 @@ from routebench.analysis import (
     Analysis,
     Column,
     Mean,
+    Method,
     Runs,
     analysis_of,
     best_first,
@@ -40,39 +41,46 @@ def convergence(runs: Runs) -> Analysis | None:
     moved = table[numbers(table["residual"]).notna()]
     if moved.empty:
         return None
-    height = max(5.6, 1.4 * figures.height_of_rows(map(str, table["method"].unique())))
+    panels = figures.panels_of(table)
+    doubled = {key: 2 * panels.pop(key) for key in ("rows", "height")}
     return Analysis(
         title="Does routing come to rest?",
         reading=_reading(moved),
         table=table,
-        figure=figures.figure_of(_draw, table, runs, height=height, rows=2, sharex=True),
+        figure=figures.figure_of(_draw, table, runs, **doubled, **panels | {"sharey": False}),
         columns=COLUMNS,
         notes=(
-            "Trained with the T in the name (circled), followed from the same weights with more iterations.",
+            "Trained with T (circled), followed from the same weights with more iterations.",
             "Mean over some test images, then over seeds.",
         ),
-        alternative="Two panels over iterations: residual, logarithmic, and T-score.",
+        alternative="A panel per method over iterations: above the residual, logarithmic, below the T-score.",
         saved="name label iterations test_iterations t_score residual low=residual.low high=residual.high",
     )
 
 
 def _draw(grid: list[Axes], table: DataFrame, runs: Runs) -> None:
-    for axes, (key, title) in zip(grid, PANELS.items(), strict=True):
-        for place, (method, line) in enumerate(by_method(table)):
-            style: dict[str, Any] = {"color": runs.colour(method), "linestyle": figures.dashes_of(method)}
-            steps, values = line["test_iterations"], numbers(line[key])
-            axes.plot(steps, values, marker=figures.MARKERS[place % 10], markersize=4, **style)
-            own = steps == method.iterations
-            axes.plot(steps[own], values[own], "o", color=runs.colour(method), markersize=11, fillstyle="none")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_title(title)
-    grid[0].set_yscale("log")
-    grid[1].set_xlabel("routing iterations, same weights")
-    for axes, key in zip(grid, PANELS, strict=True):
-        last = {method: numbers(line[key]).dropna().iloc[-1] for method, line in by_method(table)}
-        ends = {str(method): end for method, end in last.items()}
-        colours = {str(method): runs.colour(method) for method in last}
-        figures.label_ends(axes, float(table["test_iterations"].max()), ends, colours, gap=min(0.1, 0.8 / len(ends)))
+    half = len(grid) // 2
+    for panels, (key, title) in zip((grid[:half], grid[half:]), PANELS.items(), strict=True):
+        known = numbers(table[key]).dropna()
+        for axes in panels:
+            axes.sharey(panels[0])
+        panels[0].set_yscale("log" if key == "residual" else "linear")
+        panels[0].set_ylim(*((known.min() / 2, known.max() * 2) if key == "residual" else (-0.05, 1.05)))
+        figures.multiples(panels, table, "test_iterations", key, runs.colour, bars=False, markersize=3)
+        for axes, (_, own) in zip(panels, table.groupby(table["method"].map(_label), sort=False), strict=False):
+            for method, line in by_method(own):
+                at = line["test_iterations"] == method.iterations
+                style: dict[str, Any] = {"color": runs.colour(method), "markersize": 9, "fillstyle": "none"}
+                axes.plot(line.loc[at, "test_iterations"], numbers(line.loc[at, key]), "o", **style)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
+            axes.label_outer()
+        panels[0].set_ylabel(title)
+    for axes in grid[half:]:
+        axes.set_xlabel("iterations", fontsize=9)
+
+
+def _label(method: Method) -> str:
+    return method.label
 
 
 def _reading(moved: DataFrame) -> str:

@@ -63,8 +63,7 @@ MOST_MODELS = 3
 @analysis_of("generation", "free-form", place=20)
 def free_form(runs: Runs) -> Analysis | None:
     """Bound, error, accuracy and seconds by the encoder and after free-form inference; figure 3 of Smith et al."""
-    columns = tuple(_columns())
-    ours = _table(runs, columns)
+    ours = _table(runs)
     if ours.empty:
         return None
     examples = first_of(first_arrays(runs, "turned_free_form"), MOST_MODELS)
@@ -74,37 +73,36 @@ def free_form(runs: Runs) -> Analysis | None:
         reading=_reading(ours),
         table=_with_published(ours, runs),
         figure=figures.figure_of(_draw, examples, height=height, rows=rows) if examples else None,
-        columns=columns,
+        columns=tuple(_columns()),
         notes=_notes(),
         alternative="A digit in twelve turns, below it as the encoder and as free-form inference draw it.",
         saved=" ".join(SAVED),
     )
 
 
+def _measured() -> Iterator[Mean]:
+    """What is measured by each kind of inference."""
+    for key, (metric, title, told) in MEASURES.items():
+        for one, inference in INFERENCE.items():
+            yield Mean(title, f"{key}_{one}", "±.1", told, metric=metric, where={"inference": inference})
+    for one, inference in INFERENCE.items():
+        yield Mean("Seconds", f"seconds_{one}", metric=SECONDS, where={"inference": inference})
+
+
 def _columns() -> Iterator[Column]:
     yield Column("Model", "name", _name, numeric=False)
     yield Column("Up to, °", "angle", explained="largest angle of test digits, trained upright")
-    for key, (metric, title, told) in MEASURES.items():
-        bare = title.removesuffix(", %").removesuffix(", nats")
-        shown = {
-            "encoder": (title, f"encoder: {told}"),
-            "free": (f"{bare}, free-form", "the same after free-form inference"),
-        }
-        for one, (heading, explained) in shown.items():
-            where = {"inference": INFERENCE[one]}
-            yield Mean(heading, f"{key}_{one}", "±.1", explained, metric=metric, where=where)
-        yield Column(f"{bare}, change", f"{key}_gain", _change(f"{key}_gain"), "paired by seed, 95 % interval")
+    for key, (_, title, told) in MEASURES.items():
+        yield Column(title, f"{key}_gain", _moved(key), f"{told}; by the encoder → after free-form inference, and the "
+                     "change, paired by seed, with its 95 % interval")  # fmt: skip
     yield Column("p (Holm)", "accuracy_gain.p_holm", "p", "of changes in accuracy", extra=True)
-    for title, key, told in (("ms", "encoder", "encoder: "), ("ms, free-form", "free", "")):
-        yield Mean(title, f"seconds_{key}", _milliseconds(f"seconds_{key}"), f"{told}per image, in batches", extra=True,
-                   metric=SECONDS, where={"inference": INFERENCE[key]})  # fmt: skip
     yield Column("Time ×", "ratio", _times, "seconds of free-form inference over those of the encoder")
     yield Column("Seeds", "n", lambda row: str(row["n"] or wording.NOTHING), extra=True)
 
 
-def _table(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
+def _table(runs: Runs) -> DataFrame:
     """One row per model and angle, with differences and ratios paired by seed; p-values of accuracies corrected."""
-    table = table_of(runs, columns, by=["angle"])
+    table = table_of(runs, _measured(), by=["angle"])
     rows = []
     for row in table.to_dict("records"):
         row |= {f"{key}_gain": difference(*_pair(runs, row, metric)) for key, (metric, *_) in MEASURES.items()}
@@ -141,12 +139,15 @@ def _name(row: Row) -> str:
     return f"{row['method']}, published" if row["published_id"] else str(row["method"].marked)
 
 
-def _change(key: str) -> Callable[[Row], str]:
-    return lambda row: f"{'about ' if row['published_id'] and row[key].known else ''}{row[key]:+.1}"
+def _moved(key: str) -> Callable[[Row], str]:
+    def text(row: Row) -> str:
+        change = f"{row[f'{key}_gain']:+.1}"
+        if row["published_id"]:
+            return f"about {change}" if row[f"{key}_gain"].known else wording.NOTHING
+        before, after = row[f"{key}_encoder"], row[f"{key}_free"]
+        return f"{before:.1} → {after:.1} ({change})" if after.known else wording.NOTHING
 
-
-def _milliseconds(key: str) -> Callable[[Row], str]:
-    return lambda row: f"{1000 * row[key].mean:.3g}" if row[key].known else wording.NOTHING
+    return text
 
 
 def _times(row: Row) -> str:

@@ -62,7 +62,15 @@ def probe_table(runs: Runs) -> Analysis | None:
         columns=_columns(views),
         notes=(*_notes(ours, found), *_published_notes(table)),
         main=_main(runs, ours, views),
+        hidden=_apart(table),
     )
+
+
+def _apart(table: DataFrame) -> tuple[bool, ...]:
+    """The rows of single features: a page shows what is read off all features of a method together."""
+    rows = table.to_dict("records")
+    together = {(row["method"], row["feature"]) for row in rows if row["main"]}
+    return tuple((row["method"], row["feature"]) not in together for row in rows)
 
 
 def _main(runs: Runs, ours: DataFrame, views: dict[str, str]) -> Main:
@@ -265,6 +273,7 @@ def _notes(table: DataFrame, found: DataFrame) -> list[str]:
         "Features: "
         + "; ".join(f"{name}: {FEATURES[name]}" for name in FEATURES if name in set(table["feature"]))
         + ".",
+        "The page has all features of a method side by side; its CSV file has each feature alone, too.",
         "C of the classifier is chosen on held-out training digits. Rotation is bilinear; zeros move in.",
     ]
     if (found["kind"] == "affine").any():

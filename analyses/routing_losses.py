@@ -4,7 +4,19 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, mean_of, palette, run, wording
+from routebench.analysis import (
+    Analysis,
+    Column,
+    Method,
+    Row,
+    Runs,
+    analysis_of,
+    figures,
+    mean_of,
+    palette,
+    run,
+    wording,
+)
 from routebench.analysis.kiefer_conditions import FourConditions, four_conditions
 from routebench.analysis.paper_claims import (
     NOT_RUN,
@@ -55,10 +67,13 @@ def routing_losses(parts: tuple[Runs, ...]) -> Analysis | None:
         columns=(
             Column("What", "what", numeric=False),
             Column("Decoder", "decoder", lambda row: "with" if row["decoder"] else "without", numeric=False),
-            Column(wording.name_of(*ROUTED), "routed", lambda row: format(row["routed"], f"±0.{_digits(row)}")),
-            Column(UNROUTED[0], "unrouted", lambda row: format(row["unrouted"], f"±0.{_digits(row)}")),
+            Column(str(Method.of(*ROUTED)), "routed", lambda row: format(row["routed"], f"±0.{_digits(row)}")),
+            Column(str(Method.of(*UNROUTED)), "unrouted", lambda row: format(row["unrouted"], f"±0.{_digits(row)}")),
             Column(
-                "For routing", "gain", _gain, "losses: none less routing; accuracy: routing less none; paired by seed"
+                "For routing",
+                "gain",
+                _gain,
+                "losses: without less with routing; accuracy: with less without; paired by seed",
             ),
             Column("The paper's conclusion", "claim", numeric=False),
             Column("Verdict", "verdict", numeric=False),
@@ -158,10 +173,11 @@ def _panel(axes: Axes, lines: dict[Condition, DataFrame], runs: Runs, title: str
         return
     ends, colours = {}, {}
     for (label, steps), line in lines.items():
-        colour = colours[label] = runs.colours.get(label, palette.MUTED)
+        name = str(Method.of(label, steps))
+        colour = colours[name] = runs.colours.get(label, palette.MUTED)
         axes.plot(line["epoch"], line["mean"], color=colour, linestyle="-" if steps else (0, (5, 2)))
         axes.fill_between(line["epoch"], line["low"], line["high"], color=colour, alpha=0.15, linewidth=0)
-        ends[label] = float(line["mean"].iloc[-1])
+        ends[name] = float(line["mean"].iloc[-1])
     last = max(float(line["epoch"].max()) for line in lines.values())
     axes.set_xlim(min(0.5, last - 1), last * 1.03)
     figures.label_ends(axes, last * 1.03, ends, colours, gap=0.13)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from docs._site import chart
+from docs._site import chart, history
 from routebench.analysis import figures
 
 ROOT = Path(__file__).parents[1]
@@ -26,3 +26,11 @@ def test_commands_of_make_exist(document):
 def test_the_chart_is_drawn_from_the_published_results(tmp_path):
     drawn = figures.save_svg(chart.chart(), tmp_path / "gain.svg").read_text()
     assert drawn == chart.CHART.read_text(), "the published results or the figure changed: run make docs"
+
+
+def test_the_history_is_drawn_from_what_asv_measured(tmp_path):
+    drawn = figures.save_svg(history.chart(), tmp_path / "history.svg").read_text()
+    assert drawn == history.CHART.read_text(), "the results or the figure changed: run make history"
+    fused = next(step for step in history.steps() if step.name == "Fused kernels")
+    plain, kernels = (fused.value(f"{history.LAYER}('em', '{backend}')") for backend in ("reference", "auto"))
+    assert 0 < kernels < plain / 2

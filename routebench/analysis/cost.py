@@ -6,6 +6,8 @@ The table, the figures and the headline of the suite `cost` use these numbers, s
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from pandas import DataFrame
 from scipy import stats
 
-from routebench.analysis import Column, Estimate, Runs, best_first, figures, mean_of, wording
-from routebench.analysis.palette import INK
+from routebench.analysis import Column, Estimate, Method, Runs, best_first, figures, mean_of, wording
+from routebench.analysis.palette import GRID, INK
 from routebench.statistics import CONFIDENCE
 
 Points = tuple[NDArray[np.int_], NDArray[np.float64]]  # T, and what was measured with it
-XLABELS = {"batch": "images in a batch", "iterations": "routing iterations T"}
+XLABELS = {"batch": "images in a batch", "iterations": "iterations T"}
 MEGABYTE = 1 << 20
 COVERED = 0.95  # of pairs of measurements of one thing lie closer together than the noise floor
 COLUMNS = ("cell", "iterations", "seed", "metric", "value")
@@ -145,65 +147,77 @@ LINES_SAVED = "label=method.label part backend batch role=method.role iterations
 
 
 def lines(table: DataFrame, runs: Runs, x: str, title: str) -> Figure:
-    """One panel per part: a line per method and back end over `x`; values are on a logarithmic axis.
+    """A panel per part and routing method: its line over `x` with each back end, and in grey those of all others.
 
     Args:
         table: as `points` gives it, with one value per method, part, back end and `x`.
         runs: for the colours.
         x: a column of `XLABELS`; 0 is for a method without iterations, which becomes a line across.
-        title: of the values.
+        title: of the values, which are on a logarithmic axis.
     """
-    rows = len(parts_of(table))
-    return figures.figure_of(_panels, table, runs, x, title, height=0.9 + 2.3 * rows, rows=rows, sharex=True)
+    methods = sorted(set(table["method"]))
+    subjects = [method for method in methods if not method.is_control] or methods
+    across = min(figures.ACROSS, len(subjects))
+    rows = len(parts_of(table)) * -(-len(subjects) // across)
+    size: dict[str, Any] = {"height": 1.0 + 1.5 * rows, "rows": rows, "columns": across, "sharex": True}
+    draw = partial(_panels, x=x, title=title, subjects=subjects)
+    return figures.figure_of(draw, table, runs, **size)
 
 
-def _panels(grid: Sequence[Axes], table: DataFrame, runs: Runs, x: str, title: str) -> None:
-    backends = sorted(set(table["backend"]))
-    for axes, part in zip(grid, parts_of(table), strict=True):
-        _panel(axes, table[table["part"] == part], runs, x, backends)
-        axes.set_title(f"{title}: {part_in_words(part)}")
-    grid[-1].set_xlabel(XLABELS[x])
-    if len(backends) > 1:
-        marks = [
-            Line2D([], [], color=INK, linestyle=_style(name), marker=figures.MARKERS[place], label=name)
-            for place, name in enumerate(backends)
-        ]
-        grid[0].figure.legend(
-            handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, handlelength=3.5
-        )
+def _panels(
+    grid: Sequence[Axes], table: DataFrame, runs: Runs, *, x: str, title: str, subjects: Sequence[Method]
+) -> None:
+    parts, backends = parts_of(table), sorted(set(table["backend"]))
+    of_part = len(grid) // len(parts)
+    for number, part in enumerate(parts):
+        panels, own = grid[number * of_part : (number + 1) * of_part], table[table["part"] == part]
+        for axes, method in zip(panels, subjects, strict=False):
+            axes.sharey(panels[0])
+            _panel(axes, own, runs, x, method)
+            axes.label_outer()
+        for empty in panels[len(subjects) :]:
+            empty.set_axis_off()
+        panels[0].set_ylabel("\n".join(wrap(f"{title}: {part_in_words(part)}", 20)), fontsize=9)
+    for axes in grid[-min(figures.ACROSS, len(subjects)) :]:
+        axes.set_xlabel(XLABELS[x], fontsize=9)
+    marks = [
+        Line2D([], [], color=INK, linestyle=_style(name), marker=figures.MARKERS[place], label=name)
+        for place, name in enumerate(backends)
+    ]
+    marks.append(Line2D([], [], color=GRID, label="other methods"))
+    grid[0].figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, handlelength=3)
 
 
-def _panel(axes: Axes, table: DataFrame, runs: Runs, x: str, backends: Sequence[str]) -> None:
+def _panel(axes: Axes, table: DataFrame, runs: Runs, x: str, method: Method) -> None:
     axes.set_yscale("log")
-    ends: dict[str, float] = {}
-    for _, line in table.sort_values(x).groupby(["method", "backend"]):
-        method, backend = line["method"].iloc[0], line["backend"].iloc[0]
-        colour = runs.colour(method)
-        if set(line[x]) == {0}:
-            axes.axhline(line["value"].iloc[0], color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
-        else:
-            marker = figures.MARKERS[backends.index(backend)]
-            axes.plot(line[x], line["value"], color=colour, linestyle=_style(backend), marker=marker, markersize=5)
-        ends[str(method)] = min(float(line["value"].iloc[-1]), ends.get(str(method), math.inf))
-    right = _limits(axes, sorted(set(table[x]) - {0}) or [1], logarithmic=x == "batch")
-    low, high = float(table["value"].min()), float(table["value"].max())
-    axes.set_ylim(low / 1.4, high * 1.4)
+    own, backends = table["method"] == method, sorted(set(table["backend"]))
+    for rows in (table[~own], table[own]):
+        for (one, backend), line in rows.sort_values(x).groupby(["method", "backend"]):
+            style: dict[str, Any] = {"color": GRID, "linewidth": 1}
+            if one == method:
+                style = {"color": runs.colour(method), "linestyle": _style(str(backend))}
+            if set(line[x]) == {0}:
+                axes.axhline(line["value"].iloc[0], **style)
+            else:
+                marker = figures.MARKERS[backends.index(str(backend))] if one == method else ""
+                axes.plot(line[x], line["value"], marker=marker, markersize=4, **style)
+    _limits(axes, sorted(set(table[x]) - {0}) or [1], logarithmic=x == "batch")
+    axes.set_ylim(float(table["value"].min()) / 1.4, float(table["value"].max()) * 1.4)
     figures.plain_log(axes.yaxis)
     axes.grid(visible=False, axis="x")
-    figures.label_ends(axes, right, ends, runs.colours, gap=0.12)
+    figures.title_panel(axes, method, runs.colour)
 
 
-def _limits(axes: Axes, places: Sequence[int], *, logarithmic: bool) -> float:
-    """Sets the x axis, and says where it ends."""
+def _limits(axes: Axes, places: Sequence[int], *, logarithmic: bool) -> None:
+    """Sets the x axis."""
     if not logarithmic:
         axes.set_xlim(places[0] - 0.3, places[-1] + 0.3)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        return places[-1] + 0.3
+        return
     axes.set_xscale("log", base=2)
     axes.set_xticks(places, [f"{place:,}" for place in places])
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(places[0] / 1.2, places[-1] * 1.2)
-    return places[-1] * 1.2
 
 
 def _style(backend: str) -> tuple[float, Sequence[float]]:

@@ -147,16 +147,14 @@ def multiples(
     labels = list(dict.fromkeys(method.label for method in table["method"]))
     for axes, label in zip(grid, labels, strict=False):
         own = table["method"].map(lambda method, label=label: method.label == label)
-        lines(axes, table[~own], x, key, lambda _: GRID, bars=False, **{"linewidth": 1, "marker": "", **style})
+        lines(axes, table[~own], x, key, lambda _: GRID, **{"linewidth": 1, "marker": "", **style, "bars": False})
         lines(axes, table[own], x, key, colour, **style)
         ends = {f"T={method.iterations}": line[key].iloc[-1].mean for method, line in by_method(table[own])}
         if len(ends) > 1:
             label_ends(axes, float(table[x].max()), ends, {}, gap=0.13)
             for text in axes.texts:
                 text.set_in_layout(False)  # between the panels, where room is kept
-        method = table.loc[own, "method"].iloc[0]
-        axes.set_title(_narrow(method), fontsize=9, color=colour(method))
-        axes.tick_params(labelsize=8.5)
+        title_panel(axes, table.loc[own, "method"].iloc[0], colour)
     for empty in grid[len(labels) :]:
         empty.set_axis_off()
     engine = grid[0].figure.get_layout_engine()
@@ -172,9 +170,15 @@ def panels_of(table: DataFrame) -> dict[str, Any]:
     return {"rows": rows, "columns": min(ACROSS, len(labels)), "height": height, "sharex": True, "sharey": True}
 
 
+def title_panel(axes: Axes, method: Method, colour: Callable[[Method], str]) -> None:
+    """The method above its panel, in its colour, and small numbers at the axes."""
+    axes.set_title(_narrow(method), fontsize=9, color=colour(method))
+    axes.tick_params(labelsize=8.5)
+
+
 def _narrow(method: Method) -> str:
     """Its title for the head of a panel, in lines."""
-    return "\n".join(wrap(method.title, 18))
+    return "\n".join(wrap(method.title, 16))
 
 
 def plain_log(axis: Axis) -> None:

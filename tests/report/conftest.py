@@ -6,6 +6,7 @@ from routebench.analysis.folder import open_folder
 from routebench.report import write_report
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import made_up_records
+from tests.report.browsing import BROWSER
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +23,13 @@ def written(tmp_path_factory):
 @pytest.fixture(scope="session")
 def text(written) -> str:
     return written[1].read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -1,22 +1,16 @@
 """Published pages in a browser, wide and narrow, light, dark and printed: nothing is cut off, covered or asked for."""
 
-import os
 import re
-import shutil
-from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-MISSING = "Chromium or Chrome" if BROWSER is None else "playwright" if find_spec("playwright") is None else ""
-if MISSING and os.environ.get("ROUTEBENCH_BROWSER") != "required":
-    pytest.skip(f"needs {MISSING}, which is not installed here", allow_module_level=True)
+from tests.report.browsing import WIDE, opened, skip_without_browser
 
+skip_without_browser()
 REPORTS = Path(__file__).parents[2] / "reports"
 PAGES = sorted(REPORTS.glob("*/report.html"))
-WIDE, NARROW = (1400, 1000), (390, 844)
+NARROW = (390, 844)
 LOOKS = [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")]
 
 SHOWN = """
@@ -67,36 +61,6 @@ OVERLAPS = f"""() => {{ {SHOWN}
   return found;
 }}"""
 """Labels of figures that cover each other by more than a quarter."""
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@contextmanager
-def opened(chromium, file, size=WIDE, scheme="light", address=""):
-    """A page; it may say nothing on the console, raise nothing, and ask for nothing but its own file."""
-    context = chromium.new_context(
-        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, reduced_motion="reduce"
-    )
-    page = context.new_page()
-    said, asked = [], []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url.partition("#")[0]))
-    try:
-        page.goto(f"{file.as_uri()}{address}")
-        yield page
-        assert said == []
-        assert {url for url in asked if not url.startswith(("data:", "blob:"))} == {file.as_uri()}
-    finally:
-        context.close()
 
 
 def parts_of(page):
