@@ -1,5 +1,6 @@
 """How figures look, and how they become SVG: for a page that may be dark, and for a file of their own."""
 
+import base64
 import io
 import math
 import re
@@ -29,6 +30,7 @@ WIDTH = 4.8  # inches: with 10 pt text, legible when a phone shows it 340 pixels
 TWO_COLUMNS = 22  # characters of the longest name that leaves room for two columns of names
 ACROSS = 3
 """Panels in a row of `multiples`."""
+PICTURE = re.compile(r'"data:image/png;base64,\s*([A-Za-z0-9+/=\s]+)"')
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 
 BARS: Mapping[str, Any] = {"linewidth": 1.4, "alpha": 0.7}
@@ -312,7 +314,21 @@ def to_svg(figure: Figure) -> str:
     settle(figure)
     with mpl.rc_context({key: STYLE[key] for key in ("svg.fonttype", "svg.hashsalt")}):
         figure.savefig(page, format="svg", metadata={"Date": None, "Creator": "routebench"})
-    return page.getvalue()
+    return PICTURE.sub(_smaller, page.getvalue())
+
+
+def _smaller(found: re.Match[str]) -> str:
+    """The same PNG with one channel where all are equal, and without an opaque alpha."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(base64.b64decode(found[1]))).convert("RGBA")
+    channels = np.asarray(picture)
+    if channels[..., 3].min() == 255:
+        is_grey = not np.ptp(channels[..., :3], axis=2).any()
+        picture = picture.convert("L" if is_grey else "RGB")
+    written = io.BytesIO()
+    picture.save(written, "PNG", optimize=True)
+    return f'"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"'
 
 
 def save_svg(svg: str, path: Path) -> Path:

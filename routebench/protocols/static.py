@@ -26,7 +26,7 @@ Coefficients = Float[Tensor, "position child parent"]
 
 
 @dataclass
-class Mean:
+class SweepMean:
     """The coupling of one sweep of a layer, added up over images."""
 
     total: Coefficients | float = 0.0
@@ -44,10 +44,10 @@ class Mean:
 
 
 @dataclass
-class Means:
+class HeldCoupling:
     """The mean coupling of every sweep of every layer."""
 
-    found: dict[tuple[CapsuleLayer, int], Mean] = field(default_factory=dict)
+    found: dict[tuple[CapsuleLayer, int], SweepMean] = field(default_factory=dict)
     images: int = 0
     is_used: bool = False
 
@@ -57,7 +57,7 @@ class Means:
         aggregate = votes.aggregate
 
         def meet(coupling: Tensor) -> Tensor:
-            mean = self.found.setdefault((layer, next(sweeps)), Mean())
+            mean = self.found.setdefault((layer, next(sweeps)), SweepMean())
             if self.is_used:
                 return mean.of(self.images)
             mean.add(coupling, self.images)
@@ -87,7 +87,7 @@ def static_metrics(network: nn.Module, train: Images, test: Images, device: torc
     Yields:
         `static_accuracy` in per cent, and `static_loss`, by how many points that is less than with its own coupling.
     """
-    means = Means()
+    means = HeldCoupling()
     with intercepted(routed_layers(network), means.see):
         for _ in _outputs(network, train, means, device):
             pass
@@ -125,12 +125,12 @@ def layer_names(count: int) -> list[str]:
     return ["primary", *middle, "classes"][:count]
 
 
-def _accuracy(network: nn.Module, images: Images, means: Means, device: torch.device) -> float:
+def _accuracy(network: nn.Module, images: Images, means: HeldCoupling, device: torch.device) -> float:
     scores = torch.cat([scores.cpu() for scores in _outputs(network, images, means, device)])
     return 100 * float(is_right(answers(scores, images.labels), images.labels).double().mean())
 
 
-def _outputs(network: nn.Module, images: Images, means: Means, device: torch.device) -> Iterator[Tensor]:
+def _outputs(network: nn.Module, images: Images, means: HeldCoupling, device: torch.device) -> Iterator[Tensor]:
     """Scores, batch by batch."""
     for start in range(0, len(images), BATCH):
         pixels = images.pixels[start : start + BATCH]

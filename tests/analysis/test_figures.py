@@ -1,11 +1,17 @@
+import base64
+import io
 import itertools
 import re
 import xml.etree.ElementTree as ET
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
+from PIL import Image
 
 from routebench.analysis.figures import (
+    PICTURE,
     accuracy_axis,
     inline_svg,
     label_ends,
@@ -115,3 +121,20 @@ def test_drawing_changes_no_global_setting() -> None:
     with look():
         assert mpl.rcParams["text.color"] == INK
     assert dict(mpl.rcParams) == before
+
+
+def test_pictures_keep_their_colours_in_fewer_letters() -> None:
+    random = np.random.default_rng(0)
+    for pixels, mode in ((random.random((20, 30)), "L"), (random.random((20, 30, 3)), "RGB")):
+        figure, axes = plt.subplots()
+        axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, interpolation="none")
+        (found,) = PICTURE.findall(to_svg(figure))
+        picture = Image.open(io.BytesIO(base64.b64decode(found)))
+        assert picture.mode == mode
+        with mpl.rc_context({"svg.fonttype": "none"}):
+            whole = io.StringIO()
+            figure.savefig(whole, format="svg")
+        plt.close(figure)
+        (before,) = PICTURE.findall(whole.getvalue())
+        drawn = Image.open(io.BytesIO(base64.b64decode(before))).convert("RGB")
+        assert np.array_equal(np.asarray(picture.convert("RGB")), np.asarray(drawn))

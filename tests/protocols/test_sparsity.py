@@ -12,7 +12,7 @@ from routebench.errors import UserError
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.sparsity import Sparsity
-from routebench.protocols.static import Means, layer_names
+from routebench.protocols.static import HeldCoupling, layer_names
 from routebench.protocols.traced import trace
 from routebench.protocols.vote_distances import gathered, vote_distances
 from routebench.recipe import Recipe
@@ -150,7 +150,7 @@ def test_static_coupling_changes_what_dynamic_coupling_answers(method, iteration
     network, data = context.fit(request(method, iterations)).network, load("mnist5k")
     images = data.test.at(torch.arange(40))
     pixels = images.pixels.float() / 255
-    means = Means(images=40)
+    means = HeldCoupling(images=40)
     with torch.no_grad(), intercepted(routed_layers(network), means.see):
         before = network(pixels).scores
         means.is_used = True
