@@ -57,7 +57,7 @@ def _columns(names: list[str]) -> tuple[Column, ...]:
              where=ALL),
         Column("Gain", "gain", "+.1", "points of accuracy on corrupted images more than equal shares"),
         *(Mean(name.replace("-", " ").capitalize(), name, ".1", "accuracy (%), mean over severities", metric=ACCURACY,
-               where={**MEAN, "corruption": name}) for name in names),
+               where={**MEAN, "corruption": name}, extra=True) for name in names),
         Mean("ECE clean (%)", "ece_clean", "±.1", "expected calibration error, over 15 bins of confidence: 0 is "
              "calibrated", metric=ERROR, where=CLEAN),
         Mean("ECE corrupted (%)", "ece", "±.1", "the same, mean over all corruptions and severities", metric=ERROR,

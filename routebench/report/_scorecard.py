@@ -78,7 +78,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """A method with one T; `main` marks the T that is shown by default."""
+    """A method with one T; `main` marks what is shown by default: one T, and those with a significant difference."""
 
     method: Method
     main: bool
@@ -152,7 +152,7 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
     methods = _methods(strongest)
     if not questions or not methods:
         return None
-    main = _main_iterations(questions, methods)
+    main = _main_iterations(questions, methods) | _decided(questions, methods)
     reaches = [_reach(question, methods, main) for question in questions]
     rows = [
         ScoreRow(
@@ -170,18 +170,25 @@ def _key(method: Method) -> Key:
 
 
 def _counted(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> str:
-    """`EM (ratio) in 2, Dynamic in 1`: in how many questions methods are better, or worse, most first; or empty."""
-    keys = {method: _key(method) for method in methods}
+    """`EM in 2 of 5 questions; Dynamic in 1`: in how many questions methods are better, or worse, most first; or empty."""
+    shown = [*methods]
+    labels = [method.label for method in shown]
     counts = {
-        method.title: sum(key in one.gains and one.verdict(key) is verdict for one in questions)
-        for method, key in keys.items()
+        method.title if labels.count(method.label) == 1 else str(method): sum(
+            _key(method) in one.gains and one.verdict(_key(method)) is verdict for one in questions
+        )
+        for method in shown
     }
     alone = len(questions) == 1
     ranked = sorted((title for title in counts if counts[title]), key=lambda title: -counts[title])
     if not ranked:
         return ""
     more = f" and {len(ranked) - NAMED} more" if len(ranked) > NAMED else ""
-    return f"{', '.join(title if alone else f'{title} in {counts[title]}' for title in ranked[:NAMED])}{more}"
+    if alone:
+        return f"{'; '.join(ranked[:NAMED])}{more}"
+    told = [f"{title} in {counts[title]}" for title in ranked[:NAMED]]
+    told[0] += f" of {len(questions)} questions"
+    return f"{'; '.join(told)}{more}"
 
 
 def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
@@ -251,6 +258,18 @@ def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -
         answered = sum(_key(method) in (question.gains or question.means) for question in questions)
         chosen[method.label] = max(chosen.get(method.label, (-1, 0)), (answered, method.iterations or 0))
     return {(label, steps or None) for label, (_, steps) in chosen.items()}
+
+
+def _decided(questions: Iterable[Question], methods: Sequence[Method]) -> set[Key]:
+    """Methods, each with its T, that are significantly better or worse than equal shares in some question."""
+    keys = {_key(method) for method in methods if not method.is_control}
+    asked = [question for question in questions if question.main.higher_is_better is not None]
+    return {
+        key
+        for question in asked
+        for key in keys & question.gains.keys()
+        if question.verdict(key) in (Verdict.BETTER, Verdict.WORSE)
+    }
 
 
 def _reach(question: Question, methods: Iterable[Method], main: set[Key]) -> float:

@@ -51,10 +51,12 @@ def test_a_cell_is_the_gain_and_is_coloured_where_it_is_significant() -> None:
     assert base.value.startswith("90.")
 
 
-def test_of_each_method_one_iteration_count_is_shown_unasked() -> None:
+def test_of_each_method_one_iteration_count_is_shown_unasked_and_those_that_differ() -> None:
     card = scorecard_of([accuracy(made_up_runs(failures=False))])
     shown = {row.method.exact for row in card.rows if row.main}
-    assert shown == {"dynamic T=3", "em T=3", "inverted-attention T=3", "none", "uniform", "random", "cnn"}
+    last = {"dynamic T=3", "em T=3", "inverted-attention T=3", "none", "uniform", "random", "cnn"}
+    assert shown == last | {"inverted-attention T=2"}
+    assert "; Inverted attention, T = 2; " in card.title
     assert card.has_other_iterations
 
 
