@@ -170,7 +170,7 @@ def _key(method: Method) -> Key:
 
 
 def _counted(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> str:
-    """`EM in 2 of 5 questions; Dynamic in 1`: in how many questions methods are better, or worse, most first; or empty."""
+    """`EM in 2 of 5 questions; Dynamic in 1`: in how many methods are better, or worse, most first; or empty."""
     shown = [*methods]
     labels = [method.label for method in shown]
     counts = {
