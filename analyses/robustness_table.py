@@ -25,7 +25,7 @@ from routebench.analysis import (
 from routebench.analysis.attacked import LINF, NAMES, budgets, compared, main_eps, of_all, under, verdicts
 
 BASELINES = {BASELINE: "equal shares", "cnn": "the CNN"}
-ON_SURVIVORS = ("apgd-ce", "apgd-t", "square")
+ON_SURVIVORS = ("apgd-ce", "apgd-t", "fab-t", "square")
 ALONE = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer")
 TOLD = {Verdict.UNTESTABLE: "is untested", Verdict.OPEN: "is not shown"}
 

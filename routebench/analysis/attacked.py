@@ -20,6 +20,7 @@ NAMES = {
     "momentum": "Momentum",
     "apgd-ce": "APGD-CE",
     "apgd-t": "APGD-T",
+    "fab-t": "FAB-T",
     "square": "Square",
     "transfer": "Black box",
     "worst": "Worst case",

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from routebench.attacks._adaptive import TARGETS, AutoPGD, cross_entropies, ratio_towards
+from routebench.attacks._fab import FastAdaptiveBoundary
 from routebench.attacks._gradient import GRADIENT, UniformNoise
 from routebench.attacks._losses import AttackLoss
 from routebench.attacks._square import Square
@@ -17,7 +18,8 @@ from routebench.attacks._victim import Victim
 BEST = "best"
 NO_LOSS = ""
 ITERATIVE = ("bim", "pgd", "momentum")
-ADAPTIVE = ("apgd-ce", "apgd-t")
+RESTARTED = ("apgd-ce", "apgd-t")
+ADAPTIVE = (*RESTARTED, "fab-t")
 """See gradients, and take only images that white-box attacks before them left unbroken."""
 SCORES = "square"
 """Sees scores alone, and takes likewise only what white-box attacks left."""
@@ -36,7 +38,7 @@ class Plan:
         restarts: random starts of PGD and APGD; from the second on, only images that withstood are attacked.
         losses: name to loss.
         seed: of the cell.
-        apgd_steps: of APGD, for each class that it aims at.
+        apgd_steps: of APGD and FAB, for each class that they aim at.
         further_starts: of APGD, for each of the `NEAREST` images that came nearest to breaking when it aimed at
             classes, all towards the class at which they did.
         queries: of the Square attack.
@@ -116,7 +118,7 @@ class Ball:
             return
         if name in (*ADAPTIVE, SCORES):
             for loss, attack in _on_what_is_left(name, plan):
-                for restart in range(plan.restarts if name in ADAPTIVE else 1):
+                for restart in range(plan.restarts if name in RESTARTED else 1):
                     self.strike(name, loss, attack, self.left_by_white(), (plan.seed, restart))
             if name == "apgd-t" and plan.further_starts:
                 self._strike_nearest(name, plan)
@@ -172,6 +174,9 @@ def _on_what_is_left(name: str, plan: Plan) -> Iterator[tuple[str, Callable[...,
     elif name == "apgd-t":
         for rank in range(min(TARGETS, plan.classes - 1)):
             yield f"ratio-{rank + 1}", AutoPGD(ratio_towards(rank), plan.apgd_steps)
+    elif name == "fab-t":
+        for rank in range(min(TARGETS, plan.classes - 1)):
+            yield f"class-{rank + 1}", FastAdaptiveBoundary(rank, plan.apgd_steps)
     else:
         yield NO_LOSS, Square(plan.queries)
 

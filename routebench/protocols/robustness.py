@@ -27,12 +27,12 @@ class Robustness(Protocol):
         main_eps: the one that images are kept for, and at which the costly checks are made.
         steps: of BIM, PGD and momentum.
         restarts: of PGD and APGD.
-        apgd_steps: of APGD, for its cross entropy and for each of up to nine classes that it aims at.
+        apgd_steps: of APGD and FAB, for each of up to nine classes that they aim at, and for APGD's cross entropy.
         further_starts: of APGD, for each of the five images that came nearest to breaking when it aimed at classes, all
             towards the class at which they did; 0 for none.
         square_queries: how often the Square attack may ask the network per image.
-        attacks: names, in the order in which they are run; the noise is the floor under them. APGD and Square take only
-            images that the white-box attacks before them left unbroken with this eps or a smaller one.
+        attacks: names, in the order in which they are run; the noise is the floor under them. APGD, FAB and Square take
+            only images that the white-box attacks before them left unbroken with this eps or a smaller one.
         losses: that gradient attacks climb, each.
         targeted: gradient attacks that are also run towards classes, by cross entropy.
         targets: how many classes that is, evenly apart; 0 for all.
@@ -50,7 +50,7 @@ class Robustness(Protocol):
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, section 6, which names neither the loss attacked, nor step counts, nor
     the unit of eps, nor clipping; the further attacks and the checks are those that Carlini et al. 2019 ask for. APGD
-    (Croce and Hein, ICML 2020) and Square (Andriushchenko et al., ECCV 2020) are those of AutoAttack.
+    and FAB (Croce and Hein, both ICML 2020) and Square (Andriushchenko et al., ECCV 2020) are those of AutoAttack.
     """
 
     options: ClassVar[dict[str, Any]] = {

@@ -30,7 +30,7 @@ QUICK = {
     "apgd_steps": 3,
     "further_starts": 2,
     "square_queries": 20,
-    "attacks": ["noise", "fgsm", "bim", "pgd", "apgd-ce", "apgd-t", "square"],
+    "attacks": ["noise", "fgsm", "bim", "pgd", "apgd-ce", "apgd-t", "fab-t", "square"],
     "losses": ["training", "difference"],
     "targeted": ["fgsm"],
     "targets": 2,
@@ -139,7 +139,7 @@ def test_a_gradient_of_the_wrong_sign_is_found_out():
 
 
 def test_attacks_on_survivors_have_no_accuracy_of_their_own_but_what_they_take(measured):
-    for attack in ("apgd-ce", "apgd-t", "square"):
+    for attack in ("apgd-ce", "apgd-t", "fab-t", "square"):
         assert {each.metric for each in measured.metrics if each.where.get("attack") == attack} == {"accuracy_taken"}
         for eps in ("0.05", "0.15"):
             assert value(measured, "accuracy_taken", attack=attack, eps=eps) >= 0
