@@ -236,7 +236,7 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "lowest accuracy of em at any eps of FGSM on the training loss, less chance: above 0",
         "robustness",
         _above_chance,
-        "the suite hinton-attacks",
+        "hinton-attacks",
     ),
     PaperClaim(
         "Fewer gradients of the input are exactly zero for capsules than for a CNN",
@@ -244,7 +244,7 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "% of elements of the training loss's gradient, the CNN less em: above 0",
         "robustness",
         _share_of_zeros,
-        "the suite hinton-attacks",
+        "hinton-attacks",
     ),
     PaperClaim(
         "Gradients of the input are two orders of magnitude smaller for capsules than for a CNN",
@@ -252,6 +252,6 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "decimal logarithm of the CNN's mean gradient over that of em, less 1.5: above 0",
         "robustness",
         _orders_of_magnitude,
-        "the suite hinton-attacks",
+        "hinton-attacks",
     ),
 )

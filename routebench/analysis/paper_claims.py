@@ -326,7 +326,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         f"points of accuracy, dynamic T=3 with the layer less without, plus {MARGIN:g}: above 0",
         "sparsity",
         _middle_costs_no_accuracy,
-        "the suite sparsity on a network with a layer in between and on the same one without",
+        "sparsity --model capsnet-small --model capsnet-small-intermediate",
         across=True,
     ),
     PaperClaim(

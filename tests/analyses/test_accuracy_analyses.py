@@ -132,7 +132,7 @@ def test_accuracy_by_iterations_has_a_panel_for_each_method_with_iterations(
     analysis = found["accuracy-by-iterations"]
     assert list(analysis.numbers[analysis.numbers["label"] == "dynamic"]["iterations"]) == [1, 2, 3]
     assert "Dynamic is best with T=2" in analysis.reading
-    heads = [axes.get_title("left").lower().replace(" ", "-") for axes in analysis.figure.axes]
+    heads = [axes.get_title("left").lower().replace("\n", "-").replace(" ", "-") for axes in analysis.figure.axes]
     assert heads == [label for label, (counts, *_) in METHODS.items() if counts != [None]]
 
 

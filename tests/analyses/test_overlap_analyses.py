@@ -126,7 +126,7 @@ def test_the_sentence_names_leader_uniform_and_who_is_held_back_by_the_threshold
     assert found.numbers["name"].iloc[0] == "dynamic T=1"
     assert found.reading.startswith("Dynamic, T = 1 answers exactly the digits shown in ")
     assert "; equal shares in " in found.reading
-    assert "a threshold chosen on held-out images lifts EM (ratio), T = 1 from " in found.reading
+    assert "a threshold chosen on held-out images lifts EM, T = 1 from " in found.reading
     assert (
         headline_of(replace(runs, preset="quick")).title
         == analyses["overlap-table"](replace(runs, preset="quick")).reading
@@ -149,7 +149,7 @@ def test_recall_of_who_answers_everything_is_left_aside(runs):
     assert found.notes[-1].startswith("* Most digits")
     names = [label.get_text().replace("\n", "") for label in found.figure.axes[0].get_yticklabels()]
     assert [name for name in names if name.endswith("*")] == names[-2:]
-    assert all(name.startswith("EM (") for name in names[-2:])
+    assert all(name.startswith("EM,") for name in names[-2:])
     alone = replace(runs, results=runs.results[runs.results["label"].str.startswith("em")])
     assert "recall tells nothing" in analyses["overlap-recall"](alone).reading
 

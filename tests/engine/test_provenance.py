@@ -9,7 +9,14 @@ import subprocess
 import pytest
 import torch
 
-from routebench.engine.origin._provenance import code_state, environment, git_state, plugin_hashes, provenance
+from routebench.engine.origin._provenance import (
+    code_state,
+    command_line,
+    environment,
+    git_state,
+    plugin_hashes,
+    provenance,
+)
 
 
 @pytest.fixture
@@ -129,6 +136,19 @@ def test_no_name_of_the_machine_or_the_user_is_kept(monkeypatch):
     told = repr(provenance("cpu", "routebench suite accuracy"))
     assert not platform.node() or platform.node() not in told
     assert "someone-unusual" not in told
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["suite", "cost", "--results", "/home/ann/her own"], "suite cost --results 'her own'"),
+        (["suite", "cost", "--results=/home/ann/own", "--jobs", "2"], "suite cost --results=own --jobs 2"),
+        (["suite", "cost", "--plugin", "mine/own.py"], "suite cost --plugin mine/own.py"),
+    ],
+)
+def test_of_the_results_folder_the_command_names_the_last_part(monkeypatch, given, told):
+    monkeypatch.setattr("sys.argv", ["/usr/bin/routebench", *given])
+    assert command_line() == f"routebench {told}"
 
 
 def test_a_record_says_what_it_was_made_with():

@@ -49,7 +49,9 @@ def test_reconstruction_without_its_decoder_reads_the_networks_that_accuracy_tra
     assert {request.recipe.reconstruction for request in decoded} == {0.0005}
 
 
-@pytest.mark.parametrize(("preset", "read"), [("smoke", "accuracy"), ("quick", "accuracy"), ("full", "reconstruction")])
+@pytest.mark.parametrize(
+    ("preset", "read"), [("smoke", "accuracy"), ("quick", "reconstruction"), ("full", "reconstruction")]
+)
 def test_kiefer_sparsity_reads_networks_that_another_suite_trains(preset, read, no_data):
     own, others = (
         [cell.request() for cell in plan(load_suite(name), preset, Choices()).cells]

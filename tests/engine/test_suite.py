@@ -45,7 +45,7 @@ def changed(tmp_path):
         ('loss = "margin"', 'loss = "margn"', ["loss", "margin", "'margn'"]),
         ('protocol = "accuracy"', 'protocol = "acuracy"', ["'acuracy'", "'accuracy'"]),
         ('question = "', 'questoin = "', ["questoin", "'question'"]),
-        ("version = 1", "version = 1.5", ["version", "1.5"]),
+        ("version = 2", "version = 1.5", ["version", "1.5"]),
         ("[[methods]]", "[methods]", ["TOML"]),
         ('model = "capsnet-small"', "model = []", ["presets.smoke.model", "list of different", "[]"]),
         ('model = "capsnet-small"', 'model = ["a", "a"]', ["presets.smoke.model", "['a', 'a']"]),
@@ -115,7 +115,7 @@ def test_missing_suite_file_is_said(tmp_path):
 
 
 def test_later_overrides_win_and_numbers_become_floats(changed):
-    suite = load_suite(changed("batch_size = 128", "batch_size = 128\nlearning_rate = 1"))
+    suite = load_suite(changed("learning_rate = 3e-3", "learning_rate = 1"))
     recipe = suite.recipe({"learning_rate": 0.5}, {"epochs": 7})
     assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (0.5, 7, 128)
     assert isinstance(suite.training["learning_rate"], float)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ PATHS = re.compile(r"[/\\]|(?i:home|path|dir|cache|token|key|password)")
 BESIDE = ("triton", "orjson", "pyarrow")
 """Optional packages whose presence changes results or timings."""
 CODE = {".py", ".cpp", ".cu", ".toml"}
+RESULTS = "--results"
 
 
 @cache
@@ -56,10 +58,21 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
 
 
 def command_line() -> str:
-    """The command that started this process, as typed in a shell."""
-    program = Path(sys.argv[0])
-    head = ["python", "-m", "routebench"] if program.name == "__main__.py" else [program.name]
-    return shlex.join([*head, *sys.argv[1:]])
+    """The command that started this process, as typed in a shell; of the results folder only the last part of its path.
+
+    Records are published, and where their folder lay is nobody's business.
+    """
+    program, *given = sys.argv
+    name = Path(program).name
+    head = ["python", "-m", "routebench"] if name == "__main__.py" else [name]
+    return shlex.join([*head, *(_unplaced(*pair) for pair in pairwise([program, *given]))])
+
+
+def _unplaced(before: str, argument: str) -> str:
+    if before == RESULTS:
+        return Path(argument).name or argument
+    option, equals, value = argument.partition("=")
+    return f"{RESULTS}={Path(value).name or value}" if (option, equals) == (RESULTS, "=") else argument
 
 
 def code_state(folder: Path) -> dict[str, Any]:

@@ -45,13 +45,13 @@ def seconds_of(request: FitRequest, device: torch.device) -> float:
     data, recipe = load(request.data), request.recipe
     network = untrained(request).to(device)
     optimiser = make_optimiser(network, recipe)
-    size = min(IMAGES, recipe.batch_size)
-    images, labels = torch.rand(size, *data.train.shape, device=device), data.train.labels[:size].to(device)
+    labels = data.train.labels[: min(IMAGES, recipe.batch_size)].to(device)
+    images = torch.rand(len(labels), *data.train.shape, device=device)
     draws = torch.Generator(device).manual_seed(0)
     for _ in range(2):  # the first one makes everything ready
         began = time.perf_counter()
         loss, _ = training_step(network, optimiser, images, labels, recipe=recipe, moment=Moment(), draws=draws)
         loss.item()  # which waits for a GPU
-        each = (time.perf_counter() - began) / size
+        each = (time.perf_counter() - began) / len(labels)
     share = 1.0 if recipe.train_on == "all" else FORWARD
     return recipe.epochs * each * (len(data.train) + share * len(data.held_out))
