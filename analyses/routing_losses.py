@@ -29,11 +29,11 @@ from routebench.analysis.paper_claims import (
     values_of,
 )
 
-ACCURACY = "accuracy, %"
+ACCURACY, HELD_OUT = "accuracy, %", "held-out loss, last epoch"
 CLAIMS = {
     "training loss, first epoch": ("slower at first without routing", "train_loss", "min"),
     "training loss, last epoch": ("lower final training loss with routing", "train_loss", "max"),
-    "held-out loss, last epoch": ("lower final held-out loss with routing", "held_out_loss", "max"),
+    HELD_OUT: ("lower final held-out loss with routing", "held_out_loss", "max"),
     "test loss": ("lower test loss with routing", "loss", ""),
     ACCURACY: ("no accuracy gained by routing", "accuracy", ""),
 }
@@ -50,10 +50,14 @@ def routing_losses(parts: tuple[Runs, ...]) -> Analysis | None:
     table = DataFrame([_row(conditions, what, decoder=decoder) for decoder in (False, True) for what in CLAIMS])
     if table["n"].eq(0).all():
         return None
+    held_out = bool(table.loc[table["what"] == HELD_OUT, "n"].any())
+    if not held_out:  # networks were trained on these images too
+        table = table[table["what"] != HELD_OUT]
     curves = {
         (decoder, metric): _curves(conditions.runs(decoder=decoder), metric)
-        for decoder in (False, True)
         for metric in CURVES
+        if held_out or metric != "held_out_loss"
+        for decoder in (False, True)
     }
     epochs = [line["epoch"].max() for lines in curves.values() for line in lines.values()]
     drawn = max(epochs, default=0) > 1
@@ -61,7 +65,9 @@ def routing_losses(parts: tuple[Runs, ...]) -> Analysis | None:
         title="Losses with routing and without",
         reading=_reading(table),
         table=table,
-        figure=figures.figure_of(_draw, curves, conditions.plain, height=5.6, rows=2, columns=2, sharex=True)
+        figure=figures.figure_of(
+            _draw, curves, conditions.plain, height=2.8 * len(curves) / 2, rows=len(curves) // 2, columns=2, sharex=True
+        )
         if drawn
         else None,
         columns=(
@@ -79,8 +85,8 @@ def routing_losses(parts: tuple[Runs, ...]) -> Analysis | None:
             Column("Verdict", "verdict", numeric=False),
             Column("Seeds", "n", explained="that have both", extra=True),
         ),
-        notes=(conditions.told, *NOTES),
-        alternative="Training and held-out loss per epoch, without decoder and with.",
+        notes=(conditions.told, *NOTES, HELD_OUT_NOTE if held_out else ALL_NOTE),
+        alternative=f"Training {'and held-out ' if held_out else ''}loss per epoch, without decoder and with.",
     )
 
 
@@ -90,15 +96,19 @@ NOTES = (
         "with and without decoder. Held-out and test losses are the margin loss alone, with the decoder too."
     ),
     (
-        "The paper draws the test loss of every epoch; here the held-out part of the training images takes its "
-        "place, and test images are looked at once, in the end."
-    ),
-    (
         "Holds here: the 95 % interval over seeds, paired, lies wholly on the paper's side; does not hold: wholly "
         "on the other; undecided: neither, or one seed. The paper shows one run and no interval. Nothing is "
         "corrected for the number of conclusions."
     ),
     "Lines are means over seeds, bands all seeds.",
+)
+HELD_OUT_NOTE = (
+    "The paper draws the test loss of every epoch; here the held-out part of the training images takes its "
+    "place, and test images are looked at once, in the end."
+)
+ALL_NOTE = (
+    "The paper draws the test loss of every epoch; here test images are looked at once, in the end. Networks were "
+    "trained on all training images, so that there is no held-out loss."
 )
 
 
@@ -155,7 +165,7 @@ def _curves(runs: Runs, metric: str) -> dict[Condition, DataFrame]:
 def _draw(axes: list[Axes], curves: dict[tuple[bool, str], dict[Condition, DataFrame]], runs: Runs) -> None:
     for one, ((decoder, metric), lines) in zip(axes, curves.items(), strict=True):
         _panel(one, lines, runs, f"{CURVES[metric]}, {'with' if decoder else 'without'} decoder")
-    for one in axes[2:]:
+    for one in axes[-2:]:
         one.set_xlabel("epoch")
     for one in axes[::2]:
         one.set_ylabel("loss (log scale)")

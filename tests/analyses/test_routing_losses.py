@@ -72,6 +72,19 @@ def test_the_figure_has_training_and_held_out_losses_of_both_networks_on_logarit
     assert analysis.reading in analysis.described
 
 
+def test_networks_that_were_trained_on_all_training_images_have_no_held_out_loss():
+    trained_on_all = tuple(
+        replace(runs, results=runs.results[runs.results["metric"] != "held_out_loss"]) for runs in parts()
+    )
+    found = find(trained_on_all)
+    assert not found.numbers["what"].str.contains("held-out").any()
+    assert set(found.numbers["verdict"]) == {"holds here"}
+    assert len(found.figure.axes) == 2
+    assert "no held-out loss" in found.notes[-1]
+    assert "held-out" not in found.alternative
+    assert "held-out" in find(parts()).alternative
+
+
 def test_one_seed_decides_nothing_and_a_missing_condition_is_said():
     one = find(parts(seeds=1))
     assert set(one.numbers["verdict"]) == {"undecided"}
