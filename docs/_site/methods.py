@@ -22,7 +22,7 @@ CLASS_LAYER = Sizes(children=1152, parents=10, pose=16, pose_below=8)
 """Of CapsNet, where parameters are counted."""
 SMALL = Sizes(children=6, parents=3, pose=4)
 USES, GIVES = "Weights children by their activations", "Gives parents activations"
-CONTROLS = ("uniform", "random", "static", "none")
+CONTROLS = ("uniform", "random", "static", "none", "max-pooling")
 PART = re.compile(r"^(Source|Departures): ", re.MULTILINE)
 
 

@@ -93,7 +93,9 @@ def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:
         return [], np.empty(0, "<f4")
     asked = rows[rows["epoch"].isna()] if "epoch" in rows else rows
     if "test_iterations" in asked:
-        tested, trained = asked["test_iterations"], asked["iterations"]
+        tested = asked["test_iterations"]
+        nowhere = pd.Series(pd.NA, asked.index, tested.dtype)
+        trained = asked.get("iterations", nowhere)  # where no method iterates
         asked = asked[tested.isna() | (tested == trained).fillna(False)]
     keys = [name for name in asked if name not in {*REPLICATES, *OF_RUN, "group"}]
     lists, margins = [], [np.empty(0, "<f4")]

@@ -11,7 +11,7 @@ from pandas import DataFrame
 
 from routebench import load_results, statistics
 from routebench.analysis.folder import open_folder
-from routebench.report._values import LEFT_OUT, decode, encode, values_of
+from routebench.report._values import LEFT_OUT, decode, encode, pairs_of, values_of
 from tests.analysis.made_up_folder import write_folder
 from tests.analysis.made_up_runs import METHODS, made_up_records
 
@@ -86,6 +86,15 @@ def test_every_two_runs_have_the_interval_of_their_paired_difference(path) -> No
         found = statistics.paired_difference(by_seed[one], by_seed[other])
         expected = (found.high - found.low) / 2 if set(by_seed[one]) == set(by_seed[other]) else math.nan
         assert margin == pytest.approx(expected, rel=1e-5, abs=1e-9, nan_ok=True)
+
+
+def test_runs_of_methods_without_iterations_alone_are_compared() -> None:
+    rows = pd.DataFrame({"metric": "gathered", "group": [0, 0, 1, 1], "seed": [0, 1, 0, 1], "value": [1.0, 2, 3, 5]})
+    rows["test_iterations"] = pd.array([None] * 4, "Int64")
+    pairs, margins = pairs_of(rows)
+    found = statistics.paired_difference({0: 1.0, 1: 2.0}, {0: 3.0, 1: 5.0})
+    assert (pairs, list(margins)) == ([[0, 1]], pytest.approx([(found.high - found.low) / 2]))
+    assert pairs_of(rows.assign(test_iterations=pd.array([1] * 4, "Int64"))) == ([], pytest.approx([]))
 
 
 def test_every_method_has_the_colour_of_its_figures(path) -> None:

@@ -1,0 +1,29 @@
+"""A control that keeps the largest vote in place of a sum."""
+
+from routebench.capsules import Activations, Votes
+from routebench.claims import Claim
+from routebench.ops import length, squash
+from routebench.registry import routing
+from routebench.routing.base import Routed, RoutingMethod
+
+
+@routing.register("max-pooling")
+class MaxPooling(RoutingMethod):
+    """Each element of a parent's pose is the largest that any child votes for: one child wins, and nothing agrees.
+
+    Routing was put forward against max-pooling, which keeps the strongest of its inputs and forgets the others. All
+    votes are stored.
+
+    Source: Gebotys, "Encapsulating Capsule Networks", equation 1, on votes in place of activations; Sabour, Frosst and
+    Hinton, NeurIPS 2017, section 1 (arXiv:1710.09829), calls max-pooling a primitive form of routing. The squash is
+    that of dynamic routing. In a convolutional layer a parent sees the votes of its window.
+    """
+
+    source = "Gebotys, Encapsulating Capsule Networks, equation 1, on votes"
+    claims = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE)
+    competition = "none"
+
+    def route(self, votes: Votes, activations: Activations) -> Routed:
+        """squash(max_i V_ij), element by element."""
+        poses = squash(votes.dense().amax(dim=1))  # over children
+        return Routed(poses, length(poses))
