@@ -15,8 +15,7 @@ MOST = 12  # methods in the figure
 @analysis_of("robustness", "attack-verdicts", place=30)
 def attack_verdicts(runs: Runs) -> Analysis | None:
     """Per method and check: the value, the limit, and whether the check makes accuracies under attack suspect."""
-    table = _table(runs)
-    if table.empty:
+    if "check" not in runs.results or (table := _table(runs)).empty:
         return None
     methods = [*table["method"].unique()[:MOST]]
     checks = [name for name in CHECKS if name in set(table["check"])]

@@ -74,9 +74,9 @@ def _reading(table: DataFrame) -> str:
     alike = table[(table["trained"] == "alike") & (table["angle"] > 0)]
     if not alike.empty:
         largest = alike[alike["angle"] == alike["angle"].max()].sort_values("mean", ascending=False)
-        told.append(
-            f"trained on digits turned as far, {largest['method'].iloc[0]} is right for {largest['mean'].iloc[0]:.1f} %"
-        )
+        digits = "trained on digits" if told else "Trained and tested on digits"
+        far = "as far" if told else f"by up to {int(alike['angle'].max())}°"
+        told.append(f"{digits} turned {far}, {largest['method'].iloc[0]} is right for {largest['mean'].iloc[0]:.1f} %")
     return f"{'; '.join(told)}." if told else f"Accuracies of {wording.plural(table['method'].nunique(), 'method')}."
 
 

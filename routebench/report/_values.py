@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench import statistics
-from routebench.analysis import Estimate, mean_of
+from routebench.analysis import Estimate, Strength, mean_of
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
 from routebench.units import whole_of
@@ -62,6 +62,7 @@ def values_of(folder: Folder) -> Values:
         "paper": {name: colour for colour, name in NAMES.items()},
         "n": [one.n for one in means],
         "pairs": pairs,
+        "presets": sorted({runs.preset for runs in folder.parts}, key=lambda name: (-Strength.of(name), name)),
     }
     limits = {key: np.array([getattr(one, key) for one in means], "<f4") for key in ("mean", "low", "high")}
     return Values(rows, encode(rows, facts, {**limits, "margins": margins}))

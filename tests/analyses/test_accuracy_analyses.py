@@ -40,24 +40,6 @@ def found() -> dict[str, Analysis]:
 
 
 @pytest.mark.parametrize("name", FOR_ACCURACY)
-def test_it_says_what_it_found_and_changes_nothing(name: str) -> None:
-    runs = made_up_runs()
-    results, planned = runs.results.copy(), runs.planned.copy()
-    one, two = analyses[name](runs), analyses[name](runs)
-    assert one.title
-    assert one.reading.endswith(".")
-    assert one.numbers.equals(two.numbers)
-    assert one.shown().equals(two.shown())
-    assert not one.shown().isin(["None", "nan", "<NA>"]).any().any()
-    assert (one.figure is None) == (two.figure is None)
-    if one.figure is not None:
-        assert to_svg(one.figure) == to_svg(two.figure)
-        assert one.reading in one.described
-    assert runs.results.equals(results)
-    assert runs.planned.equals(planned)
-
-
-@pytest.mark.parametrize("name", FOR_ACCURACY)
 @pytest.mark.parametrize("holes", ["one seed", "all failed", "only controls", "one iteration", "constant", "collapsed"])
 def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
     methods = {name: METHODS[name] for name in ("dynamic", "em", "uniform", "cnn")}

@@ -112,23 +112,6 @@ def arrays_of(runs, name, label=OURS):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
-    one, again = analyses[name](runs), analyses[name](runs)
-    assert one.reading.endswith(".")
-    assert one.reading[0].isupper()
-    assert not one.shown().isin(["nan", "None", "<NA>"]).any().any()
-    assert one.numbers.equals(again.numbers)
-    if name != "bound":
-        assert to_svg(one.figure) == to_svg(again.figure)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_measured_gives_nothing(runs, name):
-    empty = replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
-    assert analyses[name](empty) is None
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_one_seed_of_one_model_is_enough(runs, name):
     label, planned = "my-own-model-with-a-very-long-name-indeed[templates=40]", runs.planned
     one = runs.results[(runs.results["label"] == OURS) & (runs.results["seed"] == 0)].assign(label=label)

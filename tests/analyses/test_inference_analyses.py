@@ -111,10 +111,6 @@ def test_without_none_there_is_no_difference_and_no_figure(tmp_path):
     assert "nothing was inferred" in analysis.reading
 
 
-def test_nothing_measured_gives_nothing(runs):
-    assert find(replace(runs, results=runs.results.head(0))) is None
-
-
 def test_the_toy_needs_no_results(runs):
     analysis = analyses["toy-inference"](replace(runs, results=runs.results.head(0)))
     assert analysis.numbers["share"].tolist() == pytest.approx(

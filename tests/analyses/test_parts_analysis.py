@@ -1,7 +1,5 @@
 """The analyses of the suite `parts`, on what its protocol finds in untrained networks."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -14,40 +12,29 @@ from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.test_parts import OPTIONS, Untrained
 
-NAMES = ("parts-table", "parts-by-objects")
 FIRST = "inference in the true model"
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs_of(path):
     """Two seeds of `em` with the true matrices, and of the controls."""
     choices = Choices(methods=(parse("em"),), seeds=2, models=("part-capsules-true",))
     made = plan(load_suite("parts"), "smoke", choices)
     parts = parts_of(
         made,
-        tmp_path_factory.mktemp("parts"),
+        path,
         lambda cell: Assignment().measure(cell.request(), {**OPTIONS, "objects": [2, 3]}, Untrained()),
     )
     return next(part for part in parts if part.model == "part-capsules-true")
 
 
 @pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return runs_of(tmp_path_factory.mktemp("parts"))
+
+
+@pytest.fixture(scope="module")
 def found(runs):
     return analyses["parts-table"](runs)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
-    one, again = analyses[name](runs), analyses[name](runs)
-    assert one.reading.endswith(".")
-    assert not one.shown().empty
-    assert one.numbers.equals(again.numbers)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_measured_gives_nothing(runs, name):
-    empty = replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
-    assert analyses[name](empty) is None
 
 
 def test_the_figure_shows_every_number_of_objects(runs):

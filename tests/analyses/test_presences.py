@@ -46,7 +46,3 @@ def test_each_network_has_a_row_for_what_it_was_trained_on(runs):
 def test_without_generative_capsules_there_is_nothing_to_say(runs):
     without = runs.results[runs.results["metric"] != "presence_information"]
     assert analyses["presences"](replace(runs, results=without)) is None
-
-
-def test_without_any_result_there_is_nothing_to_say(runs):
-    assert analyses["presences"](replace(runs, results=runs.results.iloc[:0])) is None

@@ -20,7 +20,6 @@ from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.small_digits import CANVAS, SMALL, Untrained, register
 
-NAMES = ("probe-table", "probe-curves", "reconstructions")
 OPTIONS = {"angles": [0, 90], "fixed_angles": [90], "train_angles": [90], "affine": True}
 LABELS = ("dynamic", "uniform", "cnn", "vae")
 
@@ -45,26 +44,6 @@ def measured(cell):
     if (cell.identity.iterations, cell.identity.seed) == (3, 1):
         return "planted"
     return LinearProbe().measure(cell.request(), OPTIONS, Untrained())
-
-
-@pytest.fixture(scope="module")
-def empty(runs):
-    return replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
-    one, again = analyses[name](runs), analyses[name](runs)
-    assert one.reading.endswith(".")
-    assert not one.shown().empty
-    assert one.numbers.equals(again.numbers)
-    if name != "probe-table":
-        assert to_svg(one.figure) == to_svg(again.figure)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_measured_gives_nothing(empty, name):
-    assert analyses[name](empty) is None
 
 
 def rows_of(runs, name, **known):

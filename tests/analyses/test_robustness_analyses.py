@@ -69,23 +69,6 @@ def one_seed(runs):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
-    one, again = analyses[name](runs), analyses[name](runs)
-    assert one.reading.endswith(".")
-    assert not one.shown().empty
-    assert one.numbers.equals(again.numbers)
-    assert (one.figure is None) == (name in ("robustness-table", "corruptions"))
-    if one.figure is not None:
-        assert to_svg(one.figure) == to_svg(again.figure)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_measured_gives_nothing(runs, name):
-    empty = replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
-    assert analyses[name](empty) is None
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_one_seed_is_enough(one_seed, name):
     assert analyses[name](one_seed).reading.endswith(".")
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from routebench.analysis.figures import to_svg
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.protocols.sparsity import Sparsity
@@ -14,8 +13,6 @@ from routebench.registry import analyses
 from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.test_sparsity import OPTIONS, Untrained
-
-NAMES = ("sparsity-table", "static-coupling", "convergence", "capsule-activity", "vote-distances")
 
 
 @pytest.fixture(scope="module")
@@ -28,26 +25,6 @@ def runs(tmp_path_factory):
         lambda cell: Sparsity().measure(cell.request(), OPTIONS, Untrained()),
     )
     return next(part for part in parts if part.model == "capsnet-small")
-
-
-@pytest.fixture(scope="module")
-def empty(runs):
-    return replace(runs, results=runs.results.head(0), planned=runs.planned.assign(status="not run"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_has_a_table_a_sentence_and_the_same_answer_again(runs, name):
-    one, again = analyses[name](runs), analyses[name](runs)
-    assert one.reading.endswith(".")
-    assert not one.shown().empty
-    assert one.numbers.equals(again.numbers)
-    if name not in ("sparsity-table", "static-coupling"):
-        assert to_svg(one.figure) == to_svg(again.figure)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_measured_gives_nothing(empty, name):
-    assert analyses[name](empty) is None
 
 
 def test_the_table_takes_coupling_at_the_iterations_trained_with(runs):

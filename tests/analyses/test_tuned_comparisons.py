@@ -52,18 +52,24 @@ def trial(cell):
     )
 
 
+def finals(path, **choices):
+    (found,) = parts_of(plan(load_suite("standard"), "quick", Choices(**choices)), path, final)
+    return found
+
+
+def trials(path, **choices):
+    (found,) = parts_of(plan(load_suite("standard"), "quick", Choices(tuning=True, **choices)), path, trial)
+    return found
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    made = plan(load_suite("standard"), "quick", Choices(seeds=5))
-    (found,) = parts_of(made, tmp_path_factory.mktemp("finals"), final)
-    return found
+    return finals(tmp_path_factory.mktemp("finals"), seeds=5)
 
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory):
-    made = plan(load_suite("standard"), "quick", Choices(tuning=True))
-    (found,) = parts_of(made, tmp_path_factory.mktemp("trials"), trial)
-    return found
+    return trials(tmp_path_factory.mktemp("trials"))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.protocols import FitRequest, Measurement
 from routebench.recipe import Recipe
+from tests.command import Command
+from tests.engine.conftest import PARTS
 
 
 class Clock:
@@ -140,17 +142,17 @@ def test_without_a_budget_everything_is_taken_and_what_is_put_back_comes_last(ma
     assert taken == [*made.cells[1:], first]
 
 
-def test_the_budget_of_a_suite_says_what_it_left(program, suite_file, tmp_path, parts):
-    file = suite_file(more="seconds = 0.6")
-    command = ("suite", file, "--plugin", parts, "--jobs", 2, "--results", tmp_path / "r", "--budget")
-    done = program(*command, "1s")
-    assert done.returncode == 3, done.stderr  # nobody is to take it for a whole table
-    assert "the budget left" in done.stdout
+def test_the_budget_of_a_suite_says_what_it_left(suite_file, tmp_path, capfd):
+    call, file = Command(tmp_path, capfd), suite_file(more="seconds = 0.6")
+    command = ("suite", file, "--plugin", PARTS, "--jobs", 2, "--results", tmp_path / "r", "--budget")
+    done = call(*command, "1s")
+    assert done.code == 3, done.error  # nobody is to take it for a whole table
+    assert "the budget left" in done.out
     count = len(list((tmp_path / "r" / "records").glob("*.json")))
     assert 0 < count < 8
-    listed = program(*command, "1h", "--dry-run")
-    assert f"{count} cached, 0 failed, {8 - count} to do; about" in listed.stdout
-    resumed = program(*command, "1h")
-    assert resumed.returncode == 0
-    assert "the budget left" not in resumed.stdout
+    listed = call(*command, "1h", "--dry-run")
+    assert f"{count} cached, 0 failed, {8 - count} to do; about" in listed.out
+    resumed = call(*command, "1h")
+    assert resumed.code == 0
+    assert "the budget left" not in resumed.out
     assert len(list((tmp_path / "r" / "records").glob("*.json"))) == 8

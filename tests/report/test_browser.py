@@ -9,6 +9,9 @@ import pytest
 from pandas import read_csv as load
 
 from routebench import load_results, statistics
+from routebench.report import write_report
+from tests.analysis.made_up_folder import write_folder
+from tests.analysis.made_up_runs import made_up_records
 from tests.report.browsing import opened, skip_without_browser
 from tests.report.outline import Outline
 
@@ -46,6 +49,16 @@ def test_the_explorer_shows_what_its_address_says(chromium, written) -> None:
         hidden = page.locator("#explorer button[aria-pressed=false]")
         assert [text.strip() for text in hidden.all_text_contents()] == ["em"]
         assert hidden.locator("svg path").count() == 1
+
+
+def test_the_strongest_preset_is_shown_first(chromium, tmp_path) -> None:
+    for preset in ("mine", "quick"):
+        write_folder(tmp_path, made_up_records(seeds=1, preset=preset, failures=False), preset)
+    chosen = {"explorer": "explorer.state?.preset", "against": "against.state?.a.split('~')[0]"}
+    file = write_report(tmp_path).page
+    for tool, found in chosen.items():
+        with opened(chromium, file, address=f"#{tool}") as page:
+            assert page.wait_for_function(found).json_value() == "mine", tool
 
 
 # Presses everything; each choice goes to its last. Files are not saved.

@@ -46,6 +46,13 @@ def test_what_two_presets_share_is_there_for_each(tmp_path) -> None:
     assert rows.groupby("preset").size().to_dict() == dict.fromkeys(("quick", "full"), len(records[0]["metrics"]))
 
 
+def test_presets_come_the_strongest_first(path, tmp_path) -> None:
+    assert decode(values_of(open_folder(path)).block)[1]["presets"] == ["quick", "smoke"]
+    for preset in ("full", "mine", "quick", "smoke"):
+        write_folder(tmp_path, made_up_records(seeds=1, preset=preset, failures=False), preset)
+    assert decode(values_of(open_folder(tmp_path)).block)[1]["presets"] == ["mine", "full", "quick", "smoke"]
+
+
 def test_the_page_has_the_block_and_nothing_in_it_ends_it(written, text: str) -> None:
     (block,) = re.findall(r'<script type="application/octet-stream" id="values">(.*?)</script>', text, flags=re.DOTALL)
     assert block == values_of(written[0]).block

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from reports.gpu import cells, check, environment, forecast, parts, rows, run, tiles, wheelhouse
 from routebench.cli import cli
+from routebench.engine.running import _suite
 
 GPU = parts.Where("cuda", Path("nowhere"), tiny=False)
 CUDA_ALONE = {"tests", "sanitizer", "tiles"}
@@ -177,6 +178,7 @@ def test_a_script_stops_in_time():
 )
 def test_cells_of_a_part(part, count, no_data, monkeypatch, tmp_path):
     monkeypatch.setattr(cells, "planned", listed)
+    monkeypatch.setattr(_suite, "MEASURING", 0.0)  # seconds to time steps of training, of which a list says nothing
     (found,) = (one for one in parts.PARTS if one.name == part)
     command = found.command(replace(GPU, device="cpu", output=tmp_path), 100.0)
     pattern, most, suite = (

@@ -43,7 +43,8 @@ function compareRuns(values) {
 
 // Usually the first method with its largest T against equal shares with the same data, of the strongest preset.
 function chooseSides(values, state, runs) {
-  const names = [...runs.keys()].sort((one, other) => strengthOf(one) - strengthOf(other) || one.localeCompare(other, "en", { numeric: true }));
+  const strength = (name) => values.facts.presets.indexOf(name.split("~")[0]);
+  const names = [...runs.keys()].sort((one, other) => strength(one) - strength(other) || one.localeCompare(other, "en", { numeric: true }));
   const role = (name) => kindAt(values, "role", runs.get(name)[0]);
   const first = names.find((name) => role(name) === "method") ?? names[0];
   if (!runs.has(state.a)) state.a = names.findLast((name) => labelOf(name) === labelOf(first));
@@ -53,7 +54,6 @@ function chooseSides(values, state, runs) {
 }
 
 const labelOf = (name) => name.slice(0, name.lastIndexOf("~"));
-const strengthOf = (name) => STRENGTH.indexOf(name.split("~")[0]);
 
 // Measures that both have; routebench computed half the interval of each difference.
 function differences(values, ours, theirs) {

@@ -1,7 +1,6 @@
 // The explorer: what is chosen, where it is written in the address, and what is drawn from it. Until numbers are shown, controls do nothing.
 const AXES = ["suite", "preset", "y", "x", "colour", "facet", "show"];
 const MAIN = ["accuracy", "attacked_accuracy", "novel_accuracy", "exact_match", "probe_accuracy", "training_time", "t_score"];
-const STRENGTH = ["full", "quick", "smoke"];
 const explorer = { state: null, points: [], chart: null };
 const part = (name) => document.getElementById(`explorer-${name}`);
 
@@ -44,7 +43,7 @@ function completed(state, values) {
   };
   const suites = settle("suite", all("suite", {}), "accuracy");
   const ordered = all("preset", { suite: [state.suite] });
-  const presets = settle("preset", ordered, STRENGTH.find((name) => ordered.includes(name)));
+  const presets = settle("preset", ordered, values.facts.presets.find((name) => ordered.includes(name)));
   const own = rowsWhere(values, { suite: [state.suite], preset: [state.preset] });
   const measures = [...new Set(own.map((row) => `${kindAt(values, "metric", row)}:${kindAt(values, "split", row) ?? ""}`))];
   const main = MAIN.find((name) => own.some((row) => kindAt(values, "metric", row) === name));
