@@ -30,6 +30,8 @@ LONGEST = (
     "report/test_page.py",
     "stress/test_stress.py",
     "capsules/test_memory.py",
+    "analyses/test_all_analyses.py",
+    "test_notebook.py",
     "analyses/test_robustness_analyses.py",
     "test_cli.py",
     "plugins/test_new_method.py",
