@@ -174,9 +174,17 @@ PARTS = (
     ),
     Part("sparsity", "predictive coding in those networks", _of_kiefer("kiefer-sparsity"), 40, 30, 300, _needs_mnist),
     Part("robustness", "attacks on those networks", _fits("robustness", CONDITIONS), 90, 60, 600, _needs_mnist),
-    Part("probes", "linear probes of those networks", _fits("probes", CONDITIONS), 50, 40, 300, _needs_mnist),
     Part("accuracy", "full accuracy with one and three iterations", _fits("accuracy"), 180, 90, 3600, _needs_mnist),
     Part("em", "EM as released, on toys", _fits("em"), 240, 150, 3600),
+    Part(
+        "probes",
+        "linear probes of networks of their own, 13 epochs",
+        _fits("probes", CONDITIONS),
+        380,
+        60,
+        900,
+        _needs_mnist,
+    ),
     Part("smith", "Smith et al., table 1", _fits("smith", LABELLESS), 600, 400, 3600, _needs_mnist),
     Part("tsai", "networks of Tsai et al. on photographs", _photographs("tsai"), 600, 300, 7200, _needs_photographs),
 )

@@ -14,12 +14,12 @@ class MaxPooling(RoutingMethod):
     Routing was put forward against max-pooling, which keeps the strongest of its inputs and forgets the others. All
     votes are stored.
 
-    Source: Gebotys, "Encapsulating Capsule Networks", equation 1, on votes in place of activations; Sabour, Frosst and
-    Hinton, NeurIPS 2017, section 1 (arXiv:1710.09829), calls max-pooling a primitive form of routing. The squash is
-    that of dynamic routing. In a convolutional layer a parent sees the votes of its window.
+    Source: Sabour, Frosst and Hinton, NeurIPS 2017, section 1 (arXiv:1710.09829), which calls max-pooling a very
+    primitive form of routing; as an equation in Gebotys, "Encapsulating Capsule Networks", equation 1. Both pool
+    activations. That votes are pooled is ours; the squash is that of dynamic routing.
     """
 
-    source = "Gebotys, Encapsulating Capsule Networks, equation 1, on votes"
+    source = "Sabour, Frosst and Hinton, NeurIPS 2017, section 1 (arXiv:1710.09829), max-pooling, of votes"
     claims = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE)
     competition = "none"
 

@@ -92,7 +92,7 @@ def test_twenty_five_minutes_are_planned_and_no_more(able):
     assert sum(share for _, share in chosen) <= 1500
     names = [part.name for part, _ in chosen]
     assert names[:8] == ["doctor", "check", "tests", "sanitizer", "layers", "tiles", "cost", "kiefer"]
-    assert {"sparsity", "robustness", "probes"} <= set(names)
+    assert {"sparsity", "robustness"} <= set(names)
 
 
 def test_slices_of_nine_minutes_reach_every_part(able):
@@ -187,16 +187,15 @@ def test_cells_of_a_part(part, count, no_data, monkeypatch, tmp_path):
     assert cells.chosen(pattern, int(most), suite).count("--cell") == count
 
 
-def test_attacks_and_probes_are_on_networks_that_were_trained_before(no_data, tmp_path):
+def test_attacks_are_on_networks_that_were_trained_before(no_data, tmp_path):
     """The same training in every key: else they would be trained again."""
     import tomllib
 
     given = tomllib.loads((parts.HERE.parents[1] / "suites" / "reconstruction.toml").read_text())
-    for name in ("robustness", "probes"):
-        own = tomllib.loads((parts.SUITES / f"{name}.toml").read_text())
-        assert own["training"] == given["training"]
-        for key in ("data", "model", "iterations", "seeds", "training", "training_of"):
-            assert own["presets"]["gpu"][key] == given["presets"]["full"][key], key
+    own = tomllib.loads((parts.SUITES / "robustness.toml").read_text())
+    assert own["training"] == given["training"]
+    for key in ("data", "model", "iterations", "seeds", "training", "training_of"):
+        assert own["presets"]["gpu"][key] == given["presets"]["full"][key], key
 
 
 def test_this_python_lacks_nothing():
