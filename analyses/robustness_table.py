@@ -90,7 +90,7 @@ def _table(runs: Runs, means: list[Mean], eps: str) -> DataFrame:
 def _columns(table: DataFrame, means: list[Mean]) -> tuple[Column, ...]:
     """Columns with a number for any method."""
     told = "points of worst-case accuracy, paired by seed; p in brackets, Holm over this column"
-    gains = [Column(f"Against {base}", f"gain_{base}", _gain(base), told) for base in BASELINES]
+    gains = [Column(f"Against {name}", f"gain_{base}", _gain(base), told) for base, name in BASELINES.items()]
     believed = Column("Verdict", "verdict", "", "whether the checks for gradient masking leave the number standing",
                       numeric=False)  # fmt: skip
     seeds = Column("Seeds", "n", explained="that the means are over", extra=True)

@@ -10,8 +10,9 @@ from tests.analysis.made_up_runs import record_of
 
 
 def write_folder(
-    path: Path, records: list[dict[str, Any]], preset: str = "quick", time: int = 0, suite: str = "accuracy"
-) -> Path:
+    path: Path, records: list[dict[str, Any]], preset: str = "quick", time: int = 0, suite: str = "accuracy",
+    protocol: str = "accuracy",
+) -> Path:  # fmt: skip
     """Plans all records, and writes those whose status is not `not run`; `time` orders plans."""
     store = Store(path)
     store.prepare()
@@ -19,7 +20,7 @@ def write_folder(
     name = f"{suite}.{preset}.{data}.20251121T10{time:02d}00000000Z.{preset}"
     cells = [{**{key: record[key] for key in ("cell", "label", "identity")}, "params": ""} for record in records]
     facts = {"schema": 1, "plan": name, "created": f"2025-11-21T10:{time:02d}:00", "preset": preset, "cells": cells}
-    facts |= {"protocol": "accuracy", "question": "Which routing is <best>?", "suite": suite, "suite_version": 1}
+    facts |= {"protocol": protocol, "question": "Which routing is <best>?", "suite": suite, "suite_version": 1}
     store.write_plan(name, {**facts, "command": f"python -m routebench suite {suite} --preset {preset}"})
     for record in records:
         if record["status"] != "not run":

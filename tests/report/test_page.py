@@ -166,6 +166,21 @@ def test_several_suites_are_named_unless_one_asks_for_accuracy(tmp_path, few_ana
     assert alone.startswith("Routing ")
 
 
+def test_the_answer_of_a_suite_stands_on_its_page_once_also_beside_other_suites(tmp_path, registered) -> None:
+    read = Analysis("Mine", "No method does it better.", DataFrame({"a": [1]}), columns=(Column("A", "a"),))
+    analysis_of("mine", "mine-table", place=1)(lambda runs: read)
+    methods = {name: METHODS[name] for name in ("none", "uniform")}
+    records, others = (made_up_records(seeds=2, methods=methods) for _ in range(2))
+    for record in others:
+        record["identity"] |= {"suite": "mine", "protocol": "mine"}
+        record["cell"] = record["cell"][::-1]
+    write_folder(tmp_path, records)
+    write_folder(tmp_path, others, time=1, suite="mine", protocol="mine")
+    text = write_report(tmp_path).page.read_text(encoding="utf-8")
+    page = text[text.index('<article class="page suite" id="mine') :].partition("</article>")[0]
+    assert page.count("No method does it better.") == 1
+
+
 def test_what_a_smoke_run_shows_is_not_judged(text: str) -> None:
     smoke = text[text.index('<article class="page suite" id="accuracy-smoke') : text.index('id="whole"')]
     assert "accuracy-table" in smoke
