@@ -19,7 +19,7 @@ from routebench.analysis import (
     table_of,
     wording,
 )
-from routebench.analysis.viewpoints import REFERENCE
+from routebench.analysis.viewpoints import NAME, REFERENCE
 
 PARTS = {
     "held_out": ("Held-out, %", "accuracy on held-out objects"),
@@ -50,7 +50,7 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
         columns=COLUMNS,
         notes=(
             "Mean over seeds. A path starts after the first epoch and ends, with its marker, after the last.",
-            f"Where a path crosses the upright line, it is as good as {REFERENCE} on familiar test images.",
+            f"Where a path crosses the upright line, it is as good as {NAME} on familiar test images.",
         ),
         alternative="Paths of novel over familiar accuracy.",
         saved="name label iterations epoch held_out familiar novel",
@@ -77,9 +77,9 @@ def _reading(paths: DataFrame, last: DataFrame, target: float | None) -> str:
         return f"{told}."
     peaks = paths.groupby("method")["familiar"].max()
     short = [method for method in peaks.index[peaks < target] if method.label != REFERENCE]
-    reached = f"all paths reach {REFERENCE}'s familiar accuracy of {target:.1f} %"
+    reached = f"all paths reach {NAME}'s familiar accuracy of {target:.1f} %"
     if short:
-        reached = f"{wording.listed(short)} never reach{'es' if len(short) == 1 else ''} {REFERENCE}'s {target:.1f} %"
+        reached = f"{wording.listed(short)} never reach{'es' if len(short) == 1 else ''} {NAME}'s {target:.1f} %"
     return f"{told}; by their means, {reached} on familiar ones."
 
 

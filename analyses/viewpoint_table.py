@@ -29,6 +29,7 @@ from routebench.analysis.viewpoints import (
     HELD_OUT,
     LAST,
     MATCHINGS,
+    NAME,
     REFERENCE,
     TOLERANCE,
     matched_to_reference,
@@ -75,14 +76,14 @@ def changed(reduction: Estimate) -> str:
 COLUMNS = (
     METHOD,
     *(column for matching, (title, explained) in BY.items() for column in (
-        Column(f"Novel error against {REFERENCE}, %, {title}", f"{matching}_reduction", partial(_change, matching),
-               f"change of the novel error, in % of that of {REFERENCE} with the same seed; less is better"),
+        Column(f"Novel error against {NAME}, %, {title}", f"{matching}_reduction", partial(_change, matching),
+               f"change of the novel error, in % of that of {NAME} with the same seed; less is better"),
         Column(f"Novel error, %, {title}", f"{matching}_novel", "±.1", explained),
     )),
     Column("Novel error, %, last epoch", f"{LAST}_novel", "±.1", "unmatched"),
     Column("Familiar error, %, last epoch", f"{LAST}_familiar", "±.1", "unmatched"),
-    Column(f"{REFERENCE}'s epoch", f"{HELD_OUT}_their_epoch", ".1",
-           f"mean epoch at which {REFERENCE} was taken; an earlier one than its last where it is better from then on",
+    Column(f"Epoch of {NAME}", f"{HELD_OUT}_their_epoch", ".1",
+           f"mean epoch at which {NAME} was taken; an earlier one than its last where it is better from then on",
            extra=True),
     Column("Not matched", f"{HELD_OUT}_novel.n", _unmatched, "seeds without an epoch near enough, and why",
            numeric=False),
@@ -121,11 +122,9 @@ def _gains(runs: Runs) -> dict[Method, Estimate]:
 def _reading(table: DataFrame) -> str:
     others = [row for row in table.to_dict("records") if row["method"].label != REFERENCE]
     if len(others) == len(table):
-        return f"Nothing to match to: {REFERENCE} was not measured, so that only last epochs are shown."
+        return f"Nothing to match to: {NAME} was not measured, so that only last epochs are shown."
     told = [_told(others, f"{matching}_reduction") for matching in MATCHINGS]
-    return (
-        f"Matched to {REFERENCE} on held-out images, {told[0]}; on familiar test images, as the paper does, {told[1]}."
-    )
+    return f"Matched to {NAME} on held-out images, {told[0]}; on familiar test images, as the paper does, {told[1]}."
 
 
 def _told(rows: Sequence[Row], key: str) -> str:

@@ -39,9 +39,10 @@ def parts_of(name: str) -> dict[str, str]:
 def facts(name: str) -> list[tuple[str, str]]:
     """What can be said of a method in a word each."""
     method = make(name, CLASS_LAYER)
+    told = {part: " ".join(text.split()) for part, text in parts_of(name).items()}  # a row of a table is one line
     return [
-        ("In a sentence", as_markdown(parts_of(name)["first"])),
-        ("Source", as_markdown(parts_of(name)["Source"])),
+        ("In a sentence", as_markdown(told["first"])),
+        ("Source", as_markdown(told["Source"])),
         ("Kind", "control" if name in CONTROLS else "routing method"),
         ("Iterative", "yes" if isinstance(method, IterativeRouting) else "no"),
         (USES, _yes(name, "uses_activations")),

@@ -12,6 +12,7 @@ from pandas import DataFrame, Series
 from routebench.analysis import Estimate, Method, Runs, by_method, corrected, difference, mean_of, numbers, wording
 
 REFERENCE = "cnn"
+NAME = "the CNN"
 """The control that networks are matched to."""
 TOLERANCE = 1.0
 """Two networks count as equally good up to this difference, in points of accuracy."""

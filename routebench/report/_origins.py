@@ -1,6 +1,7 @@
 """How the numbers of a report were made: recipe, data, seeds, machine and the command that repeats them."""
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -220,20 +221,33 @@ def _differences(records: list[Record]) -> dict[str, str]:
     """Each training setting that differs between methods, with a sentence: gains are then not due to routing alone."""
     routed = any(record.identity.routed for record in records)
     subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
-    used: dict[str, dict[str, dict[str, None]]] = {}
+    used: dict[str, dict[str, dict[Method, None]]] = {}
     for record in records:
         training = record.identity.training
         idle = UNUSED.get(str(training.get("schedule")), ())
         for key, value in training.items():
             if key not in idle:
-                used.setdefault(key, {}).setdefault(_text(value), {})[Method.of(record.label).title] = None
+                used.setdefault(key, {}).setdefault(_text(value), {})[_method_of(record)] = None
     sentences = {}
     for key, values in used.items():
         if len(values) > 1:
-            groups = "; ".join(f"{value} for {wording.listed([*labels], 8)}" for value, labels in values.items())
+            groups = "; ".join(f"{value} for {wording.listed(who, 8)}" for value, who in _users(values).items())
             name = key.replace("_", " ")
             sentences[name] = f"{subject}: {name} is {groups}."
     return sentences
+
+
+def _method_of(record: Record) -> Method:
+    return Method.of(record.label, record.identity.iterations)
+
+
+def _users(values: Mapping[str, Iterable[Method]]) -> dict[str, list[str]]:
+    """By value, the methods that have it: with T, where a method has several values."""
+    counts = Counter(label for own in values.values() for label in {one.label for one in own})
+    return {
+        value: [*dict.fromkeys(str(one) if counts[one.label] > 1 else one.title for one in own)]
+        for value, own in values.items()
+    }
 
 
 def _warnings(identities: list[Identity], provenance: Iterable[Fact]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from routebench.analysis._table import flat
 Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
 WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px
 EDGE = 3.0
-NAMED = 3  # methods in a title
+NAMED = 3  # methods, and questions, in a title
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,10 @@ class Scorecard:
         shown = [row.method for row in self.rows if row.main and not row.method.is_control]
         mine = [method for method in shown if method.yours]
         asked = f"Does {wording.listed([one.title for one in mine], 2)} help?" if mine else "Does routing help?"
-        better, worse = (_counted(tested, mine or shown, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
+        better, worse = (_where(tested, mine or shown, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
         where = f" in any of {wording.plural(len(tested), 'question')}" if len(tested) > 1 else ""
-        first = f"Significantly better: {better}." if better else f"Not shown{where}."
-        return f"{asked} {first}{f' Significantly worse: {worse}.' if worse else ''}"
+        first = f"Significantly better{better}." if better else f"Not shown{where}."
+        return f"{asked} {first}{f' Significantly worse{worse}.' if worse else ''}"
 
 
 def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | None:
@@ -169,26 +169,23 @@ def _key(method: Method) -> Key:
     return method.label, method.iterations
 
 
-def _counted(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> str:
-    """`EM in 2 of 5 questions; Dynamic in 1`: in how many methods are better, or worse, most first; or empty."""
+def _where(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> str:
+    """`in 1 of 5 questions: test accuracy (EM, T = 2)`: where methods are better, or worse; or empty."""
     shown = [*methods]
     labels = [method.label for method in shown]
-    counts = {
-        method.title if labels.count(method.label) == 1 else str(method): sum(
-            _key(method) in one.gains and one.verdict(_key(method)) is verdict for one in questions
-        )
-        for method in shown
-    }
-    alone = len(questions) == 1
-    ranked = sorted((title for title in counts if counts[title]), key=lambda title: -counts[title])
-    if not ranked:
+    titles = {_key(one): one.title if labels.count(one.label) == 1 else str(one) for one in shown}
+    told = {}
+    for question in questions:
+        found = [title for key, title in titles.items() if key in question.gains and question.verdict(key) is verdict]
+        if found:
+            more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+            told[question.title] = f"{'; '.join(found[:NAMED])}{more}"
+    if not told:
         return ""
-    more = f" and {len(ranked) - NAMED} more" if len(ranked) > NAMED else ""
-    if alone:
-        return f"{'; '.join(ranked[:NAMED])}{more}"
-    told = [f"{title} in {counts[title]}" for title in ranked[:NAMED]]
-    told[0] += f" of {len(questions)} questions"
-    return f"{'; '.join(told)}{more}"
+    if len(questions) == 1:
+        return f": {next(iter(told.values()))}"
+    named = "; ".join(f"{title[0].lower()}{title[1:]} ({who})" for title, who in [*told.items()][:NAMED])
+    return f" in {len(told)} of {len(questions)} questions: {named}"
 
 
 def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:

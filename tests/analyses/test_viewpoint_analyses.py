@@ -182,7 +182,7 @@ def test_one_seed_and_a_missing_cnn_are_shown_as_they_are(tmp_path, small_data, 
     alone = analyses[name](folder(tmp_path / "alone", without=("cnn",)))
     if name == "viewpoint-table":
         assert "too few seeds to test" in one.reading
-        assert alone.reading == "Nothing to match to: cnn was not measured, so that only last epochs are shown."
+        assert alone.reading == "Nothing to match to: the CNN was not measured, so that only last epochs are shown."
         assert alone.numbers["held_out_novel"].isna().all()
     assert not alone.shown().empty
 

@@ -35,6 +35,7 @@ def test_there_is_a_page_per_method_and_none_too_many():
 def test_a_page_has_all_parts(name):
     page = text_of(f"methods/{name}.md")
     assert re.findall(r"^## (.*)$", page, re.MULTILINE) == PARTS
+    assert re.search(r"^\| \*{0,2}Source.* \|$", page, re.MULTILINE)  # in one line, as a row of a table is
     assert "<math" in section(name, "The rule")
     assert "```bibtex\n" in section(name, "Cite") and f"% {name}:" in section(name, "Cite")
     (entry,) = (one for one in catalogue()["methods"] if one["name"] == name)

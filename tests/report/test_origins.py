@@ -107,6 +107,16 @@ def test_what_methods_differ_in_besides_routing_is_a_caveat() -> None:
     assert caveat.endswith("; spread for EM.")
 
 
+def test_a_method_that_differs_from_itself_is_named_with_its_iterations() -> None:
+    records = copy.deepcopy(made_up_records())
+    for record in records:
+        if (record["label"], record["identity"]["iterations"]) == ("em", 1):
+            record["identity"]["training"]["loss"] = "spread"
+    (caveat,) = found_for(records).caveats
+    assert caveat.endswith("; spread for EM, T = 1.")
+    assert "EM, T = 2" in caveat or "EM, T = 3" in caveat
+
+
 def with_schedules(**schedules):
     """Records of methods with schedules of their own; each has a decay of its own."""
     records = copy.deepcopy(made_up_records(methods={name: METHODS[name] for name in schedules}))

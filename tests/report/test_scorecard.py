@@ -79,8 +79,8 @@ def test_questions_stand_side_by_side_and_what_is_missing_is_missing() -> None:
     card = scorecard_of([accuracy(runs), other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains), "quick")])
     assert [question.title for question in card.questions] == ["Test accuracy", "X"]
     assert marks(card, "none")[1] is None
-    assert card.title.startswith("Does routing help? Significantly better: ")
-    assert "Dynamic in " in card.title
+    assert card.title.startswith("Does routing help? Significantly better in 2 of 2 questions: test accuracy (")
+    assert "; x (Dynamic)" in card.title
     told = card.downloaded.set_index(["suite", "method"]).loc[("other", "dynamic T=3")]
     assert (told["mean"], told["gain"], told["p_holm"]) == (9.0, 5.0, 0.01)
     assert math.isnan(card.downloaded.set_index(["suite", "method"]).loc[("other", "em T=3"), "gain"])
