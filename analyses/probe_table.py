@@ -74,8 +74,12 @@ def _apart(table: DataFrame) -> tuple[bool, ...]:
 
 
 def _main(runs: Runs, ours: DataFrame, views: dict[str, str]) -> Main:
-    """The probe of all features of a method, at the largest angle or on the suite's other images."""
+    """The probe of all features of a method, at the largest angle or on the suite's other images.
+
+    Models that never saw labels are left out beside those that did: they are compared among themselves alone.
+    """
     furthest, main = _compared(views)[-1], ours[ours["main"]]
+    main = main if main["unsupervised"].all() else main[~main["unsupervised"]]
     kind, _, angle = furthest.partition("_")
     title, gains = f"Probe, {views[furthest].lower()}", {}
     if kind == "maximal" and int(angle) > 0:
