@@ -10,7 +10,7 @@ import torch
 from routebench.engine.running import _steps
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._config import RunConfig
-from routebench.engine.running._queue import Queue, most_informative_first
+from routebench.engine.running._queue import TAIL, Queue, most_informative_first
 from routebench.engine.running._times import Times
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
@@ -140,6 +140,21 @@ def test_without_a_budget_everything_is_taken_and_what_is_put_back_comes_last(ma
     while (cell := queue.take()) is not None:
         taken.append(cell)
     assert taken == [*made.cells[1:], first]
+
+
+def test_the_last_cells_of_several_places_start_with_the_longest(made):
+    queue, _ = queue_of(made, None, lambda cell: float(cell.identity.iterations or 9))
+    queue.left = 3 * list(made.cells)
+    assert len(made.cells) == TAIL * 2
+    assert [queue.take(2) for _ in range(16)] == 2 * list(made.cells)
+    tail = [queue.times.expected(queue.take(2).identity) for _ in range(8)]
+    assert tail == sorted(tail, reverse=True)
+    assert tail != [queue.times.expected(cell.identity) for cell in made.cells]
+
+
+def test_one_place_keeps_the_order(made):
+    queue, _ = queue_of(made, None, lambda cell: float(cell.identity.iterations or 9))
+    assert [queue.take() for _ in made.cells] == list(made.cells)
 
 
 def test_the_budget_of_a_suite_says_what_it_left(suite_file, tmp_path, capfd):

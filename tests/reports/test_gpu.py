@@ -14,8 +14,9 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from reports.gpu import cells, check, environment, forecast, parts, rows, run, tiles, wheelhouse
+from reports.gpu import cells, check, devices, environment, forecast, parts, rows, run, tiles, wheelhouse
 from routebench.cli import cli
+from routebench.engine.results import existing
 from routebench.engine.running import _suite
 
 GPU = parts.Where("cuda", Path("nowhere"), tiny=False)
@@ -262,3 +263,17 @@ def test_the_forecast_is_of_the_layers_and_kernels_there_are():
         written = known[(known["shape"] == name) & (known["chip"] == forecast.CHIPS[0].name)]
         assert list(written["kernel"]) == made
         assert list(written["lanes"]) == [launch.plan.tile.lanes_tile for launch in forecast.launches(shape.given)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_several_devices_take_what_any_list_schedule_takes(count):
+    published = [
+        record
+        for record in existing(Path(devices.__file__).parents[1] / "quick").records()
+        if record.identity.suite == "accuracy"
+    ]
+    each = [devices.seconds(record) for record in published]
+    taken = devices.takes(published, count)
+    assert max(*each, sum(each) / count) <= taken * (1 + 1e-9)
+    assert taken <= sum(each) / count + max(each)  # Graham 1966
+    assert count > 1 or taken == pytest.approx(sum(each))

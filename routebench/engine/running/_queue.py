@@ -8,6 +8,13 @@ from routebench.engine.results import Record
 from routebench.engine.running._times import Times
 from routebench.engine.suites import METHOD, Cell
 
+TAIL = 4
+"""Where several cells run at a time, the last 4 for each place start with the longest, so that all places end together.
+
+By their measured times, 17 published suites would use 88 % of eight devices' time in the mean, and 77 % without this
+(`python -m reports.gpu.devices RESULTS`).
+"""
+
 
 class Queue:
     """Cells in running order, until the time budget is used up.
@@ -35,8 +42,14 @@ class Queue:
         self._clock = clock
         self._until = None if budget is None else clock() + budget
 
-    def take(self) -> Cell | None:
-        """The next cell; None if none is left, or none fits the remaining budget."""
+    def take(self, jobs: int = 1) -> Cell | None:
+        """The next cell; None if none is left, or none fits the remaining budget.
+
+        Args:
+            jobs: cells that run at a time.
+        """
+        if jobs > 1 and len(self.left) <= TAIL * jobs:
+            self.left.sort(key=self._expected, reverse=True)
         for place, cell in enumerate(self.left):
             if self._fits(cell):
                 return self.left.pop(place)
@@ -49,7 +62,7 @@ class Queue:
         begun, free = [], [0.0] * jobs
         allowed = self._until - self._clock()
         for cell in self.left:
-            place, takes = free.index(min(free)), self.times.expected(cell.identity) or 0.0
+            place, takes = free.index(min(free)), self._expected(cell)
             if free[place] + takes <= allowed:
                 free[place] += takes
                 begun.append(cell)
@@ -68,8 +81,11 @@ class Queue:
         if self._until is None:
             return True
         remaining = self._until - self._clock()
-        expected = self.times.expected(cell.identity) or 0.0
-        return remaining > 0 and expected <= remaining
+        return remaining > 0 and self._expected(cell) <= remaining
+
+    def _expected(self, cell: Cell) -> float:
+        """Seconds; 0 where nothing like it has finished."""
+        return self.times.expected(cell.identity) or 0.0
 
 
 def most_informative_first(cells: Iterable[Cell]) -> list[Cell]:

@@ -50,7 +50,7 @@ def run(executor: Executor, queue: Queue, listener: Listener) -> Iterator[Record
     """
     held: list[Cell] = []
     while True:
-        while executor.room and (cell := queue.take()) is not None:
+        while (room := executor.room) and (cell := queue.take(room + len(executor.running))) is not None:
             listener.started(cell)
             executor.start(cell)
         if not executor.running:
