@@ -119,6 +119,7 @@ def run_suite(
     results: Path | str = "results",
     plugins: str | Path | Sequence[str | Path] = (),
     threads: int | None = None,
+    compile: bool = False,  # noqa: A002  # as the option is called
     isolate: bool | None = None,
     time_limit: float | str | None = None,
     memory_limit: int | str | None = None,
@@ -150,6 +151,8 @@ def run_suite(
         results: folder that keeps results.
         plugins: files and folders with methods, models, data sets, protocols, analyses and suites of your own.
         threads: of torch, per cell.
+        compile: whether networks are trained as `torch.compile` makes them. Each is compared with the plain one first,
+            and every cell has a process of its own.
         isolate: whether every cell has a process of its own; by default where a plug-in takes part.
         time_limit: of a cell, in seconds or as `"30m"`; it then becomes a `timeout`.
         memory_limit: of a cell, in bytes or as `"4GB"`; it then becomes an `oom`.
@@ -174,7 +177,7 @@ def run_suite(
         SuiteOptions(
             suite=str(suite), preset=preset, methods=_several(methods), data=data, models=_several(models),
             seeds=seeds, jobs=jobs, device=device, backend=backend, results=Path(results), plugins=_several(plugins),
-            threads=threads, isolate=isolate, time_limit=_number(seconds, time_limit),
+            threads=threads, compile=compile, isolate=isolate, time_limit=_number(seconds, time_limit),
             memory_limit=_number(size, memory_limit), budget=_number(seconds, budget), executor=executor,
             address=address, gpus_per_cell=gpus_per_cell, cells=_several(cells), loss=loss,
             settings=None if settings is None else Path(settings), until=until,

@@ -56,9 +56,9 @@ TIME, SIZE = Worded("time", seconds), Worded("size", size)
 
 
 def _device(typed: str) -> str:
-    if re.fullmatch(r"auto|cpu|cuda(:\d+)?", typed):
+    if re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", typed):
         return typed
-    raise UserError(f"expected auto, cpu, cuda or one GPU such as cuda:1, got {typed!r}")
+    raise UserError(f"expected auto, cpu, cuda, one GPU such as cuda:1, or mps, got {typed!r}")
 
 
 device = click.option(
@@ -66,8 +66,8 @@ device = click.option(
     type=Worded("device", _device),
     default="auto",
     show_default=True,
-    metavar="auto|cpu|cuda|cuda:N",
-    help="Where networks run; cuda is every GPU that torch sees, cuda:N one of them.",
+    metavar="auto|cpu|cuda|cuda:N|mps",
+    help="Where networks run; cuda is every GPU that torch sees, cuda:N one of them, mps that of an Apple computer.",
 )
 
 

@@ -62,6 +62,11 @@ SAID["not told apart"] = "no difference is shown"
 )
 @options.plugins
 @click.option(
+    "--compile",
+    is_flag=True,
+    help="Train networks that torch.compile has compiled and that agree with plain ones; each cell in its own process.",
+)
+@click.option(
     "--threads",
     type=click.IntRange(min=1),
     metavar="N",

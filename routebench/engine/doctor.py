@@ -54,11 +54,18 @@ def examine(device: torch.device) -> list[Finding]:
         Finding(True, "python", python),
         Finding(True, "packages", packages),
         Finding(True, "device", f"{device.type}, {machine}, {torch.get_num_threads()} threads of torch"),
+        *_apple(),
         _memory(),
         *_backends(device),
         *_data(),
         _cluster(),
     ]
+
+
+def _apple() -> list[Finding]:
+    """The GPU of an Apple computer, if torch finds one."""
+    told = "--device mps uses it, with routing on plain torch; nobody has tried all suites on one"
+    return [Finding(True, "device mps", told)] if torch.backends.mps.is_available() else []
 
 
 def _memory() -> Finding:

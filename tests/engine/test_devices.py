@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from routebench.engine import doctor
 from routebench.engine.results import Identity
 from routebench.engine.running import _cell, _choose
 from routebench.engine.running._cell import make_record
@@ -175,3 +176,15 @@ def test_pretended_gpus_of_a_cluster_are_found_as_elsewhere(cluster, device, gpu
 def test_what_a_cluster_cannot_give_is_one_line(cluster, device, gpus_per_cell, told):
     with pytest.raises(UserError, match=told):
         chosen(executor="ray", device=device, gpus=gpus_per_cell)
+
+
+def test_a_pretended_apple_computer_uses_its_gpu_when_asked(monkeypatch):
+    with pytest.raises(UserError, match="--device mps: torch finds no GPU of an Apple computer here"):
+        choose_device("mps")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert choose_device("mps") == "mps"
+    assert choose_device("auto") == "cpu"
+    assert choose_jobs(None, "mps", 9)[0] == 1
+    assert [finding.about for finding in doctor.examine(torch.device("cpu"))].count("device mps") == 1
+    with pytest.raises(UserError, match="--device mps: machines of a cluster"):
+        chosen(device="mps", executor="ray")

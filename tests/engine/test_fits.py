@@ -3,16 +3,22 @@
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from routebench.data import load
+from routebench.engine.results import Store
 from routebench.engine.running import _fits as fits
 from routebench.engine.running._fits import StoreContext, fit_key
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
+from routebench.errors import UserError
 from routebench.kernels import using
 from routebench.models.network import routing_methods
 from routebench.training import evaluate
+from tests.engine.conftest import PARTS
 
 
 def request_of(made):
@@ -165,3 +171,32 @@ def test_a_fit_of_before_there_were_checksums_is_used(made, store):
     file.write_text(json.dumps({key: content[key] for key in ("request", "epochs", "finished")}))
     StoreContext(store, torch.device("cpu"), told.append).fit(request)
     assert told == []
+
+
+def test_a_compiled_network_learns_what_the_plain_one_does(made, store, program, suite_file, tmp_path):
+    """In a process of its own: the compiler cannot trace through the checks of shapes that tests switch on."""
+    (cell,) = [cell for cell in made.cells if (cell.identity.iterations, cell.identity.seed) == (2, 0)]
+    plain = StoreContext(store, torch.device("cpu")).fit(cell.request())
+    (key,) = [
+        planned.key
+        for planned in plan(load_suite(str(suite_file("accuracy"))), "quick", Choices()).cells
+        if (planned.label, planned.identity.iterations, planned.identity.seed) == ("dynamic", 2, 0)
+    ]
+    command = ("suite", "small.toml", "--plugin", PARTS, "--threads", 1, "--cell", key)
+    done = program(*command, "--compile", "--results", "compiled")
+    assert (done.returncode, done.stderr) == (0, "")
+    results = Store(tmp_path / "compiled")
+    (found,) = results.records()
+    assert found.provenance["compiled"]
+    compiled = StoreContext(results, torch.device("cpu")).load(cell.request(), fit_key(cell.request()))
+    assert [epoch.train_loss for epoch in compiled.epochs] == pytest.approx(
+        [epoch.train_loss for epoch in plain.epochs], rel=1e-4
+    )
+
+
+def test_a_compiled_network_that_says_something_else_is_refused(monkeypatch):
+    network = torch.nn.Linear(4, 3)
+    monkeypatch.setattr(network, "compile", lambda: network.weight.data.mul_(1.01))
+    monkeypatch.setattr(network, "forward", lambda images: SimpleNamespace(logits=images.flatten(1) @ network.weight.T))
+    with pytest.raises(UserError, match=r"--compile: the compiled network's logits are 0\.01 off"):
+        fits.compile_checked(network, torch.full((2, 1, 2, 2), 255, dtype=torch.uint8))

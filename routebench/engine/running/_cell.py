@@ -43,7 +43,7 @@ def run_claimed(cell: Cell, store: Store, config: RunConfig, tell: Callable[[Sta
         if device.type == "cuda" and device.index is not None:
             torch.cuda.set_device(device)  # kernels start on the current one
             origin = {**origin, "gpu": torch.cuda.get_device_name(device)}
-        return Done(run_cell(cell, store, device, origin, tell, alone=config.in_processes))
+        return Done(run_cell(cell, store, device, origin, tell, alone=config.in_processes, compiled=config.compile))
 
 
 def run_cell(
@@ -54,6 +54,7 @@ def run_cell(
     on_progress: Callable[[Stage], None],
     *,
     alone: bool = False,
+    compiled: bool = False,
 ) -> Record:
     """Measures a cell and writes its record, whatever the outcome.
 
@@ -65,13 +66,14 @@ def run_cell(
         on_progress: is called with how far the cell is.
         alone: whether nothing runs in this process afterwards. If not, a cell that replaces functions of torch, NumPy
             or routebench fails.
+        compiled: whether networks are compiled for training.
 
     Returns:
         the record. Its status is `ok`, `diverged`, `oom` or `failed`; the reason is one line.
     """
     started = time.perf_counter()
     found, status, reason = Measurement([]), "ok", ""
-    context = StoreContext(store, device, on_progress)
+    context = StoreContext(store, device, on_progress, compiled=compiled)
     try:
         with kernels.noting() as used, contextlib.nullcontext() if alone else expect_no_patches():
             found = _measure(cell, context)

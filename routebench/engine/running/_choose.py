@@ -31,7 +31,7 @@ def choose_config(
         executor: `local` or `ray`.
         address: of the cluster's head.
         gpus: per cell on a cluster; None: one, if `device` allows it and the cluster has any.
-        device: `auto`, `cpu`, `cuda` for all GPUs, or one, such as `cuda:3`.
+        device: `auto`, `cpu`, `cuda` for all GPUs, one, such as `cuda:3`, or `mps`.
         backend: of routing, as in `routebench.kernels.BACKENDS`.
         jobs: cells at a time; None to choose.
         threads: of torch per cell; None to choose.
@@ -50,13 +50,19 @@ def choose_config(
 
 
 def choose_device(wanted: str) -> str:
-    """`cuda` if there is a GPU and `auto` or `cuda` was asked for; a GPU asked for by number; else `cpu`.
+    """`cuda` if there is a GPU and `auto` or `cuda` was asked for; a GPU asked for by number; `mps`; else `cpu`.
+
+    `auto` leaves the GPU of an Apple computer alone: routing has no compiled kernel there.
 
     Raises:
         UserError: the requested GPU does not exist.
     """
     if wanted == "cpu":
         return "cpu"
+    if wanted == "mps":
+        if not torch.backends.mps.is_available():
+            raise UserError("--device mps: torch finds no GPU of an Apple computer here; use --device cpu")
+        return "mps"
     available = torch.cuda.is_available()
     if wanted != "auto" and not available:
         raise UserError(
@@ -118,6 +124,8 @@ def _most_threads(cores: int) -> int:
 
 def _gpus_of_a_cell(device: str, wanted: float | None) -> float | None:
     """GPUs per cell on a cluster; None: one, if the cluster has any."""
+    if device == "mps":
+        raise UserError("--device mps: machines of a cluster use cpu or cuda; leave --executor ray out")
     if device.startswith("cuda:"):
         raise UserError(f"--device {device}: on a cluster, Ray says which GPU a cell gets; use --device cuda")
     if wanted is None:

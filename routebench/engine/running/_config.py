@@ -25,7 +25,7 @@ class RunConfig:
     """The configuration of a run.
 
     Args:
-        device: `cpu`, `cuda` or one of several GPUs, such as `cuda:3`.
+        device: `cpu`, `cuda`, one of several GPUs, such as `cuda:3`, or `mps`.
         backend: of routing, one of `routebench.kernels.BACKENDS`.
         jobs: cells at a time.
         threads: of torch, per cell.
@@ -39,6 +39,7 @@ class RunConfig:
         gpus: per cell on a cluster; a fraction if cells share one.
         preload: modules to import once for all processes.
         devices: GPUs to spread cells over; empty for `device` alone.
+        compile: train networks that `torch.compile` has compiled.
     """
 
     device: str
@@ -55,6 +56,7 @@ class RunConfig:
     gpus: float = 0.0
     preload: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    compile: bool = False
 
     @property
     def in_processes(self) -> bool:

@@ -1,8 +1,11 @@
 """Trained models on disk: trained once, used by every cell that asks for them."""
 
+import importlib
 import json
+import logging
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import UInt8
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -38,9 +42,11 @@ from routebench.errors import UserError
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.registry import load_plugin, models, routing
-from routebench.training import Epoch, evaluate, fit
+from routebench.training import OWN, Epoch, evaluate, fit
 
 AfterEpoch = Callable[[int, Mapping[str, Tensor]], None]
+CHECKED, ALIKE = 8, 1e-3
+"""Images that a compiled network is checked with, and how far its logits may be off, relatively."""
 TESTED = "tested.json"
 """The file beside a fit with test accuracy after every epoch, if a protocol asked for it."""
 
@@ -52,12 +58,21 @@ class StoreContext:
         store: where fits are kept.
         device: that networks run on.
         on_progress: is called with how far a cell is.
+        compiled: whether networks are compiled for training.
     """
 
-    def __init__(self, store: Store, device: torch.device, on_progress: Callable[[Stage], None] = lambda _: None):
+    def __init__(
+        self,
+        store: Store,
+        device: torch.device,
+        on_progress: Callable[[Stage], None] = lambda _: None,
+        *,
+        compiled: bool = False,
+    ):
         self.store = store
         self.device = device
         self.on_progress = on_progress
+        self.compiled = compiled
         self.backends: set[str] = set()
         """Training facts of the fits given so far; empty for old fits without them."""
         self.files: dict[str, str] = {}
@@ -88,6 +103,8 @@ class StoreContext:
         checkpoint = folder / "checkpoint.safetensors"
         network, data = untrained(request), load(request.data).for_training()
         with kernels.noting() as used:
+            if self.compiled and request.recipe.loss != OWN:
+                compile_checked(network.to(self.device), data.train.pixels[:CHECKED].to(self.device))
             epochs = fit(
                 network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
                 on_progress=self._trains(request, checkpoint), after_epoch=self._after_epoch(request, network, folder),
@@ -205,6 +222,29 @@ def untrained(request: FitRequest) -> nn.Module:
         method_params={**request.method_params, **trained_with},
         **request.model_params,
     )
+
+
+@torch.no_grad()
+def compile_checked(network: nn.Module, pixels: UInt8[Tensor, "image channel height width"]) -> None:
+    """Compiles a network in place, by `torch.compile`; what it computes without compilation is the reference.
+
+    Its weights and their names stay. Routing kernels are left as they are: the compiler takes what is around them.
+
+    Raises:
+        UserError: logits of the images differ by more than rounding.
+    """
+    images = pixels.float() / 255
+    network.eval()
+    expected = network(images).logits
+    logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # it would tell of every kernel that it leaves as it is
+    warnings.filterwarnings("ignore", module="torch._dynamo")
+    importlib.import_module("torch._inductor.config").compile_threads = 1  # type: ignore[attr-defined]  # other cells have the other cores
+    network.compile()
+    found = network(images).logits
+    network.train()
+    apart = float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
+    if not apart <= ALIKE:
+        raise UserError(f"--compile: the compiled network's logits are {apart:.1g} off, relatively; leave it out")
 
 
 def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Sequence[str] = ()) -> nn.Module:

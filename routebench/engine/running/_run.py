@@ -138,7 +138,13 @@ def _executor(stack: contextlib.ExitStack, store: Store, config: RunConfig, list
 def run_cells(queue: Queue, store: Store, config: RunConfig, listener: Listener) -> list[Record]:
     """Runs the cells of a queue with the provenance of this call, and returns their records."""
     limits = {"time_limit": config.time_limit, "memory_limit": config.memory_limit, "isolate": config.isolate}
-    how = {"backend": config.backend, "threads": config.threads, "jobs": config.jobs, "executor": config.executor}
+    how: dict[str, Any] = {
+        "backend": config.backend,
+        "threads": config.threads,
+        "jobs": config.jobs,
+        "executor": config.executor,
+    }
+    how |= {"compiled": True} if config.compile else {}
     origin: dict[str, Any] = {"command": command_line(), **how, **limits}
     if config.executor == "local":  # on a cluster, the machine that runs a cell tells of itself
         prepare_torch(config)  # before provenance tells of it

@@ -57,6 +57,7 @@ class SuiteOptions:
     executor: str = "local"
     address: str = "auto"
     gpus_per_cell: float | None = None
+    compile: bool = False
     cells: tuple[str, ...] = ()
     loss: str | None = None
     settings: Path | None = None
@@ -74,6 +75,10 @@ class SuiteOptions:
         if self.suite == ALL and (self.data or self.models or self.cells or self.settings or self.tuning):
             raise UserError(
                 "--data, --model, --cell, --settings and tuning belong to one suite; name it instead of `all`"
+            )
+        if self.compile and self.isolate is False:
+            raise UserError(
+                "--compile: the compiler changes torch, so that each cell needs a process; leave out --no-isolate"
             )
         if self.loss is not None and not LEGAL["loss"].fits(self.loss):
             raise unknown("loss", self.loss, LEGAL["loss"].choices)
@@ -247,8 +252,11 @@ def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConf
         plan, len(status.to_do), executor=options.executor, address=options.address, gpus=options.gpus_per_cell,
         device=options.device, backend=options.backend, jobs=jobs, threads=options.threads,
     )  # fmt: skip
-    isolate = is_isolated(options.isolate, plan, status)
-    return replace(config, isolate=isolate, time_limit=options.time_limit, memory_limit=options.memory_limit)
+    isolate = options.compile or is_isolated(options.isolate, plan, status)  # the compiler replaces functions of torch
+    return replace(
+        config, isolate=isolate, time_limit=options.time_limit, memory_limit=options.memory_limit,
+        compile=options.compile,
+    )  # fmt: skip
 
 
 def _ships(method: str) -> bool:
