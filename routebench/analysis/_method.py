@@ -14,6 +14,7 @@ BASELINE, CONTROL, STAR = "uniform", "control", "★ "
 """What gains are over, the role of a control, and the mark of a user's method."""
 TITLES: Mapping[str, str] = MappingProxyType({
     "cnn": "CNN",
+    "cnn-p4": "CNN, p4",
     "em": "EM",
     "none": "No sharing",
     "random": "Random shares",

@@ -13,6 +13,7 @@ TABS = MappingProxyType({
     "robustness": ("", "Attacks"),
     "sparsity": ("", "Sparsity"),
     "parts": ("", "Parts"),
+    "equivariance": ("", "Equivariance"),
     "cost": ("", "Cost"),
     "hinton-table1": (HINTON, "Table 1"),
     "hinton-viewpoint": (HINTON, "Viewpoints"),

@@ -13,6 +13,7 @@ from routebench.analysis import open_folder
 from routebench.data import load
 from routebench.engine.isolation import Ended
 from routebench.errors import UserError
+from routebench.models.network import routing_methods
 from routebench.routing import Routed, RoutingMethod
 
 TESTED = "test_iterations = [1]"
@@ -105,6 +106,18 @@ def test_the_trained_network_of_a_cell_answers_as_it_did(trained):
     with torch.inference_mode():
         answers = network(images.pixels / 255).scores.argmax(dim=1)
     assert answers.tolist() == routebench.load_arrays(run.folder, cell)["predicted"].tolist()
+
+
+def test_every_cell_gives_its_network_whatever_its_hyperparameters(parts, suite_file, tmp_path):
+    run = routebench.run_suite(
+        suite_file("accuracy", seeds=1), methods="dynamic[detach=true]", plugins=parts, results=tmp_path / "r",
+        report=False,
+    )  # fmt: skip
+    cells = dict(zip(run.results["label"], run.results["cell"], strict=True))
+    assert set(cells) == {"dynamic[detach=true]", "uniform", "random"}
+    for label, cell in cells.items():
+        (layer,) = routing_methods(routebench.load_fit(run.folder, cell))
+        assert getattr(layer, "detach", False) == (label == "dynamic[detach=true]")
 
 
 def test_a_network_that_is_gone_or_of_other_code_is_one_line(trained, monkeypatch):

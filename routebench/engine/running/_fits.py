@@ -37,7 +37,7 @@ from routebench.engine.results import (
     write_text,
 )
 from routebench.engine.running._config import Stage
-from routebench.engine.suites import Cell
+from routebench.engine.suites import cell_of
 from routebench.errors import UserError
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
@@ -265,7 +265,7 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
     record = store.record(cell)
     if record is None:
         raise UserError(f"results folder {str(results)!r} holds no record of a cell {cell!r}")
-    request = Cell(record.identity).request()
+    request = cell_of(record.identity).request()
     context = StoreContext(store, torch.device(device))
     for key in _keys_of(request, record.files or {}):
         known = context.load(request, key)

@@ -1,0 +1,87 @@
+"""How far poses follow turned and moved images by a linear map, and whether activations stay."""
+
+from pandas import DataFrame
+
+from routebench.analysis import (
+    METHOD,
+    SEEDS,
+    Analysis,
+    Column,
+    Main,
+    Mean,
+    Runs,
+    analysis_of,
+    gains_over,
+    run,
+    table_of,
+)
+
+HEADLINE = ("turn by 30°", "shift by 2 px")
+"""Changes whose columns are shown at first, where a run has them."""
+
+
+@analysis_of("equivariance", "equivariance-table", place=10)
+def equivariance_table(runs: Runs) -> Analysis | None:
+    """Per method and change: accuracy, R² of poses with a linear map and without, correlation of activations."""
+    changes = list(dict.fromkeys(runs.values("pose_r2")["change"]))
+    if not changes:
+        return None
+    shown = [change for change in HEADLINE if change in changes] or changes[:1]
+    columns = _columns(changes, shown)
+    first = {"layer": "classes", "change": shown[0]}
+    table = table_of(runs, columns, order=_key("pose", shown[0]))
+    return Analysis(
+        title="Do poses follow the image?",
+        reading=_reading(table, shown[0]),
+        table=table,
+        columns=columns,
+        notes=(
+            "R² is of pose(Tx) = A pose(x) + b on test images, with A and b for each type of capsule; 0 is the mean pose.",
+            "A and b are from training images by ridge regression, whose ridge held-out images choose.",
+            "Class capsules: that of the true class alone. Primary capsules: the mean over places of each type.",
+            "As it was: the same with A = 1 and b = 0. A pose that is only invariant reaches as much there as with A.",
+        ),
+        main=Main(
+            _key("pose", shown[0]), f"Pose R², {shown[0]}", higher_is_better=True, table=table,
+            gains=gains_over("uniform", runs.by_seed("pose_r2", **first)),
+        ),
+    )  # fmt: skip
+
+
+def _key(what: str, change: str) -> str:
+    return f"{what} {change}"
+
+
+def _columns(changes: list[str], shown: list[str]) -> tuple[Column, ...]:
+    """Those of the shown changes, then of all others."""
+    found: list[Column] = [METHOD, Mean("Accuracy, %", "right_answers", "±.1", "on test images as they are")]
+    for change in [*shown, *(change for change in changes if change not in shown)]:
+        of, extra = {"change": change}, change not in shown
+        found += [
+            Mean(f"Accuracy, {change}", _key("accuracy", change), "±.1", "on changed test images, in per cent",
+                 metric="changed_accuracy", where=of, extra=extra),
+            Mean(f"Pose R², {change}", _key("pose", change), "±.2", "of class capsules, with a linear map",
+                 metric="pose_r2", where={**of, "layer": "classes"}, extra=extra),
+            Mean(f"As it was, {change}", _key("same", change), "±.2", "of class capsules, without a map",
+                 metric="pose_r2_same", where={**of, "layer": "classes"}, extra=True),
+            Mean(f"Primary, {change}", _key("primary", change), "±.2", "pose R² of primary capsules, after the best "
+                 "linear map", metric="pose_r2", where={**of, "layer": "primary"}, extra=True),
+            Mean(f"Activations, {change}", _key("activations", change), "±.2", "correlation of class scores before and "
+                 "after; 1 is invariance", metric="activation_correlation", where={**of, "layer": "classes"},
+                 extra=extra),
+        ]  # fmt: skip
+    return (*found, SEEDS)
+
+
+def _reading(table: DataFrame, change: str) -> str:
+    key = _key("pose", change)
+    rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: -row[key].mean)
+    best, last = rows[0], rows[-1]
+    return (
+        f"After a {change}, a linear map explains most of how poses differ between images of a class with "
+        f"{best['method']} (R² {best[key].mean:.2f}), and least with {last['method']} ({last[key].mean:.2f})."
+    )
+
+
+if __name__ == "__main__":
+    run(equivariance_table)
