@@ -1,5 +1,7 @@
 """How far poses follow turned and moved images by a linear map, and whether activations stay."""
 
+from collections.abc import Mapping
+
 from pandas import DataFrame
 
 from routebench.analysis import (
@@ -9,11 +11,16 @@ from routebench.analysis import (
     Column,
     Main,
     Mean,
+    Method,
     Runs,
+    Verdict,
     analysis_of,
+    corrected,
+    difference,
     gains_over,
     run,
     table_of,
+    wording,
 )
 
 HEADLINE = ("turn by 30°", "shift by 2 px")
@@ -23,27 +30,28 @@ HEADLINE = ("turn by 30°", "shift by 2 px")
 @analysis_of("equivariance", "equivariance-table", place=10)
 def equivariance_table(runs: Runs) -> Analysis | None:
     """Per method and change: accuracy, R² of poses with a linear map and without, correlation of activations."""
-    changes = list(dict.fromkeys(runs.values("pose_r2")["change"]))
-    if not changes:
+    measured = runs.values("pose_r2")
+    if measured.empty:
         return None
+    changes = list(dict.fromkeys(measured["change"]))
     shown = [change for change in HEADLINE if change in changes] or changes[:1]
     columns = _columns(changes, shown)
-    first = {"layer": "classes", "change": shown[0]}
+    by_seed = runs.by_seed("pose_r2", layer="classes", change=shown[0])
     table = table_of(runs, columns, order=_key("pose", shown[0]))
     return Analysis(
         title="Do poses follow the image?",
-        reading=_reading(table, shown[0]),
+        reading=_reading(table, shown[0]) + _iterating(by_seed),
         table=table,
         columns=columns,
         notes=(
-            "R² is of pose(Tx) = A pose(x) + b on test images, with A and b for each type of capsule; 0 is the mean pose.",
+            "R² of pose(Tx) = A pose(x) + b on test images, with A and b for each type of capsule; 0 is the mean pose.",
             "A and b are from training images by ridge regression, whose ridge held-out images choose.",
             "Class capsules: that of the true class alone. Primary capsules: the mean over places of each type.",
             "As it was: the same with A = 1 and b = 0. A pose that is only invariant reaches as much there as with A.",
         ),
         main=Main(
             _key("pose", shown[0]), f"Pose R², {shown[0]}", higher_is_better=True, table=table,
-            gains=gains_over("uniform", runs.by_seed("pose_r2", **first)),
+            gains=gains_over("uniform", by_seed),
         ),
     )  # fmt: skip
 
@@ -81,6 +89,21 @@ def _reading(table: DataFrame, change: str) -> str:
         f"After a {change}, a linear map explains most of how poses differ between images of a class with "
         f"{best['method']} (R² {best[key].mean:.2f}), and least with {last['method']} ({last[key].mean:.2f})."
     )
+
+
+def _iterating(by_seed: Mapping[Method, Mapping[int, float]]) -> str:
+    """Methods whose R² falls from their fewest iterations to their most, after Holm's correction over them; or none."""
+    kinds: dict[str, list[Method]] = {}
+    for method in sorted(by_seed, key=lambda method: method.iterations or 0):
+        kinds.setdefault(method.label, []).append(method)
+    pairs = [(own[0], own[-1]) for own in kinds.values() if len(own) > 1]
+    found = corrected([difference(by_seed[most], by_seed[fewest]) for fewest, most in pairs])
+    fallen = [
+        f"{fewest} to {most} by {-one.mean:.2f}"
+        for (fewest, most), one in zip(pairs, found, strict=True)
+        if one.verdict is Verdict.WORSE
+    ]
+    return f" With more iterations R² falls significantly: from {wording.listed(fallen, 4)}." if fallen else ""
 
 
 if __name__ == "__main__":
