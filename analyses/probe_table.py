@@ -49,7 +49,7 @@ LEFT_OPEN = {
 def probe_table(runs: Runs) -> Analysis | None:
     """Accuracy (%) of linear probes per method and feature, upright, turned by up to an angle, and transformed."""
     found = probed(runs)
-    found = found[found["train_angle"].notna()]
+    found = runs.without_twins(found[found["train_angle"].notna()])
     if found.empty:
         return None
     views = _views(found)
@@ -197,7 +197,7 @@ def _columns(views: dict[str, str]) -> tuple[Column, ...]:
 def _name(row: Row) -> str:
     marks = {"control": row["method"].is_control, "labels unseen": row["unsupervised"]}
     told = [] if row["published"] else [mark for mark, holds in marks.items() if holds]
-    name = f"{row['method'].title}, published" if row["published"] else str(row["method"])
+    name = f"{row['method'].title}, published" if row["published"] else row["method"].together
     return f"{name} ({', '.join(told)})" if told else name
 
 

@@ -110,10 +110,14 @@ class Method:
         return f"{STAR if self.yours else ''}{self.title}{steps}"
 
     @property
+    def together(self) -> str:
+        """The text, with methods that are the same function."""
+        return " = ".join(map(str, (self, *self.same)))
+
+    @property
     def marked(self) -> str:
-        """The text, with methods that are the same function, and `(control)` after a control."""
-        text = " = ".join(map(str, (self, *self.same)))
-        return f"{text} (control)" if self.is_control else text
+        """The same, and `(control)` after a control."""
+        return f"{self.together} (control)" if self.is_control else self.together
 
     def __str__(self) -> str:
         return self.text

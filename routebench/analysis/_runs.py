@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pandas import DataFrame
+from pandas import DataFrame, isna
 
 from routebench.analysis._estimate import mean_of
 from routebench.analysis._method import Method
@@ -25,6 +25,10 @@ OF_CELLS = {
     *("iterations", "model", "data", "higher_is_better", "device", "commit", "dirty", "seconds"),
 }
 """Columns of results that `Runs.values` omits, because the method or the runs have them."""
+
+
+TIMES, OF_TIMES, SHARED = ("s", "ms"), ("steps_per_second", "images_per_second"), 5
+"""Units and metrics of time, which differ between equal functions; and the values that two equal ones must share."""
 
 
 def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the signature is the interface
@@ -92,6 +96,50 @@ class Runs:
             found[str(cell)] = known.setdefault(method, method)
         return found
 
+    def without_twins(self, table: DataFrame) -> DataFrame:
+        """The rows of a table, those of equal functions once: the methods in its column `method` name the others.
+
+        Two are equal if everything that both measured is equal to the last bit with every seed, times apart. A control
+        represents a method, else the first by name.
+        """
+        present: dict[Method, set[Method]] = {}
+        for method in set(table["method"]):
+            present.setdefault(self._twins.get(method, method), set()).add(method)
+        kept = {}
+        for own in present.values():
+            first, *others = sorted(own, key=_controls_first)
+            kept[first] = replace(first, same=tuple(others))
+        return table[table["method"].isin(kept)].assign(method=lambda rows: rows["method"].map(kept).astype(object))
+
+    @cached_property
+    def _twins(self) -> Mapping[Method, Method]:
+        """Methods that are the same function as another, with the one that represents them."""
+        found: dict[Method, Method] = {}
+        known: list[tuple[Method, dict[object, float]]] = []
+        measured = self._by_coordinates()
+        for method in sorted(measured, key=_controls_first):
+            own = measured[method]
+            same = next((other for other, values in known if _are_equal(own, values)), None)
+            if same is None:
+                known.append((method, own))
+            else:
+                found[method] = same
+        return found
+
+    def _by_coordinates(self) -> dict[Method, dict[object, float]]:
+        """What was measured with the T trained with, by method, then by seed, metric and coordinates."""
+        results = self.results
+        tested = results["test_iterations"]
+        chosen = results["value"].notna() & ~results["unit"].isin(TIMES) & ~results["metric"].isin(OF_TIMES)
+        chosen &= (tested == results["iterations"]).fillna(False).astype(bool) | tested.isna()
+        keys = [column for column in results if column not in OF_CELLS | {"cell", "value", "unit", "test_iterations"}]
+        rows = results.loc[chosen, ["cell", "value", *keys]]
+        found: dict[Method, dict[object, float]] = {}
+        for cell, value, *where in rows.itertuples(index=False, name=None):
+            place = tuple(None if isna(part) else part for part in where)
+            found.setdefault(self.methods[cell], {})[place] = float(value)
+        return found
+
     def colour(self, method: Method) -> str:
         """The colour of a method, the same in every figure of a report."""
         return self.colours.get(method.label, MUTED)
@@ -156,6 +204,18 @@ class Runs:
         }
         found = {method: self.arrays(cell) for method, cell in largest.values()}
         return {method: arrays for method, arrays in found.items() if name in arrays}
+
+
+def _controls_first(method: Method) -> tuple[bool, Method]:
+    return not method.is_control, method
+
+
+def _are_equal(ours: Mapping[object, float], theirs: Mapping[object, float]) -> bool:
+    """Whether all shared values are equal, enough of them not whole numbers, which can be equal by chance."""
+    shared = ours.keys() & theirs.keys()
+    if any(ours[place] != theirs[place] for place in shared):
+        return False
+    return sum(not ours[place].is_integer() for place in shared) >= SHARED
 
 
 def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:

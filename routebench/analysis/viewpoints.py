@@ -89,6 +89,7 @@ def summary(runs: Runs) -> DataFrame:
     rows = matched_to_reference(runs)
     if rows.empty:
         return rows
+    rows = runs.without_twins(rows)
     planned = Counter(runs.methods.values())
     found = []
     for method, group in by_method(rows):

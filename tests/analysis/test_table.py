@@ -210,3 +210,37 @@ def test_a_column_sorts_by_a_part_of_its_cells():
     row = {"gain": replace(ONE, p_holm=0.5), "worst_0.05": 1.5, "method": Method.of("em", 2)}
     columns = [Column("A", "gain.p_holm", "p"), Column("B", "worst_0.05", ".0f"), Column("C", "method.label")]
     assert [(column.value(row), column.of(row)) for column in columns] == [(0.5, "0.500"), (1.5, "2"), ("em", "em")]
+
+
+def equal_shares_twice(change):
+    """Runs in which `dynamic` with one iteration measured what equal shares did, but for times, and then changed."""
+    runs = made_up_runs(methods=FEW, failures=False)
+    cells = runs.planned.set_index(["label", "seed", runs.planned["iterations"].fillna(0)])["cell"]
+    parts = [runs.results[~((runs.results["label"] == "dynamic") & (runs.results["iterations"] == 1))]]
+    for seed in sorted(set(runs.planned["seed"])):
+        rows = runs.results[runs.results["cell"] == cells["uniform", seed, 0]].copy()
+        rows["cell"], rows["label"], rows["iterations"] = cells["dynamic", seed, 1], "dynamic", 1
+        rows.loc[rows["unit"] == "s", "value"] += 1
+        parts.append(rows)
+    results = pd.concat(parts, ignore_index=True)
+    change(results)
+    return replace(runs, results=results)
+
+
+def shown_rows(runs):
+    columns = (METHOD, Mean("Accuracy", "accuracy", "±.1", where={"split": "test"}))
+    return [METHOD.of(row) for row in table_of(runs, columns).to_dict("records")]
+
+
+def test_equal_functions_share_a_row_that_names_both():
+    rows = shown_rows(equal_shares_twice(lambda results: None))
+    assert rows == ["Dynamic, T = 2", "Dynamic, T = 3", "Equal shares = Dynamic, T = 1 (control)"]
+
+
+def test_functions_that_differ_in_one_value_have_a_row_each():
+    def change(results):
+        loss = results[(results["label"] == "dynamic") & (results["iterations"] == 1) & (results["metric"] == "loss")]
+        results.loc[loss.index[:1], "value"] += 1e-9
+
+    rows = shown_rows(equal_shares_twice(change))
+    assert rows == ["Dynamic, T = 1", "Dynamic, T = 2", "Dynamic, T = 3", "Equal shares (control)"]
