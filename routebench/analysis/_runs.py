@@ -27,8 +27,8 @@ OF_CELLS = {
 """Columns of results that `Runs.values` omits, because the method or the runs have them."""
 
 
-TIMES, OF_TIMES, SHARED = ("s", "ms"), ("steps_per_second", "images_per_second"), 5
-"""Units and metrics of time, which differ between equal functions; and the values that two equal ones must share."""
+TIMES, OF_TIMES, SHARED = ("s", "ms"), ("steps_per_second", "images_per_second"), 20
+"""Units and metrics of time, which differ between equal functions; and how many different values these must share."""
 
 
 def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the signature is the interface
@@ -99,8 +99,8 @@ class Runs:
     def without_twins(self, table: DataFrame) -> DataFrame:
         """The rows of a table, those of equal functions once: the methods in its column `method` name the others.
 
-        Two are equal if everything that both measured is equal to the last bit with every seed, times apart. A control
-        represents a method, else the first by name.
+        A method with one iteration equals another one if everything that both measured is equal to the last bit with
+        every seed, times apart. A control represents a method, else the first by name.
         """
         present: dict[Method, set[Method]] = {}
         for method in set(table["method"]):
@@ -119,7 +119,8 @@ class Runs:
         measured = self._by_coordinates()
         for method in sorted(measured, key=_controls_first):
             own = measured[method]
-            same = next((other for other, values in known if _are_equal(own, values)), None)
+            alike = (other for other, values in known if _are_equal(own, values))
+            same = next(alike, None) if method.iterations == 1 else None
             if same is None:
                 known.append((method, own))
             else:
@@ -129,7 +130,7 @@ class Runs:
     def _by_coordinates(self) -> dict[Method, dict[object, float]]:
         """What was measured with the T trained with, by method, then by seed, metric and coordinates."""
         results = self.results
-        tested = results["test_iterations"]
+        tested = results.get("test_iterations", results["iterations"])
         chosen = results["value"].notna() & ~results["unit"].isin(TIMES) & ~results["metric"].isin(OF_TIMES)
         chosen &= (tested == results["iterations"]).fillna(False).astype(bool) | tested.isna()
         keys = [column for column in results if column not in OF_CELLS | {"cell", "value", "unit", "test_iterations"}]
@@ -211,11 +212,11 @@ def _controls_first(method: Method) -> tuple[bool, Method]:
 
 
 def _are_equal(ours: Mapping[object, float], theirs: Mapping[object, float]) -> bool:
-    """Whether all shared values are equal, enough of them not whole numbers, which can be equal by chance."""
+    """Whether all shared values are equal, and many of them different numbers, which are not equal by chance."""
     shared = ours.keys() & theirs.keys()
     if any(ours[place] != theirs[place] for place in shared):
         return False
-    return sum(not ours[place].is_integer() for place in shared) >= SHARED
+    return len({ours[place] for place in shared if not ours[place].is_integer()}) >= SHARED
 
 
 def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:

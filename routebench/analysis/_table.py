@@ -70,7 +70,7 @@ SEEDS = Column("Seeds", "n", explained="that the mean is over", extra=True)
 
 
 def table_of(runs: "Runs", columns: Iterable[Column], by: Iterable[str] = (), order: str = "") -> DataFrame:
-    """One row per measured method and value of the columns in `by`; equal functions share a row.
+    """One row per measured method and value of the columns in `by`; without these, equal functions share a row.
 
     Args:
         runs: of a suite.
@@ -94,7 +94,8 @@ def table_of(runs: "Runs", columns: Iterable[Column], by: Iterable[str] = (), or
         for of, found in cells.items()
     ]
     table = DataFrame(rows, columns=[*keys, "n", *(column.key for column in wanted)])
-    table = runs.without_twins(table).sort_values(keys, kind="stable", ignore_index=True)
+    table = table if by else runs.without_twins(table)
+    table = table.sort_values(keys, kind="stable", ignore_index=True)
     return best_first(table, order) if order else table
 
 
