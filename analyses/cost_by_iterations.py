@@ -3,7 +3,7 @@
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
-from routebench.analysis.cost import LINE_COLUMNS, LINES_SAVED, lines, part_in_words, parts_of, points
+from routebench.analysis.cost import IN_WORDS, LINE_COLUMNS, LINES_SAVED, lines, part_in_words, parts_of, points
 
 
 @analysis_of("cost", "cost-by-iterations", place=20)
@@ -30,7 +30,7 @@ def _reading(table: DataFrame) -> str:
     own = table[(table["part"] == parts_of(table)[0]) & (table["iterations"] > 0)]
     most = own["iterations"].max()
     rows = own[own["iterations"] == most].sort_values("value").to_dict("records")
-    who = [f"{row['method']} on {row['backend']}" for row in rows]
+    who = [f"{row['method']} {IN_WORDS.get(row['backend'], row['backend'])}" for row in rows]
     times = [f"{wording.significant(row['value'])} ms" for row in rows]
     said = f"In the {part_in_words(own['part'].iloc[0])} with T={most}, {who[0]} takes {times[0]}"
     return f"{said}, {who[-1]} {times[-1]}." if len(rows) > 1 else f"{said}."

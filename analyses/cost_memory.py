@@ -3,7 +3,16 @@
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Runs, analysis_of, run, wording
-from routebench.analysis.cost import LINE_COLUMNS, LINES_SAVED, MEGABYTE, lines, part_in_words, parts_of, points
+from routebench.analysis.cost import (
+    IN_WORDS,
+    LINE_COLUMNS,
+    LINES_SAVED,
+    MEGABYTE,
+    lines,
+    part_in_words,
+    parts_of,
+    points,
+)
 
 
 @analysis_of("cost", "cost-memory", place=30)
@@ -38,7 +47,7 @@ def _reading(table: DataFrame) -> str:
         f"In the {part_in_words(own['part'].iloc[0])}, from T={own['iterations'].min()} to T={own['iterations'].max()}"
     )
     more = wording.significant(growth)
-    return f"{where}, memory grows most for {method} on {backend}, to {more} times of what it was."
+    return f"{where}, memory grows most for {method} {IN_WORDS.get(str(backend), str(backend))}, to {more} times what it was."
 
 
 if __name__ == "__main__":

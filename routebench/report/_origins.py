@@ -1,5 +1,6 @@
 """How the numbers of a report were made: recipe, data, seeds, machine and the command that repeats them."""
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -231,10 +232,16 @@ def _differences(records: list[Record]) -> dict[str, str]:
     sentences = {}
     for key, values in used.items():
         if len(values) > 1:
-            groups = "; ".join(f"{value} for {wording.listed(who, 8)}" for value, who in _users(values).items())
+            users = _users(values).items()
+            groups = "; ".join(f"{_rounded(value)} for {wording.listed(who, 8)}" for value, who in users)
             name = key.replace("_", " ")
             sentences[name] = f"{subject}: {name} is {groups}."
     return sentences
+
+
+def _rounded(value: str) -> str:
+    """Three digits of a decimal number: the table of settings has all of them."""
+    return f"{float(value):.3g}" if re.fullmatch(r"\d*\.\d+(e-?\d+)?", value) else value
 
 
 def _method_of(record: Record) -> Method:

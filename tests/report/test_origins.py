@@ -117,6 +117,17 @@ def test_a_method_that_differs_from_itself_is_named_with_its_iterations() -> Non
     assert "EM, T = 2" in caveat or "EM, T = 3" in caveat
 
 
+def test_a_rate_that_was_tuned_has_three_digits_in_a_sentence_and_all_in_the_table() -> None:
+    records = copy.deepcopy(made_up_records())
+    for record in records:
+        if record["label"] == "em":
+            record["identity"]["training"]["learning_rate"] = 0.0071234
+    found = found_for(records)
+    (caveat,) = found.caveats
+    assert caveat.endswith("; 0.00712 for EM.")
+    assert "0.0071234" in value(found.recipe, "learning rate").value
+
+
 def with_schedules(**schedules):
     """Records of methods with schedules of their own; each has a decay of its own."""
     records = copy.deepcopy(made_up_records(methods={name: METHODS[name] for name in schedules}))
