@@ -47,7 +47,8 @@ def _reading(table: DataFrame) -> str:
         f"In the {part_in_words(own['part'].iloc[0])}, from T={own['iterations'].min()} to T={own['iterations'].max()}"
     )
     more = wording.significant(growth)
-    return f"{where}, memory grows most for {method} {IN_WORDS.get(str(backend), str(backend))}, to {more} times what it was."
+    how = IN_WORDS.get(str(backend), str(backend))
+    return f"{where}, memory grows most for {method} {how}, to {more} times what it was."
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from routebench.analysis import (
     SEEDS,
     Analysis,
     Column,
-    Main,
     Mean,
     Method,
     Runs,
@@ -17,7 +16,6 @@ from routebench.analysis import (
     analysis_of,
     corrected,
     difference,
-    gains_over,
     run,
     table_of,
     wording,
@@ -49,11 +47,7 @@ def equivariance_table(runs: Runs) -> Analysis | None:
             "Class capsules: that of the true class alone. Primary capsules: the mean over places of each type.",
             "As it was: the same with A = 1 and b = 0. A pose that is only invariant reaches as much there as with A.",
         ),
-        main=Main(
-            _key("pose", shown[0]), f"Pose R², {shown[0]}", higher_is_better=True, table=table,
-            gains=gains_over("uniform", by_seed),
-        ),
-    )  # fmt: skip
+    )
 
 
 def _key(what: str, change: str) -> str:
@@ -87,7 +81,8 @@ def _reading(table: DataFrame, change: str) -> str:
     best, last = rows[0], rows[-1]
     return (
         f"After a {change}, a linear map explains most of how poses differ between images of a class with "
-        f"{best['method']} (R² {best[key].mean:.2f}), and least with {last['method']} ({last[key].mean:.2f})."
+        f"{best['method']} (R² {wording.significant(best[key].mean)}), and least with {last['method']} "
+        f"({wording.significant(last[key].mean)})."
     )
 
 
@@ -99,11 +94,11 @@ def _iterating(by_seed: Mapping[Method, Mapping[int, float]]) -> str:
     pairs = [(own[0], own[-1]) for own in kinds.values() if len(own) > 1]
     found = corrected([difference(by_seed[most], by_seed[fewest]) for fewest, most in pairs])
     fallen = [
-        f"{fewest} to {most} by {-one.mean:.2f}"
+        f"{fewest.title} by {-one.mean:.2f} (T = {fewest.iterations} to {most.iterations})"
         for (fewest, most), one in zip(pairs, found, strict=True)
         if one.verdict is Verdict.WORSE
     ]
-    return f" With more iterations R² falls significantly: from {wording.listed(fallen, 4)}." if fallen else ""
+    return f" With more iterations R² falls significantly: {wording.listed(fallen, 4)}." if fallen else ""
 
 
 if __name__ == "__main__":
