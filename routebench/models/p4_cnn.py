@@ -54,10 +54,10 @@ class P4CNN(PlainNetwork):
     """Two convolutions over places and turns, a hidden layer that is one too, then a linear classifier of all turns.
 
     Features, (units x 4 turns), are exactly equivariant to quarter turns on 28 x 28 and 32 x 32 images. The classifier
-    is free to tell turns apart: a six is no nine.
+    is free to tell turns apart: a six is no nine. Images that are not square get a border of zeros.
 
     Args:
-        shape: (channels, height, width) of the images, which must be square.
+        shape: (channels, height, width) of the images.
         classes: number of classes.
         channels: of both convolutions, each with four turns.
         kernels, strides: of both.
@@ -74,14 +74,15 @@ class P4CNN(PlainNetwork):
         strides: tuple[int, int],
         hidden: int,
     ):
-        side = shape[1]
+        side = max(shape[1:])
+        wider, higher = side - shape[2], side - shape[1]
+        border = (wider // 2, wider - wider // 2, higher // 2, higher - higher // 2)
         for kernel, stride in zip(kernels, strides, strict=True):
             side = (side - kernel) // stride + 1
         if side < 1:
             raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
-        if shape[1] != shape[2]:
-            raise ValueError(f"images of {shape[1]} x {shape[2]} are not square, as quarter turns need them")
         body = nn.Sequential(
+            nn.ZeroPad2d(border),
             P4Conv(shape[0], channels[0], kernels[0], strides[0], lifting=True),
             nn.ReLU(),
             P4Conv(channels[0], channels[1], kernels[1], strides[1]),

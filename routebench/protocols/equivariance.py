@@ -40,7 +40,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Pair:
+class BeforeAfter:
     """One layer's capsules for the same images, before and after a change.
 
     Args:
@@ -109,7 +109,7 @@ class Equivariance(Protocol):
             after = [capsules_of(network, images, change, context.device) for images in parts]
             for layer in after[0]:
                 pairs = (
-                    Pair(one[layer], other[layer], images.labels.cpu() if layer == "classes" else None)
+                    BeforeAfter(one[layer], other[layer], images.labels.cpu() if layer == "classes" else None)
                     for one, other, images in zip(before, after, parts, strict=True)
                 )
                 metrics += _metrics(*pairs, where=where | {"layer": layer})
@@ -159,7 +159,9 @@ def capsules_of(network: nn.Module, images: Images, change: Change, device: torc
     }
 
 
-def _metrics(train: Pair, held_out: Pair, test: Pair, *, where: dict[str, int | str]) -> Iterator[Metric]:
+def _metrics(
+    train: BeforeAfter, held_out: BeforeAfter, test: BeforeAfter, *, where: dict[str, int | str]
+) -> Iterator[Metric]:
     """Of one layer and one change."""
     same = correlation(test.before.activations, test.after.activations)
     yield Metric("activation_correlation", "test", same, where=where)
@@ -169,13 +171,13 @@ def _metrics(train: Pair, held_out: Pair, test: Pair, *, where: dict[str, int | 
         yield Metric("pose_r2_same", "test", explained(test, [lambda poses: poses] * len(train.kinds)), where=where)
 
 
-def maps_of(train: Pair, held_out: Pair) -> list[Map]:
+def maps_of(train: BeforeAfter, held_out: BeforeAfter) -> list[Map]:
     """The affine map of each type, with the ridge that explains held-out images best."""
     found = [[linear_map(*train.of(kind), ridge) for kind in train.kinds] for ridge in RIDGES]
     return max(found, key=lambda maps: explained(held_out, maps))
 
 
-def explained(pair: Pair, maps: Sequence[Map]) -> float:
+def explained(pair: BeforeAfter, maps: Sequence[Map]) -> float:
     """R² of maps, one for each type. Squares are summed over types, each about its own mean."""
     left, total = 0.0, 0.0
     for kind in pair.kinds:
@@ -186,7 +188,12 @@ def explained(pair: Pair, maps: Sequence[Map]) -> float:
 
 
 def linear_map(given: Poses, wanted: Poses, ridge: float) -> Map:
-    """The affine map with the least squares and a ridge, in shares of the mean square of an element."""
+    """The affine map with the least squares and a ridge, in shares of the mean square of an element.
+
+    Where there is no image of a type to fit with, it maps to zero.
+    """
+    if len(given) == 0:
+        return torch.zeros_like
     middle, target = given.mean(dim=0), wanted.mean(dim=0)
     centred = given - middle
     square = centred.T @ centred

@@ -45,7 +45,14 @@ def test_sizes_match_within_a_hundredth(model, beside):
     assert sizes[0] == pytest.approx(sizes[1], rel=0.01)
 
 
-@pytest.mark.parametrize(("shape", "says"), [((1, 6, 6), "too small"), ((1, 28, 32), "not square")])
-def test_images_that_do_not_fit_are_refused(shape, says):
-    with pytest.raises(UserError, match=says):
-        build("cnn-p4-small", shape=shape, classes=10, method=None)
+def test_images_that_are_too_small_are_refused():
+    with pytest.raises(UserError, match="too small"):
+        build("cnn-p4-small", shape=(1, 6, 6), classes=10, method=None)
+
+
+def test_images_that_are_not_square_get_a_border():
+    network = build("cnn-p4-small", shape=(1, 20, 28), classes=10, method=None).eval()
+    images = torch.rand(2, 1, 20, 28)
+    bordered = torch.zeros(2, 1, 28, 28)
+    bordered[:, :, 4:24] = images
+    assert torch.equal(network.body(images), network.body[1:](bordered))

@@ -13,7 +13,7 @@ from routebench.models import build
 from routebench.models.network import Output
 from routebench.protocols import equivariance
 from routebench.protocols.base import Fit, FitRequest
-from routebench.protocols.equivariance import RIDGES, Equivariance, capsules_of, shifted, turned
+from routebench.protocols.equivariance import RIDGES, Equivariance, capsules_of, linear_map, shifted, turned
 from routebench.recipe import Recipe
 
 SIDE, CLASSES = 16, 3
@@ -50,7 +50,7 @@ class Known(nn.Module):
 
 
 def centre(images):
-    """The centre of the mass, in pixels from the middle, and its product with itself, which no linear map turns."""
+    """The centre of the mass, in pixels from the middle."""
     place = torch.arange(SIDE) - (SIDE - 1) / 2
     mass = images.sum(dim=(1, 2, 3))
     return torch.stack([images.sum(dim=(1, 2)) @ place / mass, images.sum(dim=(1, 3)) @ place / mass], dim=1)
@@ -126,6 +126,10 @@ def test_r2_is_that_of_a_regression_for_each_class_whose_ridge_held_out_images_c
     best = max(RIDGES, key=lambda ridge: r2(DATA.held_out, ridge))
     assert RIDGES[0] < best < RIDGES[-1]
     assert found["pose_r2", "classes", "turn by 30°"] == pytest.approx(r2(DATA.test, best), abs=1e-4)
+
+
+def test_a_class_without_training_images_is_mapped_to_zero():
+    assert linear_map(torch.zeros(0, 3), torch.zeros(0, 3), 1.0)(torch.ones(2, 3)).tolist() == [[0.0] * 3] * 2
 
 
 def test_a_shift_moves_to_the_right_and_a_turn_goes_counter_clockwise():
