@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from multiprocessing import reduction
+from multiprocessing import reduction, util
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,11 @@ def _take_steps(deed):
         pass
     with step("method", "mine"):
         deed()
+
+
+def _leave_a_lock(file):
+    """With a finaliser as multiprocessing gives to a lock, which takes its time."""
+    util.Finalize(None, lambda: (time.sleep(0.5), file.write_text("removed")), exitpriority=0)
 
 
 def _fork():
@@ -117,3 +122,8 @@ def test_an_interrupt_while_a_process_starts_ends_it_without_a_word(moment, hear
         capture_output=True, start_new_session=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("interrupted, (3, 1)\n", "")
+
+
+def test_a_function_that_answered_removes_its_locks(tmp_path):
+    alone(_leave_a_lock, tmp_path / "lock")
+    assert (tmp_path / "lock").read_text() == "removed"

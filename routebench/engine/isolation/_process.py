@@ -21,7 +21,7 @@ from routebench.engine.isolation._stacks import ask_where, one_line, where
 from routebench.errors import UserError
 
 READ_OUTPUT = 40_000  # characters of what a process wrote that are read
-ENDING = 2.0  # seconds that a process may take to end which has closed its connection
+ENDING = 2.0  # seconds that a process may take to end which has closed its connection or answered
 
 _main: list[Connection] = []
 """In an isolated process, the connection to its starter; empty in any other."""
@@ -46,6 +46,7 @@ class Isolated:
             _start_clean_process(context)
             self._process.start()
         sender.close()  # else its death would not be seen here
+        self._has_answered = False
         self.number: int = self._process.pid
         """Process id."""
 
@@ -61,6 +62,7 @@ class Isolated:
         try:
             if self._receiver.poll():
                 said: tuple[str, Any] = self._receiver.recv()
+                self._has_answered |= said[0] == "answer"
                 return said
         except (EOFError, OSError):
             self._process.join(ENDING)
@@ -90,7 +92,9 @@ class Isolated:
                 os.killpg(self.number, number)
 
     def close(self) -> None:
-        """Ends the process and its children."""
+        """Ends the process and its children; one that has answered may first remove its semaphores."""
+        if self._has_answered:
+            self._process.join(ENDING)
         self._process.kill()
         self._process.join()
         if hasattr(signal, "SIGKILL"):
