@@ -91,18 +91,19 @@ def _reading(found: Costs) -> str:
         return f"No method was measured with more than one number of iterations; {noise_in_words(found)}."
     own = own.assign(at_most=own["ms"] + numbers(own["ms_extra"]) * (own["most"] - 1))
     fastest = own.sort_values("at_most", kind="stable").drop_duplicates("method").sort_values("method")
-    where = f"in the {part_in_words(own['part'].iloc[0])} at batch {own['batch'].iloc[0]:,}"
+    where = f"{part_in_words(own['part'].iloc[0])}, batch {own['batch'].iloc[0]:,}"
     told = [_clause(row) for row in fastest[fastest["beyond_noise"]].to_dict("records")]
     lost = [*fastest.loc[~fastest["beyond_noise"], "method"]]
-    sentences = [f"one more iteration costs {wording.listed(told, 12)}"] if told else []
+    sentences = [f"One more iteration costs {wording.listed(told, 12)} ({where})"] if told else []
     if lost:
-        sentences.append(f"what one of {wording.listed(lost, 12)} costs does not stand out from noise")
-    return f"{where.capitalize()}, {'; '.join([*sentences, noise_in_words(found)])}."
+        sentences.append(f"What one of {wording.listed(lost, 12)} costs does not stand out from noise ({where})")
+    return f"{'. '.join([*sentences, noise_in_words(found).capitalize()])}."
 
 
 def _clause(row: Row) -> str:
     memory = f" and {_megabytes(row['mb_extra'].mean)} MB" if row["mb_extra"].known else ""
-    return f"{row['ms_extra']:~} ms{memory} with {row['method']} ({row['backend']})"
+    where = "" if row["backend"] == "fused" else f" ({row['backend']})"
+    return f"{wording.significant(row['ms_extra'].mean)} ms{memory} with {row['method']}{where}"
 
 
 def _megabytes(value: float) -> str:

@@ -77,22 +77,21 @@ def _reading(found: Comparison, table: DataFrame) -> str:
     rows: list[Row] = [*table[table["n_ok"] > 0].to_dict("records")]
     best, *others = rows
     reading = f"{best['method']} answers exactly the digits shown in {best['mean']:±0.2} % of test images"
-    if others:
-        reading += f", {_standing(best, others)}"
     base = [row for row in others if found.baseline and row["method"].label == BASELINE]
     if base:
-        reading += f"; equal shares in {base[0]['mean']:.2} %"
-    return f"{reading}{_lifted(rows)}."
+        reading += f", equal shares in {base[0]['mean']:.2} %"
+    standing = f" {_standing(best, others)}" if others else ""
+    return f"{reading}.{standing}{_lifted(rows)}"
 
 
 def _standing(best: Row, others: list[Row]) -> str:
     if best["group"] is pd.NA:
-        return "and no test could compare it with the others"
+        return "No test could compare it with the others."
     tested = [row for row in others if row["group"] is not pd.NA]
     peers = [row["method"] for row in tested if row["group"] == best["group"]]
     if peers:
-        return f"not told apart from {wording.listed(peers, 4)}"
-    return f"significantly more than all others{'' if tested == others else ' that were tested'}"
+        return f"It cannot be told apart from {wording.listed(peers, 4)}."
+    return f"That is significantly more than all others{'' if tested == others else ' that were tested'}."
 
 
 def _lifted(rows: list[Row]) -> str:
@@ -102,8 +101,8 @@ def _lifted(rows: list[Row]) -> str:
         return ""
     most = max(rising, key=lambda row: row["exact_match_chosen"] - row["mean"].mean)
     told = f"{most['method']} from {most['mean']:.1} to {most['exact_match_chosen']:.1f} %"
-    others = f" (and {wording.plural(len(rising) - 1, 'other')} by more than {LIFTED:g} points)" if rising[1:] else ""
-    return f"; a threshold chosen on held-out images lifts {told}{others}"
+    others = f", and {wording.plural(len(rising) - 1, 'other')} by more than {LIFTED:g} points" if rising[1:] else ""
+    return f" A threshold chosen on held-out images lifts {told}{others}."
 
 
 def _notes(found: Comparison) -> list[str]:

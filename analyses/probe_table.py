@@ -228,11 +228,12 @@ def _reading(table: DataFrame, views: list[str]) -> str:
     told = f"Read linearly, features of {best['method']} tell {best[last]:.1} % of digits {_in_words(last)}"
     if first != last:
         told += f", and {best[first]:.1} % of {_in_words(first)} ones"
+    sentences = [told]
     if others := _others(main, best, last):
-        told += f"; {wording.listed(others)}{' of the former' if first != last else ''}"
+        sentences.append(f"Of those {_in_words(last)}, {wording.listed(others)}")
     if main["unsupervised"].all():
-        told += "; none of these saw labels" if len(main) > 1 else "; it saw no labels"
-    return f"{told}."
+        sentences.append("None of these models saw labels" if len(main) > 1 else "It saw no labels")
+    return f"{'. '.join(sentences)}."
 
 
 def _subject(main: DataFrame) -> Row:
@@ -252,11 +253,11 @@ def _others(main: DataFrame, best: Row, view: str) -> list[str]:
     others = [row for row in controls if row["method"].label != BASELINE]
     if not blind:
         others = [row for row in others if row[view].mean > best[view].mean]
-    told = [f"equal shares {row[view]:.1} %" for row in uniform[:1]]
-    told += [f"the control {row['method']} {row[view]:.1} %" for row in others[:1]]
+    told = [f"equal shares tell {row[view]:.1} %" for row in uniform[:1]]
+    told += [f"the control {row['method']} tells {row[view]:.1} %" for row in others[:1]]
     if not blind:
         unseen = [row for row in rest if row["unsupervised"]][:1]
-        told += [f"{row['method']}, which saw no labels, {row[view]:.1} %" for row in unseen]
+        told += [f"{row['method']}, which saw no labels, tells {row[view]:.1} %" for row in unseen]
     return told
 
 

@@ -122,13 +122,13 @@ def _saved(means: list[Mean]) -> str:
 def _reading(table: DataFrame, eps: str) -> str:
     rows = table.to_dict("records")
     best, routed = rows[0], [row for row in rows if not row["method"].is_control]
-    first = f"At eps {eps} {best['method']} keeps most images from all attacks, {_kept(best, ', which is ')}"
+    first = f"At eps {eps}, {best['method']} keeps most images from all attacks: {_kept(best, '. This is ')}"
     if best["method"].is_control and routed:
         best = routed[0]
-        first += f", and of the routing methods {best['method']}, {_kept(best, ', ')}"
+        first += f". Of the routing methods, {best['method']} keeps most: {_kept(best, '. This is ')}"
     others = {row["method"].label: row for row in rows if row is not best}
     told = [_told(others[base], best, base) for base in BASELINES if base in others]
-    return f"{'; '.join([first, *told])}."
+    return f"{'. '.join([first, *told])}."
 
 
 def _kept(row: Row, doubting: str) -> str:
@@ -138,7 +138,8 @@ def _kept(row: Row, doubting: str) -> str:
 def _told(other: Row, best: Row, base: str) -> str:
     """Compares the best routing method, or the best of all, with a baseline."""
     verdict = TOLD.get(best[f"gain_{base}"].verdict, "is shown")
-    return f"{BASELINES[base]} keeps {other['worst']:.1} % (a difference to {best['method']} {verdict})"
+    name = BASELINES[base][0].upper() + BASELINES[base][1:]
+    return f"{name} keeps {other['worst']:.1} % (a difference to {best['method']} {verdict})"
 
 
 def _notes(runs: Runs, eps: str) -> list[str]:

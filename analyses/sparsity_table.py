@@ -76,7 +76,7 @@ def _reading(table: DataFrame) -> str:
     even = sum(row["t_score"].mean < EVEN_BELOW for row in known)
     told = f"singles out parents with {wording.listed(decided, 3)}" if decided else "singles out parents with no method"
     return (
-        f"{first}; coupling {told}, and is nearly equal for all parents with {even} of {len(known)} "
+        f"{first}. Coupling {told}. It is nearly equal for all parents with {even} of {len(known)} "
         f"(T-score below {EVEN_BELOW:g})."
     )
 

@@ -123,8 +123,9 @@ def _reading(table: DataFrame) -> str:
     others = [row for row in table.to_dict("records") if row["method"].label != REFERENCE]
     if len(others) == len(table):
         return f"Nothing to match to: {NAME} was not measured, so that only last epochs are shown."
-    told = [_told(others, f"{matching}_reduction") for matching in MATCHINGS]
-    return f"Matched to {NAME} on held-out images, {told[0]}; on familiar test images, as the paper does, {told[1]}."
+    held_out, familiar = (_told(others, f"{matching}_reduction") for matching in MATCHINGS)
+    told = f"Matched to {NAME} on held-out images, {held_out}."
+    return f"{told} Matched on familiar test images, as in the paper, {familiar}."
 
 
 def _told(rows: Sequence[Row], key: str) -> str:

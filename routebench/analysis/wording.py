@@ -1,6 +1,7 @@
 """Numbers as text: the same rounding in tables, figures and sentences."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -123,6 +124,11 @@ def listed(things: Sequence[object], most: int = 4) -> str:
     if len(names) > most:
         names = [*names[: most - 1], f"{len(names) - most + 1} more"]
     return names[0] if len(names) == 1 else f"{between.join(names[:-1])} and {names[-1]}"
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text."""
+    return [*filter(None, re.split(r"(?<=[.!?]) (?=[A-Z])", text))]
 
 
 def name_of(label: str, iterations: Any) -> str:

@@ -92,7 +92,10 @@ def _from_reading(runs: Runs, known: Mapping[str, Analysis] | None) -> Headline 
         found = None if analysis is None else ask(analysis, "headline", runs)
     else:
         found = next((known[name] for name in known if analyses[name] is analysis), None)
-    return Headline(found.reading) if isinstance(found, Analysis) else None
+    if not isinstance(found, Analysis):
+        return None
+    title, *said = wording.sentences(found.reading)
+    return Headline(title, tuple(said))
 
 
 def _title(found: Decisions) -> str:

@@ -2,8 +2,7 @@
 
 import re
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -47,6 +46,26 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Differing:
+    """Training settings that differ between methods: gains are then not due to routing alone.
+
+    Args:
+        names: of settings.
+        rows: methods with the same values, and these, in the order of `names`.
+        subject: how a sentence about them begins.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    subject: str
+
+    @property
+    def caveat(self) -> tuple[str, ...]:
+        """A sentence that names them, if there are any."""
+        return (f"{self.subject}: {wording.listed([*self.names], 9)}.",) if self.names else ()
+
+
+@dataclass(frozen=True)
 class Origins:
     """How the runs of one part were made.
 
@@ -57,9 +76,8 @@ class Origins:
         command: repeats the numbers.
         besides: what the command names beyond these numbers; empty if nothing.
         warnings: mixtures that should not be, such as of commits.
-        caveat: what the suite's author warns of; empty for nothing.
-        differing: training settings that differ between methods.
-        differences: one sentence each.
+        told: what the suite's author warns of, and what was not tuned, a sentence each.
+        settings: that differ between methods.
     """
 
     made: tuple[Fact, ...]
@@ -68,14 +86,13 @@ class Origins:
     command: str
     besides: str
     warnings: tuple[str, ...]
-    caveat: str
-    differing: tuple[str, ...]
-    differences: tuple[str, ...]
+    told: tuple[str, ...]
+    settings: Differing
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Everything that weakens a comparison of methods."""
-        return (*filter(None, (self.caveat,)), *self.differences)
+        """Everything that weakens a comparison of methods, a sentence each."""
+        return (*self.told, *self.settings.caveat)
 
 
 def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_samples: int | None) -> Origins:
@@ -84,7 +101,6 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
     provenance = _facts(_flat(_with_commit(record.provenance)) for record in records)
     recipe = _facts(identity.training for identity in identities)
     command, besides = _command(runs, plan, records)
-    differences = _differences(records)
     return Origins(
         made=_made(runs, str(plan.get("taken", "")), identities, records, test_samples),
         recipe=recipe,
@@ -92,9 +108,8 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         command=command,
         besides=besides,
         warnings=_warnings(identities, provenance),
-        caveat=str(plan.get("caveat", "")),
-        differing=tuple(differences),
-        differences=tuple(differences.values()),
+        told=tuple(_told(str(plan.get("caveat", "")), records)),
+        settings=_differing(records),
     )
 
 
@@ -218,25 +233,32 @@ def _plugins_of(command: str) -> set[str]:
     return named | {word.removeprefix("--plugin=") for word in words if word.startswith("--plugin=")}
 
 
-def _differences(records: list[Record]) -> dict[str, str]:
-    """Each training setting that differs between methods, with a sentence: gains are then not due to routing alone."""
-    routed = any(record.identity.routed for record in records)
-    subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
-    used: dict[str, dict[str, dict[Method, None]]] = {}
+def _told(told: str, records: list[Record]) -> Iterator[str]:
+    """What the plan tells, a sentence each; then what was not tuned."""
+    yield from wording.sentences(told)
+    methods = {_method_of(record): record.identity.tuning is None for record in records}
+    if not all(methods.values()) and any(methods.values()):
+        untuned = _titles([method for method, is_untuned in methods.items() if is_untuned], methods)
+        yield f"Not tuned, but trained with the suite's defaults: {wording.listed(untuned, 8)}."
+
+
+def _differing(records: list[Record]) -> Differing:
+    used: dict[Method, dict[str, dict[str, None]]] = {}
     for record in records:
         training = record.identity.training
         idle = UNUSED.get(str(training.get("schedule")), ())
         for key, value in training.items():
             if key not in idle:
-                used.setdefault(key, {}).setdefault(_text(value), {})[_method_of(record)] = None
-    sentences = {}
-    for key, values in used.items():
-        if len(values) > 1:
-            users = _users(values).items()
-            groups = "; ".join(f"{_rounded(value)} for {wording.listed(who, 8)}" for value, who in users)
-            name = key.replace("_", " ")
-            sentences[name] = f"{subject}: {name} is {groups}."
-    return sentences
+                used.setdefault(_method_of(record), {}).setdefault(key, {})[_rounded(_text(value))] = None
+    keys = list(dict.fromkeys(key for own in used.values() for key in own))
+    names = [key for key in keys if len({value for own in used.values() for value in own.get(key, ())}) > 1]
+    groups: dict[tuple[str, ...], list[Method]] = {}
+    for method, own in used.items():
+        groups.setdefault(tuple("; ".join(own.get(name, ())) or "–" for name in names), []).append(method)
+    rows = tuple((", ".join(_titles(methods, used)), values) for values, methods in groups.items())
+    routed = any(record.identity.routed for record in records)
+    subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
+    return Differing(tuple(name.replace("_", " ") for name in names), rows if names else (), subject)
 
 
 def _rounded(value: str) -> str:
@@ -248,13 +270,11 @@ def _method_of(record: Record) -> Method:
     return Method.of(record.label, record.identity.iterations)
 
 
-def _users(values: Mapping[str, Iterable[Method]]) -> dict[str, list[str]]:
-    """By value, the methods that have it: with T, where a method has several values."""
-    counts = Counter(label for own in values.values() for label in {one.label for one in own})
-    return {
-        value: [*dict.fromkeys(str(one) if counts[one.label] > 1 else one.title for one in own)]
-        for value, own in values.items()
-    }
+def _titles(methods: Iterable[Method], known: Iterable[Method]) -> list[str]:
+    """What methods are called: without T where all known T of a method are among them."""
+    ours = [*methods]
+    several = {one.label for one in known if one not in ours}
+    return [*dict.fromkeys(str(one) if one.label in several else one.title for one in ours)]
 
 
 def _warnings(identities: list[Identity], provenance: Iterable[Fact]) -> tuple[str, ...]:

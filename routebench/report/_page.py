@@ -277,15 +277,25 @@ def _range(numbers: list[int], noun: str) -> str:
 
 
 def _caveats(answered: list[Section]) -> tuple[str, ...]:
-    """Caveats of all suites, each once; pages name the settings that differ."""
-    told = [caveat for part in answered for caveat in (part.headline.caveats if part.headline else ())]
-    told += [part.origins.caveat for part in answered if part.origins.caveat]
-    differing = dict.fromkeys(name for part in answered for name in part.origins.differing)
+    """Caveats of all suites, each once, together for suites that share them; pages name the settings that differ."""
+    tabs = dict.fromkeys(part.tab for part in answered)
+    having: dict[str, dict[str, None]] = {}
+    for part in answered:
+        for caveat in (*(part.headline.caveats if part.headline else ()), *part.origins.told):
+            having.setdefault(caveat, {})[part.tab] = None
+    together: dict[tuple[str, ...], list[str]] = {}
+    for caveat, own in having.items():
+        together.setdefault(tuple(own), []).append(caveat)
+    told = [
+        " ".join(caveats) if len(own) == len(tabs) else f"{wording.listed(own, 9)}: {' '.join(caveats)}"
+        for own, caveats in together.items()
+    ]
+    differing = dict.fromkeys(name for part in answered for name in part.origins.settings.names)
     if differing:
         told.append(
             f"Methods differ in more than routing: {wording.listed([*differing], 9)}. The page of a suite says how."
         )
-    return tuple(dict.fromkeys(told))
+    return tuple(told)
 
 
 def _document_title(sections: list[Section]) -> str:

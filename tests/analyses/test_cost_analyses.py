@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from pandas import DataFrame
 
+from routebench.analysis import wording
 from routebench.analysis._result import Analysis, place_of, reads
 from routebench.analysis._runs import Runs
 from routebench.analysis.cost import (
@@ -192,17 +193,18 @@ def test_a_rise_below_the_noise_floor_is_not_claimed() -> None:
     found = costs_of(noisy)
     assert not found.table["beyond_noise"].any()
     reading = analyses["cost-table"](noisy).reading
-    assert "what one of Dynamic and EM costs does not stand out from noise" in reading
+    assert "What one of Dynamic and EM costs does not stand out from noise" in reading
     shown = analyses["cost-table"](noisy).shown()
     assert shown.loc[shown["Method"] == "EM", "ms per iteration"].str.endswith("(noise)").all()
 
 
 def test_the_reading_names_cost_back_end_and_noise(runs: Runs) -> None:
     reading = analyses["cost-table"](runs).reading
-    assert reading.startswith("In the routed layers at batch 128, one more iteration costs 3.2 [")
-    assert "] ms and 0.0 MB with Dynamic (fused) and 36 [" in reading
-    assert "] ms and 8.0 MB with EM (reference); noise floor " in reading
-    assert str(headline_of(runs)) == reading
+    assert reading.startswith(
+        "One more iteration costs 3.2 ms and 0.0 MB with Dynamic and 36 ms and 8.0 MB with EM (reference)"
+    )
+    assert " (routed layers, batch 128). Noise floor " in reading
+    assert str(headline_of(runs)) == "\n".join(wording.sentences(reading))
 
 
 def test_what_is_absent_is_said_with_its_reason(runs: Runs) -> None:

@@ -162,7 +162,8 @@ def test_methods_are_the_subject_before_controls(runs):
     said = reread(runs, {"dynamic": 30, "uniform": 20, "cnn": 40, "vae": 35}, roles)
     assert said.startswith("Read linearly, features of Dynamic, T = ")
     assert said.endswith(
-        "equal shares 20.0 %; the control CNN 40.0 % and VAE, which saw no labels, 35.0 % of the former."
+        " Of those turned by up to 90°, "
+        "equal shares tell 20.0 %; the control CNN tells 40.0 % and VAE, which saw no labels, tells 35.0 %."
     )
     assert "CNN" not in reread(runs, {"dynamic": 30, "cnn": 10}, roles)
     alone = replace(runs, results=runs.results[runs.results["label"].isin(["cnn", "vae"])])
@@ -177,9 +178,11 @@ def test_where_no_model_saw_labels_it_is_said_once(runs):
     both = replace(runs, results=pd.concat([unseen, ours["results"]]), planned=pd.concat([cells, ours["planned"]]))
     said = reread(both, {"ours": 25, "vae": 27}, {"ours": "method"})
     assert said.startswith("Read linearly, features of Ours tell 25.0 % of digits turned by up to 90°, and ")
-    assert said.endswith("; the control VAE 27.0 % of the former; none of these saw labels.")
+    assert said.endswith(
+        " Of those turned by up to 90°, the control VAE tells 27.0 %. None of these models saw labels."
+    )
     alone = replace(runs, results=unseen)
-    assert reread(alone, {"vae": 27}, {}).endswith(" of upright ones; it saw no labels.")
+    assert reread(alone, {"vae": 27}, {}).endswith(" of upright ones. It saw no labels.")
 
 
 def test_curves_say_where_accuracies_begin_and_end(runs):

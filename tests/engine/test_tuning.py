@@ -233,7 +233,10 @@ def test_settings_on_disk_are_what_runs_are_made_with(suite, settings, tmp_path,
         assert known.tuning == {"point": choice.point, "score": choice.score, "trials": settings.digest}
         assert known.training["learning_rate"] == choice.point["learning_rate"]
         assert known.seed < FIRST_SEED  # seeds are fresh
-    assert f"best of 4 trials for each of {ENTRIES} entries" in made.caveat and settings.digest in made.caveat
+    assert (
+        f"Settings of {ENTRIES} entries were tuned with one budget: each has the best of 4 trials" in made.caveat
+        and settings.digest in made.caveat
+    )
     (record,) = run_all(made.cells[:1])
     assert record.identity.tuning["trials"] == settings.digest
     assert "No settings were tuned" in plan(suite(), "quick", Choices()).caveat
@@ -259,7 +262,7 @@ def test_a_preset_names_settings_and_what_lacks_them_has_the_defaults(suite, set
     made = plan(named, "quick", Choices())
     for cell in made.cells:
         assert (cell.identity.tuning is None) == (cell.identity.method == "heinsen")
-    assert "Not tuned, and trained with the defaults of the suite: heinsen T=1, heinsen T=2." in made.caveat
+    assert f"Settings of {len(chosen)} entries were tuned with one budget: " in made.caveat
     elsewhere = plan(named, "quick", Choices(models=("capsnet-small-intermediate",)))
     assert all(cell.identity.tuning is None for cell in elsewhere.cells if cell.identity.model != "cnn-small")
 
@@ -284,7 +287,7 @@ def test_only_trials_that_all_entries_have_count(tried, run_all, store):
     found = choose(tried, store)
     assert (found.trials, found.planned) == (2, 4)
     assert all(choice.trial < 2 for choice in found.choices)
-    assert "of 4 that were planned" in found.told("digits200")
+    assert "best of 2 of 4 planned trials" in found.told("digits200")
 
 
 def test_nothing_is_chosen_before_every_entry_was_tried(tried, run_all, store):

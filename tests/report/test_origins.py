@@ -102,9 +102,12 @@ def test_what_methods_differ_in_besides_routing_is_a_caveat() -> None:
     for record in records:
         if record["label"] == "em":
             record["identity"]["training"]["loss"] = "spread"
-    (caveat,) = found_for(records).caveats
-    assert caveat.startswith("Methods differ in more than routing: loss is margin for Dynamic, Inverted attention")
-    assert caveat.endswith("; spread for EM.")
+    found = found_for(records)
+    assert found.caveats == ("Methods differ in more than routing: loss.",)
+    assert found.settings.names == ("loss",)
+    assert [values for _, values in found.settings.rows] == [("margin",), ("spread",)]
+    (others, _), (em, _) = found.settings.rows
+    assert others.startswith("Dynamic, ") and em == "EM"
 
 
 def test_a_method_that_differs_from_itself_is_named_with_its_iterations() -> None:
@@ -112,19 +115,18 @@ def test_a_method_that_differs_from_itself_is_named_with_its_iterations() -> Non
     for record in records:
         if (record["label"], record["identity"]["iterations"]) == ("em", 1):
             record["identity"]["training"]["loss"] = "spread"
-    (caveat,) = found_for(records).caveats
-    assert caveat.endswith("; spread for EM, T = 1.")
-    assert "EM, T = 2" in caveat or "EM, T = 3" in caveat
+    rows = dict(found_for(records).settings.rows)
+    assert rows.pop("EM, T = 1") == ("spread",)
+    assert "EM, T = 2" in next(iter(rows))
 
 
-def test_a_rate_that_was_tuned_has_three_digits_in_a_sentence_and_all_in_the_table() -> None:
+def test_a_rate_that_was_tuned_has_three_digits_where_it_differs_and_all_in_the_recipe() -> None:
     records = copy.deepcopy(made_up_records())
     for record in records:
         if record["label"] == "em":
             record["identity"]["training"]["learning_rate"] = 0.0071234
     found = found_for(records)
-    (caveat,) = found.caveats
-    assert caveat.endswith("; 0.00712 for EM.")
+    assert dict(found.settings.rows)["EM"] == ("0.00712",)
     assert "0.0071234" in value(found.recipe, "learning rate").value
 
 
@@ -140,16 +142,16 @@ def with_schedules(**schedules):
 
 def test_settings_that_a_schedule_does_not_use_are_no_difference() -> None:
     records = with_schedules(dynamic="constant", em="exponential")
-    assert found_for(records).caveats == (
-        "Methods differ in more than routing: schedule is constant for Dynamic; exponential for EM.",
-    )
+    found = found_for(records)
+    assert found.caveats == ("Methods differ in more than routing: schedule.",)
+    assert found.settings.rows == (("Dynamic", ("constant",)), ("EM", ("exponential",)))
     records = with_schedules(dynamic="exponential", em="exponential")
     for record in records:
         if record["label"] == "em":
             record["identity"]["training"] |= {"decay_steps": 7, "milestones": [3]}
-    assert found_for(records).caveats == (
-        "Methods differ in more than routing: decay steps is 5 for Dynamic; 7 for EM.",
-    )
+    settings = found_for(records).settings
+    assert settings.names == ("decay steps",)
+    assert settings.rows == (("Dynamic", ("5",)), ("EM", ("7",)))
 
 
 def test_where_nothing_is_routed_routing_is_not_spoken_of() -> None:
@@ -157,7 +159,15 @@ def test_where_nothing_is_routed_routing_is_not_spoken_of() -> None:
     for record in records:
         record["identity"]["routed"] = False
     (caveat,) = found_for(records).caveats
-    assert caveat.startswith("Models differ in more than their kind: schedule is constant for Dynamic;")
+    assert caveat == "Models differ in more than their kind: schedule."
+
+
+def test_what_was_not_tuned_beside_what_was_is_named_for_readers() -> None:
+    records = copy.deepcopy(made_up_records())
+    for record in records:
+        if record["label"] != "em":
+            record["identity"]["tuning"] = {"point": {}, "trials": "0123"}
+    assert found_for(records).caveats == ("Not tuned, but trained with the suite's defaults: EM.",)
 
 
 def test_the_suites_own_caveat_comes_first() -> None:

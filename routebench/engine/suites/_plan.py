@@ -109,7 +109,7 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
             f"settings {choices.settings}: none for {missing}; `{settings.command}` with these entries chooses them"
         )
     is_any = any(cell.identity.tuning for cell in cells)
-    return settings.told(whole_name(preset.data), untuned) if is_any else NONE_TUNED
+    return settings.told(whole_name(preset.data)) if is_any else NONE_TUNED
 
 
 def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:

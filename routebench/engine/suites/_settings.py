@@ -89,23 +89,14 @@ class ChosenSettings:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"settings {file}: expected a file that `routebench tune` wrote, got {error!r}") from error
 
-    def told(self, data: str, untuned: Collection[str] = ()) -> str:
-        """How they were chosen, for whoever reads results that rest on them.
-
-        Args:
-            data: that runs are made on.
-            untuned: entries that have no chosen settings.
-        """
+    def told(self, data: str) -> str:
+        """How they were chosen, for whoever reads results on `data` that rest on them."""
         where = "the same data set" if self.data == data else self.data
-        short = f", of {self.planned} that were planned" if self.trials < self.planned else ""
-        every, but = "Settings of every entry", ""
-        if untuned:
-            every = "Settings"
-            but = f" Not tuned, and trained with the defaults of the suite: {', '.join(untuned)}."
+        short = f" of {self.planned} planned" if self.trials < self.planned else ""
         return (
-            f"{every} are the best of {self.trials} trials for each of {len(self.choices)} entries"
-            f"{short}, scored on held-out parts of the training images of {where}; none saw test images "
-            f"(trials {self.digest}).{but}"
+            f"Settings of {len(self.choices)} entries were tuned with one budget: each has the best of "
+            f"{self.trials}{short} trials on held-out parts of the training images of {where}. "
+            f"No trial saw test images (trials {self.digest})."
         )
 
     @property
