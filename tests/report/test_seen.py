@@ -133,15 +133,18 @@ def test_a_table_is_sorted_by_mouse_and_by_keyboard(chromium, file):
 
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.parent.name)
-def test_print_loses_no_column(chromium, file):
-    with opened(chromium, file, size=(794, 1123)) as page:  # A4 at 96 dots per inch
+def test_print_loses_no_column_and_no_figure(chromium, file):
+    with opened(chromium, file, size=(1024, 695)) as page:  # A4 across at 96 dots per inch, less its margins
         page.emulate_media(media="print")
         lost = page.evaluate(
             f"""() => {{ {SHOWN}
-            return boxes([...document.querySelectorAll('th, td')])
-              .filter((box) => box.right > document.documentElement.clientWidth + 1).map((box) => told(box.one)); }}"""
+            return boxes([...document.querySelectorAll('th, td, figure svg')])
+              .filter((box) => box.right > document.documentElement.clientWidth + 1 || box.bottom - box.top > 695)
+              .map((box) => told(box.one)); }}"""
         )
         assert lost == []
+        heads = page.locator("thead button").evaluate_all("all => all.map((one) => getComputedStyle(one).display)")
+        assert {*heads} <= {"contents", "none"}  # Chromium leaves out boxes where it repeats heads on the next page
 
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.parent.name)
