@@ -7,11 +7,15 @@ from pandas import DataFrame
 from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
-from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, PaperClaim
+from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, RISING, TOO_SHORT, UNDECIDED, PaperClaim
 
-MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", NOT_RUN: "–"}
+MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", TOO_SHORT: "…", NOT_RUN: "–"}
 """Order of verdicts: contradictions first."""
 EVERY = (*CLAIMS, *COMPONENT_CLAIMS, *GENERATIVE_CLAIMS)
+LEARNING = (
+    f"Not tested: training accuracy of a compared network still rose by more than {RISING:g} points in the last epoch, "
+    "so that its accuracy tells how fast it learns, not what it reaches."
+)
 COMMANDS = {claim.needs for claim in EVERY if claim.suite}
 
 
@@ -21,6 +25,7 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     table = DataFrame([row for claim in EVERY for row in _rows(claim, parts)])
     if (table["verdict"] == NOT_RUN).all():
         return None
+    table["epochs"] = table["epochs"].astype("Int64")
     table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)
     return Analysis(
         title="What the papers say in words",
@@ -32,9 +37,10 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
                 "Each claim is tested by itself, at 5 %, on these networks, data and budgets, not on those of the "
                 "paper. Undecided: the interval reaches both sides, or there is one seed."
             ),
+            *([LEARNING] if (table["verdict"] == TOO_SHORT).any() else []),
             *_not_run(table),
         ),
-        saved="claim source tested on of mean low high seeds=mean.n verdict needs",
+        saved="claim source tested on of mean low high seeds=mean.n verdict epochs needs",
         hidden=tuple(table["verdict"] == NOT_RUN),
     )
 
@@ -42,19 +48,19 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
 def _rows(claim: PaperClaim, parts: tuple[Runs, ...]) -> list[dict[str, object]]:
     """One row for each part that can test the claim; without any, one row with what is missing."""
     said = {"claim": claim.claim, "source": claim.source, "tested": claim.tested}
-    rows = []
+    rows: list[dict[str, object]] = []
     for runs in parts:
         found = claim.test(runs, parts)
         if found is not None:
             on = f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}"
-            rows.append(
-                {**said, "on": on, "of": found.of, "mean": found.statistic, "verdict": found.verdict, "needs": ""}
-            )
-    return rows or [{**said, "on": "", "of": "", "mean": Estimate(), "verdict": NOT_RUN, "needs": claim.needs}]
+            told = {"verdict": found.verdict, "said": str(found), "epochs": found.epochs}
+            rows.append({**said, "on": on, "of": found.of, "mean": found.statistic, **told, "needs": ""})
+    verdict = {"verdict": NOT_RUN, "said": NOT_RUN, "epochs": None}
+    return rows or [{**said, "on": "", "of": "", "mean": Estimate(), **verdict, "needs": claim.needs}]
 
 
 def _verdict(row: Row) -> str:
-    return f"{MARKS[row['verdict']]} {row['verdict']}"
+    return f"{MARKS[row['verdict']]} {row['said']}"
 
 
 def _on(row: Row) -> str:
@@ -84,6 +90,7 @@ def _reading(table: DataFrame) -> str:
     counts = Counter(table["verdict"])
     tested = len(table) - counts[NOT_RUN]
     told = [f"{counts[HOLDS]} hold here", f"{counts[FAILS]} do not", f"{counts[UNDECIDED]} cannot be decided"]
+    told += [f"{counts[TOO_SHORT]} were not tested: a network still learned fast"] if counts[TOO_SHORT] else []
     failing = [str(claim) for claim in dict.fromkeys(table.loc[table["verdict"] == FAILS, "claim"])]
     against = f" Against the papers: {'; '.join(_lower(claim) for claim in failing)}." if failing else ""
     return f"Of {wording.plural(tested, 'test')} of what the papers say in words, {wording.listed(told)}.{against}"

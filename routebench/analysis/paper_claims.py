@@ -1,9 +1,11 @@
 """Claims that the source papers make in words, each as a test on one part of a results folder.
 
 A claim has a statistic for each seed. The 95 % interval of its mean over seeds gives the verdict; without an interval
-there is none. If a paper defines no statistic, the claim says which one is used here.
+there is none. Nor is there one where a compared network still learns fast in its last epoch: its accuracy tells how
+fast it learns, not what it reaches. If a paper defines no statistic, the claim says which one is used here.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +23,9 @@ from routebench.analysis._verdicts import MARGIN
 from routebench.statistics import OVER_SEEDS
 
 HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecided", "not run"
+TOO_SHORT = "not tested"
+RISING = 5.0
+"""Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
 KIEFER = "Kiefer et al., section 3.1 and appendix A"
 TSAI = "Tsai et al. 2020, figure 4"
 HINTON = "Hinton et al. 2018"
@@ -46,11 +51,16 @@ class JudgedClaim:
         statistic: mean over seeds.
         verdict: one of this module's.
         of: the methods that were compared.
+        epochs: of training, where they were too few.
     """
 
     statistic: Estimate
     verdict: str
     of: str
+    epochs: int | None = None
+
+    def __str__(self) -> str:
+        return self.verdict if self.epochs is None else f"{self.verdict}: {wording.plural(self.epochs, 'epoch')}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,7 @@ class PaperClaim:
         untestable: why no test is written; empty if there is one.
         no_gain: the claim holds if all are below the margin instead.
         across: whether it compares these runs with another part of the folder.
+        at_first: whether it is about the first epoch, so that networks need not have learned all that they can.
     """
 
     claim: str
@@ -79,6 +90,7 @@ class PaperClaim:
     untestable: str = ""
     no_gain: bool = False
     across: bool = False
+    at_first: bool = False
 
     @property
     def needs(self) -> str:
@@ -89,14 +101,42 @@ class PaperClaim:
         """The verdict with the statistic that decides it; None if the runs hold too little."""
         if self.statistics is None or runs.protocol != self.protocol:
             return None
-        told = self.statistics(runs, parts) if self.across else self.statistics(runs)
+        told = [*(self.statistics(runs, parts) if self.across else self.statistics(runs))]
         found = [judged(values, of, no_gain=self.no_gain) for values, of in told if values]
         verdicts = {one.verdict for one in found}
         verdict = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
         deciding = min(
             found, key=lambda one: one.statistic.high if verdict == FAILS else one.statistic.low, default=None
         )
-        return None if deciding is None else replace(deciding, verdict=verdict)
+        if deciding is None:
+            return None
+        epochs = None if self.at_first else still_learning(runs, [of for values, of in told if values])
+        return replace(deciding, verdict=TOO_SHORT if epochs else verdict, epochs=epochs)
+
+
+def still_learning(runs: Runs, named: Iterable[str]) -> int | None:
+    """Epochs of training, if a named method's training accuracy still rose by more than `RISING` points in the last.
+
+    Args:
+        runs: a part of a folder; parts without training accuracy tell nothing.
+        named: methods, as statistics name what they compare.
+    """
+    rows = runs.values("train_accuracy")
+    if "epoch" not in rows:
+        return None
+    curves = rows.groupby(["method", "epoch"])["value"].mean()
+    for method in curves.index.unique("method"):
+        curve = curves[method].sort_index()
+        names = {method.label, method.exact, str(method)}
+        if len(curve) > 1 and curve.iloc[-1] - curve.iloc[-2] > RISING and any(_is_in(of, names) for of in named):
+            return int(curve.index[-1])
+    return None
+
+
+def _is_in(of: str, names: Iterable[str]) -> bool:
+    """Whether one of the names stands in the text as a whole: `em` does not in `em (margin loss)`, nor in `em T=2`."""
+    ends = r"(?=$|, | and )"
+    return any(re.search(rf"(?:^|, ){re.escape(name)}{ends}", of) for name in names)
 
 
 def judged(values: BySeed, of: str = "", *, no_gain: bool = False) -> JudgedClaim:
@@ -303,6 +343,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "accuracy",
         partial(_loss_of_routing, "min"),
         "accuracy",
+        at_first=True,
     ),
     PaperClaim(
         "Class capsules are sparse without routing",

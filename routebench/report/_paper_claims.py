@@ -6,11 +6,16 @@ from dataclasses import dataclass
 
 from routebench.analysis import Estimate, wording
 from routebench.analysis._table import Row
-from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, UNDECIDED
+from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, TOO_SHORT, UNDECIDED
 from routebench.report._scorecard import Mark
 
-ORDER = (FAILS, HOLDS, UNDECIDED)
-SHOWN = {FAILS: ("✗", "does not hold", "worse"), HOLDS: ("✓", "holds", "better"), UNDECIDED: ("?", "undecided", "ns")}
+ORDER = (FAILS, HOLDS, UNDECIDED, TOO_SHORT)
+SHOWN = {
+    FAILS: ("✗", "does not hold", "worse"),
+    HOLDS: ("✓", "holds", "better"),
+    UNDECIDED: ("?", "undecided", "ns"),
+    TOO_SHORT: ("…", "", "ns"),
+}
 MIDDLE, ROOM = 75.0, 70.0  # px
 
 
@@ -33,12 +38,12 @@ class ClaimCard:
 
     Args:
         rows: tested claims, contradictions first.
-        counts: numbers of claims that fail, hold and stay open.
+        counts: numbers of tests that fail, hold, stay open, and rest on networks that still learned fast.
         others: claims that nothing in the folder tests, their sources, and the command that does, or why there is none.
     """
 
     rows: tuple[ClaimRow, ...]
-    counts: tuple[int, int, int]
+    counts: tuple[int, int, int, int]
     others: tuple[tuple[str, str, str], ...]
 
     @property
@@ -49,10 +54,18 @@ class ClaimCard:
     @property
     def title(self) -> str:
         """Says how many tests hold."""
-        fail, hold, still = self.counts
-        tests = wording.plural(len(self.rows), "test")
+        fail, hold, still, short = self.counts
+        tests = wording.plural(len(self.rows) - short, "test")
         of = "one paper" if len(self.papers) == 1 else f"{len(self.papers)} papers"
         return f"{tests} of claims from {of}, in miniature: {hold} hold, {fail} do not, {still} stay open."
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Says how many tests the networks were trained too briefly for."""
+        short = self.counts[-1]
+        rest = f"{wording.plural(short, 'test')} more {'rests' if short == 1 else 'rest'}"
+        told = f"{rest} on networks that still learned fast when training ended: no verdict."
+        return (told,) if short else ()
 
 
 def claims_of(rows: Iterable[Row]) -> ClaimCard | None:
@@ -65,14 +78,16 @@ def claims_of(rows: Iterable[Row]) -> ClaimCard | None:
     others = {row["claim"]: (row["source"], row["needs"]) for row in rows if row["verdict"] == NOT_RUN}
     return ClaimCard(
         tuple(_row(row) for row in tested),
-        (counts[FAILS], counts[HOLDS], counts[UNDECIDED]),
+        (counts[FAILS], counts[HOLDS], counts[UNDECIDED], counts[TOO_SHORT]),
         tuple((claim, source, needs) for claim, (source, needs) in others.items()),
     )
 
 
 def _row(row: Row) -> ClaimRow:
     icon, word, kind = SHOWN[row["verdict"]]
-    return ClaimRow(row["claim"], row["source"], row["tested"], row["on"], icon, word, _mark(row["mean"], kind))
+    return ClaimRow(
+        row["claim"], row["source"], row["tested"], row["on"], icon, word or row["said"], _mark(row["mean"], kind)
+    )
 
 
 def _mark(found: Estimate, kind: str) -> Mark:

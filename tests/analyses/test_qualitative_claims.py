@@ -9,7 +9,7 @@ import pytest
 from routebench import statistics
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
-from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED
+from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, TOO_SHORT, UNDECIDED
 from routebench.engine.suites import load_suite
 from routebench.registry import analyses, models
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
@@ -97,6 +97,21 @@ def test_what_noise_covers_is_undecided():
     found = verdicts(accuracy_runs(alike, spread=1.5))
     for claim in (NO_GAIN, FALLS, EM, RISES):
         assert found[claim] == UNDECIDED, claim
+
+
+@pytest.mark.parametrize(("rise", "is_tested"), [(4.0, True), (6.0, False)])
+def test_networks_that_still_learn_fast_have_no_verdict(rise, is_tested):
+    runs = accuracy_runs(AS_CLAIMED, loss=0.05)
+    last = runs.results[(runs.results["label"] == "dynamic") & (runs.results["metric"] == "train_loss")]
+    curves = [
+        last.assign(metric="train_accuracy", epoch=epoch, value=value) for epoch, value in ((1, 60), (2, 60 + rise))
+    ]
+    found = find((replace(runs, results=pd.concat([runs.results, *curves])),)).numbers.set_index("claim")
+    assert (found.loc[FALLS, "verdict"] == HOLDS) is is_tested
+    assert (found.loc[FALLS, "verdict"] == TOO_SHORT) is (not is_tested)
+    assert pd.isna(found.loc[FALLS, "epochs"]) if is_tested else found.loc[FALLS, "epochs"] == 2
+    assert found.loc[EM, "verdict"] == HOLDS, "only the networks that are compared have to have learned"
+    assert found.loc[SLOWER, "verdict"] == HOLDS, "it is about the first epoch"
 
 
 def test_votes_that_stay_where_they_are_do_not_gather():

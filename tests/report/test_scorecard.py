@@ -7,7 +7,7 @@ import pytest
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Estimate, Main, Method
-from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, UNDECIDED
+from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, TOO_SHORT, UNDECIDED
 from routebench.registry import analyses
 from routebench.report._paper_claims import claims_of
 from routebench.report._scorecard import MIDDLE, WIDTH, scorecard_of
@@ -119,12 +119,14 @@ def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> 
             "on": "s",
             "needs": "routebench suite s",
         }
-        return {**said, "verdict": verdict, "mean": mean}
+        return {**said, "verdict": verdict, "said": f"{verdict}: 2 epochs", "mean": mean}
 
     rows = [row("a", HOLDS, GOOD), row("b", UNDECIDED, OPEN), row("c", FAILS, OPEN), row("d", NOT_RUN, Estimate())]
-    card = claims_of(rows)
-    assert [one.claim for one in card.rows] == ["c", "a", "b"]
-    assert [one.mark.kind for one in card.rows] == ["worse", "better", "ns"]
+    card = claims_of([row("e", TOO_SHORT, GOOD), *rows])
+    assert [one.claim for one in card.rows] == ["c", "a", "b", "e"]
+    assert [one.mark.kind for one in card.rows] == ["worse", "better", "ns", "ns"]
+    assert card.rows[-1].word == "not tested: 2 epochs"
+    assert card.said[0].startswith("1 test more rests on networks that still learned fast")
     assert card.title == "3 tests of claims from one paper, in miniature: 1 hold, 1 do not, 1 stay open."
     assert card.others == (("d", "A et al. 2020, figure 1", "routebench suite s"),)
     assert claims_of(rows[3:]) is None
