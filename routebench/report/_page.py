@@ -22,7 +22,7 @@ from routebench.report._origins import Origins, lines_of, origins_of
 from routebench.report._paper_claims import ClaimCard, claims_of
 from routebench.report._render import render
 from routebench.report._scorecard import Scorecard, scorecard_of
-from routebench.report._tabs import heading_of, paper_of, place_of_tab, tab_of
+from routebench.report._tabs import heading_of, is_tuning, paper_of, place_of_tab, tab_of
 from routebench.report._values import values_of
 
 RESERVED = ("overview", "whole", "explorer", "against", "words", "answer")
@@ -71,7 +71,7 @@ class Section:
     @property
     def heading(self) -> str:
         """Its title on its own page."""
-        return heading_of(self.runs.suite)
+        return heading_of(self.runs)
 
     @property
     def found(self) -> dict[str, Analysis]:
@@ -156,7 +156,7 @@ def _section(folder: Folder, runs: Runs, part: str, beside: Path) -> Section:
     blocks = blocks_of(names, runs, runs.name, beside, tuple(lines_of(runs, plan, origins)))
     return Section(
         id=part,
-        tab=tab_of(runs.suite),
+        tab=tab_of(runs),
         runs=runs,
         question=str(plan.get("question", "")),
         headline=headline_of(runs, {block.name: block.found for block in blocks if isinstance(block, Block)}),
@@ -178,7 +178,7 @@ def _together(group: tuple[Runs, ...], beside: Path) -> Together:
     names = [name for name in _in_order() if reads_across(analyses[name], first.protocol)]
     origin = (f"suite: {first.suite}, preset {first.preset}", f"data sets: {', '.join(runs.data for runs in group)}")
     part = f"{_slug(first.suite)}-{_slug(first.preset)}-{_slug(first.model)}-across-data"
-    return Together(part, tab_of(first.suite), group, blocks_of(names, group, first.name, beside, origin))
+    return Together(part, tab_of(first), group, blocks_of(names, group, first.name, beside, origin))
 
 
 def _whole(folder: Folder, beside: Path) -> tuple[Block | Broken, ...]:
@@ -197,7 +197,7 @@ def _ids(parts: Iterable[Runs]) -> dict[str, str]:
     """The id of each part: its suite, or its full name if a stronger or newer part has that suite."""
     found: dict[str, str] = {}
     for runs in sorted(parts, key=place_of_tab):
-        short = f"{_slug(runs.suite)}{'-suite' if runs.suite in RESERVED else ''}"
+        short = f"{_slug(runs.suite)}{'-suite' if runs.suite in RESERVED else '-tuning' if is_tuning(runs) else ''}"
         found[runs.name] = _slug(runs.name) if short in found.values() else short
     return found
 
@@ -215,8 +215,9 @@ def _slug(name: str) -> str:
 
 
 def _summary(sections: list[Section], whole: tuple[Block | Broken, ...], beside: Path) -> Summary:
-    answered = [section for section in sections if section.done]
-    mains = [(part.id, part.runs, found) for part in sections for found in part.found.values() if found.main]
+    own = [section for section in sections if not is_tuning(section.runs)] or sections
+    answered = [section for section in own if section.done]
+    mains = [(part.id, part.runs, found) for part in own for found in part.found.values() if found.main]
     scores, claims = scorecard_of(mains), _claims(answered, whole)
     title, said = _title(answered, scores, claims)
     shown = None if scores is None or claims else scores

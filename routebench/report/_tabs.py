@@ -6,6 +6,7 @@ from routebench.analysis import Runs
 
 HINTON, TSAI, KIEFER, SMITH = "Hinton et al. 2018", "Tsai et al. 2020", "Kiefer et al.", "Smith et al."
 TABS = MappingProxyType({
+    "standard": ("", "Standard"),
     "accuracy": ("", "Accuracy"),
     "overlap": ("", "Overlap"),
     "linear-probe": ("", "Rotation"),
@@ -36,18 +37,25 @@ def paper_of(suite: str) -> str:
     return TABS.get(suite, ("", ""))[0]
 
 
-def tab_of(suite: str) -> str:
-    """Title of a suite among others of its paper."""
-    words = suite.replace("-", " ").replace("_", " ")
-    return TABS.get(suite, ("", words[:1].upper() + words[1:]))[1]
+def is_tuning(runs: Runs) -> bool:
+    """Whether a part holds trials of settings, beside which its suite's own runs are the subject."""
+    return runs.protocol == "tuning"
 
 
-def heading_of(suite: str) -> str:
-    """Title of a suite on its own page."""
-    return ": ".join(filter(None, (paper_of(suite), tab_of(suite))))
+def tab_of(runs: Runs) -> str:
+    """Title of a part among others of its paper."""
+    words = runs.suite.replace("-", " ").replace("_", " ")
+    title = TABS.get(runs.suite, ("", words[:1].upper() + words[1:]))[1]
+    return f"{title}: tuning" if is_tuning(runs) else title
 
 
-def place_of_tab(runs: Runs) -> tuple[int, str, int]:
-    """Sort key of a part's tab: by suite, then by name, the strongest preset first."""
+def heading_of(runs: Runs) -> str:
+    """Title of a part on its own page."""
+    return ": ".join(filter(None, (paper_of(runs.suite), tab_of(runs))))
+
+
+def place_of_tab(runs: Runs) -> tuple[int, str, bool, int]:
+    """Sort key of a part's tab: by suite, then by name, the strongest preset first, trials of settings last."""
     known = [*TABS]
-    return known.index(runs.suite) if runs.suite in known else len(known), runs.suite, -runs.strength
+    place = known.index(runs.suite) if runs.suite in known else len(known)
+    return place, runs.suite, is_tuning(runs), -runs.strength
