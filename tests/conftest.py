@@ -17,6 +17,10 @@ from tests.first_calls import calls, checked_at_first
 jaxtyping.jaxtyped = checked_at_first(jaxtyping.jaxtyped)  # before routebench is imported
 
 LONGEST = (
+    "test_notebook.py",
+    "report/test_seen.py",
+    "reports/test_gpu.py",
+    "engine/test_interface.py",
     "conformance/test_broken_methods.py",
     "engine/test_cluster.py",
     "test_claims.py",
@@ -31,12 +35,16 @@ LONGEST = (
     "stress/test_stress.py",
     "capsules/test_memory.py",
     "analyses/test_all_analyses.py",
-    "test_notebook.py",
     "analyses/test_robustness_analyses.py",
     "test_cli.py",
     "plugins/test_new_method.py",
     "engine/test_queue.py",
     "test_training.py",
+    "engine/test_tuning.py",
+    "engine/test_fits.py",
+    "report/test_browser.py",
+    "docs/test_site.py",
+    "protocols/test_cost.py",
 )
 """Files that take long. Where files run side by side, none of these is to begin when all else ends."""
 
