@@ -78,7 +78,7 @@ def _figure(table: DataFrame, runs: Runs) -> Figure:
 
 def _draw(grid: list[Axes], lines: DataFrame, flat: DataFrame, runs: Runs) -> None:
     every = [*lines["mean"], *flat["mean"]]
-    for axes in grid:
+    for axes in grid[: lines["method"].nunique()]:  # the last row of panels may not be full
         figures.accuracy_axis(axes, [end for cell in every for end in (cell.mean, cell.low, cell.high)])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         axes.grid(visible=False, axis="x")

@@ -36,6 +36,11 @@ def no_samples(cell: str) -> NDArray[np.bool_] | None:  # noqa: ARG001  # the si
     return None
 
 
+def no_training(cell: str) -> Mapping[str, Any]:  # noqa: ARG001  # the signature is the interface
+    """For runs whose training settings nobody kept."""
+    return {}
+
+
 def no_arrays(cell: str) -> Mapping[str, NDArray[Any]]:  # noqa: ARG001  # the signature is the interface
     """Returns no raw outputs."""
     return {}
@@ -52,6 +57,7 @@ class Runs:
         correct: cell key to (n_test,) right or wrong per test image; None where it was not kept.
         colours: hex colour by label, the same in every figure of a report.
         arrays: cell key to its raw outputs by name; empty where none were kept.
+        training: cell key to its training settings; empty where none are known.
         primary: the suite's named comparisons, from its newest plan; empty for none.
         yours: labels of the user's methods, which are the subject of the runs.
     """
@@ -66,6 +72,7 @@ class Runs:
     correct: Callable[[str], NDArray[np.bool_] | None] = no_samples
     colours: Mapping[str, str] = field(default_factory=dict)
     arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
+    training: Callable[[str], Mapping[str, Any]] = no_training
     primary: Mapping[str, Any] = field(default_factory=dict)
     yours: frozenset[str] = frozenset()
 

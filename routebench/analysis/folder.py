@@ -86,11 +86,22 @@ def open_folder(path: Path) -> Folder:
         protocol = str(facts.get("protocol") or next(iter(own["protocol"].dropna()), ""))
         part = Runs(
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
-            arrays=store.arrays, primary=facts.get("primary", {}), yours=frozenset(facts.get("yours", ())),
+            arrays=store.arrays, training=_training_in(store), primary=facts.get("primary", {}),
+            yours=frozenset(facts.get("yours", ())),
         )  # fmt: skip
         parts.append(part)
         plans[part.name] = facts
     return Folder(store, tuple(parts), plans)
+
+
+def _training_in(store: Store) -> Callable[[str], Mapping[str, Any]]:
+    """Cell key to training settings, by record."""
+
+    def training(cell: str) -> Mapping[str, Any]:
+        record = store.record(cell)
+        return {} if record is None else record.identity.training
+
+    return training
 
 
 def _split(planned: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, DataFrame, str]]:

@@ -246,8 +246,12 @@ def _accuracy_of_routing(runs: Runs) -> Statistics:
 
 
 def _loss_of_routing(epoch: str, runs: Runs) -> Statistics:
-    unrouted, routed = (values_of(runs, one, "train_loss", epoch) for one in (UNROUTED, ROUTED))
-    yield difference(unrouted, routed), f"none, {wording.name_of(*ROUTED)}"
+    """Nothing where both were trained with losses of different kinds, as tuning may choose them."""
+    rows = [rows_of(runs, one, "train_loss") for one in (UNROUTED, ROUTED)]
+    kinds = {runs.training(str(cell)).get("loss") for own in rows for cell in own["cell"].unique()}
+    if len(kinds) == 1:
+        unrouted, routed = (values_of(runs, one, "train_loss", epoch) for one in (UNROUTED, ROUTED))
+        yield difference(unrouted, routed), f"none, {wording.name_of(*ROUTED)}"
 
 
 def _sparseness(layer: str, condition: Condition, sign: int, runs: Runs) -> Statistics:

@@ -114,6 +114,15 @@ def test_networks_that_still_learn_fast_have_no_verdict(rise, is_tested):
     assert found.loc[SLOWER, "verdict"] == HOLDS, "it is about the first epoch"
 
 
+def test_losses_of_different_kinds_are_not_compared():
+    runs = accuracy_runs(AS_CLAIMED, loss=0.05)
+    labels = runs.planned.set_index("cell")["label"]
+    kinds = {"none": "margin", "dynamic": "spread"}
+    for kind, verdict in ((dict.fromkeys(kinds, "margin"), HOLDS), (kinds, NOT_RUN)):
+        found = verdicts(replace(runs, training=lambda cell, kind=kind: {"loss": kind[labels[cell]]}))
+        assert {found[LOWER_LOSS], found[SLOWER]} == {verdict}
+
+
 def test_votes_that_stay_where_they_are_do_not_gather():
     found = verdicts(sparsity_runs(nearer=0))
     assert found[VOTES] != HOLDS
