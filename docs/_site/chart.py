@@ -8,12 +8,12 @@ from routebench.registry import analyses
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "docs" / "gain.svg"
-RESULTS = ROOT / "reports" / "quick"
+RESULTS = ROOT / "reports" / "standard"
 
 
 def chart() -> str:
-    """The gains of routing in the suite `accuracy`, as SVG."""
-    (runs,) = (part for part in open_folder(RESULTS).parts if part.suite == "accuracy")
+    """The gains of routing in the suite `standard`, as SVG."""
+    (runs,) = (part for part in open_folder(RESULTS).parts if part.protocol == "accuracy")
     return figures.to_svg(analyses["gain-over-uniform"](runs).figure)
 
 

@@ -187,6 +187,23 @@ def test_the_newest_plan_counts_where_cells_cannot_be_told_apart(parts, suite_fi
     assert list(store.planned()["cell"]) == [cell.key for cell in new.cells]
 
 
+def test_seeds_of_earlier_settings_are_not_averaged_with_later_ones(parts, suite_file, store, run_all):
+    file = suite_file(seeds=3, more="seconds = 0.01")
+    old = plan(load_suite(str(file)), "quick", Choices())
+    write_plan(old, store)
+    run_all(old.cells[:6])
+    assert load_results(store.path)["cell"].nunique() == 6
+    write_plan(plan(load_suite(str(file)), "quick", Choices(seeds=2)), store)
+    assert len(store.planned()) == len(old.cells), "fewer seeds of the same code and settings replace nothing"
+    file.write_text(file.read_text().replace("epochs = 1", "epochs = 2"))
+    new = plan(load_suite(str(file)), "quick", Choices(seeds=2))
+    write_plan(new, store)
+    assert {*store.planned()["cell"]} == {cell.key for cell in new.cells}
+    run_all(new.cells[:2])
+    assert {*load_results(store.path)["cell"]} == {cell.key for cell in new.cells[:2]}
+    assert store.results()["cell"].nunique() == 8, "nothing is lost"
+
+
 def test_the_same_plan_again_is_written_once(planned, store, suite_file):
     other = plan(load_suite(str(suite_file(name="other"))), "quick", Choices())
     for made in (planned, other, planned, other):

@@ -120,7 +120,7 @@ class Reader:
     def _plan(self, file: Path) -> PlanTable | None:
         beside = self.path / "index" / f"plan.{file.stem}.safetensors"
         if beside.exists():
-            saved = index.load(beside, ("head", *plans.FACTS), ("stamp", "places"))
+            saved = index.load(beside, ("head", *plans.FACTS), ("stamp", *plans.NUMBERS))
             with contextlib.suppress(OSError):
                 if saved is not None and tuple(saved.arrays["stamp"].tolist()) == index.stamp(file.stat()):
                     return PlanTable.read(saved)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,10 @@ COORDINATES = (
     "seed",
 )  # fmt: skip
 """Keys of an identity that distinguish cells for users. Options, training, code and data fingerprints are excluded: of
-cells that differ only in those, the newest plan's count, and they are never averaged."""
+cells that differ in those, the newest plan's count, also where it has fewer seeds, and they are never averaged."""
 KNOWN = ("suite", "method", "role", "iterations", "model", "data", "seed")
 FACTS = ("cell", "label", "method_params", *KNOWN)
+NUMBERS = ("places", "entries", "versions")
 
 PLANNED = (
     "plan", "suite", "preset", "cell", "label", "method", "method_params", "role", "iterations", "model", "data",
@@ -55,11 +56,15 @@ class PlanTable:
         head: the plan without its cells.
         facts: of the cells, by name.
         places: [cells], a number shared by cells that users cannot distinguish.
+        entries: [cells], the same but for the seed.
+        versions: [cells], a number shared by cells of the same options, training, code and data.
     """
 
     head: dict[str, Any]
     facts: dict[str, Column]
     places: NDArray[np.int64]
+    entries: NDArray[np.int64]
+    versions: NDArray[np.int64]
 
     @classmethod
     def of(cls, plan: Mapping[str, Any]) -> "PlanTable":
@@ -68,24 +73,30 @@ class PlanTable:
         facts = {key: Column.of(cell["identity"][key] for cell in cells) for key in KNOWN}
         facts |= {key: Column.of(cell[key] for cell in cells) for key in ("cell", "label")}
         facts["method_params"] = Column.of(cell["params"] for cell in cells)
-        places = [_place(plan["preset"], cell["identity"]) for cell in cells]
+        preset, found = plan["preset"], [cell["identity"] for cell in cells]
+        places = _numbers([preset, *(one.get(key) for key in COORDINATES)] for one in found)
+        entries = _numbers([preset, *(one.get(key) for key in COORDINATES if key != "seed")] for one in found)
         head = {key: value for key, value in plan.items() if key != "cells"}
-        return cls(head, facts, np.array(places, dtype=np.int64))
+        return cls(head, facts, places, entries, _numbers(map(_version, found)))
 
     def saved(self, stamp: Sequence[int]) -> Saved:
         """Its form in an index; `stamp` is that of the plan's file."""
         head = Column([self.head], np.zeros(1, dtype=np.int32))
-        return Saved({**self.facts, "head": head}, {"stamp": np.array(stamp, dtype=np.int64), "places": self.places})
+        numbers = {name: getattr(self, name) for name in NUMBERS}
+        return Saved({**self.facts, "head": head}, {"stamp": np.array(stamp, dtype=np.int64), **numbers})
 
     @classmethod
     def read(cls, saved: Saved) -> "PlanTable":
         """From an index."""
         facts = {name: saved.columns[name] for name in FACTS}
-        return cls(saved.columns["head"].kinds[0], facts, saved.arrays["places"])
+        numbers = (saved.arrays[name] for name in NUMBERS)
+        return cls(saved.columns["head"].kinds[0], facts, *numbers)
 
 
 def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]]) -> "pd.DataFrame":
     """One row per planned cell with its status. Of cells that users cannot distinguish, the newest plan's counts.
+
+    Nor do other seeds of older code, options or training count, beside newer ones of the same entry.
 
     Args:
         plans: the oldest first.
@@ -95,8 +106,7 @@ def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]])
 
     if not plans:
         return pd.DataFrame(columns=list(PLANNED)).astype({"iterations": "Int64"})
-    places = np.concatenate([plan.places for plan in plans])
-    newest = ~pd.Series(places).duplicated(keep="last").to_numpy()
+    newest = counted(plans)
     facts = {name: join([plan.facts[name] for plan in plans]).at(newest) for name in FACTS}
     sizes = [len(plan.places) for plan in plans]
     for name in ("plan", "preset"):
@@ -110,10 +120,38 @@ def planned(plans: Sequence[PlanTable], outcomes: Mapping[str, tuple[str, str]])
     return pd.DataFrame(table, copy=False)
 
 
+def counted(plans: Sequence[PlanTable]) -> NDArray[np.bool_]:
+    """Whether each cell counts, over the plans in their order, the oldest first."""
+    import pandas as pd
+
+    table = pd.DataFrame({
+        name: np.concatenate([getattr(plan, name) for plan in plans]) for name in NUMBERS
+    })  # fmt: skip
+    current = table.drop_duplicates("entries", keep="last").set_index("entries")["versions"]
+    is_current = table["versions"] == table["entries"].map(current)
+    found: NDArray[np.bool_] = (is_current & ~table["places"].duplicated(keep="last")).to_numpy()
+    return found
+
+
+def superseded(plans: Sequence[PlanTable]) -> set[str]:
+    """Cells that older plans name, and that do not count any more."""
+    cells = [str(cell) for plan in plans for cell in plan.facts["cell"].items()]
+    counting = {cell for cell, counts in zip(cells, counted(plans), strict=True) if counts} if plans else set()
+    return {*cells} - counting
+
+
 def _itself(outcome: tuple[str, str]) -> tuple[str, str]:
     return outcome
 
 
-def _place(preset: str, identity: Mapping[str, Any]) -> int:
-    known = json.dumps([preset, *(identity.get(key) for key in COORDINATES)], sort_keys=True)
-    return int.from_bytes(hashlib.blake2b(known.encode(), digest_size=8).digest(), "little", signed=True)
+def _version(identity: Mapping[str, Any]) -> list[Any]:
+    """What distinguishes cells besides coordinates; the settings of a trial are what it tries."""
+    tuning = identity.get("tuning")
+    tried = ("options", "training", "tuning", "model_params") if tuning is not None and "trials" not in tuning else ()
+    return [[key, identity[key]] for key in sorted(identity) if key not in COORDINATES and key not in tried]
+
+
+def _numbers(known: Iterable[list[Any]]) -> NDArray[np.int64]:
+    """A number for each list of plain values, equal for equal ones."""
+    digests = (hashlib.blake2b(json.dumps(one, sort_keys=True).encode(), digest_size=8).digest() for one in known)
+    return np.array([int.from_bytes(one, "little", signed=True) for one in digests], dtype=np.int64)

@@ -250,6 +250,10 @@ class Store:
         self._reader.tell_lacking(*found.loc[found["reason"] == LOST, "cell"])  # not those that no plan needs any more
         return found
 
+    def superseded(self) -> set[str]:
+        """Cells of earlier code, options or training, whose place newer plans have given to others."""
+        return plans.superseded(self._reader.plans())
+
     def set_aside(self, file: Path, why: str = UNREADABLE) -> None:
         """Moves a damaged file to `damaged/`, with a warning."""
         self._reader.set_aside(file, why=why)
@@ -272,7 +276,10 @@ def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
 
 
 def load_results(path: Path | str) -> "pd.DataFrame":
-    """Everything that a results folder holds, one row per metric value.
+    """What a results folder holds, one row per metric value.
+
+    Results of earlier code, options or training are left out where a newer call of the suite has taken their place;
+    their records stay in the folder.
 
     A cell without a result has one row, with its status, its reason and no value. `iterations` is T in training,
     `test_iterations` T in testing; both are missing for methods without. Further coordinates of a protocol, such as
@@ -281,7 +288,9 @@ def load_results(path: Path | str) -> "pd.DataFrame":
     Raises:
         UserError: there is no such folder, or it has another schema version.
     """
-    return existing(path).results()
+    store = existing(path)
+    results, superseded = store.results(), store.superseded()
+    return results[~results["cell"].isin(superseded)].reset_index(drop=True) if superseded else results
 
 
 def existing(path: Path | str) -> Store:
