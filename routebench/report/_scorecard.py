@@ -132,7 +132,9 @@ class Scorecard:
         better, worse = (_where(tested, mine or shown, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
         where = f" in any of {wording.plural(len(tested), 'question')}" if len(tested) > 1 else ""
         first = f"Significantly better{better}." if better else f"Not shown{where}."
-        return f"{asked} {first}{f' Significantly worse{worse}.' if worse else ''}"
+        enough = _with_one(tested, mine or shown)
+        told = f" One iteration is enough with {wording.listed(enough, NAMED)}." if enough else ""
+        return f"{asked} {first}{told}{f' Significantly worse{worse}.' if worse else ''}"
 
 
 def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | None:
@@ -167,6 +169,13 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
 
 def _key(method: Method) -> Key:
     return method.label, method.iterations
+
+
+def _with_one(questions: Iterable[Question], methods: Iterable[Method]) -> list[str]:
+    """Methods that are better with one iteration: more are then not what helps."""
+    once = [method for method in methods if method.iterations == 1]
+    asked = [*questions]
+    return [one.title for one in once if any(question.verdict(_key(one)) is Verdict.BETTER for question in asked)]
 
 
 def _where(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> str:

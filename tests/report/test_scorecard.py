@@ -91,6 +91,19 @@ def test_nothing_shown_is_said_and_ties_are_no_headline() -> None:
     assert card.title == "Does routing help? Not shown."
 
 
+def test_a_gain_with_one_iteration_is_no_gain_of_iterating() -> None:
+    methods = {
+        "em": ([1, 3], "method", "capsnet-small", [99.0, 99.1]),
+        "uniform": ([None], "control", "capsnet-small", [95.0]),
+    }
+    runs = made_up_runs(methods=methods, seeds=6, spread=0.1, preset="full", failures=False)
+    card = scorecard_of([accuracy(runs)])
+    assert card.title.endswith(" One iteration is enough with EM.")
+    gains = {Method.of("em", 3): GOOD}
+    later = scorecard_of([other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains))])
+    assert "enough" not in later.title
+
+
 def test_the_users_method_comes_first_and_is_asked_about() -> None:
     runs = replace(made_up_runs(failures=False), yours=frozenset({"em"}))
     card = scorecard_of([accuracy(runs)])
