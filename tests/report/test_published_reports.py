@@ -8,6 +8,7 @@ import pytest
 
 from routebench.analysis.folder import open_folder
 from routebench.engine.results import files_of, load_results
+from tests.report.outline import Outline
 
 REPORTS = Path(__file__).parents[2] / "reports"
 FOLDERS = sorted(file.parent for file in REPORTS.glob("*/report.html"))
@@ -28,6 +29,12 @@ def test_published_results_name_no_folder_of_the_machine_that_made_them(folder):
     assert len(files) > 1
     told = [file.name for file in files if re.search(r"(?<![\w.])/(tmp|home|root|Users|work)/", file.read_text())]
     assert told == []
+
+
+def test_runs_come_before_the_trials_that_chose_their_settings():
+    text = (REPORTS / "standard" / "report.html").read_text()
+    assert Outline(text).pages[:3] == ["overview", "standard", "standard-tuning"]
+    assert "best trial" not in re.search(r"<h1[^>]*>(.*?)</h1>", text)[1]
 
 
 def test_a_report_is_published():
