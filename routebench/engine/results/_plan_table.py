@@ -124,12 +124,11 @@ def counted(plans: Sequence[PlanTable]) -> NDArray[np.bool_]:
     """Whether each cell counts, over the plans in their order, the oldest first."""
     import pandas as pd
 
-    table = pd.DataFrame({
-        name: np.concatenate([getattr(plan, name) for plan in plans]) for name in NUMBERS
-    })  # fmt: skip
-    current = table.drop_duplicates("entries", keep="last").set_index("entries")["versions"]
-    is_current = table["versions"] == table["entries"].map(current)
-    found: NDArray[np.bool_] = (is_current & ~table["places"].duplicated(keep="last")).to_numpy()
+    table = pd.DataFrame({name: np.concatenate([getattr(plan, name) for plan in plans]) for name in NUMBERS})
+    table["plan"] = np.repeat(np.arange(len(plans)), [len(plan.places) for plan in plans])
+    newest = table["plan"] == table.groupby("entries")["plan"].transform("max")
+    pairs = pd.MultiIndex.from_frame(table[["entries", "versions"]])
+    found: NDArray[np.bool_] = pairs.isin(pairs[newest]) & ~table["places"].duplicated(keep="last").to_numpy()
     return found
 
 
