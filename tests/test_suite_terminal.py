@@ -15,7 +15,7 @@ from routebench.engine.running._config import Stage
 from routebench.protocols.base import FitRequest, Measurement
 from routebench.recipe import Recipe
 
-PUBLISHED = Path(__file__).parents[1] / "reports" / "accuracy-quick"
+PUBLISHED = Path(__file__).parent / "packs" / "accuracy-quick"
 
 
 def test_each_epoch_is_told_with_the_loss_of_the_one_before(tmp_path):

@@ -103,11 +103,11 @@ def test_what_cannot_be_turned_round_is_refused(metric, told):
 
 @pytest.fixture(scope="module")
 def published():
-    return [row for suite in ("accuracy", "cost") for row in rows_of(ROOT / "reports" / f"{suite}-quick")]
+    return [row for suite in ("accuracy", "cost") for row in rows_of(ROOT / "tests" / "packs" / f"{suite}-quick")]
 
 
 def test_the_bridge_reads_what_the_suites_found(published):
-    costs = routebench.load_results(ROOT / "reports" / "cost-quick")
+    costs = routebench.load_results(ROOT / "tests" / "packs" / "cost-quick")
     own = costs[(costs["method"] == "dynamic") & (costs["metric"] == "training_time") & (costs["part"] == "network")]
     best = own["value"].groupby([own["iterations"], own["batch"], own["backend"]]).min()
     per_image = best / 1000 / best.index.get_level_values("batch").to_numpy(dtype=float)

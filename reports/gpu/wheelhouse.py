@@ -16,10 +16,10 @@ LIST = Path(__file__).with_name("wheels.txt")
 MIB = 2**20
 PUBLISHED = (
     "reports/quick/",
-    "reports/accuracy-quick/",
-    "reports/cost-quick/",
     "reports/generative-quick/",
     "reports/papers-quick/",
+    "reports/standard/",
+    "tests/packs/",
 )
 """Tracked, large, and of no use on a GPU: the checkout travels without them."""
 GLIBC = (39, 35, 34, 31, 28, 27, 24, 17, 12, 5)

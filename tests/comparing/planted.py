@@ -16,7 +16,7 @@ from routebench.engine.results import Store
 from routebench.engine.results._record import StoredPlan
 
 ROOT = Path(__file__).parents[2]
-ACCURACY, COST = ROOT / "reports" / "accuracy-quick", ROOT / "reports" / "cost-quick"
+ACCURACY, COST = ROOT / "tests" / "packs" / "accuracy-quick", ROOT / "tests" / "packs" / "cost-quick"
 
 Record, Arrays = dict[str, Any], dict[str, np.ndarray]
 Edit = Callable[[Record, Arrays], None]

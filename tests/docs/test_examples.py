@@ -8,7 +8,7 @@ from routebench.engine.results import files_of
 from tests.docs.pages import ROOT, RUN, blocks_of, pages
 from tests.docs.running import expect_shown, run_block
 
-PUBLISHED = ROOT / "reports" / "accuracy-quick"
+PUBLISHED = ROOT / "tests" / "packs" / "accuracy-quick"
 START = "index.md"
 REASONS = {"installs", "needs a cluster", "needs a container"}
 """Why a block may be left out."""

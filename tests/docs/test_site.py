@@ -99,7 +99,7 @@ def test_every_word_of_the_report_is_explained():
 def test_columns_of_results_are_the_documented_ones():
     rows = [line.split(" | ")[0] for line in (DOCS / "results.md").read_text().splitlines() if line.startswith("| `")]
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    real = list(routebench.load_results(ROOT / "reports" / "accuracy-quick").columns)
+    real = list(routebench.load_results(ROOT / "tests" / "packs" / "accuracy-quick").columns)
     assert sorted(set(real) & set(named)) == sorted(real)
 
 

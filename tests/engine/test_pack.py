@@ -13,7 +13,7 @@ from routebench.cli import cli
 from routebench.engine.results import Store, files_of, pack, unpack
 from routebench.errors import UserError
 
-PUBLISHED = Path(__file__).resolve().parents[2] / "reports" / "accuracy-quick"
+PUBLISHED = Path(__file__).resolve().parents[2] / "tests" / "packs" / "accuracy-quick"
 
 
 @pytest.fixture(autouse=True)

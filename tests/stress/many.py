@@ -16,7 +16,7 @@ from routebench.engine.results import digest, files_of
 from routebench.engine.results._checksum import sealed
 
 ROOT = Path(__file__).parents[2]
-REAL = ROOT / "reports" / "accuracy-quick"
+REAL = ROOT / "tests" / "packs" / "accuracy-quick"
 CALLS = {
     "load_results": "from routebench import load_results as call",
     "planned": "from routebench.engine.results import Store; call = lambda path: Store(path).planned()",
