@@ -59,7 +59,11 @@ def sparsity_table(runs: Runs) -> Analysis | None:
             ),
         ),
         main=Main(
-            "t_score", "T-score of coupling", digits=3, gains=gains_over(BASELINE, runs.by_seed("t_score", **COUPLING))
+            "t_score",
+            "T-score of coupling",
+            explained="0: equal shares; 1: one parent",
+            digits=3,
+            gains=gains_over(BASELINE, runs.by_seed("t_score", **COUPLING)),
         ),
     )
 

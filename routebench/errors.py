@@ -110,5 +110,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that nothing answers to, with the nearest known names."""
     near = nearest(name, known)
-    own = "; a method of your own needs --plugin FILE.py" if kind == "method" and near.startswith("; known") else ""
+    if kind.endswith("method") and name.endswith(".py"):
+        return UserError(f"expected the name of a method, got the file {name!r}; give it with --plugin {name}")
+    is_own = kind.endswith("method") and near.startswith("; known")
+    own = "; a method of your own needs --plugin FILE.py" if is_own else ""
     return UserError(f"unknown {kind} {name!r}{near}{own}")

@@ -42,8 +42,16 @@ def size(text: str) -> int:
 
 
 def spoken(duration: float) -> str:
-    """Seconds as `about 40 s`, `about 3 min`, `about 2 h 10 min`."""
-    if duration < 90:
-        return f"about {max(duration, 1):.0f} s"
+    """Seconds as `about 40 s`, `about 3 min`, `about 2 h 10 min`, `about 17 days`."""
     minutes = round(duration / 60)
-    return f"about {minutes} min" if minutes < 90 else f"about {minutes // 60} h {minutes % 60} min"
+    if 90 <= minutes < 600:
+        return f"about {minutes // 60} h {minutes % 60} min"
+    return f"about {short(duration)}"
+
+
+def short(duration: float) -> str:
+    """Seconds as `40 s`, `3 min`, `2 h`, `17 days`, in the largest unit of which there are a few."""
+    for size, unit in ((1, "s"), (60, "min"), (3600, "h")):
+        if duration < 90 * size:
+            return f"{max(duration / size, 1):.0f} {unit}"
+    return f"{duration / 86400:.0f} days"

@@ -177,6 +177,23 @@ def test_a_finished_suite_shows_table_and_report_and_status(call, tmp_path):
     assert table_of(again.out) == table_of(done.out)
 
 
+def test_a_method_that_was_given_up_can_be_taken_out(call, tmp_path):
+    (tmp_path / "gone.py").write_text("raise ValueError('a slip')\n")
+    before = small_suite(call)
+    assert small_suite(call, "--plugin", "gone.py", "--method", "gone").code == 3
+    told = call("forget", "gone")
+    assert (told.code, told.out) == (0, "would remove gone: 1 failed; add --yes to do so\n")
+    assert "gone seed 0: failed" in call("status").out
+    kept = call("forget", "goner", "--yes")
+    assert (kept.code, kept.error) == (2, "Error: unknown method 'goner'; did you mean 'gone'?\n")
+    assert call("forget", "gone", "--yes").out.startswith("removed gone: 1 failed;")
+    assert "gone" not in call("status").out
+    assert not any("gone" in file.read_text() for file in (tmp_path / "results" / "records").iterdir())
+    again = small_suite(call)
+    assert (again.code, table_of(again.out)) == (0, table_of(before.out))
+    assert "4 of them done before" in again.out
+
+
 def test_doctor_examines_the_machine(call):
     code, out, error = call("doctor", "--device", "cpu")
     assert (code, error) == (0, "")

@@ -42,6 +42,7 @@ class Main:
         title: its name, in two or three words.
         unit: such as `%`; empty for a plain number.
         higher_is_better: None if neither is better.
+        explained: what its values mean, for a number that readers do not know, such as `0: equal shares`.
         digits: after the decimal point.
         table: the table with the numbers, if not that of the analysis.
         gains: differences to equal shares, in the unit of the numbers or in points, corrected over all of them; empty
@@ -52,6 +53,7 @@ class Main:
     title: str
     unit: str = ""
     higher_is_better: bool | None = None
+    explained: str = ""
     digits: int = 2
     table: DataFrame | None = None
     gains: Mapping[Method, Estimate] = field(default_factory=dict)

@@ -174,30 +174,24 @@ def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
 def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
     """`ours - theirs` in points: paired by seed, or by test image if they share one seed.
 
-    If all seeds differ by the same amount, seeds give no spread; test images of all seeds then do.
+    If all seeds differ by the same amount, other than none, their spread is unknown and there is no test.
     """
-    paired = Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
-    if len(seeds) != 1 and not (paired.kind == statistics.CONSTANT and paired.mean):
-        return paired
-    kept = [(runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])) for seed in seeds]
-    right = [(one, other) for one, other in kept if one is not None and other is not None]
-    if len(right) < len(seeds) or len({array.shape for pair in right for array in pair}) != 1:
-        return paired
     if len(seeds) == 1:
-        return Estimate.of(statistics.paired_samples(*right[0]), 100)
-    one, other = (np.stack(arrays) for arrays in zip(*right, strict=True))
-    return Estimate.of(statistics.paired_samples_of_seeds(one, other), 100)
+        one, other = runs.correct(ours.cells[seeds[0]]), runs.correct(theirs.cells[seeds[0]])
+        if one is not None and other is not None and one.shape == other.shape:
+            return Estimate.of(statistics.paired_samples(one, other), 100)
+    return Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
 
 
 def tied(differences: Iterable[Estimate]) -> str:
-    """A note on pairs that only test images can test; empty without any."""
-    found = sum(one.kind == statistics.OVER_SAMPLES_ONLY for one in differences)
+    """A note on pairs whose seeds all differ by the same amount; empty without any."""
+    found = sum(one.kind == statistics.CONSTANT and math.isnan(one.p) for one in differences)
     if not found:
         return ""
     return (
-        f"In {wording.plural(found, 'comparison')} all seeds differ by exactly the same amount, so that a t-test is "
-        "undefined. There the test is over the images (signs of whole images): it holds for these trained networks."
+        f"In {wording.plural(found, 'comparison')} all seeds differ by exactly the same amount. No test is possible "
+        "there; another seed makes one."
     )
 
 

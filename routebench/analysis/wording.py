@@ -44,11 +44,11 @@ def significant(value: float, beside: float = math.nan) -> str:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """`+0.42`, `−0.10` with a real minus sign, or a dash."""
+    """`+0.42`, `−0.10` with a real minus sign, `0.00` for what rounds to zero, or a dash."""
     if math.isnan(value):
         return NOTHING
     rounded = round(value, digits)
-    return f"{'−' if rounded < 0 else '+'}{abs(rounded):.{digits}f}"
+    return f"{'−' if rounded < 0 else '+' if rounded else ''}{abs(rounded):.{digits}f}"
 
 
 def rounded(value: float, half_width: float, *, sign: bool = False) -> str:

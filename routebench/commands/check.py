@@ -13,7 +13,7 @@ from routebench.commands.options import PIPE_WIDTH, TIME, device, say
 if TYPE_CHECKING:
     from routebench.conformance import Checkup, Finding
 
-STYLES = {"ok": "green", "WRONG": "bold red", "not claimed": "dim", "not checked": "dim"}
+STYLES = {"ok": "green", "WRONG": "bold red", "measured": "dim", "not checked": "dim"}
 
 
 @click.command()

@@ -261,6 +261,7 @@ def _exit(console: Any, counts: "Counts") -> None:
     """Leaves with the exit code of what is missing, if anything is."""
     if counts.failed:
         say(console, f"{counts.failed} of {counts.cells} cells have no result; the same command tries them again")
+        say(console, "`routebench forget METHOD` takes the rows of a method that you gave up out of the report")
     if counts.failed == counts.run and not counts.cached:
         sys.exit(NOTHING_MEASURED)
     if counts.failed or counts.left:

@@ -67,7 +67,7 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
 
     from routebench.engine.running import SuiteOptions, listing, prepare
 
-    call = prepare(SuiteOptions(**asked, tuning=True))
+    call = prepare(SuiteOptions(**asked, tuning=True), dry_run=dry_run)
     for warning in call.warnings:
         click.echo(f"warning: {warning}", err=True)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)

@@ -17,9 +17,9 @@ from routebench.comparing._series import FloatArray, Group, PairedSeries
 SPREAD = 0.8
 """Standard deviation of accuracy over seeds, in points, that is assumed where none can be estimated.
 
-In `tests/packs/accuracy-quick`, 11 of 13 settings with three seeds have at most this. Pooled they have 0.57; the largest is
-0.95. The value must suit noisy methods, too. In simulations of unchanged methods with a true spread of 0.8, one
-comparison in eight failed with 0.6, and one in twenty with 0.8.
+In `tests/packs/accuracy-quick`, 11 of 13 settings with three seeds have at most this. Pooled they have 0.57; the
+largest is 0.95. The value must suit noisy methods, too. In simulations of unchanged methods with a true spread of 0.8,
+one comparison in eight failed with 0.6, and one in twenty with 0.8.
 """
 FEWEST = 5  # degrees of freedom of a spread
 SEEN = 1.0

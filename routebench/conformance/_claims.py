@@ -63,8 +63,8 @@ def measured(claim: Claim, inputs: CheckInputs) -> Finding:
         return finding_of(name, kind, worst, advice)
     if claim is Claim.MASS_CONSERVATION and worst.wrong and any(other_axes(case) for case in inputs.compared):
         return finding_of(name, Kind.REQUIRED, worst, advice)  # what is said of the axis is wrong, claim or none
-    words = f"does not hold: {worst.words}" if worst.wrong else f"holds too, and could be claimed: {worst.words}"
-    return Finding(name, kind, Status.NOT_CLAIMED, words, worst.at, deviation=worst.size)
+    words = f"does not hold: {worst.words}" if worst.wrong else f"holds: {worst.words}"
+    return Finding(name, kind, Status.BESIDES, words, worst.at, deviation=worst.size)
 
 
 def worst_seen(claim: Claim, inputs: CheckInputs) -> Deviation | None:

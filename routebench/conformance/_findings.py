@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 NOT_REPEATED = "two equal calls differ, so that there is nothing to compare"
-NO_INPUT = "no input at which the method is finite and not so steep that rounding hides everything"
+NO_INPUT = "at every input the method is not finite, or blows rounding errors up"
 
 
 class Kind(Enum):
@@ -15,7 +15,7 @@ class Kind(Enum):
 
     REQUIRED = "required of every method"
     CLAIMED = "claimed by this method"
-    MEASURED = "measured, but not claimed"
+    MEASURED = "measured besides; nothing of it is required, and a method may promise it by `claims`"
 
 
 class Status(Enum):
@@ -23,7 +23,7 @@ class Status(Enum):
 
     OK = "ok"
     WRONG = "WRONG"
-    NOT_CLAIMED = "not claimed"
+    BESIDES = "measured"
     NOT_CHECKED = "not checked"
 
 

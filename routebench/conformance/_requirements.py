@@ -110,9 +110,9 @@ def reach(inputs: CheckInputs) -> list[Finding]:
     """Whether gradients of poses and of activations reach votes, activations take part, and parameters can learn."""
     cases = [inputs.case(shape, training=training) for shape in inputs.among(ORDINARY) for training in (False, True)]
     cases = [case for case in cases if case.base.finite]
-    found = [_reaches_votes("gradient of poses", "poses", cases)]
+    found = [_reaches_votes("gradient of parents' poses", "poses", cases)]
     if any("activations" in case.base.outputs for case in cases):
-        found.append(_reaches_votes("gradient of activations", "activations", cases))
+        found.append(_reaches_votes("gradient of parents' activations", "activations", cases))
     return [*found, _activations_count(inputs), _parameters_learn(inputs)]
 
 
@@ -233,12 +233,14 @@ def _activations_count(inputs: CheckInputs) -> Finding:
             parents = max(float(value.abs().max()) for value in trial.outputs.values())
             sizes.append(float(gradient.abs().max()) / max(parents, 1e-30))
     if not sizes:
-        return Finding(name, Kind.MEASURED, Status.NOT_CLAIMED, "they are not used: no parent depends on them")
+        return Finding(name, Kind.MEASURED, Status.BESIDES, "they are not used: no parent depends on them")
     if max(sizes) < CANCELLED:
         seen = f"they enter the computation, but cancel: the gradient for them is {max(sizes):.1g} of the parents' size"
         advice = "a normalisation after the product of coupling and activations, which divides them out again"
         return Finding(name, Kind.REQUIRED, Status.WRONG, seen, str(inputs.case(shapes[0])), advice)
-    seen = f"they count: the gradient for them is {min(sizes):.1g} of the parents' size or more"
+    seen = f"they matter: the gradient for them is at least {min(sizes):.1g} times the parents' size"
+    if not inputs.subject.make(shapes[0].sizes).uses_activations:
+        seen += "; with `uses_activations = True`, networks learn them where lengths of poses say nothing"
     return Finding(name, Kind.REQUIRED, Status.OK, seen)
 
 
@@ -250,9 +252,9 @@ def _parameters_learn(inputs: CheckInputs) -> Finding:
         method = case.subject.make(shape.sizes, training=True)
         names = [key for key, value in method.named_parameters() if value.requires_grad]
         if not names:
-            return Finding(name, Kind.MEASURED, Status.NOT_CLAIMED, "the method has no parameters of its own")
+            return Finding(name, Kind.MEASURED, Status.BESIDES, "the method has no parameters of its own")
         votes, activations = case.problem.given_to(method)
-        routed = method(votes, activations)
+        routed = method.route(votes, activations)  # finiteness has a finding of its own
         outputs = [value for value in (routed.poses, routed.activations) if value is not None and value.requires_grad]
         total = torch.stack([value.sin().sum() for value in outputs]).sum() if outputs else None
         values = [method.get_parameter(key) for key in names]
@@ -261,8 +263,8 @@ def _parameters_learn(inputs: CheckInputs) -> Finding:
         idle = here if idle is None else idle & here
     if idle:
         seen = f"no gradient reaches {', '.join(sorted(idle))}: counted, but they never change"
-        return Finding(name, Kind.MEASURED, Status.NOT_CLAIMED, seen)
-    return Finding(name, Kind.MEASURED, Status.NOT_CLAIMED, "a gradient reaches every parameter")
+        return Finding(name, Kind.MEASURED, Status.BESIDES, seen)
+    return Finding(name, Kind.MEASURED, Status.BESIDES, "a gradient reaches every parameter")
 
 
 def _share(gradient: Tensor | None) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from routebench.analysis import Analysis, Estimate, Runs, Verdict, wording
+from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
 from routebench.analysis.comparison import Comparison
 from routebench.registry import analyses
@@ -42,7 +43,7 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
         known: results of its analyses by name, if they ran already.
     """
     if not runs.strength.judges:
-        return Headline(f"{finished(runs)} A smoke run says nothing about methods.")
+        return Headline(f"{_ran(runs)}{finished(runs)} A smoke run says nothing about methods.")
     if runs.protocol not in ("accuracy", ""):
         return _from_reading(runs, known)
     found = Decisions.of(runs)
@@ -69,21 +70,29 @@ def finished(runs: Runs) -> str:
     return f"{done} of {wording.plural(planned, 'planned run')} finished." if planned else "No run is planned."
 
 
-def gain_in_words(gain: Estimate) -> str:
-    """`1.6 points above equal shares [+0.3, +2.8], not significant after correction (p 0.33)`."""
+def _ran(runs: Runs) -> str:
+    """Names the user's methods that finished; empty without any."""
+    done = runs.planned[runs.planned["status"] == "ok"]["cell"]
+    titles = dict.fromkeys(f"{STAR}{runs.methods[cell].title}" for cell in done if runs.methods[cell].yours)
+    return f"{wording.listed([*titles], NAMED)} ran. " if titles else ""
+
+
+def gain_in_words(subject: object, gain: Estimate) -> str:
+    """`EM, T = 1 is 1.6 points above equal shares [+1.3, +1.9], significant after correction (p < 0.001)`.
+
+    Without significance: `EM, T = 2 does not differ significantly from equal shares: 0 points [−8, +8] (p 1.000 ...)`.
+    """
     if gain.low == gain.high == 0:
-        return f"as accurate as {SHARES} on every seed"
-    way = "above" if gain.mean >= 0 else "below"
-    interval = f" {wording.between(gain.low, gain.high)}" if gain.has_limits else ""
-    told = {
-        Verdict.BETTER: "significant", Verdict.WORSE: "significant", Verdict.UNTESTABLE: "not tested",
-    }.get(gain.verdict, "not significant")  # fmt: skip
-    p_value = "" if math.isnan(gain.p_holm) else f" after correction (p {wording.probability(gain.p_holm)})"
-    return f"{_points(gain)} points {way} {SHARES}{interval}, {told}{p_value}"
-
-
-def _points(gain: Estimate) -> str:
-    return wording.rounded(abs(gain.mean), gain.half_width)
+        return f"{subject} is as accurate as {SHARES} on every seed"
+    interval = f" {wording.between(gain.low, gain.high)}" if gain.has_limits and gain.low < gain.high else ""
+    p_value = "" if math.isnan(gain.p_holm) else f"p {wording.probability(gain.p_holm)} after correction"
+    if gain.verdict in (Verdict.BETTER, Verdict.WORSE):
+        size, way = wording.rounded(abs(gain.mean), gain.half_width), "above" if gain.mean >= 0 else "below"
+        return f"{subject} is {size} points {way} {SHARES}{interval}, significant ({p_value})"
+    size = wording.rounded(gain.mean, gain.half_width, sign=True)
+    if gain.verdict is Verdict.UNTESTABLE:
+        return f"{subject} cannot be tested against {SHARES}: {size} points{interval}"
+    return f"{subject} does not differ significantly from {SHARES}: {size} points{interval} ({p_value})"
 
 
 def _from_reading(runs: Runs, known: Mapping[str, Analysis] | None) -> Headline | None:
@@ -106,7 +115,7 @@ def _title(found: Decisions) -> str:
         missing = "only controls have finished" if leader.routed is None else f"{SHARES} have no finished run"
         return f"Whether routing helps was not measured: {missing}."
     if yours:
-        return "; ".join(f"{gain.method} is {gain_in_words(gain.estimate)}" for gain in yours[:2]) + "."
+        return "; ".join(gain_in_words(gain.method, gain.estimate) for gain in yours[:2]) + "."
     return _whether(found)
 
 
@@ -116,7 +125,8 @@ def _whether(found: Decisions) -> str:
     if better:
         names = wording.listed([gain.method for gain in better], NAMED)
         gain = "gain at least" if len(better) > 1 else "gains"
-        told = f"{names} {gain} {_points(better[-1].estimate)} points over {SHARES}"
+        least = better[-1].estimate
+        told = f"{names} {gain} {wording.rounded(least.mean, least.half_width)} points over {SHARES}"
         if better[0].method.iterations == 1:  # coupling is what the method starts with
             return f"{told}, but not by iterating: {better[0].method} is ahead."
         return f"Routing helps here: {told}."
@@ -133,7 +143,7 @@ def _about(found: Decisions) -> tuple[str, ...]:
     sentences = []
     best = found.gains[0] if found.gains else None
     if best is not None and not found.yours and best is not found.gain_of_leader:
-        sentences.append(f"Largest gain: {best.method}, {gain_in_words(best.estimate)}.")
+        sentences.append(f"Largest gain: {gain_in_words(best.method, best.estimate)}.")
     if worse := found.with_verdict(Verdict.WORSE):
         sentences.append(f"Significantly worse: {wording.listed([gain.method for gain in worse], NAMED)}.")
     if found.iterating is not None:
@@ -149,11 +159,14 @@ def _about(found: Decisions) -> tuple[str, ...]:
 
 
 def _iterating(gain: Gain) -> str:
-    size = f"{wording.signed(gain.estimate.mean, 1)} points"
+    found = gain.estimate
+    size = f"{wording.rounded(found.mean, found.half_width, sign=True)} points"
+    interval = f" {wording.between(found.low, found.high)}" if found.has_limits and found.low < found.high else ""
     told = {
-        Verdict.BETTER: "significant", Verdict.WORSE: "significant", Verdict.UNTESTABLE: "not tested",
+        Verdict.BETTER: "significant", Verdict.WORSE: "significant", Verdict.UNTESTABLE: "no test is possible",
     }.get(gain.verdict, "not significant")  # fmt: skip
-    return f"{gain.method} against one iteration of the same method: {size}, {told}."
+    alone = "" if gain.verdict is Verdict.UNTESTABLE else " as a planned test of one pair; not corrected for others"
+    return f"{gain.method} against one iteration of the same method: {size}{interval}, {told}{alone}."
 
 
 def _leads(found: Decisions, leader: Leader) -> tuple[str, ...]:
@@ -165,7 +178,7 @@ def _leads(found: Decisions, leader: Leader) -> tuple[str, ...]:
         sentences.append(f"It cannot be told apart from {_methods(leader.peers)}.")
     for method, lead in found.ties.items():
         ahead = f"It is exactly {wording.rounded(lead.mean, math.nan)} points ahead of {method} on every seed"
-        sentences.append(f"{ahead}: a t-test is undefined there.")
+        sentences.append(f"{ahead}: no test is possible there.")
     if untested := [method for method in leader.untested if method not in found.ties]:
         sentences.append(f"No test compares it with {_methods(untested)}.")
     return tuple(sentences)
@@ -178,8 +191,8 @@ def _methods(methods: Sequence[object]) -> str:
 def _reached(leader: Leader, gain: Gain | None = None) -> str:
     seeds = f" ({wording.plural(leader.mean.n, 'seed')})" if leader.mean.kind != OVER_SAMPLES else " (one seed)"
     control = "the control " if leader.method.is_control else ""
-    gained = f", {gain_in_words(gain.estimate)}" if gain is not None and not gain.method.yours else ""
-    return f"Highest mean accuracy: {control}{leader.method}, {leader.mean:±0.1} %{seeds}{gained}."
+    gained = f" {gain_in_words('It', gain.estimate)}." if gain is not None and not gain.method.yours else ""
+    return f"Highest mean accuracy: {control}{leader.method}, {leader.mean:±0.1} %{seeds}.{gained}"
 
 
 def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:

@@ -263,7 +263,11 @@ def _chips(answered: list[Section]) -> tuple[str, ...]:
     accuracies = [section.runs for section in answered if section.runs.protocol == "accuracy"]
     if len(accuracies) == 1 and accuracies[0].strength.judges:
         smallest = compare(accuracies[0]).detectable
-        found += [] if isnan(smallest) else [f"accuracy: detects ≥ {wording.rounded(smallest, smallest)} points"]
+        found += (
+            []
+            if isnan(smallest)
+            else [f"gains in accuracy below {wording.rounded(smallest, smallest)} points would usually be missed"]
+        )
     epochs = [fact.value for section in answered for fact in section.origins.recipe if fact.name == "epochs"]
     found += [_range([int(one) for value in epochs for one in value.split("; ")], "epoch")] if epochs else []
     planned = sum(len(section.runs.planned) for section in answered)

@@ -57,7 +57,9 @@ class ClaimCard:
         fail, hold, still, short = self.counts
         tests = wording.plural(len(self.rows) - short, "test")
         of = "one paper" if len(self.papers) == 1 else f"{len(self.papers)} papers"
-        return f"{tests} of claims from {of}, in miniature: {hold} hold, {fail} do not, {still} stay open."
+        held = f"{hold or 'none'} {'holds' if hold < 2 else 'hold'}"
+        failed = f"{fail or 'none'} {'fails' if fail < 2 else 'fail'}"
+        return f"{tests} of claims from {of}, in miniature: {failed}, {held}, {still} undecided."
 
     @property
     def said(self) -> tuple[str, ...]:

@@ -45,6 +45,13 @@ class Question:
         """Unit of a difference."""
         return "points" if self.main.unit == "%" else self.main.unit
 
+    @property
+    def told(self) -> str:
+        """What stands under the heading: unit, direction, and whether anything is compared."""
+        way = {True: "more is better", False: "less is better", None: ""}[self.main.higher_is_better]
+        parts = (self.unit, way) if self.gains else (self.main.unit, way, "not compared")
+        return ", ".join(filter(None, (*parts, self.main.explained)))
+
     def verdict(self, key: Key) -> Verdict:
         """Better or worse, by the direction of the question's measure."""
         found = self.gains[key].verdict if key in self.gains else Verdict.UNTESTABLE
@@ -96,6 +103,11 @@ class Scorecard:
 
     questions: tuple[Question, ...]
     rows: tuple[ScoreRow, ...]
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of all marks."""
+        return frozenset(mark.kind for row in self.rows for mark in row.marks if mark)
 
     @property
     def compares(self) -> bool:

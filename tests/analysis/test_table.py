@@ -140,7 +140,7 @@ def test_a_table_has_a_row_for_all_that_has_any_of_its_means(runs):
         (Estimate(97.0, 97.0, 97.0, 3, statistics.CONSTANT), "±.1", "97.0"),
         (Estimate(97.0, 97.0, 97.0, 3, statistics.CONSTANT), "±0.1", "97.0 ± 0.0"),
         (Estimate(0.4, -0.1, 0.9), "+.1", "+0.4 [−0.1, +0.9]"),
-        (Estimate(-0.001), "+.2", "+0.00"),
+        (Estimate(-0.001), "+.2", "0.00"),
         (Estimate(36.11, 7.03, 65.19, 3, statistics.OVER_SEEDS), "±.2", "36 ± 29"),  # no digit that tells nothing
         (Estimate(-10.84, -12.25, -9.43, 3, statistics.OVER_SEEDS), "±.2", "−10.8 ± 1.4"),
         (Estimate(97.0), "±.1", "97.0"),

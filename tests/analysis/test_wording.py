@@ -20,7 +20,7 @@ from routebench.analysis import wording
         (wording.marked({"name": "em T=3", "label": "em", "role": "method"}, "label"), "em"),
         (wording.signed(0.424), "+0.42"),
         (wording.signed(-0.1), "−0.10"),
-        (wording.signed(-0.001), "+0.00"),  # not minus nothing
+        (wording.signed(-0.001), "0.00"),  # not minus nothing
         (wording.mean_with_interval(97.0, 96.6, 97.4, statistics.OVER_SEEDS), "97.00 ± 0.40"),
         (wording.mean_with_interval(97.0, 95.9, 97.8, statistics.OVER_SAMPLES), "97.00 [95.90, 97.80]"),
         (wording.mean_with_interval(97.0, math.nan, math.nan, statistics.ONE_VALUE), "97.00"),

@@ -18,8 +18,8 @@ SAID = {
     "softmax-axis": {"mass conservation": "sums to one over the children, not over the parents"},
     "batch": {"batch independence": "when the other images of its batch change"},
     "detached": {
-        "gradient of poses": "no gradient of the parents' poses reaches the votes",
-        "gradient of activations": "no gradient of the parents' activations reaches the votes",
+        "gradient of parents' poses": "no gradient of the parents' poses reaches the votes",
+        "gradient of parents' activations": "no gradient of the parents' activations reaches the votes",
     },
     "iterations": {"iterations": "their number changes nothing"},
     "variance": {"finite parents": "always with one child, one child of one parent"},

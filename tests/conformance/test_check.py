@@ -209,7 +209,7 @@ def test_wrong_hyperparameters_are_a_wrong_call():
 
 
 def test_what_holds_without_a_claim_is_told():
-    assert "could be claimed" in measured(subject_claim("POSE_SIGNED_PERMUTATION"), inputs_for("none")).seen
+    assert "holds: " in measured(subject_claim("POSE_SIGNED_PERMUTATION"), inputs_for("none")).seen
     assert "does not hold" in measured(subject_claim("POSE_TRANSLATION"), inputs_for("none")).seen
 
 

@@ -37,7 +37,7 @@ def test_the_users_method_is_the_subject() -> None:
     title = headline_of(runs).title
     assert title.startswith("★ EM is 5")
     assert "points below equal shares [−" in title
-    assert title.endswith("significant after correction (p < 0.001).")
+    assert title.endswith("significant (p < 0.001 after correction).")
 
 
 def test_the_leader_is_told_once_with_its_gain() -> None:
@@ -46,7 +46,7 @@ def test_the_leader_is_told_once_with_its_gain() -> None:
     assert "points above equal shares [+" in told
     assert not any(sentence.startswith("Largest gain") for sentence in found.said)
     apart = headline_of(runs_with(dynamic=96.5, uniform=95.0, cnn=98.0)).said
-    assert apart[0].startswith("Largest gain: Dynamic, 1.45 points above")
+    assert apart[0].startswith("Largest gain: Dynamic is 1.45 points above")
     assert any(sentence.startswith("Highest mean accuracy: the control CNN") for sentence in apart)
 
 

@@ -4,6 +4,7 @@ import json
 import shlex
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from routebench.engine.results._checks import expect_key, is_key
 from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema
 from routebench.engine.results._pack import files_of, is_packed
 from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
-from routebench.errors import UserError
+from routebench.errors import UserError, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -253,6 +254,51 @@ class Store:
     def superseded(self) -> set[str]:
         """Cells of earlier code, options or training, whose place newer plans have given to others."""
         return plans.superseded(self._reader.plans())
+
+    def forget(self, label: str, *, only_count: bool = False) -> dict[str, int]:
+        """Removes a method from all plans, and its records with their arrays.
+
+        Args:
+            label: of the method, as in tables.
+            only_count: remove nothing.
+
+        Returns:
+            number of its cells by status.
+
+        Raises:
+            UserError: the folder is packed, holds no such method, or a cell of it is being measured.
+        """
+        if is_packed(self.path):
+            raise UserError(f"results folder {str(self.path)!r} is packed: nothing can be taken out of it")
+        known = [
+            (file, self._reader.read(file, plans.is_plan)) for file in sorted((self.path / "plans").glob("*.json"))
+        ]
+        held = [(file, content[0]) for file, content in known if content is not None]
+        labels = {cell["label"] for _, content in held for cell in content["cells"]}
+        if label not in labels:
+            raise unknown("method", label, labels)
+        gone = {cell["cell"] for _, content in held for cell in content["cells"] if cell["label"] == label}
+        outcomes = self._reader.outcomes()
+        counts = Counter(outcomes.get(key, (plans.NOT_RUN, ""))[0] for key in gone)
+        if only_count:
+            return dict(counts)
+        locks = [self.try_lock("cell", key) for key in sorted(gone)]
+        try:
+            if None in locks:
+                raise UserError(f"{label} is being measured in {str(self.path)!r}; stop that run first")
+            for file, content in held:
+                left = [cell for cell in content["cells"] if cell["label"] != label]
+                if not left:
+                    file.unlink()
+                elif len(left) < len(content["cells"]):
+                    write_text(file, checksum.sealed({**content, "cells": left}))
+            for key in gone:
+                for part in ("records", "arrays"):
+                    self._file(part, key).unlink(missing_ok=True)
+        finally:
+            for lock in filter(None, locks):
+                lock.release()
+        return dict(counts)
 
     def set_aside(self, file: Path, why: str = UNREADABLE) -> None:
         """Moves a damaged file to `damaged/`, with a warning."""

@@ -8,7 +8,7 @@ from routebench.engine.running._queue import Queue, most_informative_first
 from routebench.engine.running._times import Times
 from routebench.engine.suites import Cell, Plan
 from routebench.errors import UserError
-from routebench.quantities import spoken
+from routebench.quantities import short, spoken
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[
     to_do = list(queue.left)
     for cell in to_do:
         seconds, reason = queue.times.expected(cell.identity), known.reasons.get(cell.key)
-        takes = "      ?" if seconds is None else f"{seconds:5.0f} s"
+        takes = f"{'?' if seconds is None else short(seconds):>7}"
         state, why = ("failed", f"  ({reason})") if reason else (" to do", "")
         yield f" {state}  {cell.key} {takes}  {cell}{why}"
     counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
-    how = ", of training alone: its steps, counted" if to_do and queue.times.is_foretold else ""
+    how = ", estimated from training steps; tests come on top" if to_do and queue.times.is_foretold else ""
     yield f"{len(plan.cells)} cells: {counts}{time_ahead(queue, jobs)}{how}"
     begun = queue.within_budget(jobs)
     if len(begun) < len(to_do):

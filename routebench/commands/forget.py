@@ -1,0 +1,26 @@
+"""`routebench forget`: takes a method out of a results folder."""
+
+from pathlib import Path
+
+import click
+
+from routebench.commands import options
+
+
+@click.command()
+@click.argument("method")
+@options.folder
+@click.option("--yes", is_flag=True, help="Remove it. Without this, the command only says what it would remove.")
+def command(method: str, folder: Path, yes: bool) -> None:
+    """Take METHOD, as tables name it in `status`, out of a results folder: its runs, and its rows in reports.
+
+    Networks that were trained for it stay in `fits/`.
+    """
+    from routebench.engine.results import existing
+
+    counts = existing(folder).forget(method, only_count=not yes)
+    told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    if not yes:
+        click.echo(f"would remove {method}: {told}; add --yes to do so")
+        return
+    click.echo(f"removed {method}: {told}; `routebench report` writes the page anew")
