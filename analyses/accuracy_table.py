@@ -6,7 +6,8 @@ import pandas as pd
 
 from routebench import published
 from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, analysis_of, run, wording
-from routebench.analysis.comparison import ACCURACY, SAVED, Comparison, comparison_of, finished, gains_of, tied
+from routebench.analysis.comparison import ACCURACY, SAVED, Comparison, comparison_of, finished, tied
+from routebench.analysis.named import main_gains
 from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 P_VALUE = (
@@ -34,7 +35,7 @@ def accuracy_table(runs: Runs) -> Analysis | None:
         table=found.table,
         columns=_columns(found),
         notes=(*_notes(found), *_published_notes(runs, found)),
-        main=Main("mean", "Test accuracy", "%", higher_is_better=True, gains=gains_of(runs)),
+        main=Main("mean", "Test accuracy", "%", higher_is_better=True, gains=main_gains(runs)),
         saved=SAVED,
     )
 

@@ -4,22 +4,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench import statistics
 from routebench.analysis import (
     ALPHA,
     Analysis,
     Column,
-    Estimate,
     Runs,
     Verdict,
     analysis_of,
-    corrected,
     figures,
     palette,
     run,
     wording,
 )
-from routebench.analysis.named import named_pairs
+from routebench.analysis.named import named_table
 
 ANSWERS = {
     Verdict.BETTER: "better",
@@ -36,9 +33,10 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
     """Each method at its best T against the named entries: difference in points, interval, p (Holm), verdict."""
     if not runs.primary:
         return None
-    margin, table = float(runs.primary["margin"]), _table(runs)
+    margin, table = float(runs.primary["margin"]), named_table(runs)
     if table.empty:
         return None
+    table["answer"] = table["verdict"].map(ANSWERS)
     return Analysis(
         title="Named comparisons",
         reading=_reading(table, margin),
@@ -63,29 +61,6 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
         saved="name label iterations role against difference difference_low difference_high n=difference.n "
         "p=difference.p p_holm=difference.p_holm p_beyond answer",
     )
-
-
-def _table(runs: Runs) -> DataFrame:
-    rows = [(pair.ours, pair.theirs) for pair in named_pairs(runs)]
-    margin, first = float(runs.primary["margin"]), int(runs.primary["first"])
-    differences = corrected(
-        Estimate.of(statistics.two_stage_difference(ours.accuracies, theirs.accuracies, first)) for ours, theirs in rows
-    )
-    beyond = statistics.holm([
-        statistics.two_stage_equivalence_p(ours.accuracies, theirs.accuracies, first, margin) for ours, theirs in rows
-    ])  # fmt: skip
-    table = DataFrame(
-        {
-            "method": [ours.method for ours, _ in rows],
-            "against": [theirs.method for _, theirs in rows],
-            "difference": differences,
-            "p_beyond": beyond,
-        }
-    )
-    verdicts = [
-        Verdict.of(one.mean, one.p_holm, float(p_beyond)) for one, p_beyond in zip(differences, beyond, strict=True)
-    ]
-    return table.assign(answer=[ANSWERS[verdict] for verdict in verdicts])
 
 
 def _reading(table: DataFrame, margin: float) -> str:

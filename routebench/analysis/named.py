@@ -1,12 +1,18 @@
 """The comparisons that a suite names beforehand, as a results folder has them."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from pandas import DataFrame
+
 from routebench import statistics
+from routebench.analysis._estimate import Estimate, corrected
+from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
-from routebench.analysis.comparison import Contender, contenders_of
+from routebench.analysis._verdicts import Verdict
+from routebench.analysis.comparison import Contender, contenders_of, gains_of
 
 
 @dataclass(frozen=True)
@@ -50,12 +56,52 @@ def named_pairs(runs: Runs) -> list[NamedPair]:
     """The comparisons of a suite's plan, in its order, of which both sides were planned; none where it names none."""
     if not runs.primary:
         return []
-    known = {(one.method.label, one.method.model, one.method.iterations): one for one in contenders_of(runs)}
+    known = {_key(one.method): one for one in contenders_of(runs)}
     first, half_width = int(runs.primary["first"]), runs.primary.get("half_width")
     found = [(known.get(_entry(pair["ours"])), known.get(_entry(pair["theirs"]))) for pair in runs.primary["pairs"]]
     return [
         NamedPair(ours, theirs, first, half_width) for ours, theirs in found if ours is not None and theirs is not None
     ]
+
+
+def named_table(runs: Runs) -> DataFrame:
+    """One row per named comparison; Holm's correction is over them alone. Empty where the suite names none.
+
+    Columns: `method, against`; `difference`, in points; `p_beyond`, of a difference of the margin or more, corrected;
+    `verdict`.
+    """
+    pairs = [(pair.ours, pair.theirs) for pair in named_pairs(runs)]
+    if not pairs:
+        return DataFrame()
+    margin, first = float(runs.primary["margin"]), int(runs.primary["first"])
+    values = [(ours.accuracies, theirs.accuracies) for ours, theirs in pairs]
+    differences = corrected(Estimate.of(statistics.two_stage_difference(*pair, first)) for pair in values)
+    beyond = statistics.holm([statistics.two_stage_equivalence_p(*pair, first, margin) for pair in values])
+    return DataFrame({
+        "method": [ours.method for ours, _ in pairs],
+        "against": [theirs.method for _, theirs in pairs],
+        "difference": differences,
+        "p_beyond": beyond,
+        "verdict": [
+            Verdict.of(one.mean, one.p_holm, float(p_beyond)) for one, p_beyond in zip(differences, beyond, strict=True)
+        ],
+    })  # fmt: skip
+
+
+def main_gains(runs: Runs) -> dict[Method, Estimate]:
+    """Differences to equal shares that a verdict rests on: all; where the suite names some, the others have no p."""
+    gains = gains_of(runs)
+    table = named_table(runs)
+    if table.empty:
+        return gains
+    rows = table[[against.label == BASELINE for against in table["against"]]]
+    named = {_key(method): found for method, found in zip(rows["method"], rows["difference"], strict=True)}
+    untested = {method: replace(gain, p=math.nan, p_holm=math.nan) for method, gain in gains.items()}
+    return {method: named.get(_key(method), gain) for method, gain in untested.items()}
+
+
+def _key(method: Method) -> tuple[str, str, int | None]:
+    return method.label, method.model, method.iterations
 
 
 def _entry(named: Mapping[str, Any]) -> tuple[str, str, int | None]:

@@ -4,10 +4,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from routebench.analysis import Analysis, Estimate, Runs, Verdict, wording
+from pandas import DataFrame
+
+from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verdict, wording
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
 from routebench.analysis.comparison import Comparison
+from routebench.analysis.named import named_table
 from routebench.registry import analyses
 from routebench.report._asking import ask
 from routebench.report._decisions import Decisions, Gain, Leader
@@ -15,6 +18,7 @@ from routebench.statistics import OVER_SAMPLES
 
 NAMED = 4  # methods in a sentence
 SHARES = "equal shares"
+GAINS = (Verdict.BETTER, Verdict.BETTER_BY_LITTLE)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,9 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
             (_reached(found.leader),),
             _caveats(runs, found.comparison),
         )
+    named = named_table(runs)
+    if not named.empty and not found.yours:
+        return Headline(*_of_named(named, found.leader), _caveats(runs, found.comparison))
     return Headline(_title(found), (*_about(found), *_leads(found, found.leader)), _caveats(runs, found.comparison))
 
 
@@ -136,6 +143,41 @@ def _whether(found: Decisions) -> str:
     if all(gain.verdict is Verdict.UNTESTABLE for gain in found.gains):
         return "Whether routing helps could not be tested: too few seeds, and no answers per image."
     return f"Routing is not shown to help: none of {configurations} differs significantly from {SHARES}."
+
+
+def _of_named(table: DataFrame, leader: Leader) -> tuple[str, tuple[str, ...]]:
+    """Title and further sentences of a suite that named its comparisons beforehand: they alone decide."""
+    over = table[[against.label == BASELINE for against in table["against"]]]
+    beside = table[[one.label == two.label for one, two in zip(table["method"], table["against"], strict=True)]]
+    iterating = [one for one in beside["verdict"] if one in GAINS]
+    better = sorted(_with(over, *GAINS), key=lambda gain: -gain.estimate.mean)
+    if better:
+        gained = [f"{one.method} by {wording.rounded(one.estimate.mean, one.estimate.half_width)}" for one in better]
+        told = f"Better than {SHARES}: {wording.listed(gained, NAMED)} points"
+    else:
+        told = f"No method is shown to be better than {SHARES}"
+    if len(beside) and not iterating:
+        told += ". None is shown to gain by iterating" if better else ", or to gain by iterating"
+    decided = sum(verdict not in (Verdict.OPEN, Verdict.UNTESTABLE) for verdict in table["verdict"])
+    said = [f"The suite named {len(table)} comparisons beforehand; {decided} of them are decided."]
+    for against in dict.fromkeys(table["against"]):
+        if against.is_control:
+            said += _beside(table[table["against"] == against], against)
+    return f"{told}.", (*said, "All other comparisons are exploratory.", _reached(leader))
+
+
+def _beside(rows: DataFrame, against: Method) -> list[str]:
+    """The verdicts against one control: better, worse, equal."""
+    name = SHARES if against.label == BASELINE else f"the {against}"
+    kinds = (("better", GAINS), ("worse", (Verdict.WORSE,)), ("equal within the margin", (Verdict.EQUAL,)))
+    found = [(word, [str(one.method) for one in _with(rows, *verdicts)]) for word, verdicts in kinds]
+    told = "; ".join(f"{word}: {wording.listed(names, len(rows))}" for word, names in found if names)
+    return [f"Against {name}, {told}."] if told else [f"Against {name}, nothing is decided."]
+
+
+def _with(rows: DataFrame, *verdicts: Verdict) -> list[Gain]:
+    found = zip(rows["method"], rows["difference"], rows["verdict"], strict=True)
+    return [Gain(method, difference) for method, difference, verdict in found if verdict in verdicts]
 
 
 def _about(found: Decisions) -> tuple[str, ...]:

@@ -270,12 +270,15 @@ def _place(method: Method) -> tuple[bool, bool, bool, Method]:
 
 
 def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -> set[Key]:
-    """For each label the T that most questions have; in a tie the largest."""
-    chosen: dict[str, tuple[int, int]] = {}
+    """For each label the T that most questions test, then that most have; in a tie the largest."""
+    chosen: dict[str, tuple[int, int, int]] = {}
+    asked = [*questions]
     for method in methods:
-        answered = sum(_key(method) in (question.gains or question.means) for question in questions)
-        chosen[method.label] = max(chosen.get(method.label, (-1, 0)), (answered, method.iterations or 0))
-    return {(label, steps or None) for label, (_, steps) in chosen.items()}
+        key = _key(method)
+        tested = sum(question.verdict(key) is not Verdict.UNTESTABLE for question in asked)
+        answered = sum(key in (question.gains or question.means) for question in asked)
+        chosen[method.label] = max(chosen.get(method.label, (-1, -1, 0)), (tested, answered, method.iterations or 0))
+    return {(label, steps or None) for label, (_, _, steps) in chosen.items()}
 
 
 def _decided(questions: Iterable[Question], methods: Sequence[Method]) -> set[Key]:

@@ -1,5 +1,6 @@
 """Named comparisons and tuning curves say what they were given."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,10 @@ from analyses.learning_curves import learning_curves
 from analyses.primary_comparisons import primary_comparisons
 from analyses.summary_over_tasks import summary_over_tasks
 from analyses.tuning_curves import tuning_curves
+from routebench.analysis.named import main_gains, named_table
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols import Measurement, Metric
+from routebench.report._headline import headline_of
 from routebench.statistics import expected_best, holm, interquartile_mean, paired_difference
 from tests.analyses.measured import parts_of
 
@@ -70,6 +73,17 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory):
     return trials(tmp_path_factory.mktemp("trials"))
+
+
+def test_named_comparisons_alone_decide_the_headline(runs):
+    found, table = headline_of(runs), named_table(runs)
+    assert found.title.startswith("Better than equal shares: EM, T = ")
+    assert f"The suite named {len(table)} comparisons beforehand; " in found.said[0]
+    assert "All other comparisons are exploratory." in found.said
+    gains = main_gains(runs)
+    named = {one.exact for one, base in zip(table["method"], table["against"], strict=True) if base.label == "uniform"}
+    assert {one.exact for one, gain in gains.items() if not math.isnan(gain.p)} == named
+    assert len(named) < len(gains)
 
 
 @pytest.mark.parametrize(
