@@ -19,6 +19,16 @@ def test_a_suite_that_reads_networks_reads_those_that_accuracy_trains(suite, pre
     assert all(request in requests["accuracy"] for request in shared)
 
 
+@pytest.mark.parametrize("suite", ["sparsity", "robustness", "equivariance"])
+def test_a_preset_with_the_entries_of_another_suite_reads_its_networks(suite, no_data):
+    own = plan(load_suite(suite), "standard", Choices())
+    trained = plan(load_suite("standard"), "full", Choices())
+    requests, labels = [cell.request() for cell in trained.cells], {cell.label for cell in trained.cells}
+    assert all(cell.request() in requests for cell in own.cells)
+    assert {cell.label for cell in own.cells} == labels > {"heinsen", "static", "cnn"}
+    assert own.suite.protocol == suite
+
+
 @pytest.mark.parametrize("preset", ["smoke", "quick", "full"])
 def test_linear_probe_reads_the_networks_that_accuracy_trains(preset, no_data):
     requests = {

@@ -37,6 +37,7 @@ def changed(tmp_path):
         ("seeds = 1", "seeds = true", ["presets.smoke.seeds", "integer"]),
         ("seeds = 1", "seeds = 0", ["presets.smoke.seeds", "at least 1"]),
         ("seeds = 1", "", ["presets.smoke.seeds", "nothing"]),
+        ("seeds = 1", 'seeds = 1\nentries_of = "standart"', ["unknown suite 'standart'", "'standard'"]),
         ("iterations = [1, 3]", "iterations = []", ["presets.smoke.iterations", "[]"]),
         ("iterations = [1, 3]", "iterations = [1, 1]", ["presets.smoke.iterations", "[1, 1]"]),
         ("iterations = [1, 3]", "iterations = 3", ["presets.smoke.iterations", "list"]),

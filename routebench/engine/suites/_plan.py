@@ -75,6 +75,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
         UserError: a name, a hyperparameter or an option is unknown, a value is not allowed, or the data set does not
             suit the suite; settings shall be tuned but the suite has no table for it, or chosen settings are missing.
     """
+    suite = suite.with_entries(preset_name)
     lineup = line_up(suite, preset_name, choices)
     if choices.tuning:
         return _plan_of_trials(suite, lineup)

@@ -21,13 +21,14 @@ model = "capsnet-small"         # or several, ["a", "b"]; also: model_params, tr
 iterations = [1, 2, 3]          # the grid of every method that iterates
 variant_iterations = [3]        # that of variants, if it is another
 seeds = 3
+entries_of = "standard"         # with methods, controls and training of another suite, whose networks it then measures
 [presets.quick.training_of.b]   # for one of several networks; it has the last word
 reconstruction = 0.0005
 """
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -91,6 +92,7 @@ class Preset:
 
     `take` is the most images that are used of a data set; `options` are the protocol's, `training_of` is by network.
     `settings` is a file that `routebench tune` wrote, beside the suite's. `without` names variants that are not run.
+    `entries_of` is another suite, whose methods, controls and training stand in place of the suite's own.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Preset:
     take: Count | None = None
     settings: Annotated[str, text("the name of a file")] = ""
     without: Annotated[tuple[str, ...], NAMES] = ()
+    entries_of: Annotated[str, text("the name of a suite")] = ""
 
     def grid(self, entry: Entry) -> tuple[int, ...]:
         """The iterations of a method that iterates.
@@ -158,6 +161,18 @@ class Suite:
         if name not in self.presets:
             raise unknown("preset", name, self.presets)
         return self.presets[name]
+
+    def with_entries(self, preset: str) -> "Suite":
+        """The suite with the methods, controls and training of the preset's `entries_of`; itself where it has none.
+
+        Raises:
+            UserError: there is no such suite or preset.
+        """
+        name = self.preset(preset).entries_of
+        if not name:
+            return self
+        other = load_suite(name)
+        return replace(self, methods=other.methods, controls=other.controls, training=other.training)
 
     def recipe(self, *overrides: Mapping[str, Any]) -> Recipe:
         """The suite's recipe with overrides, the last of which wins; see `routebench.recipes.merged`."""
@@ -231,6 +246,11 @@ def _check(suite: Suite) -> None:
                     f"{suite.file}: key 'presets.{preset.name}.without': unknown variant {name!r}"
                     f"{nearest(name, variants)}"
                 )
+        if preset.entries_of and not preset.entries_of.endswith(".toml") and preset.entries_of not in suite_files():
+            raise UserError(
+                f"{suite.file}: key 'presets.{preset.name}.entries_of': unknown suite {preset.entries_of!r}"
+                f"{nearest(preset.entries_of, suite_files())}"
+            )
         for model in preset.training_of:
             if model not in models:
                 raise UserError(
