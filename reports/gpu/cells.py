@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 
-LISTED = re.compile(r"^ (?: cached|failed| to do)  ([0-9a-f]{16})\s+(?:\?  |\d+ s  )?(.+)$", re.MULTILINE)
+LISTED = re.compile(
+    r"^ (?: cached|failed| to do)  ([0-9a-f]{16})\s+(?:(?:\?|\d+ (?:s|min|h|days))  )?(.+)$", re.MULTILINE
+)
 
 
 def keys(pattern: str, listing: str) -> list[str]:

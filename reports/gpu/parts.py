@@ -98,7 +98,7 @@ def _doctor(where: Where, _seconds: float) -> list[str]:
 
 def _tests(_where: Where, _seconds: float) -> list[str]:
     options = ["-k", "test_on_a_gpu", "-q", "-W", "default", "-p", "no:cacheprovider"]
-    return ["-m", "pytest", "tests/kernels/test_triton.py", *options]
+    return ["-m", "pytest", "tests/kernels/test_triton.py", "tests/kernels/test_drawing_triton.py", *options]
 
 
 def _sanitized(where: Where, seconds: float) -> list[str]:

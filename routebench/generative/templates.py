@@ -67,7 +67,8 @@ def drawn(
 ) -> tuple[Float[Tensor, "batch channel height width"], Float[Tensor, "batch 1 height width"]]:
     """Templates warped and composited over each other in their order.
 
-    On a CPU in float32 a compiled kernel does it, and visits only the pixels that a template covers.
+    In float32 a compiled kernel does it: on a processor one that visits only the pixels that a template covers, on a
+    GPU one in Triton.
 
     Args:
         templates: colours, and as the last channel opacities in [0, 1].
@@ -97,8 +98,8 @@ def composited(
 
 def _kernel_serves(templates: Tensor, maps: Tensor, presences: Tensor) -> bool:
     given = (templates, maps, presences)
-    single = all(value.device.type == "cpu" and value.dtype == torch.float32 for value in given)
-    if not single or backend.wished() == "reference" or drawing.missing(templates.shape[1] - 1):
+    single = all(value.device == maps.device and value.dtype == torch.float32 for value in given)
+    if not single or backend.wished() == "reference" or drawing.missing(templates.shape[1] - 1, maps.device):
         return False
     return drawing.is_trusted(composited, templates, maps, presences)
 

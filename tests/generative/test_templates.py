@@ -7,7 +7,7 @@ import torch
 from routebench.generative.templates import SMALLEST, composited, drawn, inverse, over, warp
 from routebench.kernels import backend, drawing
 
-needs_kernel = pytest.mark.skipif(bool(drawing.missing(1)), reason="no C++ compiler")
+needs_kernel = pytest.mark.skipif(bool(drawing.missing(1, torch.device("cpu"))), reason="no C++ compiler")
 
 
 def random(*shape, seed=0, dtype=torch.float64):

@@ -22,8 +22,9 @@ def decorate_anew():
     """Triton reads the environment when it decorates, and may have been imported long ago."""
     for name in ("triton.language.standard", "triton.language"):
         importlib.reload(importlib.import_module(name))
-    sys.modules.pop("routebench.kernels.triton_kernels", None)
-    vars(importlib.import_module("routebench.kernels")).pop("triton_kernels", None)
+    for name in ("triton_kernels", "drawing_triton"):
+        sys.modules.pop(f"routebench.kernels.{name}", None)
+        vars(importlib.import_module("routebench.kernels")).pop(name, None)
 
 
 @pytest.fixture

@@ -12,12 +12,14 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
+import torch
 from click.testing import CliRunner
 
 from reports.gpu import cells, check, devices, environment, forecast, parts, rows, run, tiles, wheelhouse
 from routebench.cli import cli
 from routebench.engine.results import existing
 from routebench.engine.running import _suite
+from routebench.kernels import drawing
 
 GPU = parts.Where("cuda", Path("nowhere"), tiny=False)
 CUDA_ALONE = {"tests", "sanitizer", "tiles"}
@@ -238,6 +240,30 @@ def test_data_of_the_kit_are_unpacked_once(tmp_path):
     for _ in range(2):
         environment.unpack(tmp_path / "kit", tmp_path / "data")
     assert (tmp_path / "data" / "MNIST" / "raw" / file.name).read_bytes() == b"pixels"
+
+
+@with_triton
+@pytest.mark.parametrize("capability", [80, 89, 90])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_kernels_that_draw_compile_for_gpus_that_are_not_here(capability, channels, monkeypatch):
+    from routebench.kernels import drawing_triton
+
+    shapes = (16, channels + 1, 11, 11), (8, 16, 2, 3), (8, 16)
+    leaves = [torch.rand(shape, device="meta").requires_grad_() for shape in shapes]
+    started = []
+
+    def note(work, name, grid, *arguments):
+        with forecast.pretending(capability):
+            started.append(
+                (name, getattr(drawing_triton, name).warmup(*arguments, work.tile, grid=grid, enable_fp_fusion=True))
+            )
+
+    monkeypatch.setattr(drawing, "_work", drawing._OnGpu)
+    monkeypatch.setattr(drawing._OnGpu, "_start", note)
+    canvas, opacity = drawing.draw(*leaves, (40, 40))
+    torch.autograd.backward(canvas.sum() + opacity.sum())
+    assert [name for name, _ in started] == ["paint", "pull", "gather"]
+    assert all(made.asm["cubin"] for _, made in started)
 
 
 @pytest.mark.parametrize("loop", tiles.LOOPS)
