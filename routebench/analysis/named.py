@@ -12,7 +12,7 @@ from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import Verdict
-from routebench.analysis.comparison import Contender, contenders_of, gains_of
+from routebench.analysis.comparison import Contender, contenders_of, difference_between, gains_of
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,15 @@ def main_gains(runs: Runs) -> dict[Method, Estimate]:
     named = {_key(method): found for method, found in zip(rows["method"], rows["difference"], strict=True)}
     untested = {method: replace(gain, p=math.nan, p_holm=math.nan) for method, gain in gains.items()}
     return {method: named.get(_key(method), gain) for method, gain in untested.items()}
+
+
+def over_first(runs: Runs) -> dict[Method, Estimate]:
+    """Differences of each method with more iterations to itself with one, corrected over all of them: exploratory."""
+    known = {_key(one.method): one for one in contenders_of(runs) if one.accuracies}
+    pairs = [(one, known.get((label, model, 1))) for (label, model, steps), one in known.items() if (steps or 0) > 1]
+    own = [(one, first) for one, first in pairs if first is not None]
+    found = corrected(difference_between(runs, one, first) for one, first in own)
+    return {one.method: difference for (one, _), difference in zip(own, found, strict=True)}
 
 
 def _key(method: Method) -> tuple[str, str, int | None]:

@@ -10,7 +10,7 @@ from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verd
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
 from routebench.analysis.comparison import Comparison
-from routebench.analysis.named import named_table
+from routebench.analysis.named import named_table, over_first
 from routebench.registry import analyses
 from routebench.report._asking import ask
 from routebench.report._decisions import Decisions, Gain, Leader
@@ -61,7 +61,7 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
         )
     named = named_table(runs)
     if not named.empty and not found.yours:
-        return Headline(*_of_named(named, found.leader), _caveats(runs, found.comparison))
+        return Headline(*_of_named(named, over_first(runs), found.leader), _caveats(runs, found.comparison))
     return Headline(_title(found), (*_about(found), *_leads(found, found.leader)), _caveats(runs, found.comparison))
 
 
@@ -145,25 +145,44 @@ def _whether(found: Decisions) -> str:
     return f"Routing is not shown to help: none of {configurations} differs significantly from {SHARES}."
 
 
-def _of_named(table: DataFrame, leader: Leader) -> tuple[str, tuple[str, ...]]:
-    """Title and further sentences of a suite that named its comparisons beforehand: they alone decide."""
+def _of_named(table: DataFrame, iterated: Mapping[Method, Estimate], leader: Leader) -> tuple[str, tuple[str, ...]]:
+    """Title and further sentences of a suite that named its comparisons beforehand; what it did not name is marked."""
     over = table[[against.label == BASELINE for against in table["against"]]]
     beside = table[[one.label == two.label for one, two in zip(table["method"], table["against"], strict=True)]]
-    iterating = [one for one in beside["verdict"] if one in GAINS]
+    iterating = _with(beside, *GAINS)
     better = sorted(_with(over, *GAINS), key=lambda gain: -gain.estimate.mean)
-    if better:
-        gained = [f"{one.method} by {wording.rounded(one.estimate.mean, one.estimate.half_width)}" for one in better]
-        told = f"Better than {SHARES}: {wording.listed(gained, NAMED)} points"
+    if len(better) == 1:
+        told = f"{better[0].method} is better than {SHARES}, by {better[0].estimate.mean:.1f} points"
+    elif better:
+        most, least = better[0].estimate.mean, better[-1].estimate.mean
+        names = wording.listed([one.method for one in better], NAMED)
+        told = f"{len(better)} methods are better than {SHARES}, by {least:.1f} to {most:.1f} points: {names}"
     else:
         told = f"No method is shown to be better than {SHARES}"
-    if len(beside) and not iterating:
+    explored = [Gain(method, gain) for method, gain in iterated.items() if gain.verdict is Verdict.BETTER]
+    if iterating:
+        told += f". By iterating, {wording.listed([one.method.title for one in iterating], NAMED)} gain"
+    elif explored:
+        names = wording.listed([*dict.fromkeys(one.method.title for one in explored)], NAMED)
+        told += (
+            f". Not named beforehand, but significant: {names} {'gains' if len(explored) == 1 else 'gain'} by iterating"
+        )
+    elif len(beside):
         told += ". None is shown to gain by iterating" if better else ", or to gain by iterating"
     decided = sum(verdict not in (Verdict.OPEN, Verdict.UNTESTABLE) for verdict in table["verdict"])
     said = [f"The suite named {len(table)} comparisons beforehand; {decided} of them are decided."]
     for against in dict.fromkeys(table["against"]):
         if against.is_control:
             said += _beside(table[table["against"] == against], against)
-    return f"{told}.", (*said, "All other comparisons are exploratory.", _reached(leader))
+    said.append("All other comparisons are exploratory.")
+    for one in explored:
+        found = one.estimate
+        size = f"{wording.rounded(found.mean, found.half_width)} points {wording.between(found.low, found.high)}"
+        said.append(
+            f"{one.method} is ahead of itself with one iteration by {size}, significant after correction for all "
+            f"{len(iterated)} such pairs."
+        )
+    return f"{told}.", (*said, _reached(leader))
 
 
 def _beside(rows: DataFrame, against: Method) -> list[str]:

@@ -10,7 +10,7 @@ from analyses.learning_curves import learning_curves
 from analyses.primary_comparisons import primary_comparisons
 from analyses.summary_over_tasks import summary_over_tasks
 from analyses.tuning_curves import tuning_curves
-from routebench.analysis.named import main_gains, named_table
+from routebench.analysis.named import main_gains, named_table, over_first
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols import Measurement, Metric
 from routebench.report._headline import headline_of
@@ -77,9 +77,10 @@ def tried(tmp_path_factory):
 
 def test_named_comparisons_alone_decide_the_headline(runs):
     found, table = headline_of(runs), named_table(runs)
-    assert found.title.startswith("Better than equal shares: EM, T = ")
+    assert "EM, T = " in found.title and " better than equal shares, by " in found.title
     assert f"The suite named {len(table)} comparisons beforehand; " in found.said[0]
     assert "All other comparisons are exploratory." in found.said
+    assert [*over_first(runs)] and all(one.iterations > 1 for one in over_first(runs))
     gains = main_gains(runs)
     named = {one.exact for one, base in zip(table["method"], table["against"], strict=True) if base.label == "uniform"}
     assert {one.exact for one, gain in gains.items() if not math.isnan(gain.p)} == named
