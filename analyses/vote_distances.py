@@ -93,7 +93,7 @@ def _draw(axes: list[Axes], shown: Mapping[Method, Arrays], runs: Runs, steps: i
                 if name == FULL:
                     panel.set_yscale("symlog", linthresh=1e-3)
                 _histograms(panel, arrays, name, step, runs.colour(method))
-                panel.set_ylim(0, 1.05 * top)
+                panel.set_ylim(0, 1.05 * top or 1.0)  # of a method none of whose votes lie near
 
 
 def _histograms(axes: Axes, arrays: Arrays, name: str, step: int, colour: str) -> None:

@@ -184,10 +184,17 @@ def _key(method: Method) -> Key:
 
 
 def _with_one(questions: Iterable[Question], methods: Iterable[Method]) -> list[str]:
-    """Methods that are better with one iteration: more are then not what helps."""
+    """Methods that are better with one iteration, and have no higher mean with more: these are not what helps."""
     once = [method for method in methods if method.iterations == 1]
     asked = [*questions]
-    return [one.title for one in once if any(question.verdict(_key(one)) is Verdict.BETTER for question in asked)]
+    return [one.title for one in once if any(_is_enough(question, one) for question in asked)]
+
+
+def _is_enough(question: Question, once: Method) -> bool:
+    """Whether one iteration is better than equal shares, and its mean the best of all T."""
+    means = {steps: mean.mean for (label, steps), mean in question.means.items() if label == once.label}
+    best = max if question.main.higher_is_better else min
+    return question.verdict(_key(once)) is Verdict.BETTER and means[1] == best(means.values())
 
 
 def _where(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> str:

@@ -12,7 +12,7 @@ from routebench.errors import UserError
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.sparsity import Sparsity
-from routebench.protocols.static import HeldCoupling, layer_names
+from routebench.protocols.static import HeldCoupling, layer_names, static_metrics
 from routebench.protocols.traced import trace
 from routebench.protocols.vote_distances import gathered, vote_distances
 from routebench.recipe import Recipe
@@ -157,6 +157,16 @@ def test_static_coupling_changes_what_dynamic_coupling_answers(method, iteration
         static = network(pixels).scores
     assert means.found and not torch.allclose(before, static, atol=1e-4)
     assert torch.allclose(network(pixels).scores, before, atol=1e-4)  # all is as it was
+
+
+def test_scores_that_are_not_made_of_weighted_votes_are_left_out():
+    context, data = Untrained(), load("mnist5k")
+    network = context.fit(request("self-routing", None)).network
+    for name, gate in network.named_parameters():
+        if name.endswith("gate"):  # which starts at zero, with equal shares
+            torch.nn.init.normal_(gate)
+    some = (data.train.at(torch.arange(60)), data.test.at(torch.arange(40)))
+    assert not [*static_metrics(network, *some, torch.device("cpu"))]
 
 
 def part_of(data, count):

@@ -93,7 +93,7 @@ def test_nothing_shown_is_said_and_ties_are_no_headline() -> None:
 
 def test_a_gain_with_one_iteration_is_no_gain_of_iterating() -> None:
     methods = {
-        "em": ([1, 3], "method", "capsnet-small", [99.0, 99.1]),
+        "em": ([1, 3], "method", "capsnet-small", [99.1, 99.0]),
         "uniform": ([None], "control", "capsnet-small", [95.0]),
     }
     runs = made_up_runs(methods=methods, seeds=6, spread=0.1, preset="full", failures=False)
