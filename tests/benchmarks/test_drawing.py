@@ -12,7 +12,7 @@ IMAGES, TEMPLATES, SIZE = 32, 16, (28, 28)
 @pytest.mark.parametrize("gradient", [False, True], ids=["forward", "forward-and-backward"])
 @pytest.mark.parametrize("backend", ["reference", "auto"])
 def test_drawing(benchmark, backend, gradient):
-    if backend == "auto" and (why := drawing.missing(1)):
+    if backend == "auto" and (why := drawing.missing(1, torch.device("cpu"))):
         pytest.skip(why)
     random = torch.Generator().manual_seed(0)
     templates = torch.rand(TEMPLATES, 2, 12, 12, generator=random).requires_grad_(gradient)
