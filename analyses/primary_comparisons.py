@@ -1,5 +1,7 @@
 """The comparisons that a suite named before training, and their verdicts."""
 
+from collections.abc import Iterator
+
 import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
@@ -30,7 +32,7 @@ ANSWERS = {
 
 @analysis_of("accuracy", "primary-comparisons", place=12)
 def primary_comparisons(runs: Runs) -> Analysis | None:
-    """Each method at its best T against the named entries: difference in points, interval, p (Holm), verdict."""
+    """Each method against named entries and its own first iteration: difference, interval, p (Holm), verdict."""
     if not runs.primary:
         return None
     margin, table = float(runs.primary["margin"]), named_table(runs)
@@ -54,13 +56,19 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
         notes=(
             f"The suite named these {len(table)} comparisons beforehand; Holm's correction is over them alone.",
             "All other comparisons on this page are exploratory.",
-            "The best T of a method is that of its highest tuning score, in which no test image has part.",
+            *_notes_on_t(table),
             f"Margin: {margin:g} points. Intervals: 95 %, each for itself.",
         ),
         alternative="Differences with intervals, one line per comparison, and the margin as a band.",
         saved="name label iterations role against difference difference_low difference_high n=difference.n "
         "p=difference.p p_holm=difference.p_holm p_beyond answer",
     )
+
+
+def _notes_on_t(table: DataFrame) -> Iterator[str]:
+    compared = {(method.label, method.iterations) for method in table["method"]}
+    if len(compared) == len({label for label, _ in compared}):
+        yield "The best T of a method is that of its highest tuning score, in which no test image has part."
 
 
 def _reading(table: DataFrame, margin: float) -> str:

@@ -146,52 +146,71 @@ def _whether(found: Decisions) -> str:
 
 
 def _of_named(table: DataFrame, iterated: Mapping[Method, Estimate], leader: Leader) -> tuple[str, tuple[str, ...]]:
-    """Title and further sentences of a suite that named its comparisons beforehand; what it did not name is marked."""
+    """Title and further sentences of a suite that named its comparisons beforehand; what it did not name is marked.
+
+    Where the suite compares methods with their own first iteration alone, the title speaks of that alone.
+    """
     over = table[[against.label == BASELINE for against in table["against"]]]
     beside = table[[one.label == two.label for one, two in zip(table["method"], table["against"], strict=True)]]
-    iterating = _with(beside, *GAINS)
-    better = sorted(_with(over, *GAINS), key=lambda gain: -gain.estimate.mean)
-    if len(better) == 1:
-        told = f"{better[0].method} is better than {SHARES}, by {better[0].estimate.mean:.1f} points"
-    elif better:
-        most, least = better[0].estimate.mean, better[-1].estimate.mean
-        names = wording.listed([one.method for one in better], NAMED)
-        told = f"{len(better)} methods are better than {SHARES}, by {least:.1f} to {most:.1f} points: {names}"
-    else:
-        told = f"No method is shown to be better than {SHARES}"
+    told = [_over_shares(_with(over, *GAINS))] if len(over) else []
     explored = [Gain(method, gain) for method, gain in iterated.items() if gain.verdict is Verdict.BETTER]
-    if iterating:
-        told += f". By iterating, {wording.listed([one.method.title for one in iterating], NAMED)} gain"
-    elif explored:
-        names = wording.listed([*dict.fromkeys(one.method.title for one in explored)], NAMED)
-        told += (
-            f". Not named beforehand, but significant: {names} {'gains' if len(explored) == 1 else 'gain'} by iterating"
-        )
+    gaining, losing = _with(beside, *GAINS), _with(beside, Verdict.WORSE)
+    if gaining or losing:
+        told.append(_by_iterating(gaining, losing))
+    elif explored and len(over):
+        told.append(f"Not named beforehand, but significant: {_that(explored, 'gain')} by iterating")
     elif len(beside):
-        told += ". None is shown to gain by iterating" if better else ", or to gain by iterating"
+        told.append("No method is shown to gain by iterating")
     decided = sum(verdict not in (Verdict.OPEN, Verdict.UNTESTABLE) for verdict in table["verdict"])
     said = [f"The suite named {len(table)} comparisons beforehand; {decided} of them are decided."]
     for against in dict.fromkeys(table["against"]):
         if against.is_control:
-            said += _beside(table[table["against"] == against], against)
+            name = SHARES if against.label == BASELINE else f"the {against}"
+            said.append(_against(name, table[table["against"] == against]))
+    if len(beside):
+        said.append(_against("one iteration of the same method", beside))
     said.append("All other comparisons are exploratory.")
-    for one in explored:
+    for one in explored if len(over) else ():
         found = one.estimate
         size = f"{wording.rounded(found.mean, found.half_width)} points {wording.between(found.low, found.high)}"
         said.append(
             f"{one.method} is ahead of itself with one iteration by {size}, significant after correction for all "
             f"{len(iterated)} such pairs."
         )
-    return f"{told}.", (*said, _reached(leader))
+    return f"{'. '.join(told)}.", (*said, _reached(leader))
 
 
-def _beside(rows: DataFrame, against: Method) -> list[str]:
-    """The verdicts against one control: better, worse, equal."""
-    name = SHARES if against.label == BASELINE else f"the {against}"
+def _over_shares(better: Sequence[Gain]) -> str:
+    """Which methods are better than equal shares, and by how much."""
+    better = sorted(better, key=lambda gain: -gain.estimate.mean)
+    sizes = [f"{gain.estimate.mean:.1f}" for gain in better]
+    if not better:
+        return f"No method is shown to be better than {SHARES}"
+    if len(better) == 1:
+        return f"{better[0].method} is better than {SHARES}, by {sizes[0]} points"
+    names = wording.listed([gain.method for gain in better], NAMED)
+    return f"{len(better)} methods are better than {SHARES}, by {sizes[-1]} to {sizes[0]} points: {names}"
+
+
+def _by_iterating(gaining: Sequence[Gain], losing: Sequence[Gain]) -> str:
+    """`By iterating, EM gains; slot attention loses`."""
+    return "By iterating, " + "; ".join(
+        _that(gains, verb) for gains, verb in ((gaining, "gain"), (losing, "lose")) if gains
+    )
+
+
+def _that(gains: Sequence[Gain], verb: str) -> str:
+    """`EM gains`, `EM and slot attention gain`: each method once, whatever its T."""
+    titles = dict.fromkeys(gain.method.title for gain in gains)
+    return f"{wording.listed([*titles], NAMED)} {verb}{'s' if len(titles) == 1 else ''}"
+
+
+def _against(name: str, rows: DataFrame) -> str:
+    """The verdicts against one side: better, worse, equal."""
     kinds = (("better", GAINS), ("worse", (Verdict.WORSE,)), ("equal within the margin", (Verdict.EQUAL,)))
     found = [(word, [str(one.method) for one in _with(rows, *verdicts)]) for word, verdicts in kinds]
     told = "; ".join(f"{word}: {wording.listed(names, len(rows))}" for word, names in found if names)
-    return [f"Against {name}, {told}."] if told else [f"Against {name}, nothing is decided."]
+    return f"Against {name}, {told or 'nothing is decided'}."
 
 
 def _with(rows: DataFrame, *verdicts: Verdict) -> list[Gain]:

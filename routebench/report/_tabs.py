@@ -8,6 +8,7 @@ HINTON, TSAI, KIEFER, SMITH = "Hinton et al. 2018", "Tsai et al. 2020", "Kiefer 
 TABS = MappingProxyType({
     "standard": ("", "Standard"),
     "accuracy": ("", "Accuracy"),
+    "iterations": ("", "Iterations"),
     "overlap": ("", "Overlap"),
     "linear-probe": ("", "Rotation"),
     "viewpoint": ("", "Viewpoints"),

@@ -122,6 +122,30 @@ def test_a_suite_that_names_nothing_has_no_table(runs):
     assert primary_comparisons(replace(runs, primary={})) is None
 
 
+def by_t(cell):
+    """Ablation A loses by iterating, the whole method gains from T=2 to T=4, ablation B does neither."""
+    known = cell.identity
+    params = known.method_params
+    slope = 0.0 if params.get("schedule") == "sequential" else 1.0 if params.get("layer_norm", True) else -0.5
+    noise = 0.05 * np.random.default_rng([known.seed, known.iterations or 0]).normal()
+    return Measurement(
+        [Metric("accuracy", "test", 80 + slope * (known.iterations or 0) + noise, "%", True, known.iterations)]
+    )
+
+
+def test_a_suite_that_compares_each_t_with_one_iteration_says_so(tmp_path):
+    (found,) = parts_of(plan(load_suite("iterations"), "quick", Choices(seeds=5)), tmp_path, by_t)
+    table = primary_comparisons(found)
+    assert len(table.table) == 6 and {one["against"].iterations for one in table.table.to_dict("records")} == {1}
+    assert not any("best T" in note for note in table.notes)
+    told = headline_of(found)
+    assert told.title.startswith("By iterating, Inverted attention gains; Inverted attention")
+    assert told.title.endswith("loses.") and "equal shares" not in told.title
+    (said,) = (one for one in told.said if one.startswith("Against one iteration of the same method, "))
+    assert "better: Inverted attention, T = 2 and Inverted attention, T = 4; worse: " in said
+    assert "equal within the margin: " in said
+
+
 def test_curves_are_the_expected_best_of_the_trials(tried):
     found = tuning_curves(tried)
     assert len(found.table) == 27 and set(found.table["trials"]) == {16}

@@ -99,6 +99,20 @@ def test_without_tuning_it_is_the_default_t(suite):
     assert all("random" not in one + other for one, other in pairs)
 
 
+def test_each_t_can_be_compared_with_the_first(tmp_path, parts):
+    file = tmp_path / "each.toml"
+    file.write_text(SUITE.replace('against = ["uniform", "cnn"]', 'iterations = "each"'))
+    assert named(plan(load_suite(str(file)), "quick", Choices()).primary_pairs) == [
+        ("em 2", "em 1"),
+        ("em 3", "em 1"),
+        ("heinsen 2", "heinsen 1"),
+        ("heinsen 3", "heinsen 1"),
+    ]
+    file.write_text(SUITE.replace('against = ["uniform", "cnn"]', 'iterations = "all"'))
+    with pytest.raises(UserError, match=r"primary\.iterations.*best.*each"):
+        load_suite(str(file))
+
+
 def test_trials_are_compared_with_nothing(suite):
     assert plan(suite, "quick", Choices(tuning=True)).primary_pairs == []
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from routebench.arguments import Positive
 from routebench.engine.suites._cell import Cell
@@ -11,19 +11,21 @@ from routebench.engine.suites._readers import NAMES
 
 @dataclass(frozen=True)
 class Primary:
-    """The table `[primary]` of a suite: each method at its best T, against some entries and its own first iteration.
+    """The table `[primary]` of a suite: each method at some T, against some entries and its own first iteration.
 
     The best T is that of the highest tuning score, which no test image has part in; where nothing was tuned, it is the
     method's default, or the nearest that is planned.
 
     Args:
-        against: entries that every method is compared with.
         margin: the smallest difference that matters, in points of accuracy.
+        against: entries that every method is compared with, besides its own first iteration.
+        iterations: whether a method is compared at its best T alone, or at each T.
         half_width: of the 95 % interval that every difference is to have, in points; `--until` sets another.
     """
 
-    against: Annotated[tuple[str, ...], NAMES]
     margin: Positive
+    against: Annotated[tuple[str, ...], NAMES] = ()
+    iterations: Literal["best", "each"] = "best"
     half_width: Positive | None = None
 
     def pairs(self, cells: Iterable[Cell]) -> list[tuple[Cell, Cell]]:
@@ -32,12 +34,12 @@ class Primary:
         found: dict[tuple[str, str], tuple[Cell, Cell]] = {}
         for label in dict.fromkeys(cell.label for cell in known if cell.identity.role == "method" and not cell.broken):
             own = [cell for cell in known if cell.label == label]
-            best = _best(own)
             first = [cell for cell in own if cell.identity.iterations == 1]
             theirs = [cell for cell in known if cell.label in self.against and cell.label != label]
-            for other in (*theirs, *first):
-                if other is not best:
-                    found.setdefault((best.key, other.key), (best, other))
+            for ours in own if self.iterations == "each" else [_best(own)]:
+                for other in (*theirs, *first):
+                    if other is not ours:
+                        found.setdefault((ours.key, other.key), (ours, other))
         return list(found.values())
 
 
