@@ -19,12 +19,12 @@ from routebench.analysis import (
     table_of,
     wording,
 )
-from routebench.analysis.viewpoints import NAME, REFERENCE
+from routebench.analysis.viewpoints import NAME, REFERENCE, Kinds
 
 PARTS = {
-    "held_out": ("Held-out, %", "accuracy on held-out objects"),
-    "familiar": ("Familiar, %", "accuracy on familiar test views"),
-    "novel": ("Novel, %", "accuracy on novel test views"),
+    "held_out": ("Held-out, %", "accuracy on held-out images"),
+    "familiar": ("Familiar, %", "accuracy on test images like those of training"),
+    "novel": ("Novel, %", "accuracy on the other test images"),
 }
 COLUMNS = (
     Column("Method", "method", numeric=False),
@@ -36,7 +36,7 @@ COLUMNS = (
 @analysis_of("viewpoint", "viewpoint-paths", place=30)
 def viewpoint_paths(runs: Runs) -> Analysis | None:
     """Accuracy on novel against accuracy on familiar test viewpoints after every epoch, mean over seeds."""
-    table = table_of(runs, COLUMNS, by=["epoch"])
+    table, kinds = table_of(runs, COLUMNS, by=["epoch"]), Kinds.of(runs)
     if table.empty:
         return None
     paths = table.assign(**{part: numbers(table[part]) for part in PARTS})
@@ -44,20 +44,20 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
     target = next((own for one, own in zip(last.index, last["familiar"], strict=True) if one.label == REFERENCE), None)
     return Analysis(
         title="Novel against familiar accuracy, over epochs",
-        reading=_reading(paths, last, target),
+        reading=_reading(paths, last, target, kinds),
         table=table,
-        figure=figures.figure_of(_draw, paths, runs, target, height=3.8),
+        figure=figures.figure_of(_draw, paths, runs, target, kinds, height=3.8),
         columns=COLUMNS,
         notes=(
             "Mean over seeds. A path starts after the first epoch and ends, with its marker, after the last.",
-            f"Where a path crosses the upright line, it is as good as {NAME} on familiar test images.",
+            f"Where a path crosses the upright line, it is as good as {NAME} on {kinds.familiar} of the test part.",
         ),
         alternative="Paths of novel over familiar accuracy.",
         saved="name label iterations epoch held_out familiar novel",
     )
 
 
-def _draw(axes: Axes, paths: DataFrame, runs: Runs, target: float | None) -> None:
+def _draw(axes: Axes, paths: DataFrame, runs: Runs, target: float | None, kinds: Kinds) -> None:
     if target is not None:
         axes.axvline(target, color=palette.INK, linewidth=1, linestyle=(0, (1, 2)))
     for place, (method, path) in enumerate(by_method(paths)):
@@ -65,14 +65,14 @@ def _draw(axes: Axes, paths: DataFrame, runs: Runs, target: float | None) -> Non
         axes.plot(path["familiar"], path["novel"], alpha=0.8, **style)
         end, marker = path.iloc[-1], figures.MARKERS[place % 10]
         axes.plot(end["familiar"], end["novel"], marker=marker, markersize=7, label=str(method), **style)
-    axes.set_xlabel("accuracy on familiar test viewpoints, %")
-    axes.set_title("Accuracy on novel test viewpoints, %")
+    axes.set_xlabel(f"accuracy on {kinds.familiar}, %")
+    axes.set_title(f"Accuracy on {kinds.novel}, %")
     figures.legend_below(axes)
 
 
-def _reading(paths: DataFrame, last: DataFrame, target: float | None) -> str:
+def _reading(paths: DataFrame, last: DataFrame, target: float | None, kinds: Kinds) -> str:
     best = last["novel"].sort_values(ascending=False)
-    told = f"After the last epoch {best.index[0]} is best on novel viewpoints, {best.iloc[0]:.1f} %"
+    told = f"After the last epoch {best.index[0]} is best on {kinds.novel}, {best.iloc[0]:.1f} %"
     if target is None:
         return f"{told}."
     peaks = paths.groupby("method")["familiar"].max()
@@ -80,7 +80,7 @@ def _reading(paths: DataFrame, last: DataFrame, target: float | None) -> str:
     reached = f"all paths reach {NAME}'s familiar accuracy of {target:.1f} %"
     if short:
         reached = f"{wording.listed(short)} never reach{'es' if len(short) == 1 else ''} {NAME}'s {target:.1f} %"
-    return f"{told}; by their means, {reached} on familiar ones."
+    return f"{told}; by their means, {reached} on {kinds.familiar}."
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from routebench.analysis.viewpoints import (
     NAME,
     REFERENCE,
     TOLERANCE,
+    Kinds,
     matched_to_reference,
     summary,
 )
@@ -95,16 +96,17 @@ COLUMNS = (
 @analysis_of("viewpoint", "viewpoint-table", place=10)
 def viewpoint_table(runs: Runs) -> Analysis | None:
     """Per method: novel error at held-out and at familiar accuracy equal to the CNN's, and at the last epoch."""
-    table = summary(runs)
+    table, kinds = summary(runs), Kinds.of(runs)
     if table.empty:
         return None
+    head = f"{kinds.novel.capitalize()}, error"
     return Analysis(
-        title="Errors on novel viewpoints, at equal accuracy on familiar ones",
-        reading=_reading(table),
+        title=f"Errors on {kinds.novel}, at equal accuracy on {kinds.familiar}",
+        reading=_reading(table, kinds),
         table=table,
         columns=COLUMNS,
-        notes=(*_notes(table), *_published_notes(runs)),
-        main=Main(f"{HELD_OUT}_novel", "Novel viewpoints, error", "%", higher_is_better=False, gains=_gains(runs)),
+        notes=(*_notes(table, kinds), *_published_notes(runs)),
+        main=Main(f"{HELD_OUT}_novel", head, "%", higher_is_better=False, gains=_gains(runs)),
         saved=SAVED,
     )
 
@@ -119,33 +121,33 @@ def _gains(runs: Runs) -> dict[Method, Estimate]:
     return gains_over(BASELINE, errors)
 
 
-def _reading(table: DataFrame) -> str:
+def _reading(table: DataFrame, kinds: Kinds) -> str:
     others = [row for row in table.to_dict("records") if row["method"].label != REFERENCE]
     if len(others) == len(table):
         return f"Nothing to match to: {NAME} was not measured, so that only last epochs are shown."
-    held_out, familiar = (_told(others, f"{matching}_reduction") for matching in MATCHINGS)
+    held_out, familiar = (_told(others, f"{matching}_reduction", kinds) for matching in MATCHINGS)
     told = f"Matched to {NAME} on held-out images, {held_out}."
-    return f"{told} Matched on familiar test images, as in the paper, {familiar}."
+    return f"{told} Matched on {kinds.familiar} of the test part, as in the paper, {familiar}."
 
 
-def _told(rows: Sequence[Row], key: str) -> str:
-    """Which methods make fewer errors on novel viewpoints than the reference, in half a sentence."""
+def _told(rows: Sequence[Row], key: str, kinds: Kinds) -> str:
+    """Which methods make fewer errors on novel images than the reference, in half a sentence."""
     done = sorted((row for row in rows if row[key].known), key=lambda row: -row[key].mean)
     if not done:
         return "no method could be compared"
     best, gain = done[0]["method"], done[0][key]
-    size = f"novel errors in %: {changed(gain)}"
+    size = f"change in %: {changed(gain)}"
     if {row[key].verdict for row in done} == {Verdict.UNTESTABLE}:
         return f"{best} does best, {size}, with too few seeds to test"
     shown = [row for row in done if row[key].verdict is Verdict.BETTER]
     if not shown:
-        return f"no method is shown to make fewer novel errors ({best} does best, {size})"
+        return f"no method is shown to make fewer errors on {kinds.novel} ({best} does best, {size})"
     names = wording.listed([row["method"] for row in shown], 4)
-    verb = "makes" if len(shown) == 1 else "make"
-    return f"{names} {verb} fewer novel errors, {shown[0]['method']} by {shown[0][key]:.0} %"
+    verb, most = ("makes", "") if len(shown) == 1 else ("make", f"{shown[0]['method']} ")
+    return f"{names} {verb} fewer errors on {kinds.novel}, {most}by {shown[0][key]:.0} %"
 
 
-def _notes(table: DataFrame) -> tuple[str, ...]:
+def _notes(table: DataFrame, kinds: Kinds) -> tuple[str, ...]:
     rows = table.to_dict("records")
     missing = [
         f"{BY[one][0]} {sum(row[f'{one}_novel'].n < row[f'{LAST}_novel'].n for row in rows)} of {len(rows)}"
@@ -153,7 +155,7 @@ def _notes(table: DataFrame) -> tuple[str, ...]:
     ]
     return (
         (
-            f"Trained on familiar viewpoints only; tested on other objects. Up to {TOLERANCE:g} point of difference "
+            f"{kinds.training} Up to {TOLERANCE:g} point of difference "
             f"counts as matched. Methods with seeds that could not be matched: {wording.listed(missing)}; means are "
             "over the rest."
         ),

@@ -1,4 +1,7 @@
-"""Compares networks on novel viewpoints, at epochs at which they are equally good on familiar ones."""
+"""Compares networks on novel viewpoints, at epochs at which they are equally good on familiar ones.
+
+Other changes of images than the viewpoint do as well: see `Kinds`.
+"""
 
 import math
 from collections import Counter
@@ -23,6 +26,33 @@ MATCHINGS = (HELD_OUT, FAMILIAR)
 BELOW, ABOVE, BETWEEN = "never as good", "better from the start", "passing between two epochs"
 
 CURVES = {"held_out": "held_out_accuracy", "familiar": "familiar_accuracy", "novel": "novel_accuracy"}
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What the two parts of the test images are called.
+
+    Args:
+        novel, familiar: images of each part.
+        training: how training images and test images differ otherwise, in a sentence.
+    """
+
+    novel: str
+    familiar: str
+    training: str
+
+    @classmethod
+    def of(cls, runs: Runs) -> "Kinds":
+        """Viewpoints, where accuracy by viewpoint was measured; else changed images."""
+        if (runs.results["metric"] == "accuracy_by_view").any():
+            return cls(
+                "novel viewpoints",
+                "familiar viewpoints",
+                "Trained on familiar viewpoints only; tested on other objects.",
+            )
+        return cls(
+            "changed images", "unchanged images", "Trained on unchanged images only; tested on each image in both ways."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Accuracy on viewpoints that training had, and on those that it had not, after every epoch."""
+"""Accuracy on viewpoints, or other changes of images, that training had and that it had not, after every epoch."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -23,6 +23,8 @@ AXES = ("azimuth", "elevation")
 class Viewpoint(Protocol):
     """Trains on familiar viewpoints only, and tests what every epoch left on all viewpoints of other objects.
 
+    Other changes of images than the viewpoint do as well, where the data say which test images are `familiar`.
+
     Nothing is selected here. Networks may be compared at epochs of equal accuracy afterwards, as the paper does it
     with the familiar part of the test images, or by the held-out images, which are of familiar viewpoints too.
 
@@ -36,7 +38,7 @@ class Viewpoint(Protocol):
         if "familiar" not in data.conditions:
             raise UserError(
                 f"protocol viewpoint: expected a data set with familiar viewpoints to train on, got {data.name}, which "
-                "has none; choose one such as rendered-shapes-small-azimuth or smallnorb-elevation with --data"
+                "has none; choose one such as rendered-shapes-small-azimuth or affine-digits5k with --data"
             )
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
@@ -79,9 +81,9 @@ def _by_epoch(right: Tensor, data: Dataset) -> Iterator[Metric]:
 
 
 def _by_view(request: FitRequest, correct: Tensor, data: Dataset) -> Iterator[Metric]:
-    """At the last epoch: over all test images, and for each azimuth and each elevation, in degrees."""
+    """At the last epoch: over all test images, and for each azimuth and each elevation that is known, in degrees."""
     yield Metric("accuracy", "test", _percent(correct), "%", True, test_iterations=request.iterations)
-    for axis in AXES:
+    for axis in (axis for axis in AXES if axis in data.conditions):
         familiar, degrees = data.conditions["familiar"], data.conditions[axis]
         for angle in torch.unique(degrees).tolist():
             there = degrees == angle

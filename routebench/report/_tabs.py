@@ -12,6 +12,7 @@ TABS = MappingProxyType({
     "overlap": ("", "Overlap"),
     "linear-probe": ("", "Rotation"),
     "viewpoint": ("", "Viewpoints"),
+    "transfer": ("", "Transformed digits"),
     "robustness": ("", "Attacks"),
     "sparsity": ("", "Sparsity"),
     "parts": ("", "Parts"),

@@ -189,7 +189,7 @@ def test_one_seed_and_a_missing_cnn_are_shown_as_they_are(tmp_path, small_data, 
 
 def test_the_reading_names_who_is_better(runs):
     reading = analyses["viewpoint-table"](runs).reading
-    assert "on held-out images, Dynamic, T = 3 makes fewer novel errors, Dynamic, T = 3 by 20 %" in reading
+    assert "on held-out images, Dynamic, T = 3 makes fewer errors on novel viewpoints, by 20 %" in reading
 
 
 def test_azimuths_around_zero_stand_together(runs):
@@ -206,3 +206,15 @@ def test_published_errors_stand_beside_the_same_data_only(tmp_path, small_data, 
     (novel,) = [note for note in notes if "novel viewpoints, matched" in note]
     assert "cnn 20 % (HIN-020) and em 13.5 % (HIN-021)" in novel
     assert any("familiar viewpoints" in note and "3.7 %" in note for note in notes)
+
+
+def test_changes_other_than_the_viewpoint_are_called_so(runs):
+    by_view = runs.results["metric"] == "accuracy_by_view"
+    changed = replace(runs, results=runs.results[~by_view])
+    assert analyses["viewpoint-curves"](changed) is None
+    table, paths = (analyses[name](changed) for name in ("viewpoint-table", "viewpoint-paths"))
+    assert table.title == "Errors on changed images, at equal accuracy on unchanged images"
+    assert table.main.title == "Changed images, error"
+    told = " ".join((table.reading, paths.reading, *table.notes, *paths.notes))
+    assert "changed images" in told and "viewpoint" not in told
+    assert "novel viewpoints" in analyses["viewpoint-table"](runs).reading

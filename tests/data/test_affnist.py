@@ -162,3 +162,28 @@ class TestWarp:
                 image.astype(float), matrix, offset, (12, 12), order=1, mode="grid-constant"
             )
             assert np.abs(found - expected).max() < 0.52
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "fingerprint"),
+    [
+        ("affine-digits5k", "affnist5k-synthetic", "89924ce5e104468a"),
+        ("turned-digits5k", "rotated-mnist5k", "96f87d1fe802a99e"),
+    ],
+)
+def test_a_transfer_is_tested_on_unchanged_digits_and_then_on_changed_ones(name, changed, fingerprint):
+    found, base, plain = load(name), load(changed), load("mnist5k").test
+    familiar = found.conditions["familiar"]
+    assert familiar.tolist() == [True] * len(plain) + [False] * len(base.test)
+    assert found.train.pixels.equal(base.train.pixels) and found.held_out.pixels.equal(base.held_out.pixels)
+    assert found.test.pixels[~familiar].equal(base.test.pixels) and found.test.labels[familiar].equal(plain.labels)
+    unchanged = found.test.pixels[familiar]
+    assert unchanged.sum(dim=(1, 2, 3)).equal(plain.pixels.sum(dim=(1, 2, 3)))  # moved as a whole, or not at all
+    assert found.fingerprint == fingerprint
+
+
+def test_test_digits_are_placed_all_over_the_canvas():
+    data = load("affine-digits5k")
+    familiar = data.test.pixels[data.conditions["familiar"]][:, 0]
+    rows, columns = ((familiar.amax(dim=axis) > 0).double().argmax(dim=1) for axis in (2, 1))
+    assert len(set(rows.tolist())) > 12 and len(set(columns.tolist())) > 12

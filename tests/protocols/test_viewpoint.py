@@ -125,3 +125,11 @@ def test_a_condition_is_one_per_test_image():
     data = views()
     with pytest.raises(UserError, match=r"the condition 'azimuth' as \(45,\), one per test image, got int64 \(44,\)"):
         replace(data, conditions={"azimuth": data.conditions["azimuth"][1:]})
+
+
+def test_images_that_are_changed_otherwise_have_no_viewpoints(monkeypatch):
+    known = views()
+    data = replace(known, conditions={"familiar": known.conditions["familiar"]})
+    found, _, _ = measured_with(monkeypatch, request(), data)
+    assert {"familiar_accuracy", "novel_accuracy", "accuracy"} < {one.metric for one in found.metrics}
+    assert not any(one.metric == "accuracy_by_view" for one in found.metrics)

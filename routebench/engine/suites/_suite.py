@@ -92,7 +92,8 @@ class Preset:
 
     `take` is the most images that are used of a data set; `options` are the protocol's, `training_of` is by network.
     `settings` is a file that `routebench tune` wrote, beside the suite's. `without` names variants that are not run.
-    `entries_of` is another suite, whose methods, controls and training stand in place of the suite's own.
+    `entries_of` is another suite, whose methods, controls and training stand in place of the suite's own; controls that
+    it lacks stay.
     """
 
     name: str
@@ -165,6 +166,8 @@ class Suite:
     def with_entries(self, preset: str) -> "Suite":
         """The suite with the methods, controls and training of the preset's `entries_of`; itself where it has none.
 
+        Controls of its own that the other suite lacks stay.
+
         Raises:
             UserError: there is no such suite or preset.
         """
@@ -172,7 +175,9 @@ class Suite:
         if not name:
             return self
         other = load_suite(name)
-        return replace(self, methods=other.methods, controls=other.controls, training=other.training)
+        known = {entry.name for entry in (*other.methods, *other.controls)}
+        controls = (*other.controls, *(entry for entry in self.controls if entry.name not in known))
+        return replace(self, methods=other.methods, controls=controls, training=other.training)
 
     def recipe(self, *overrides: Mapping[str, Any]) -> Recipe:
         """The suite's recipe with overrides, the last of which wins; see `routebench.recipes.merged`."""
