@@ -141,11 +141,10 @@ def _placed(base: Dataset) -> tuple[Images, Images]:
     The paper does not say how training digits are placed; here as in the code of Kosiorek et al. 2019.
     """
     random = np.random.RandomState(SEED)  # its stream never changes (NEP 19)
-    return place(base.train, random), place(base.held_out, random)
+    return _place(base.train, random), _place(base.held_out, random)
 
 
-def place(images: Images, random: np.random.RandomState) -> Images:
-    """Each image at a random place of a canvas of `SIDE` by `SIDE` pixels, uniform over all where it fits."""
+def _place(images: Images, random: np.random.RandomState) -> Images:
     _, height, width = images.shape
     canvas = torch.zeros(len(images), 1, SIDE, SIDE, dtype=torch.uint8)
     tops = random.randint(SIDE - height + 1, size=len(images))
