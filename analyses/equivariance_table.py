@@ -1,4 +1,4 @@
-"""How far poses follow turned and moved images by a linear map, and whether activations stay."""
+"""How far poses follow changed images by a linear map, and whether activations stay."""
 
 from collections.abc import Mapping
 

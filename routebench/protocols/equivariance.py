@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
-from routebench.arguments import Count
+from routebench.arguments import Count, Positive
 from routebench.data import Dataset, Images, load, rotate
 from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
@@ -79,13 +80,14 @@ class Equivariance(Protocol):
     Options:
         turns: angles in degrees, counter-clockwise.
         shifts: distances in pixels, to the right.
+        scales: factors of the size.
 
     Source: equivariance of poses and invariance of activations as Sabour, Frosst and Hinton 2017, section 1, and
     Hinton, Sabour and Frosst 2018, section 2, expect them; neither defines a measure.
     """
 
     chooses = "ridges of linear maps"
-    options: ClassVar[dict[str, Any]] = {"turns": list[Count], "shifts": list[Count]}
+    options: ClassVar[dict[str, Any]] = {"turns": list[Count], "shifts": list[Count], "scales": list[Positive]}
 
     def expect(self, data: Dataset) -> None:
         """Images of one class each."""
@@ -104,7 +106,7 @@ class Equivariance(Protocol):
         metrics = [Metric("right_answers", "test", accuracy, "%")]
         parts = [data.train, data.held_out, data.test]
         before = [capsules_of(network, images, lambda batch: batch, context.device) for images in parts]
-        changes = changes_of(options.get("turns", ()), options.get("shifts", ()))
+        changes = changes_of(*(options.get(kind, ()) for kind in self.options))
         for done, (where, change) in enumerate(changes, 1):
             after = [capsules_of(network, images, change, context.device) for images in parts]
             for layer in after[0]:
@@ -118,10 +120,13 @@ class Equivariance(Protocol):
         return Measurement(metrics)
 
 
-def changes_of(turns: Sequence[int], shifts: Sequence[int]) -> list[tuple[dict[str, int | str], Change]]:
+def changes_of(
+    turns: Sequence[int], shifts: Sequence[int], scales: Sequence[float]
+) -> list[tuple[dict[str, int | str], Change]]:
     """Each change of images, with its coordinates in tables."""
     named = {f"turn by {degrees}°": partial(turned, degrees=degrees) for degrees in turns}
     named |= {f"shift by {pixels} px": partial(shifted, pixels=pixels) for pixels in shifts}
+    named |= {f"scaling by {factor:g}": partial(scaled, factor=factor) for factor in scales}
     return [({"change": name}, change) for name, change in named.items()]
 
 
@@ -135,6 +140,13 @@ def shifted(images: Batch, pixels: int) -> Batch:
     moved = torch.zeros_like(images)
     moved[..., pixels:] = images[..., : images.shape[-1] - pixels]
     return moved
+
+
+def scaled(images: Batch, factor: float) -> Batch:
+    """Enlarges images about their centre, with bilinear interpolation; below 1, zeros move in."""
+    back = images.new_tensor([[1 / factor, 0, 0], [0, 1 / factor, 0]]).expand(len(images), 2, 3)
+    grid = functional.affine_grid(back, list(images.shape), align_corners=False)
+    return functional.grid_sample(images, grid, align_corners=False)
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from routebench.models import build
 from routebench.models.network import Output
 from routebench.protocols import equivariance
 from routebench.protocols.base import Fit, FitRequest
-from routebench.protocols.equivariance import RIDGES, Equivariance, capsules_of, linear_map, shifted, turned
+from routebench.protocols.equivariance import RIDGES, Equivariance, capsules_of, linear_map, scaled, shifted, turned
 from routebench.recipe import Recipe
 
 SIDE, CLASSES = 16, 3
@@ -88,7 +88,8 @@ def measured(of, **options):
 
 @pytest.mark.parametrize("layer", ["primary", "classes"])
 def test_a_place_follows_shifts_and_turns_and_is_not_invariant(layer):
-    found = measured(centre, turns=[30, 90], shifts=[2])
+    found = measured(centre, turns=[30, 90], shifts=[2], scales=[1.2])
+    assert found["pose_r2", layer, "scaling by 1.2"] > 0.99
     for change in ("turn by 90°", "shift by 2 px"):
         assert found["pose_r2", layer, change] == pytest.approx(1, abs=1e-4)
         assert found["pose_r2_same", layer, change] < 0
@@ -152,3 +153,13 @@ def test_images_of_several_classes_are_refused():
     several = Images(torch.zeros(20, 1, 4, 4, dtype=torch.uint8), torch.ones(20, 2, dtype=torch.bool))
     with pytest.raises(UserError, match="expected images of one class each, got pairs"):
         Equivariance().expect(Dataset.of("pairs", ("a", "b"), several, several, "pairs"))
+
+
+def test_scaling_enlarges_about_the_centre():
+    images = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    whole = nn.functional.interpolate(images, scale_factor=2, mode="bilinear")
+    torch.testing.assert_close(scaled(images, 2.0), whole[..., 4:12, 4:12])
+    assert scaled(images, 1.0).equal(images)
+    ramp = torch.arange(8.0).expand(1, 1, 8, 8) - 3.5
+    torch.testing.assert_close(scaled(ramp, 2.0)[..., 1:-1], ramp[..., 1:-1] / 2)
+    assert float(scaled(ramp + 10, 0.5)[0, 0, 0, 0]) == 0  # zeros move in
