@@ -320,7 +320,7 @@ def test_workers_die_with_a_killed_parent(program, suite_file, tmp_path):
         time.sleep(0.05)
         assert process.poll() is None, process.communicate()
     process.kill()
-    process.communicate()  # returns when the last holder of the pipes is gone
+    process.wait()  # not `communicate`, which would wait for the workers as well: they hold its pipes
     shared = Store(tmp_path / "r")
     held = [lock.name for lock in (tmp_path / "r" / "locks").glob("cell-*.lock")]
     deadline = time.monotonic() + 5
@@ -330,6 +330,7 @@ def test_workers_die_with_a_killed_parent(program, suite_file, tmp_path):
             if lock is not None:
                 lock.release()
         if all(lock is not None for lock in free):
+            process.communicate()
             return
         time.sleep(0.1)
     raise AssertionError("a worker outlived its parent by 5 s")

@@ -206,11 +206,14 @@ def _begin_group() -> None:
         ctypes.CDLL(None).prctl(death_signal, signal.SIGKILL)
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    else:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
+    """Linux signals the death of the process that forked this one: the fork server, which outlives the first process.
+
+    The server lives as long as any process that it forked.
+    """
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
