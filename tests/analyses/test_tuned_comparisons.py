@@ -197,6 +197,7 @@ def test_curves_that_still_rise_are_named(runs):
     assert {row["method"].name for row in rows if row["rising"]} == {"wang-liu"}
     (uniform,) = (row for row in rows if row["method"].name == "uniform")
     assert uniform["rise"].mean == pytest.approx(0.1) and uniform["last"].mean == pytest.approx(70.4)
+    assert uniform["area"].mean == pytest.approx(70 + 0.1 * 2.5)  # epochs 1 to 4
     assert uniform["whole"] == pytest.approx(22) and uniform["seconds"] == pytest.approx(5.5)  # after the first epoch
     assert "Wang-Liu, T = 1" in found.reading and "Equal shares" not in found.reading
     assert learning_curves(replace(runs, primary={})) is None
