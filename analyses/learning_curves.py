@@ -28,7 +28,7 @@ def learning_curves(runs: Runs) -> Analysis | None:
             Column("Method", "method", lambda row: str(row["method"].marked), numeric=False),
             Column("Last epoch, points", "rise", "+.2", "held-out accuracy after it less that before"),
             Column("At its end, %", "last", "±.1"),
-            Column("Mean of epochs, %", "area", "±.1", "the area under the curve: higher where a method learns earlier"),
+            Column("Mean of epochs, %", "area", "±.1", "the area under the curve: higher where it learns earlier"),
             Column("Half a point short after, s", "seconds", ".0f", "seconds until the mean is within 0.5 of its end"),
             Column("Seconds", "whole", ".0f", "of training"),
             Column("Still rising", "rising", lambda row: "yes" if row["rising"] else "no", numeric=False),
