@@ -6,6 +6,7 @@ from dataclasses import asdict, fields, replace
 import pytest
 import torch
 
+from routebench import training
 from routebench.checkpoint import Checkpoint
 from routebench.data import TrainingData, load
 from routebench.errors import Diverged
@@ -117,6 +118,26 @@ class TestPrecisionAndLayout:
         assert convolution.is_contiguous(memory_format=torch.channels_last)
         assert plain.primary.convolution.weight.is_contiguous()
         assert second[0].train_loss == pytest.approx(first[0].train_loss, rel=1e-4)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_a_step_in_one_kernel_changes_results_by_rounding_only_and_goes_on_where_it_stopped(
+    data, monkeypatch, tmp_path, optimiser
+):
+    """As on CUDA, for which torch's fused step on the CPU stands in."""
+    recipe = replace(SHORT, epochs=2, optimiser=optimiser, weight_decay=1e-3)
+    first = trained(data, recipe)[1]
+    monkeypatch.setattr(training, "_steps_in_one_kernel", lambda parameters: True)
+    assert training.make_optimiser(network_of(), recipe).defaults["fused"]
+    fused, second = trained(data, recipe)
+    assert [one.train_loss for one in second] == pytest.approx([one.train_loss for one in first], rel=1e-4)
+    file = tmp_path / "checkpoint.safetensors"
+    trained(data, replace(recipe, epochs=1), checkpoint=file)
+    assert same_weights(fused, trained(data, recipe, checkpoint=file)[0])
+
+
+def test_on_a_processor_the_optimiser_takes_its_plain_step():
+    assert not training.make_optimiser(network_of("dynamic"), SHORT).defaults["fused"]
 
 
 class TestProgress:

@@ -1,6 +1,5 @@
 """Digits on a larger canvas: placed at random to train with, affinely transformed to test with."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -141,17 +140,16 @@ def _placed(base: Dataset) -> tuple[Images, Images]:
     The paper does not say how training digits are placed; here as in the code of Kosiorek et al. 2019.
     """
     random = np.random.RandomState(SEED)  # its stream never changes (NEP 19)
-    return _place(base.train, random), _place(base.held_out, random)
+    return place(base.train, random), place(base.held_out, random)
 
 
-def _place(images: Images, random: np.random.RandomState) -> Images:
-    _, height, width = images.shape
-    canvas = torch.zeros(len(images), 1, SIDE, SIDE, dtype=torch.uint8)
-    tops = random.randint(SIDE - height + 1, size=len(images))
-    lefts = random.randint(SIDE - width + 1, size=len(images))
-    for top, left in itertools.product(range(SIDE - height + 1), range(SIDE - width + 1)):
-        chosen = torch.from_numpy((tops == top) & (lefts == left))
-        canvas[chosen, :, top : top + height, left : left + width] = images.pixels[chosen]
+def place(images: Images, random: np.random.RandomState) -> Images:
+    """Each image at a random place of a canvas of `SIDE` by `SIDE` pixels, uniform over all where it fits."""
+    count, _, height, width = images.pixels.shape
+    tops, lefts = (torch.from_numpy(random.randint(SIDE - size + 1, size=(count, 1, 1))) for size in (height, width))
+    rows, columns = tops + torch.arange(height)[:, None], lefts + torch.arange(width)
+    canvas = torch.zeros(count, 1, SIDE, SIDE, dtype=torch.uint8)
+    canvas[torch.arange(count)[:, None, None], 0, rows, columns] = images.pixels[:, 0]
     return Images(canvas, images.labels)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from routebench.data._load import load
-from routebench.data.affnist import SIDE, VARIANTS
+from routebench.data.affnist import SIDE, VARIANTS, place
 from routebench.data.dataset import Dataset, Images, facts, fingerprint
 from routebench.registry import datasets
 
@@ -51,18 +51,8 @@ def turned_digits5k() -> Dataset:
 
 
 def _affine(name: str, changed: Dataset, base: Dataset) -> Dataset:
-    return _tested_on_both(name, _placed(base.test), changed)
-
-
-def _placed(images: Images) -> Images:
-    """Each digit at a random place of the canvas, uniform over all where its image fits, as in `affnist-synthetic`."""
     random = np.random.RandomState(SEED)  # its stream never changes (NEP 19)
-    count, _, height, width = images.pixels.shape
-    tops, lefts = (torch.from_numpy(random.randint(SIDE - size + 1, size=(count, 1, 1))) for size in (height, width))
-    rows, columns = tops + torch.arange(height)[:, None], lefts + torch.arange(width)
-    canvas = torch.zeros(count, 1, SIDE, SIDE, dtype=torch.uint8)
-    canvas[torch.arange(count)[:, None, None], 0, rows, columns] = images.pixels[:, 0]
-    return Images(canvas, images.labels)
+    return _tested_on_both(name, place(base.test, random), changed)
 
 
 def _tested_on_both(name: str, familiar: Images, changed: Dataset) -> Dataset:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from routebench.kernels.compiler import NoCompiler, drawing_library
-from routebench.kernels.triton_sweep import _is_interpreting, _obstacles_of
+from routebench.kernels.triton_sweep import is_interpreting, obstacles_of
 from routebench.kernels.trust import IMAGES, ROUNDING, differences
 
 
@@ -23,7 +23,7 @@ def missing(channels: int, device: torch.device) -> str:
     """Why there is no such kernel for a device; empty if there is one. Compiles that of a processor if need be."""
     if device.type != "cpu":
         absent = "triton is not installed" if importlib.util.find_spec("triton") is None else ""
-        return "; ".join((*filter(None, (absent,)), *_obstacles_of(device)))
+        return "; ".join((*filter(None, (absent,)), *obstacles_of(device)))
     try:
         drawing_library(channels)
     except NoCompiler as error:
@@ -199,7 +199,7 @@ class _OnGpu(_Work):
 
 
 def _work(templates: Tensor, maps: Tensor, presences: Tensor, size: tuple[int, int]) -> Any:
-    kind = _OnGpu if maps.is_cuda or _is_interpreting() else _OnProcessor
+    kind = _OnGpu if maps.is_cuda or is_interpreting() else _OnProcessor
     return kind(templates, maps, presences, size)
 
 

@@ -116,9 +116,9 @@ def _obstacles(given: Sweep) -> Iterator[str]:
     tensors = [value for name in INPUTS if (value := getattr(given, name)) is not None]
     if importlib.util.find_spec("triton") is None:
         yield "triton is not installed"
-    if not _is_interpreting():
+    if not is_interpreting():
         for value in tensors:
-            yield from _obstacles_of(value.device)
+            yield from obstacles_of(value.device)
     for value in tensors:
         if value.dtype not in TYPES:
             yield f"{value.dtype} is not supported"
@@ -132,7 +132,7 @@ def _obstacles(given: Sweep) -> Iterator[str]:
 
 
 @lru_cache(maxsize=64)
-def _obstacles_of(device: torch.device) -> tuple[str, ...]:
+def obstacles_of(device: torch.device) -> tuple[str, ...]:
     """Why Triton does not run on a device."""
     if device.type != "cuda":
         return (f"tensors are on {device.type!r}, and not on 'cuda'",)
@@ -349,7 +349,7 @@ def _per_competition(given: Sweep) -> Tensor:
     return _empty(given, given.lanes, seen, *each)
 
 
-def _is_interpreting() -> bool:
+def is_interpreting() -> bool:
     """Whether kernels run in Triton's interpreter, on the CPU: for tests."""
     return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "yes", "on", "y")
 
