@@ -368,4 +368,29 @@ def _compact(svg: str) -> str:
     svg = re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), svg)
     svg = re.sub(r"(\d) *\n([A-Zz])", r"\1\2", svg)
     svg = re.sub(r"([A-Z]) (-?\d)", r"\1\2", svg)
+    svg = re.sub(r' d="([ML\d\s.-]+)"', lambda found: f' d="{_shorter(found[1])}"', svg)
     return re.sub(r">\s+<", "><", svg)
+
+
+def _shorter(path: str) -> str:
+    """The same straight lines: one letter and one number for a level or upright one, and one for several in a row."""
+    parts: list[tuple[str, float]] = []  # of the last point's line: its letter, and the way that it goes
+    said: list[str] = []
+    here = ("", "")
+    for letter, x, y in re.findall(r"([ML])(\S+?) ([^\sML]+)", path):
+        if letter == "M":
+            step, way, told = "M", 0.0, f"M{x} {y}"
+        elif y == here[1]:
+            step, way, told = "H", float(x) - float(here[0]), f"H{x}"
+        elif x == here[0]:
+            step, way, told = "V", float(y) - float(here[1]), f"V{y}"
+        else:
+            step, way, told = "L", 0.0, f"L{x} {y}"
+        here = (x, y)
+        if parts and step in "HV" and step == parts[-1][0] and way * parts[-1][1] >= 0:
+            said[-1] = told
+            parts[-1] = (step, parts[-1][1] or way)
+        else:
+            said.append(told)
+            parts.append((step, way))
+    return "".join(said)

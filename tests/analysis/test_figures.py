@@ -12,6 +12,7 @@ from PIL import Image
 
 from routebench.analysis.figures import (
     PICTURE,
+    _shorter,
     accuracy_axis,
     inline_svg,
     label_ends,
@@ -138,3 +139,40 @@ def test_pictures_keep_their_colours_in_fewer_letters() -> None:
         (before,) = PICTURE.findall(whole.getvalue())
         drawn = Image.open(io.BytesIO(base64.b64decode(before))).convert("RGB")
         assert np.array_equal(np.asarray(picture.convert("RGB")), np.asarray(drawn))
+
+
+def points_of(path: str) -> list[tuple[float, float]]:
+    """The corners of a path of straight lines."""
+    x = y = 0.0
+    found = []
+    for letter, numbers in re.findall(r"([MLHV])([^MLHV]*)", path):
+        values = [float(number) for number in numbers.split()]
+        x, y = (x, values[0]) if letter == "V" else (values[0], y) if letter == "H" else (values[0], values[1])
+        found.append((x, y))
+    return found
+
+
+def corners_of(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Without points that a level or upright line passes through, or stays at."""
+    kept: list[tuple[float, float]] = []
+    for point in points:
+        if kept and point == kept[-1]:
+            continue
+        if len(kept) > 1:
+            before, last = np.subtract(kept[-1], kept[-2]), np.subtract(point, kept[-1])
+            if any(before[axis] == last[axis] == 0 < before[1 - axis] * last[1 - axis] for axis in range(2)):
+                kept.pop()
+        kept.append(point)
+    return kept
+
+
+def test_steps_are_drawn_in_fewer_letters_and_stay_where_they_are() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        moves = random.integers(-2, 3, (40, 2)) * random.integers(0, 2, (40, 2))
+        points = [(float(x), float(y)) for x, y in np.cumsum(moves, axis=0)]
+        path = "L".join(f"{x:g} {y:g}" for x, y in points)
+        short = _shorter(f"M{path} ")
+        assert len(short) < len(path) and corners_of(points_of(short)) == corners_of(points)
+    assert _shorter("M1 2L1 2L3 2L5 2L4 2L4 7L4 9L5 10") == "M1 2H5H4V9L5 10"
+    assert _shorter("M1 2L3 4M5 5L5 6") == "M1 2L3 4M5 5V6"
