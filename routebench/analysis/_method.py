@@ -15,6 +15,7 @@ BASELINE, CONTROL, STAR = "uniform", "control", "★ "
 TITLES: Mapping[str, str] = MappingProxyType({
     "cnn": "CNN",
     "cnn-p4": "CNN, p4",
+    "cnn-p4-invariant": "CNN, p4, invariant",
     "em": "EM",
     "none": "No sharing",
     "random": "Random shares",

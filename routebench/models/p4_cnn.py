@@ -51,10 +51,11 @@ class P4Conv(nn.Module):
 
 
 class P4CNN(PlainNetwork):
-    """Two convolutions over places and turns, a hidden layer that is one too, then a linear classifier of all turns.
+    """Two convolutions over places and turns, a hidden layer that is one too, then a linear classifier.
 
-    Features, (units x 4 turns), are exactly equivariant to quarter turns on 28 x 28 and 32 x 32 images. The classifier
-    is free to tell turns apart: a six is no nine. Images that are not square get a border of zeros.
+    Features, (units x 4 turns), are exactly equivariant to quarter turns on 28 x 28 and 32 x 32 images. A classifier of
+    all turns is free to tell them apart: a six is no nine. One of their mean says the same of an image in each quarter
+    turn. Images that are not square get a border of zeros.
 
     Args:
         shape: (channels, height, width) of the images.
@@ -62,6 +63,7 @@ class P4CNN(PlainNetwork):
         channels: of both convolutions, each with four turns.
         kernels, strides: of both.
         hidden: units of the hidden layer, each with four turns.
+        invariant: whether the classifier sees the mean over turns alone.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class P4CNN(PlainNetwork):
         kernels: tuple[int, int],
         strides: tuple[int, int],
         hidden: int,
+        invariant: bool = False,
     ):
         side = max(shape[1:])
         wider, higher = side - shape[2], side - shape[1]
@@ -89,9 +92,15 @@ class P4CNN(PlainNetwork):
             nn.ReLU(),
             P4Conv(channels[1], hidden, side, 1),
             nn.ReLU(),
-            nn.Flatten(),
+            nn.Flatten(2) if invariant else nn.Flatten(),
+            *([_MeanOverTurns()] if invariant else []),
         )
-        super().__init__(body, nn.Linear(TURNS * hidden, classes))
+        super().__init__(body, nn.Linear(hidden if invariant else TURNS * hidden, classes))
+
+
+class _MeanOverTurns(nn.Module):
+    def forward(self, features: Float[Tensor, "batch unit 4"]) -> Float[Tensor, "batch unit"]:
+        return features.mean(dim=2)
 
 
 @models.register("cnn-p4")
@@ -111,3 +120,22 @@ def cnn_p4(shape: tuple[int, int, int], classes: int) -> P4CNN:
 def cnn_p4_small(shape: tuple[int, int, int], classes: int) -> P4CNN:
     """Matches `capsnet-small` in size on 28 x 28 images of 10 classes."""
     return P4CNN(shape, classes, channels=(16, 32), kernels=(4, 5), strides=(2, 2), hidden=51)
+
+
+@models.register("cnn-p4-invariant")
+@facts(
+    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet`, no capsules", routed=False
+)
+def cnn_p4_invariant(shape: tuple[int, int, int], classes: int) -> P4CNN:
+    """`cnn-p4` whose classifier sees the mean over quarter turns; matches `capsnet` in size."""
+    return P4CNN(shape, classes, channels=(128, 128), kernels=(9, 8), strides=(1, 2), hidden=103, invariant=True)
+
+
+@models.register("cnn-p4-invariant-small")
+@facts(
+    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet-small`, no capsules",
+    routed=False,
+)
+def cnn_p4_invariant_small(shape: tuple[int, int, int], classes: int) -> P4CNN:
+    """`cnn-p4-small` whose classifier sees the mean over quarter turns; matches `capsnet-small` in size."""
+    return P4CNN(shape, classes, channels=(16, 32), kernels=(4, 5), strides=(2, 2), hidden=51, invariant=True)

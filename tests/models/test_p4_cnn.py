@@ -19,6 +19,14 @@ def test_a_quarter_turn_of_the_image_moves_features_by_one_turn(side):
     assert not torch.allclose(*logits, atol=1e-3)  # the classifier tells turns apart
 
 
+def test_a_mean_over_turns_says_the_same_of_each_quarter_turn():
+    network = build("cnn-p4-invariant-small", shape=(1, 28, 28), classes=10, method=None).double()
+    images = torch.rand(3, 1, 28, 28, dtype=torch.float64)
+    logits = [network(images.rot90(turn, (-2, -1))).logits for turn in range(TURNS)]
+    assert all(torch.allclose(logits[0], other, atol=1e-12) for other in logits[1:])
+    assert not torch.allclose(logits[0], network(images.flip(-1)).logits, atol=1e-3)  # a mirror is no turn
+
+
 def test_a_convolution_is_the_sum_over_places_and_turns():
     """Cohen and Welling, equation 11, written out for one output at a time."""
     layer = P4Conv(2, 3, 3, 1).double()
@@ -36,11 +44,12 @@ def test_a_convolution_is_the_sum_over_places_and_turns():
                     assert torch.allclose(found[0, made, turn, row, column], total)
 
 
-@pytest.mark.parametrize(("model", "beside"), [("cnn-p4", "capsnet"), ("cnn-p4-small", "capsnet-small")])
-def test_sizes_match_within_a_hundredth(model, beside):
+@pytest.mark.parametrize("kind", ["cnn-p4", "cnn-p4-invariant"])
+@pytest.mark.parametrize(("size", "beside"), [("", "capsnet"), ("-small", "capsnet-small")])
+def test_sizes_match_within_a_hundredth(kind, size, beside):
     sizes = [
         sum(value.numel() for value in build(name, shape=(1, 28, 28), classes=10, method=method).parameters())
-        for name, method in ((model, None), (beside, "dynamic"))
+        for name, method in ((f"{kind}{size}", None), (beside, "dynamic"))
     ]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.01)
 
