@@ -51,7 +51,9 @@ class Kinds:
                 "Trained on familiar viewpoints only; tested on other objects.",
             )
         return cls(
-            "changed images", "unchanged images", "Trained on unchanged images only; tested on each image in both ways."
+            "changed images",
+            "unchanged images",
+            "Trained on unchanged images only (familiar); tested on changed ones too (novel).",
         )
 
 
