@@ -135,13 +135,13 @@ def _told(rows: Sequence[Row], key: str, kinds: Kinds) -> str:
     done = sorted((row for row in rows if row[key].known), key=lambda row: -row[key].mean)
     if not done:
         return "no method could be compared"
-    best, gain = done[0]["method"], done[0][key]
-    size = f"change in %: {changed(gain)}"
+    first = next((row for row in done if row[key].has_limits), done[0])  # one matched seed leads nothing
+    best = f"best: {first['method']}, {changed(first[key]).replace(' [', ' % [', 1)}"
     if {row[key].verdict for row in done} == {Verdict.UNTESTABLE}:
-        return f"{best} does best, {size}, with too few seeds to test"
+        return f"there are too few seeds to test ({best})"
     shown = [row for row in done if row[key].verdict is Verdict.BETTER]
     if not shown:
-        return f"no method is shown to make fewer errors on {kinds.novel} ({best} does best, {size})"
+        return f"no method is shown to make fewer errors on {kinds.novel} ({best})"
     names = wording.listed([row["method"] for row in shown], 4)
     verb, most = ("makes", "") if len(shown) == 1 else ("make", f"{shown[0]['method']} ")
     return f"{names} {verb} fewer errors on {kinds.novel}, {most}by {shown[0][key]:.0} %"
