@@ -13,7 +13,7 @@ RESULTS = ROOT / "reports" / "standard"
 
 def chart() -> str:
     """The gains of routing in the suite `standard`, as SVG."""
-    (runs,) = (part for part in open_folder(RESULTS).parts if part.protocol == "accuracy")
+    (runs,) = (part for part in open_folder(RESULTS).parts if (part.suite, part.protocol) == ("standard", "accuracy"))
     return figures.to_svg(analyses["gain-over-uniform"](runs).figure)
 
 
