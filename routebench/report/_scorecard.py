@@ -141,12 +141,16 @@ class Scorecard:
         shown = [row.method for row in self.rows if row.main and not row.method.is_control]
         mine = [method for method in shown if method.yours]
         asked = f"Does {wording.listed([one.title for one in mine], 2)} help?" if mine else "Does routing help?"
-        better, worse = (_where(tested, mine or shown, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
+        better, worse = (_named(tested, mine or shown, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
         where = f" in any of {wording.plural(len(tested), 'question')}" if len(tested) > 1 else ""
-        first = f"Significantly better{better}." if better else f"Not shown{where}."
+        first = f"Significantly better{_where(better, len(tested))}." if better else f"Not shown{where}."
         enough = _with_one(tested, mine or shown)
         told = f" One iteration is enough with {wording.listed(enough, NAMED)}." if enough else ""
-        return f"{asked} {first}{told}{f' Significantly worse{worse}.' if worse else ''}"
+        if worse and len(worse) == 1 and {*worse} == {*better} and len(tested) > 1:
+            last = f" Significantly worse there: {next(iter(worse.values()))}."
+        else:
+            last = f" Significantly worse{_where(worse, len(tested))}." if worse else ""
+        return f"{asked} {first}{told}{last}"
 
 
 def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | None:
@@ -197,8 +201,8 @@ def _is_enough(question: Question, once: Method) -> bool:
     return question.verdict(_key(once)) is Verdict.BETTER and means[1] == best(means.values())
 
 
-def _where(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> str:
-    """`in 1 of 5 questions: test accuracy (EM, T = 2)`: where methods are better, or worse; or empty."""
+def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> dict[str, str]:
+    """By the title of a question the methods that are better, or worse, as text."""
     shown = [*methods]
     labels = [method.label for method in shown]
     titles = {_key(one): one.title if labels.count(one.label) == 1 else str(one) for one in shown}
@@ -208,12 +212,15 @@ def _where(questions: Sequence[Question], methods: Iterable[Method], verdict: Ve
         if found:
             more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
             told[question.title] = f"{'; '.join(found[:NAMED])}{more}"
-    if not told:
-        return ""
-    if len(questions) == 1:
+    return told
+
+
+def _where(told: Mapping[str, str], questions: int) -> str:
+    """` in 1 of 5 questions: test accuracy (EM, T = 2)`; of a single question, the methods alone."""
+    if questions == 1:
         return f": {next(iter(told.values()))}"
     named = "; ".join(f"{title[0].lower()}{title[1:]} ({who})" for title, who in [*told.items()][:NAMED])
-    return f" in {len(told)} of {len(questions)} questions: {named}"
+    return f" in {len(told)} of {questions} questions: {named}"
 
 
 def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
@@ -231,12 +238,11 @@ def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
 def _title(question: Question, questions: Iterable[Question]) -> str:
     """The title, with what distinguishes it from questions of the same title."""
     same = [other.runs for other in questions if other.main.title == question.main.title]
-    parts = [
-        str(getattr(question.runs, key))
-        for key in ("suite", "data", "model")
-        if len({getattr(runs, key) for runs in same}) > 1
-    ]
-    return ", ".join((question.main.title, *parts[:2]))
+    values = {key: [getattr(runs, key) for runs in same] for key in ("data", "suite", "model")}
+    apart = [key for key, found in values.items() if len(set(found)) > 1]
+    enough = [key for key in apart if len(set(values[key])) == len(same)]
+    parts = [str(getattr(question.runs, key)) for key in (enough[:1] or apart[:2])]
+    return ", ".join((question.main.title, *parts))
 
 
 def _values(main: Main, analysis: Analysis) -> dict[Key, Estimate]:

@@ -86,6 +86,26 @@ def test_questions_stand_side_by_side_and_what_is_missing_is_missing() -> None:
     assert math.isnan(card.downloaded.set_index(["suite", "method"]).loc[("other", "em T=3"), "gain"])
 
 
+def test_what_is_better_and_worse_in_one_question_of_several_names_it_once() -> None:
+    gains = {Method.of("dynamic", 3): OPEN}
+    runs = runs_with(dynamic=97.5, em=80.0, uniform=90.0)
+    card = scorecard_of([accuracy(runs), other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains))])
+    assert card.title == (
+        "Does routing help? Significantly better in 1 of 2 questions: test accuracy (Dynamic). "
+        "Significantly worse there: EM."
+    )
+
+
+def test_questions_of_the_same_measure_are_told_apart_by_their_data() -> None:
+    runs = runs_with(dynamic=97.5, uniform=90.0)
+    parts = [("a", runs), ("b", replace(runs, suite="iterations", data="fashion-mnist"))]
+    card = scorecard_of([accuracy(one, part) for part, one in parts])
+    assert [question.title for question in card.questions] == [
+        f"Test accuracy, {runs.data}",
+        "Test accuracy, fashion-mnist",
+    ]
+
+
 def test_nothing_shown_is_said_and_ties_are_no_headline() -> None:
     card = scorecard_of([accuracy(runs_with(dynamic=97.5, em=97.5, uniform=97.5, spread=0.0))])
     assert card.title == "Does routing help? Not shown."
