@@ -20,32 +20,41 @@ from routebench.analysis import (
     table_of,
     wording,
 )
+from routebench.analysis.equivariance import EXPLAINED, with_explained_change
 
 HEADLINE = ("turn by 30°", "shift by 2 px")
 """Changes whose columns are shown at first, where a run has them."""
+WHICH = {
+    "classes": "Class capsules: that of the true class alone. Primary capsules: the mean over places of each type.",
+    "objects": "Objects were learned without labels: each counts on all images. A VAE has one pose, its means.",
+}
+"""Whose poses count, for the name of the last layer."""
 
 
 @analysis_of("equivariance", "equivariance-table", place=10)
 def equivariance_table(runs: Runs) -> Analysis | None:
     """Per method and change: accuracy, R² of poses with a linear map and without, correlation of activations."""
-    measured = runs.values("pose_r2")
-    if measured.empty:
+    if runs.values("pose_r2").empty:
         return None
+    runs = with_explained_change(runs)
+    measured = runs.values("pose_r2")
     changes = list(dict.fromkeys(measured["change"]))
     shown = [change for change in HEADLINE if change in changes] or changes[:1]
-    columns = _columns(changes, shown)
-    by_seed = runs.by_seed("pose_r2", layer="classes", change=shown[0])
+    top = "classes" if "classes" in set(measured["layer"]) else "objects"
+    columns = _columns(changes, shown, top)
+    by_seed = runs.by_seed("pose_r2", layer=top, change=shown[0])
     table = table_of(runs, columns, order=_key("pose", shown[0]))
     return Analysis(
         title="Do poses follow the image?",
-        reading=_reading(table, shown[0]) + _iterating(by_seed),
+        reading=_reading(table, shown[0], top) + _iterating(by_seed),
         table=table,
         columns=columns,
         notes=(
             "R² of pose(Tx) = A pose(x) + b on test images, with A and b for each type of capsule; 0 is the mean pose.",
             "A and b are from training images by ridge regression, whose ridge held-out images choose.",
-            "Class capsules: that of the true class alone. Primary capsules: the mean over places of each type.",
-            "As it was: the same with A = 1 and b = 0. A pose that is only invariant reaches as much there as with A.",
+            WHICH[top],
+            "Without a map: the same R² with A = 1 and b = 0. An invariant pose reaches as much there as with A.",
+            "Change explained: the share of the squared change of poses that the map predicts; 0 is as without a map.",
         ),
     )
 
@@ -54,28 +63,40 @@ def _key(what: str, change: str) -> str:
     return f"{what} {change}"
 
 
-def _columns(changes: list[str], shown: list[str]) -> tuple[Column, ...]:
-    """Those of the shown changes, then of all others."""
-    found: list[Column] = [METHOD, Mean("Accuracy, %", "right_answers", "±.1", "on test images as they are")]
+def _columns(changes: list[str], shown: list[str], top: str) -> tuple[Column, ...]:
+    """Those of the shown changes, then of all others. Where nothing says a class, there is no accuracy."""
+    labelled = top == "classes"
+    found: list[Column] = [METHOD]
+    if labelled:
+        found.append(Mean("Accuracy, %", "right_answers", "±.1", "on test images as they are"))
+    whose = "class capsules" if labelled else "objects"
     for change in [*shown, *(change for change in changes if change not in shown)]:
         of, extra = {"change": change}, change not in shown
+        accuracy = Mean(f"Accuracy, {change}", _key("accuracy", change), "±.1", "on changed test images, in per cent",
+                        metric="changed_accuracy", where=of, extra=extra)  # fmt: skip
+        primary = Mean(f"Primary, {change}", _key("primary", change), "±.2", "pose R² of primary capsules, after the "
+                       "best linear map", metric="pose_r2", where={**of, "layer": "primary"}, extra=True)  # fmt: skip
         found += [
-            Mean(f"Accuracy, {change}", _key("accuracy", change), "±.1", "on changed test images, in per cent",
-                 metric="changed_accuracy", where=of, extra=extra),
-            Mean(f"Pose R², {change}", _key("pose", change), "±.2", "of class capsules, with a linear map",
-                 metric="pose_r2", where={**of, "layer": "classes"}, extra=extra),
-            Mean(f"As it was, {change}", _key("same", change), "±.2", "of class capsules, without a map",
-                 metric="pose_r2_same", where={**of, "layer": "classes"}, extra=True),
-            Mean(f"Primary, {change}", _key("primary", change), "±.2", "pose R² of primary capsules, after the best "
-                 "linear map", metric="pose_r2", where={**of, "layer": "primary"}, extra=True),
-            Mean(f"Activations, {change}", _key("activations", change), "±.2", "correlation of class scores before and "
-                 "after; 1 is invariance", metric="activation_correlation", where={**of, "layer": "classes"},
-                 extra=extra),
+            *((accuracy,) if labelled else ()),
+            Mean(f"Pose R², {change}", _key("pose", change), "±.2", f"of {whose}, with a linear map",
+                 metric="pose_r2", where={**of, "layer": top}, extra=extra),
+            Mean(f"Change explained, {change}", _key("explained", change), "±.2",
+                 f"of poses of {whose}: the share that the linear map predicts",
+                 metric=EXPLAINED, where={**of, "layer": top}, extra=labelled or extra),
+            Mean(f"Without a map, {change}", _key("same", change), "±.2",
+                 f"pose R² of {whose}, if the pose before the change is the prediction",
+                 metric="pose_r2_same", where={**of, "layer": top}, extra=labelled or extra),
+            *((primary,) if labelled else ()),
+            Mean(f"Activations, {change}", _key("activations", change), "±.2", f"correlation of "
+                 f"{'class scores' if labelled else 'activations'} before and after; 1 is invariance",
+                 metric="activation_correlation", where={**of, "layer": top}, extra=extra),
         ]  # fmt: skip
     return (*found, SEEDS)
 
 
-def _reading(table: DataFrame, change: str) -> str:
+def _reading(table: DataFrame, change: str, top: str) -> str:
+    if top == "objects":
+        return _explained(table, change)
     key = _key("pose", change)
     rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: -row[key].mean)
     best, last = rows[0], rows[-1]
@@ -84,6 +105,15 @@ def _reading(table: DataFrame, change: str) -> str:
         f"{best['method']} (R² {wording.significant(best[key].mean)}), and least with {last['method']} "
         f"({wording.significant(last[key].mean)})."
     )
+
+
+def _explained(table: DataFrame, change: str) -> str:
+    """The share of the change of objects' poses that the map predicts; R² is high for poses that hardly change, too."""
+    key = _key("explained", change)
+    rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: -row[key].mean)
+    best, *others = [(f"{100 * row[key].mean:.0f} %", f"with {row['method']}") for row in rows]
+    named = [f"{best[0]} of the change of poses {best[1]}", *map(" ".join, others)]
+    return f"After a {change}, a linear map predicts {wording.listed(named, 6)}."
 
 
 def _iterating(by_seed: Mapping[Method, Mapping[int, float]]) -> str:

@@ -4,10 +4,12 @@ Statistics and verdicts as in `routebench.analysis.paper_claims`. Variants are f
 `smith-inference` gives them.
 """
 
+import re
 from functools import partial
 
 from routebench.analysis import probe
 from routebench.analysis._runs import Runs
+from routebench.analysis.equivariance import EXPLAINED, with_explained_change
 from routebench.analysis.paper_claims import PaperClaim, Statistics, difference
 
 CAPSULES, VAE = "generative-capsules", "vae"
@@ -49,6 +51,15 @@ def _bound_gained_by_switching(runs: Runs) -> Statistics:
     yield difference(found.get(SWITCHED, {}), found.get(FROM_START, {})), f"{SWITCHED}, {FROM_START}"
 
 
+def _equivariance_beside_vae(runs: Runs) -> Statistics:
+    """Share of the change by the largest turn that a linear map predicts: poses of objects less means of the VAE."""
+    turns = [change for change in runs.values("pose_r2")["change"].unique() if change.startswith("turn")]
+    for turn in sorted(turns, key=lambda turn: int(re.sub(r"\D", "", turn)))[-1:]:
+        shares = with_explained_change(runs).by_seed(EXPLAINED, change=turn, layer="objects")
+        found = {method.label: seeds for method, seeds in shares.items()}
+        yield difference(found.get(CAPSULES, {}), found.get(VAE, {})), f"{CAPSULES}, {VAE}, {turn}"
+
+
 def _of_table_1(claim: str, ours: tuple[str, str], theirs: tuple[str, str]) -> PaperClaim:
     return PaperClaim(
         claim,
@@ -86,5 +97,13 @@ GENERATIVE_CLAIMS: tuple[PaperClaim, ...] = (
         "generation",
         _bound_gained_by_switching,
         "smith-inference",
+    ),
+    PaperClaim(
+        "Poses of objects are equivariant, more than latents of a VAE",
+        "Smith et al., section 1",
+        "share of the change by the largest turn that a linear map predicts, poses less means of a VAE: above 0",
+        "equivariance",
+        _equivariance_beside_vae,
+        "smith-equivariance",
     ),
 )

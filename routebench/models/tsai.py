@@ -1,5 +1,7 @@
 """The networks of Tsai et al. 2020 for CIFAR, with matrix poses in four layers of capsules, and a small one."""
 
+from typing import Literal
+
 from torch import nn
 
 from routebench.capsules.layers import CapsuleLayer, ConvCapsules, DenseCapsules, MakeRouting, PrimaryCapsules
@@ -9,13 +11,16 @@ from routebench.models.network import CapsuleNetwork
 from routebench.registry import models
 
 OWN = {"shape": (3, 32, 32), "method": "inverted-attention"}
+Square = Literal[4, 9, 16, 25, 36]
 HALVED = (3, 2, 1)
 """Kernel, stride and padding with which either backbone halves the grid."""
 
 
 @models.register("tsai-simple")
 @facts(source="Tsai et al., ICLR 2020, table 8", stated_parameters=560_000, **OWN)
-def tsai_simple(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
+def tsai_simple(
+    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, pose: Square = 16
+) -> CapsuleNetwork:
     """Conv 3x3 stride 2, 256 channels; primary, two convolutional layers and class capsules; 32 types, 4x4 poses.
 
     Primary capsules are layer-normalised. They have no activations, unless the routing method weights children by them:
@@ -27,8 +32,9 @@ def tsai_simple(routing: MakeRouting, shape: tuple[int, int, int], classes: int)
         routing: makes the routing method of each layer.
         shape: (channels, height, width) of the images; at least 13 x 13, which leave one position to class capsules.
         classes: number of classes.
+        pose: elements of a pose, a square matrix; 16 in the paper's network for CIFAR-10.
     """
-    return _network(routing, shape, classes, simple_backbone(shape[0], 256), maps=256)
+    return _network(routing, shape, classes, simple_backbone(shape[0], 256), maps=256, pose=pose)
 
 
 @models.register("tsai-simple-cifar100")
@@ -64,9 +70,16 @@ def tsai_small(routing: MakeRouting, shape: tuple[int, int, int], classes: int) 
 
 @models.register("tsai-tiny")
 @facts(source="tsai-small with half its channels and types, for grids of many iterations", method="inverted-attention")
-def tsai_tiny(routing: MakeRouting, shape: tuple[int, int, int], classes: int) -> CapsuleNetwork:
-    """`tsai-simple` with 16 channels and 4 types."""
-    return _network(routing, shape, classes, simple_backbone(shape[0], 16), maps=16, types=4)
+def tsai_tiny(routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, pose: Square = 16) -> CapsuleNetwork:
+    """`tsai-simple` with 16 channels and 4 types.
+
+    Args:
+        routing: makes the routing method of each layer.
+        shape: (channels, height, width) of the images.
+        classes: number of classes.
+        pose: elements of a pose, a square matrix.
+    """
+    return _network(routing, shape, classes, simple_backbone(shape[0], 16), maps=16, types=4, pose=pose)
 
 
 def _network(

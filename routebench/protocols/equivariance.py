@@ -73,7 +73,8 @@ class Equivariance(Protocol):
     trained on vary less than those of others, and plain least squares can be worse than the mean.
 
     In the class layer only the capsule of the true class counts. On a grid, the mean over places stands for a type: if
-    every capsule's pose is mapped by A while the places move, their mean is mapped by A too.
+    every capsule's pose is mapped by A while the places move, their mean is mapped by A too. Of a network that was
+    trained without labels the objects count, each on all images; one without poses has one, its first feature.
 
     `pose_r2_same` is R² with A = 1 and b = 0: a pose that is only invariant reaches it already.
 
@@ -83,7 +84,8 @@ class Equivariance(Protocol):
         scales: factors of the size.
 
     Source: equivariance of poses and invariance of activations as Sabour, Frosst and Hinton 2017, section 1, and
-    Hinton, Sabour and Frosst 2018, section 2, expect them; neither defines a measure.
+    Hinton, Sabour and Frosst 2018, section 2, expect them, and as Smith et al., "Capsule networks: a probabilistic
+    perspective", claim poses of generative capsules to be (section 1); none defines a measure.
     """
 
     chooses = "ridges of linear maps"
@@ -98,12 +100,14 @@ class Equivariance(Protocol):
             )
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
-        """Metrics by layer and change; without capsules, accuracy alone."""
+        """Metrics by layer and change; without capsules, accuracy alone; without labels, none."""
         data = load(request.data)
         self.expect(data)
         network = context.fit(request).network
-        accuracy = evaluate(network, data.test, request.recipe, context.device).accuracy
-        metrics = [Metric("right_answers", "test", accuracy, "%")]
+        metrics = []
+        if not _unlabelled(network):
+            accuracy = evaluate(network, data.test, request.recipe, context.device).accuracy
+            metrics.append(Metric("right_answers", "test", accuracy, "%"))
         parts = [data.train, data.held_out, data.test]
         before = [capsules_of(network, images, lambda batch: batch, context.device) for images in parts]
         changes = changes_of(*(options.get(kind, ()) for kind in self.options))
@@ -115,7 +119,8 @@ class Equivariance(Protocol):
                     for one, other, images in zip(before, after, parts, strict=True)
                 )
                 metrics += _metrics(*pairs, where=where | {"layer": layer})
-            metrics.append(_accuracy(after[-1], data.test, where))
+            if not _unlabelled(network):
+                metrics.append(_accuracy(after[-1], data.test, where))
             context.progress(done / len(changes))
         return Measurement(metrics)
 
@@ -152,23 +157,50 @@ def scaled(images: Batch, factor: float) -> Batch:
 @torch.no_grad()
 def capsules_of(network: nn.Module, images: Images, change: Change, device: torch.device) -> dict[str, Said]:
     """What every layer's capsules are for changed images; for a network without capsules, its scores alone."""
+    said = _objects if _unlabelled(network) else _layers
     parts: dict[str, list[Said]] = {}
     for start in range(0, len(images), BATCH):
-        output = network(change(images.pixels[start : start + BATCH].to(device).float() / 255))
-        scores = output.scores.double().cpu()
-        for name, capsules in zip(layer_names(len(output.layers)), output.layers, strict=True):
-            poses, activations = capsules.poses.double().cpu(), capsules.activations.double().cpu()
-            if capsules.on_grid:
-                weights = activations[..., None]
-                poses = (weights * poses).sum(dim=(1, 2)) / weights.sum(dim=(1, 2)).clamp_min(1e-12)
-                activations = activations.mean(dim=(1, 2))
-            parts.setdefault(name, []).append(Said(poses, scores if name == "classes" else activations))
-        if not output.layers:
-            parts.setdefault("classes", []).append(Said(scores[..., None][..., :0], scores))
+        batch = change(images.pixels[start : start + BATCH].to(device).float() / 255)
+        for name, found in said(network, batch):
+            parts.setdefault(name, []).append(found)
     return {
         name: Said(torch.cat([part.poses for part in found]), torch.cat([part.activations for part in found]))
         for name, found in parts.items()
     }
+
+
+def _unlabelled(network: nn.Module) -> bool:
+    """Whether a network was trained by an objective of its own: it says no class."""
+    return hasattr(network, "objective")
+
+
+def _layers(network: nn.Module, images: Batch) -> Iterator[tuple[str, Said]]:
+    """Layers of a network with classes, by name."""
+    output = network(images)
+    scores = output.scores.double().cpu()
+    if not output.layers:
+        yield "classes", Said(scores[..., None][..., :0], scores)
+    for name, capsules in zip(layer_names(len(output.layers)), output.layers, strict=True):
+        poses, activations = capsules.poses.double().cpu(), capsules.activations.double().cpu()
+        if capsules.on_grid:
+            weights = activations[..., None]
+            poses = (weights * poses).sum(dim=(1, 2)) / weights.sum(dim=(1, 2)).clamp_min(1e-12)
+            activations = activations.mean(dim=(1, 2))
+        yield name, Said(poses, scores if name == "classes" else activations)
+
+
+def _objects(network: nn.Module, images: Batch) -> Iterator[tuple[str, Said]]:
+    """Objects of a network without classes: its features `poses`, and another that has a number for each object.
+
+    Without `poses` the first feature is one object's pose, and its length the activation.
+    """
+    features = {name: values.double().cpu() for name, values in network.features(images).items()}  # type: ignore[operator]
+    poses = features.pop("poses", None)
+    activations = next(iter(features.values()))
+    if poses is None:
+        yield "objects", Said(activations[:, None], activations.norm(dim=1, keepdim=True))
+    else:
+        yield "objects", Said(poses.unflatten(1, (activations.shape[1], -1)), activations)
 
 
 def _metrics(

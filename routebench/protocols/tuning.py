@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from routebench.data import load
+from routebench.data import Dataset, load
 from routebench.errors import Diverged
-from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
+from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of, training_curves
+from routebench.protocols.overlap import Answers, best_threshold
 from routebench.registry import protocols
 from routebench.training import evaluate
 
@@ -15,8 +16,9 @@ from routebench.training import evaluate
 class Tuning(Protocol):
     """Trains with settings that are tried, and scores them on a fold of the training images; no test image is there.
 
-    A trial whose loss is not finite is a result: it scores chance, 100 / classes per cent. `routebench tune` runs these
-    trials; no suite names this protocol.
+    The score is accuracy. Of images that show several classes it is the share of which exactly those are answered, as
+    in `overlap`, with the threshold that is best on what the trial held out. A trial whose loss is not finite is a
+    result: it scores chance, 100 / classes per cent. `routebench tune` runs these trials; no suite names this protocol.
 
     Options:
         study: the scramble of the Sobol sequence that the settings come from.
@@ -39,12 +41,21 @@ class Tuning(Protocol):
                     Metric("diverged", "fold", 1, "", None, where=where),
                 ]
             )
-        answer = evaluate(fit.network, data.test, request.recipe, context.device)
         return Measurement(
             [
-                Metric("score", "fold", answer.accuracy, "%", True, where=where),
+                Metric("score", "fold", _score(fit, data, request, context), "%", True, where=where),
                 Metric("diverged", "fold", 0, "", None, where=where),
                 *training_curves(fit),
                 *cost_of(fit),
             ]
         )
+
+
+def _score(fit: Fit, data: Dataset, request: FitRequest, context: Context) -> float:
+    """Per cent of the fold's images that are answered rightly."""
+    fold = evaluate(fit.network, data.test, request.recipe, context.device)
+    if not data.test.multi_label:
+        return fold.accuracy
+    held_out = evaluate(fit.network, data.held_out, request.recipe, context.device)
+    right = fold.scores > best_threshold(held_out.scores, data.held_out.labels)
+    return Answers(right, data.test.labels).exact_match() or 0.0

@@ -95,7 +95,8 @@ class Summary:
 
     Args:
         title: the answer in one sentence.
-        said: further sentences.
+        lead: what belongs to it, right below.
+        said: further sentences, below the table.
         chips: the basis of the answer, in a few words each.
         caveats: limits of the answer.
         scores: methods against questions; None without a measure to compare.
@@ -104,6 +105,7 @@ class Summary:
     """
 
     title: str
+    lead: tuple[str, ...]
     said: tuple[str, ...]
     chips: tuple[str, ...]
     caveats: tuple[str, ...]
@@ -219,14 +221,14 @@ def _summary(sections: list[Section], whole: tuple[Block | Broken, ...], beside:
     answered = [section for section in own if section.done]
     mains = [(part.id, part.runs, found) for part in own for found in part.found.values() if found.main]
     scores, claims = scorecard_of(mains), _claims(answered, whole)
-    title, said = _title(answered, scores, claims)
+    title, lead, said = _title(answered, scores, claims)
     shown = None if scores is None or claims else scores
     downloads = None
     if shown is not None:
         table = Analysis("Methods against questions", title, shown.downloaded)
         downloads = block_of("table", "scorecard", table, ())
         write(downloads, beside)
-    return Summary(title, said, _chips(answered), _caveats(answered), shown, claims, downloads)
+    return Summary(title, lead, said, _chips(answered), _caveats(answered), shown, claims, downloads)
 
 
 def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> ClaimCard | None:
@@ -237,21 +239,23 @@ def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> Claim
     return claims_of(tables[0].to_dict("records")) if tables else None
 
 
-def _title(answered: list[Section], scores: Scorecard | None, claims: ClaimCard | None) -> tuple[str, tuple[str, ...]]:
-    """The answer and further sentences; with several suites, no suite's answer is the headline."""
+def _title(
+    answered: list[Section], scores: Scorecard | None, claims: ClaimCard | None
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Title, lead and further sentences of the summary; with several suites, no suite's answer is the title."""
     first = next((section for section in answered if section.headline), None)
     if first is None:
-        return "Nothing has been measured yet", ("The page of each suite says what is missing, and why.",)
+        return "Nothing has been measured yet", (), ("The page of each suite says what is missing, and why.",)
     if claims is not None:
-        return claims.title, ()
+        return claims.title, (), ()
     assert first.headline is not None
     alone = len({section.runs.suite for section in answered}) == 1
     if alone and (first.runs.protocol in ("accuracy", "") or scores is None or not scores.compares):
-        return first.headline.title, first.headline.said
+        return first.headline.title, (), first.headline.said
     if scores is not None and scores.compares:
-        return scores.title, ()
+        return scores.title, scores.said, ()
     names = [section.tab for section in answered]
-    return f"{wording.plural(len({*names}), 'suite')}: {wording.listed(list(dict.fromkeys(names)), 9)}", ()
+    return f"{wording.plural(len({*names}), 'suite')}: {wording.listed(list(dict.fromkeys(names)), 9)}", (), ()
 
 
 def _chips(answered: list[Section]) -> tuple[str, ...]:

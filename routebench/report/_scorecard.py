@@ -135,22 +135,36 @@ class Scorecard:
     @property
     def title(self) -> str:
         """Answers whether routing helps, over all tested questions and the methods shown by default."""
-        tested = [
-            question for question in self.questions if question.gains and question.main.higher_is_better is not None
-        ]
-        shown = [row.method for row in self.rows if row.main and not row.method.is_control]
-        mine = [method for method in shown if method.yours]
+        mine = [method for method in self._asked if method.yours]
         asked = f"Does {wording.listed([one.title for one in mine], 2)} help?" if mine else "Does routing help?"
-        better, worse = (_named(tested, mine or shown, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
-        where = f" in any of {wording.plural(len(tested), 'question')}" if len(tested) > 1 else ""
-        first = f"Significantly better{_where(better, len(tested))}." if better else f"Not shown{where}."
-        enough = _with_one(tested, mine or shown)
-        told = f" One iteration is enough with {wording.listed(enough, NAMED)}." if enough else ""
-        if worse and len(worse) == 1 and {*worse} == {*better} and len(tested) > 1:
-            last = f" Significantly worse there: {next(iter(worse.values()))}."
+        better = _named(self._tested, self._asked, Verdict.BETTER)
+        where = f" in any of {wording.plural(len(self._tested), 'question')}" if len(self._tested) > 1 else ""
+        return f"{asked} " + (
+            f"Significantly better{_where(better, len(self._tested))}." if better else f"Not shown{where}."
+        )
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What else the title's question asks for: where methods are worse, and which need no iterations."""
+        better, worse = (_named(self._tested, self._asked, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
+        if worse and len(worse) == 1 and {*worse} == {*better} and len(self._tested) > 1:
+            lost = f"Significantly worse there: {next(iter(worse.values()))}."
         else:
-            last = f" Significantly worse{_where(worse, len(tested))}." if worse else ""
-        return f"{asked} {first}{told}{last}"
+            lost = f"Significantly worse{_where(worse, len(self._tested))}." if worse else ""
+        enough = _with_one(self._tested, self._asked)
+        told = f"One iteration is enough with {wording.listed(enough, NAMED)}." if enough else ""
+        return tuple(filter(None, (lost, told)))
+
+    @property
+    def _tested(self) -> list[Question]:
+        """Questions in which something is compared and one direction is better."""
+        return [one for one in self.questions if one.gains and one.main.higher_is_better is not None]
+
+    @property
+    def _asked(self) -> list[Method]:
+        """The methods shown by default; the user's own alone, if there are any."""
+        shown = [row.method for row in self.rows if row.main and not row.method.is_control]
+        return [method for method in shown if method.yours] or shown
 
 
 def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | None:
@@ -188,27 +202,35 @@ def _key(method: Method) -> Key:
 
 
 def _with_one(questions: Iterable[Question], methods: Iterable[Method]) -> list[str]:
-    """Methods that are better with one iteration, and have no higher mean with more: these are not what helps."""
+    """Methods that help with one iteration in some question, and with more in none: these are not what helps."""
     once = [method for method in methods if method.iterations == 1]
     asked = [*questions]
-    return [one.title for one in once if any(_is_enough(question, one) for question in asked)]
+    return [
+        one.title
+        for one in once
+        if any(question.verdict(_key(one)) is Verdict.BETTER for question in asked)
+        and not any(_gains_from_more(question, one) for question in asked)
+    ]
 
 
-def _is_enough(question: Question, once: Method) -> bool:
-    """Whether one iteration is better than equal shares, and its mean the best of all T."""
-    means = {steps: mean.mean for (label, steps), mean in question.means.items() if label == once.label}
-    best = max if question.main.higher_is_better else min
-    return question.verdict(_key(once)) is Verdict.BETTER and means[1] == best(means.values())
+def _gains_from_more(question: Question, once: Method) -> bool:
+    """Whether a method is better than equal shares with some T, and its best mean has more than one iteration."""
+    means = {key: mean.mean for key, mean in question.means.items() if key[0] == once.label}
+    if not any(question.verdict(key) is Verdict.BETTER for key in means):
+        return False
+    return (max if question.main.higher_is_better else min)(means, key=means.__getitem__) != _key(once)
 
 
 def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> dict[str, str]:
-    """By the title of a question the methods that are better, or worse, as text."""
+    """By the title of a question the methods that are better, or worse, as text: without T, unless verdicts need it."""
     shown = [*methods]
-    labels = [method.label for method in shown]
-    titles = {_key(one): one.title if labels.count(one.label) == 1 else str(one) for one in shown}
     told = {}
     for question in questions:
-        found = [title for key, title in titles.items() if key in question.gains and question.verdict(key) is verdict]
+        decided = [one for one in shown if question.verdict(_key(one)) in (Verdict.BETTER, Verdict.WORSE)]
+        verdicts = {(one.label, question.verdict(_key(one))) for one in decided}
+        mixed = {one.label for one in decided if len(verdicts & {(one.label, each) for each in Verdict}) > 1}
+        own = [one for one in decided if question.verdict(_key(one)) is verdict]
+        found = [*dict.fromkeys(str(one) if one.label in mixed else one.title for one in own)]
         if found:
             more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
             told[question.title] = f"{'; '.join(found[:NAMED])}{more}"

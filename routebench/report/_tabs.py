@@ -30,6 +30,7 @@ TABS = MappingProxyType({
     "reconstruction": (KIEFER, "Reconstruction"),
     "smith-probes": (SMITH, "Probes"),
     "smith-inference": (SMITH, "Inference"),
+    "smith-equivariance": (SMITH, "Equivariance"),
 })  # fmt: skip
 """By suite: the paper that it repeats, if any, and a title; in the order of tabs. Other suites come last."""
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -149,3 +150,61 @@ def test_starts_of_parents():
     assert verdict("Parents that start at random learn more slowly", runs) == HOLDS
     assert verdict("Parents that start at random end as good", runs) == HOLDS
     assert EVERY["A learned start of parents is no better than zeros"].test(runs) is None
+
+
+TURNS = tuple({"change": f"turn by {degrees}°", "layer": "objects"} for degrees in (90, 15))
+
+
+@pytest.mark.parametrize(("same", "expected"), [(-0.5, HOLDS), (0.85, FAILS)])
+def test_poses_that_hardly_change_are_not_equivariant_and_the_largest_turn_counts(same, expected):
+    cells = [
+        (label, metric, value, TURNS[0])
+        for label, values in ((CAPSULES, (0.9, same)), ("vae", (0.6, -0.5)))
+        for metric, value in zip(("pose_r2", "pose_r2_same"), values, strict=True)
+    ]
+    smaller = [(label, metric, 0.5, TURNS[1]) for label in (CAPSULES, "vae") for metric in ("pose_r2", "pose_r2_same")]
+    runs = runs_of("equivariance", [*cells, *smaller])
+    found = EVERY["Poses of objects are equivariant, more than latents of a VAE"].test(runs)
+    assert found.verdict == expected
+    assert found.statistic.mean == pytest.approx((1 - 0.1 / (1 - same)) - (1 - 0.4 / 1.5), abs=0.02)
+
+
+ITERATING, LARGER = "Training curves jitter more with more iterations", "Training curves jitter less with larger poses"
+
+
+def curves(deviations):
+    """Held-out accuracy over 400 epochs, three seeds: a straight line with noise of a deviation for each method."""
+    random = np.random.default_rng(0)
+    rows, planned = [], []
+    for (label, steps), deviation in deviations.items():
+        for seed in range(3):
+            known = {"label": label, "iterations": steps, "seed": seed, "model": "tsai-tiny"}
+            planned.append(
+                {**known, "cell": f"{label}{steps}{seed}", "method": label, "status": "ok", "role": "method"}
+            )
+            values = np.linspace(20, 90, 400) + deviation * random.standard_normal(400)
+            rows += [
+                {"cell": planned[-1]["cell"], **known, "metric": "held_out_accuracy", "value": value, "epoch": epoch}
+                for epoch, value in enumerate(values, start=1)
+            ]
+    kinds = {"iterations": "Int64"}
+    results = pd.DataFrame(rows).assign(unit="%", test_iterations=pd.NA, split="held-out")
+    return replace(
+        made_up_runs(seeds=1), model="tsai-tiny", protocol="accuracy",
+        results=results.astype({**kinds, "test_iterations": "Int64"}), planned=pd.DataFrame(planned).astype(kinds),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("most", "larger", "expected"), [(2.0, 1.0, (HOLDS, HOLDS)), (0.5, 1.0, (FAILS, FAILS))])
+def test_jitter_is_the_deviation_from_a_smooth_curve(most, larger, expected):
+    attention = "inverted-attention"
+    runs = curves({(attention, 1): 1.0, (attention, 4): most, (f"{attention} (6x6 poses)", 4): larger})
+    assert (verdict(ITERATING, runs), verdict(LARGER, runs)) == expected
+    for claim in (ITERATING, LARGER):
+        assert EVERY[claim].test(runs).statistic.mean == pytest.approx(most - 1.0, abs=0.1)
+
+
+def test_three_epochs_have_no_jitter():
+    runs = curves({("inverted-attention", 1): 1.0, ("inverted-attention", 4): 2.0})
+    short = replace(runs, results=runs.results[runs.results["epoch"] <= 3])
+    assert EVERY[ITERATING].test(short) is None

@@ -15,6 +15,7 @@ from routebench.engine.running._run import run_cells
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
+from routebench.engine.tuning import choose
 from routebench.registry import extensions, load_plugin
 
 PARTS = Path(__file__).with_name("small_parts.py")
@@ -33,6 +34,40 @@ iterations = [1, 2]
 seeds = {seeds}
 training = {{ epochs = 1 }}
 {more}
+"""
+TUNED = """
+question = "Which is brightest?"
+version = 1
+protocol = "accuracy"
+[training]
+epochs = 1
+[tuning]
+trials = {trials}
+studies = 2
+folds = 3
+scored = {scored}
+[tuning.training]
+learning_rate = {{ low = 3e-4, high = 3e-2, scale = "log" }}
+loss = ["margin", "spread"]
+[tuning.model]
+weight_std = {{ low = 0.03, high = 1.0, scale = "log" }}
+[tuning.methods.dynamic]
+detach = [false, true]
+{more}
+[[methods]]
+name = "dynamic"
+first_is = "uniform"
+[[methods]]
+name = "heinsen"
+[[controls]]
+name = "cnn"
+[controls.models]
+capsnet-small = "cnn-small"
+[presets.quick]
+data = "digits200"
+model = "capsnet-small"
+iterations = [1, 2]
+seeds = 2
 """
 
 
@@ -120,3 +155,26 @@ def heard():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def suite(parts, tmp_path):
+    """Writes a suite with a table of tuning and reads it."""
+
+    def write(more="", trials=4, scored=1):
+        file = tmp_path / "tuned.toml"
+        file.write_text(TUNED.format(more=more, trials=trials, scored=scored))
+        return load_suite(str(file))
+
+    return write
+
+
+@pytest.fixture
+def tried(suite):
+    return plan(suite(), "quick", Choices(tuning=True))
+
+
+@pytest.fixture
+def settings(tried, run_all, store):
+    run_all(tried.cells)
+    return choose(tried, store)

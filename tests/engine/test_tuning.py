@@ -1,6 +1,5 @@
 """Fair tuning: one budget and one space for every entry, and no test image."""
 
-import json
 from collections import Counter
 from dataclasses import replace
 
@@ -9,47 +8,13 @@ import pytest
 import torch
 
 from routebench.data import load, unfolded
-from routebench.engine.suites import Choices, ChosenSettings, load_suite, plan
-from routebench.engine.suites._tuning import FIRST_SEED
+from routebench.engine.suites import Choices, load_suite, plan
 from routebench.engine.tuning import choose
 from routebench.errors import UserError
 from routebench.registry import load_plugin, routing
 from routebench.routing.spec import parse
+from tests.engine.conftest import TUNED
 
-SUITE = """
-question = "Which is brightest?"
-version = 1
-protocol = "accuracy"
-[training]
-epochs = 1
-[tuning]
-trials = {trials}
-studies = 2
-folds = 3
-scored = {scored}
-[tuning.training]
-learning_rate = {{ low = 3e-4, high = 3e-2, scale = "log" }}
-loss = ["margin", "spread"]
-[tuning.model]
-weight_std = {{ low = 0.03, high = 1.0, scale = "log" }}
-[tuning.methods.dynamic]
-detach = [false, true]
-{more}
-[[methods]]
-name = "dynamic"
-first_is = "uniform"
-[[methods]]
-name = "heinsen"
-[[controls]]
-name = "cnn"
-[controls.models]
-capsnet-small = "cnn-small"
-[presets.quick]
-data = "digits200"
-model = "capsnet-small"
-iterations = [1, 2]
-seeds = 2
-"""
 ENTRIES = 6  # dynamic T=2; heinsen T=1 and T=2; uniform, random and the CNN
 PEEKS = """
 from routebench import routing
@@ -78,23 +43,6 @@ class Declares(Uniform):
         super().__init__(sizes)
         self.sharpness, self.mode, self.fixed = sharpness, mode, fixed
 """
-
-
-@pytest.fixture
-def suite(parts, tmp_path):
-    """Writes a suite with a table of tuning and reads it."""
-
-    def write(more="", trials=4, scored=1):
-        file = tmp_path / "tuned.toml"
-        file.write_text(SUITE.format(more=more, trials=trials, scored=scored))
-        return load_suite(str(file))
-
-    return write
-
-
-@pytest.fixture
-def tried(suite):
-    return plan(suite(), "quick", Choices(tuning=True))
 
 
 def entry_of(cell):
@@ -201,12 +149,6 @@ def test_a_method_that_reads_test_images_while_it_is_tuned_gets_an_error(suite, 
     assert "it has seen them" in record.reason  # where nothing is tuned, nothing is sealed
 
 
-@pytest.fixture
-def settings(tried, run_all, store):
-    run_all(tried.cells)
-    return choose(tried, store)
-
-
 def test_the_best_trial_of_every_entry_is_chosen(tried, settings, store):
     assert (settings.trials, settings.data, settings.preset) == (4, "digits200", "quick")
     assert len(settings.choices) == ENTRIES
@@ -220,65 +162,6 @@ def test_the_best_trial_of_every_entry_is_chosen(tried, settings, store):
         assert choice.score == pytest.approx(max(scores), abs=1e-4)
         assert choice.trial == int(np.argmax(scores))
         assert choice.point == point_of(own[choice.trial])
-
-
-def test_settings_on_disk_are_what_runs_are_made_with(suite, settings, tmp_path, run_all):
-    file = tmp_path / "chosen.json"
-    settings.write(file)
-    assert ChosenSettings.read(file, "tuned") == settings
-    made = plan(suite(), "quick", Choices(settings=file))
-    by_entry = {choice.entry: choice for choice in settings.choices}
-    for cell in made.cells:
-        known, choice = cell.identity, by_entry[cell.label, cell.identity.model, cell.identity.iterations]
-        assert known.tuning == {"point": choice.point, "score": choice.score, "trials": settings.digest}
-        assert known.training["learning_rate"] == choice.point["learning_rate"]
-        assert known.seed < FIRST_SEED  # seeds are fresh
-    assert (
-        f"Settings of {ENTRIES} entries were tuned with one budget: each has the best of 4 trials" in made.caveat
-        and settings.digest in made.caveat
-    )
-    (record,) = run_all(made.cells[:1])
-    assert record.identity.tuning["trials"] == settings.digest
-    assert "No settings were tuned" in plan(suite(), "quick", Choices()).caveat
-
-
-def test_an_entry_without_settings_is_refused(suite, settings, tmp_path):
-    file = tmp_path / "chosen.json"
-    replace(settings, choices=settings.choices[:1]).write(file)
-    with pytest.raises(UserError, match="none for heinsen"):
-        plan(suite(), "quick", Choices(settings=file))
-    with pytest.raises(UserError, match="tune tuned"):
-        plan(suite(), "quick", Choices(settings=tmp_path / "missing.json"))
-    file.write_text(json.dumps({"suite": "tuned"}))
-    with pytest.raises(UserError, match="expected a file that `routebench tune` wrote"):
-        plan(suite(), "quick", Choices(settings=file))
-
-
-def test_a_preset_names_settings_and_what_lacks_them_has_the_defaults(suite, settings, tmp_path):
-    chosen = [choice for choice in settings.choices if choice.method != "heinsen"]
-    replace(settings, suite="another", choices=chosen).write(tmp_path / "chosen.json")
-    named = suite()
-    named = replace(named, presets={"quick": replace(named.preset("quick"), settings="chosen.json")})
-    made = plan(named, "quick", Choices())
-    for cell in made.cells:
-        assert (cell.identity.tuning is None) == (cell.identity.method == "heinsen")
-    assert f"Settings of {len(chosen)} entries were tuned with one budget: " in made.caveat
-    elsewhere = plan(named, "quick", Choices(models=("capsnet-small-intermediate",)))
-    assert all(cell.identity.tuning is None for cell in elsewhere.cells if cell.identity.model != "cnn-small")
-
-
-def test_what_the_user_sets_is_not_overwritten_by_settings(suite, settings, tmp_path):
-    settings.write(tmp_path / "chosen.json")
-    named = suite()
-    named = replace(named, presets={"quick": replace(named.preset("quick"), settings="chosen.json")})
-    for cell in plan(named, "quick", Choices(loss="spread")).cells:
-        assert cell.identity.training["loss"] == "spread"
-        chosen = next(
-            one for one in settings.choices if one.entry == (cell.label, cell.identity.model, cell.identity.iterations)
-        )
-        assert (cell.identity.tuning is not None) == (chosen.point["loss"] == "spread")
-    with pytest.raises(UserError, match="none for"):
-        plan(suite(), "quick", Choices(loss="cross-entropy", settings=tmp_path / "chosen.json"))
 
 
 def test_only_trials_that_all_entries_have_count(tried, run_all, store):
@@ -368,7 +251,7 @@ def test_knobs_are_checked_before_anything_runs(suite, more, says):
 )
 def test_a_space_is_read_strictly(parts, tmp_path, old, new, says):
     file = tmp_path / "tuned.toml"
-    text = SUITE.format(more="", trials=4, scored=1)
+    text = TUNED.format(more="", trials=4, scored=1)
     assert old in text
     file.write_text(text.replace(old, new, 1))
     with pytest.raises(UserError, match=says):

@@ -282,6 +282,28 @@ def test_a_full_posterior_begins_with_certain_poses():
     assert torch.equal(before.parts.poses, after.parts.poses)
 
 
+@pytest.mark.parametrize("posterior", ["full", "objects"])
+def test_a_finished_model_stays_while_its_encoders_learn(posterior):
+    both = []
+    for then in ("everything", "encoder"):
+        network, images = small(posterior=posterior, delta_until=0.4, then=then)
+        begun = {name: value.clone() for name, value in network.named_parameters()}
+        optimiser = torch.optim.Adam(network.parameters(), lr=1e-2)
+        moved = []
+        for progress in (0.3, 0.5):
+            set_progress(network, progress)
+            optimiser.zero_grad()
+            network.objective(images, torch.Generator().manual_seed(0)).backward()
+            optimiser.step()
+            moved.append({name for name, value in network.named_parameters() if not value.equal(begun[name])})
+            begun = {name: value.clone() for name, value in network.named_parameters()}
+        both.append(moved)
+    of_the_model = {name for name in begun if name.startswith(("sprites.", "part_whole."))}
+    (always, later), (before, after) = both
+    assert always == before and later - after == of_the_model & later != set()
+    assert after and not after & of_the_model
+
+
 def test_density_of_a_belief_is_that_of_its_distributions():
     log_odds, poses = drawn(5, PARTS)
     deviations = torch.full_like(poses, -1.0)

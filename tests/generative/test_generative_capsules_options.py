@@ -75,6 +75,7 @@ def test_every_option_changes_the_bound(option):
         *(({name: 0}, f"{name} must be an integer of at least 1, got 0") for name in ("objects", "parts", "template")),
         ({"objects": -1}, "objects must be an integer of at least 1, got -1"),
         ({"part_size": 0}, "part_size must be a number above 0, got 0"),
+        ({"then": "nothing"}, "then must be one of everything, encoder, got 'nothing'"),
         ({"delta_until": 2}, "delta_until must be a number from 0 to 1, got 2"),
         ({"object_probability": 2}, "object_probability must be a number from 0 to 1, got 2.0$"),
         ({"part_whole": {"least_deviation": -1}}, "least_deviation must be a number of at least 0"),

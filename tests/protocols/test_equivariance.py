@@ -163,3 +163,39 @@ def test_scaling_enlarges_about_the_centre():
     ramp = torch.arange(8.0).expand(1, 1, 8, 8) - 3.5
     torch.testing.assert_close(scaled(ramp, 2.0)[..., 1:-1], ramp[..., 1:-1] / 2)
     assert float(scaled(ramp + 10, 0.5)[0, 0, 0, 0]) == 0  # zeros move in
+
+
+class Unlabelled(nn.Module):
+    """A network without classes, whose features are what `of` makes of images."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.features = of
+
+    def objective(self, images):
+        raise AssertionError("nothing is trained here")
+
+
+def two_objects(images):
+    """Poses of two objects: the place, and the place scaled; presences that follow the mass."""
+    poses = torch.cat([centre(images), 3 * centre(images) + 1], dim=1)
+    return {"presences": mass(images).repeat(1, 2), "poses": poses}
+
+
+def test_objects_without_labels_count_on_all_images_and_say_no_class():
+    request = FitRequest("generative-capsules", "spots", Recipe(), 0, "generative-capsules")
+    found = Equivariance().measure(request, {"turns": [90], "shifts": [2]}, Given(Unlabelled(two_objects))).metrics
+    assert {metric.metric for metric in found} == {"activation_correlation", "pose_r2", "pose_r2_same"}
+    assert {metric.where["layer"] for metric in found} == {"objects"}
+    assert all(metric.value == pytest.approx(1, abs=1e-4) for metric in found if metric.metric == "pose_r2")
+    assert all(metric.value < 0 for metric in found if metric.metric == "pose_r2_same")
+    said = capsules_of(Unlabelled(two_objects), DATA.test, lambda batch: batch, torch.device("cpu"))["objects"]
+    assert said.poses.shape == (60, 2, 2)
+    assert torch.allclose(said.poses[:, 1], 3 * said.poses[:, 0] + 1)
+
+
+def test_a_network_without_poses_has_one_its_first_feature():
+    network = Unlabelled(lambda images: {"mu": centre(images), "sigma": mass(images)})
+    said = capsules_of(network, DATA.test, lambda batch: batch, torch.device("cpu"))["objects"]
+    assert said.poses.shape == (60, 1, 2)
+    assert said.activations.equal(said.poses[:, 0].norm(dim=1, keepdim=True))

@@ -14,7 +14,7 @@ from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.models.network import Output
-from routebench.protocols import overlap
+from routebench.protocols import overlap, tuning
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.overlap import Overlap, best_threshold, highest
 from routebench.recipe import Recipe
@@ -80,8 +80,14 @@ def values(found, **where):
 
 
 def test_numbers_are_those_counted_by_hand(monkeypatch):
-    found = measured(monkeypatch)
-    expected = {"accuracy": 40, "exact_match": 40, "exact_match_one_digit": 50, "exact_match_two_digits": 100 / 3}
+    found = measured(monkeypatch, threshold=0.5)
+    expected = {
+        "accuracy": 40,
+        "exact_match_half": 40,
+        "exact_match": 40,
+        "exact_match_one_digit": 50,
+        "exact_match_two_digits": 100 / 3,
+    }
     expected |= {"exact_match_given_count": 80, "predicted_digits": 7 / 5, "parameters": 0, "fit_seconds": 1.5}
     assert values(found).items() >= {key: pytest.approx(value) for key, value in expected.items()}.items()
     assert found.arrays["correct"].tolist() == [1, 0, 1, 0, 0]
@@ -95,7 +101,7 @@ def test_one_number_of_two_names_is_judged_once(monkeypatch, no_data, tmp_path):
     made = plan(load_suite("overlap"), "smoke", Choices(methods=(parse("dynamic"),)))
     worse = [[1 - score for score in row] for row in SCORES]
     for name, scores in (("base", SCORES), ("head", worse)):
-        found = measured(monkeypatch, data_with(test_scores=scores))
+        found = measured(monkeypatch, data_with(test_scores=scores), threshold=0.5)
         parts_of(made, tmp_path / name, lambda _, found=found: found)
     changes = compare_folders(tmp_path / "base", tmp_path / "head", Wishes()).changes
     verdicts = {
@@ -109,7 +115,7 @@ def test_one_number_of_two_names_is_judged_once(monkeypatch, no_data, tmp_path):
 
 
 def test_recall_and_precision_count_each_digit(monkeypatch):
-    found = measured(monkeypatch)
+    found = measured(monkeypatch, threshold=0.5)
     third = pytest.approx(100 / 3)
     assert values(found, digit=0) == {"recall": 100, "precision": 100}
     assert values(found, digit=1) == {"recall": pytest.approx(200 / 3), "precision": pytest.approx(200 / 3)}
@@ -121,7 +127,9 @@ def test_recall_and_precision_count_each_digit(monkeypatch):
 def test_the_threshold_changes_what_is_answered(monkeypatch):
     found = values(measured(monkeypatch, threshold=0.465))
     assert found["exact_match"] == found["accuracy"] == 60
-    assert found["exact_match_chosen"] == values(measured(monkeypatch))["exact_match_chosen"]
+    assert found["exact_match_half"] == 40
+    chosen = values(measured(monkeypatch))
+    assert chosen["accuracy"] == values(measured(monkeypatch, threshold=chosen["chosen_threshold"]))["accuracy"]
 
 
 def test_a_threshold_is_chosen_by_held_out_images_alone(monkeypatch):
@@ -130,7 +138,17 @@ def test_a_threshold_is_chosen_by_held_out_images_alone(monkeypatch):
     other = values(measured(monkeypatch, data_with(test_scores=high, held_out_scores=high)))
     assert one["chosen_threshold"] == other["chosen_threshold"] == best_threshold(*_scores_of(high))
     assert one["chosen_threshold"] > 0.7
-    assert one["exact_match_chosen"] < other["exact_match_chosen"]
+    assert one["accuracy"] < other["accuracy"]
+
+
+def test_trials_are_scored_with_the_threshold_that_their_held_out_images_choose(monkeypatch):
+    high = [[min(1, score + 0.3) for score in row] for row in SCORES]
+    data = data_with(test_scores=high, held_out_scores=high)
+    monkeypatch.setattr(tuning, "load", lambda _: data)
+    found = tuning.Tuning().measure(REQUEST, {"study": 0, "trial": 0}, Lent())
+    score = next(each.value for each in found.metrics if each.metric == "score")
+    assert score == values(measured(monkeypatch, data))["accuracy"]
+    assert score > values(measured(monkeypatch, data, threshold=0.5))["accuracy"]
 
 
 def _scores_of(scores):

@@ -56,7 +56,7 @@ def test_of_each_method_one_iteration_count_is_shown_unasked_and_those_that_diff
     shown = {row.method.exact for row in card.rows if row.main}
     last = {"dynamic T=3", "em T=3", "inverted-attention T=3", "none", "uniform", "random", "cnn"}
     assert shown == last | {"inverted-attention T=2"}
-    assert "; Inverted attention, T = 2; " in card.title
+    assert card.title == "Does routing help? Significantly better: Dynamic; Inverted attention."
     assert card.has_other_iterations
 
 
@@ -90,10 +90,8 @@ def test_what_is_better_and_worse_in_one_question_of_several_names_it_once() -> 
     gains = {Method.of("dynamic", 3): OPEN}
     runs = runs_with(dynamic=97.5, em=80.0, uniform=90.0)
     card = scorecard_of([accuracy(runs), other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains))])
-    assert card.title == (
-        "Does routing help? Significantly better in 1 of 2 questions: test accuracy (Dynamic). "
-        "Significantly worse there: EM."
-    )
+    assert card.title == "Does routing help? Significantly better in 1 of 2 questions: test accuracy (Dynamic)."
+    assert card.said == ("Significantly worse there: EM.",)
 
 
 def test_questions_of_the_same_measure_are_told_apart_by_their_data() -> None:
@@ -118,10 +116,19 @@ def test_a_gain_with_one_iteration_is_no_gain_of_iterating() -> None:
     }
     runs = made_up_runs(methods=methods, seeds=6, spread=0.1, preset="full", failures=False)
     card = scorecard_of([accuracy(runs)])
-    assert card.title.endswith(" One iteration is enough with EM.")
+    assert card.said == ("One iteration is enough with EM.",)
     gains = {Method.of("em", 3): GOOD}
     later = scorecard_of([other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains))])
-    assert "enough" not in later.title
+    assert later.said == ()
+    elsewhere = {Method.of("em", 1): OPEN, Method.of("em", 3): GOOD}
+    main = Main("mean", "X", "%", higher_is_better=True, gains=elsewhere)
+    for means, told in (((3.0, 9.0), False), ((9.0, 3.0), True)):
+        table = DataFrame([
+            {"label": "em", "iterations": steps, "mean": mean, "low": mean - 1, "high": mean + 1}
+            for steps, mean in zip((1, 3), means, strict=True)
+        ])  # fmt: skip
+        both = scorecard_of([accuracy(runs), other_suite(replace(main, table=table))])
+        assert ("One iteration is enough with EM." in both.said) == told
 
 
 def test_the_users_method_comes_first_and_is_asked_about() -> None:

@@ -27,7 +27,7 @@ PATHS = re.compile(r"[/\\]|(?i:home|path|dir|cache|token|key|password)")
 BESIDE = ("triton", "orjson", "pyarrow")
 """Optional packages whose presence changes results or timings."""
 CODE = {".py", ".cpp", ".cu", ".toml"}
-RESULTS = "--results"
+PLACED = ("--results", "--settings")
 
 
 @cache
@@ -58,7 +58,7 @@ def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict
 
 
 def command_line() -> str:
-    """The command that started this process, as typed in a shell; of the results folder only the last part of its path.
+    """The command that started this process, as typed in a shell; of `PLACED` only the last part of their paths.
 
     Records are published, and where their folder lay is nobody's business.
     """
@@ -69,10 +69,10 @@ def command_line() -> str:
 
 
 def _unplaced(before: str, argument: str) -> str:
-    if before == RESULTS:
+    if before in PLACED:
         return Path(argument).name or argument
     option, equals, value = argument.partition("=")
-    return f"{RESULTS}={Path(value).name or value}" if (option, equals) == (RESULTS, "=") else argument
+    return f"{option}={Path(value).name or value}" if equals and option in PLACED else argument
 
 
 def code_state(folder: Path) -> dict[str, Any]:

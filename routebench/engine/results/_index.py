@@ -20,7 +20,7 @@ from routebench.atomic import write_bytes
 from routebench.engine.results._columns import Column
 from routebench.errors import UserError
 
-VERSION = "6"
+VERSION = "7"
 """Incremented when the stored format changes; an index of another version is rebuilt."""
 ENOUGH = 1000
 """Smallest number of files, or of cells of a plan, worth indexing."""

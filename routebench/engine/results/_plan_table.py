@@ -17,12 +17,12 @@ from routebench.engine.results._record import IDENTITY, PLAN, PlannedCell
 if TYPE_CHECKING:
     import pandas as pd
 
-COORDINATES = (
-    "suite", "protocol", "method", "method_params", "variant", "iterations", "role", "model", "model_params", "data",
-    "seed",
-)  # fmt: skip
-"""Keys of an identity that distinguish cells for users. Options, training, code and data fingerprints are excluded: of
-cells that differ in those, the newest plan's count, also where it has fewer seeds, and they are never averaged."""
+COORDINATES = ("suite", "protocol", "method", "iterations", "role", "model", "data", "seed")
+"""Keys of an identity that distinguish cells for users, beside label and shown parameters. Others are excluded, such as
+options, training, code, data fingerprints and hyperparameters that trials chose: of cells that differ in those, the
+newest plan's count, also where it has fewer seeds, and they are never averaged."""
+TRIED = ("options", "training", "tuning", "method_params", "model_params")
+"""What a trial of settings tries."""
 KNOWN = ("suite", "method", "role", "iterations", "model", "data", "seed")
 FACTS = ("cell", "label", "method_params", *KNOWN)
 NUMBERS = ("places", "entries", "versions")
@@ -73,11 +73,11 @@ class PlanTable:
         facts = {key: Column.of(cell["identity"][key] for cell in cells) for key in KNOWN}
         facts |= {key: Column.of(cell[key] for cell in cells) for key in ("cell", "label")}
         facts["method_params"] = Column.of(cell["params"] for cell in cells)
-        preset, found = plan["preset"], [cell["identity"] for cell in cells]
-        places = _numbers([preset, *(one.get(key) for key in COORDINATES)] for one in found)
-        entries = _numbers([preset, *(one.get(key) for key in COORDINATES if key != "seed")] for one in found)
+        places, entries = (
+            _numbers([plan["preset"], *_coordinates(cell, without)] for cell in cells) for without in ("", "seed")
+        )
         head = {key: value for key, value in plan.items() if key != "cells"}
-        return cls(head, facts, places, entries, _numbers(map(_version, found)))
+        return cls(head, facts, places, entries, _numbers(_version(cell["identity"]) for cell in cells))
 
     def saved(self, stamp: Sequence[int]) -> Saved:
         """Its form in an index; `stamp` is that of the plan's file."""
@@ -143,10 +143,15 @@ def _itself(outcome: tuple[str, str]) -> tuple[str, str]:
     return outcome
 
 
+def _coordinates(cell: Mapping[str, Any], without: str) -> list[Any]:
+    """What distinguishes a planned cell for users."""
+    return [cell["label"], cell["params"], *(cell["identity"].get(key) for key in COORDINATES if key != without)]
+
+
 def _version(identity: Mapping[str, Any]) -> list[Any]:
     """What distinguishes cells besides coordinates; the settings of a trial are what it tries."""
     tuning = identity.get("tuning")
-    tried = ("options", "training", "tuning", "model_params") if tuning is not None and "trials" not in tuning else ()
+    tried = TRIED if tuning is not None and "trials" not in tuning else ()
     return [[key, identity[key]] for key in sorted(identity) if key not in COORDINATES and key not in tried]
 
 

@@ -302,7 +302,7 @@ def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:
         "preset": plan.preset.name,
         "taken": plan.taken,
         "networks": plan.networks,
-        "settings": json.loads(json.dumps(asdict(plan.preset))),
+        "settings": json.loads(json.dumps(asdict(plan.preset) | {"settings": Path(plan.preset.settings).name})),
         "command": command_line(),
         "yours": list(yours),
         "cells": cells,

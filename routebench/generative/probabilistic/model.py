@@ -75,6 +75,8 @@ class GenerativeCapsules(nn.Module):
             full posterior from the first step hardly learns, as the paper says. `objects`: normal poses for objects
             only, so that using an object to place parts costs, and sharing one saves.
         delta_until: a share of the training run; 0 for a full posterior from the start.
+        then: what learns after `delta_until`: everything, or the `encoder` alone, of a model that is finished. Section
+            2.3 starts "from a model initialised with the EM parameters", which may be either.
 
     Attributes:
         progress: share of the training run that has passed, 0 to 1; training sets it.
@@ -94,6 +96,7 @@ class GenerativeCapsules(nn.Module):
         object_deviation: Positive = 1.0,
         posterior: Literal["delta", "objects", "full"] = "delta",
         delta_until: Share = 0.5,
+        then: Literal["everything", "encoder"] = "everything",
     ):
         super().__init__()
         if object_probability in (0, 1):
@@ -105,7 +108,7 @@ class GenerativeCapsules(nn.Module):
         if posterior == "full" and part_whole.switch == "anywhere":
             raise ValueError("switch anywhere needs poses of parts that are certain, got posterior 'full'")
         self.object_deviation = object_deviation
-        self.posterior, self.delta_until, self.progress = posterior, delta_until, 1.0
+        self.posterior, self.delta_until, self.then, self.progress = posterior, delta_until, then, 1.0
 
     @property
     def temperature(self) -> float:
@@ -161,6 +164,9 @@ class GenerativeCapsules(nn.Module):
             images: values in [0, 1].
             generator: of the samples, on the images' device; None for torch's own.
         """
+        if self.then == "encoder" and self.posterior != "delta":
+            for generative in (self.sprites, self.part_whole):
+                generative.requires_grad_(self.progress < self.delta_until)
         return -self.bound(images, *self.infer(images, generator)).total.mean()
 
     def features(self, images: Batch) -> dict[str, Tensor]:

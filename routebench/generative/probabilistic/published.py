@@ -36,6 +36,7 @@ def generative_capsules(
     template: Count = 12,
     posterior: Literal["delta", "objects", "full"] = "delta",
     delta_until: float = 0.5,
+    then: Literal["everything", "encoder"] = "everything",
     object_probability: float = 0.1,
     object_deviation: float = 1.0,
     part_size: float = 1.0,
@@ -51,7 +52,7 @@ def generative_capsules(
         classes: of the data; unused.
         objects, parts: capsules of both layers.
         template: rows and columns of a template.
-        posterior, delta_until, object_probability, object_deviation: as for `GenerativeCapsules`.
+        posterior, delta_until, then, object_probability, object_deviation: as for `GenerativeCapsules`.
         part_size: of parts when training starts: 1 draws a template at its own size where `unit` is `template`.
         sprites, part_whole, part_encoder, object_encoder: further arguments of these, by name.
     """
@@ -64,6 +65,7 @@ def generative_capsules(
         ObjectEncoder(objects, parts, full=posterior != "delta", **_further(ObjectEncoder, object_encoder)),
         posterior=posterior,
         delta_until=delta_until,
+        then=then,
         object_probability=object_probability,
         object_deviation=object_deviation,
     )

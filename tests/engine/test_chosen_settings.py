@@ -1,0 +1,90 @@
+"""Runs with settings that trials chose: what they are made with, and what they replace."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from routebench.engine.running._suite import write_plan
+from routebench.engine.suites import Choices, ChosenSettings, plan
+from routebench.engine.suites._tuning import FIRST_SEED
+from routebench.errors import UserError
+
+
+def test_settings_on_disk_are_what_runs_are_made_with(suite, settings, tmp_path, run_all):
+    file = tmp_path / "chosen.json"
+    settings.write(file)
+    assert ChosenSettings.read(file, "tuned") == settings
+    made = plan(suite(), "quick", Choices(settings=file))
+    by_entry = {choice.entry: choice for choice in settings.choices}
+    for cell in made.cells:
+        known, choice = cell.identity, by_entry[cell.label, cell.identity.model, cell.identity.iterations]
+        assert known.tuning == {"point": choice.point, "score": choice.score, "trials": settings.digest}
+        assert known.training["learning_rate"] == choice.point["learning_rate"]
+        assert known.seed < FIRST_SEED  # seeds are fresh
+    assert (
+        "Settings of 6 entries were tuned with one budget: each has the best of 4 trials" in made.caveat
+        and settings.digest in made.caveat
+    )
+    (record,) = run_all(made.cells[:1])
+    assert record.identity.tuning["trials"] == settings.digest
+    assert "No settings were tuned" in plan(suite(), "quick", Choices()).caveat
+
+
+def test_a_plan_names_no_folder_of_its_settings(suite, settings, tmp_path, store):
+    settings.write(tmp_path / "chosen.json")
+    write_plan(plan(suite(), "quick", Choices(settings=tmp_path / "chosen.json")), store)
+    (file,) = (store.path / "plans").glob("*.json")
+    assert json.loads(file.read_text())["settings"]["settings"] == "chosen.json"
+    assert str(tmp_path) not in file.read_text()
+
+
+def test_runs_with_earlier_settings_are_not_averaged_with_later_ones(suite, settings, tmp_path, store):
+    later = [replace(one, point={**one.point, "model.weight_std": 0.777}) for one in settings.choices]
+    for name, told in (("first", settings), ("then", replace(settings, choices=later, digest="another"))):
+        told.write(tmp_path / f"{name}.json")
+        made = plan(suite(), "quick", Choices(settings=tmp_path / f"{name}.json", seeds=2))
+        write_plan(made, store)
+        assert {*store.planned()["cell"]} == {cell.key for cell in made.cells}
+    untuned = plan(suite(), "quick", Choices(seeds=2))
+    write_plan(untuned, store)
+    assert {*store.planned()["cell"]} == {cell.key for cell in untuned.cells}
+
+
+def test_an_entry_without_settings_is_refused(suite, settings, tmp_path):
+    file = tmp_path / "chosen.json"
+    replace(settings, choices=settings.choices[:1]).write(file)
+    with pytest.raises(UserError, match="none for heinsen"):
+        plan(suite(), "quick", Choices(settings=file))
+    with pytest.raises(UserError, match="tune tuned"):
+        plan(suite(), "quick", Choices(settings=tmp_path / "missing.json"))
+    file.write_text(json.dumps({"suite": "tuned"}))
+    with pytest.raises(UserError, match="expected a file that `routebench tune` wrote"):
+        plan(suite(), "quick", Choices(settings=file))
+
+
+def test_a_preset_names_settings_and_what_lacks_them_has_the_defaults(suite, settings, tmp_path):
+    chosen = [choice for choice in settings.choices if choice.method != "heinsen"]
+    replace(settings, suite="another", choices=chosen).write(tmp_path / "chosen.json")
+    named = suite()
+    named = replace(named, presets={"quick": replace(named.preset("quick"), settings="chosen.json")})
+    made = plan(named, "quick", Choices())
+    for cell in made.cells:
+        assert (cell.identity.tuning is None) == (cell.identity.method == "heinsen")
+    assert f"Settings of {len(chosen)} entries were tuned with one budget: " in made.caveat
+    elsewhere = plan(named, "quick", Choices(models=("capsnet-small-intermediate",)))
+    assert all(cell.identity.tuning is None for cell in elsewhere.cells if cell.identity.model != "cnn-small")
+
+
+def test_what_the_user_sets_is_not_overwritten_by_settings(suite, settings, tmp_path):
+    settings.write(tmp_path / "chosen.json")
+    named = suite()
+    named = replace(named, presets={"quick": replace(named.preset("quick"), settings="chosen.json")})
+    for cell in plan(named, "quick", Choices(loss="spread")).cells:
+        assert cell.identity.training["loss"] == "spread"
+        chosen = next(
+            one for one in settings.choices if one.entry == (cell.label, cell.identity.model, cell.identity.iterations)
+        )
+        assert (cell.identity.tuning is not None) == (chosen.point["loss"] == "spread")
+    with pytest.raises(UserError, match="none for"):
+        plan(suite(), "quick", Choices(loss="cross-entropy", settings=tmp_path / "chosen.json"))
