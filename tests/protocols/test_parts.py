@@ -118,8 +118,14 @@ def test_answers_are_those_of_the_network(measured):
     found, network = measured
     data, test = load(DATA), scenes_of(3, 0)
     with torch.no_grad():
-        right = ((network(data.test.pixels.float() / 255).scores > 0.5) == data.test.labels).all(dim=1)
+        held_out, asked = (network(part.pixels.float() / 255).scores for part in (data.held_out, data.test))
         scores = network(encoded(test).float() / 255).scores
+    shares = {n: ((held_out > n / 100) == data.held_out.labels).all(dim=1).double().mean() for n in range(1, 100)}
+    best = max(shares, key=lambda n: (shares[n], -abs(n - 50)))
+    right = ((asked > best / 100) == data.test.labels).all(dim=1)
+    assert value(found, "chosen_threshold") == pytest.approx(best / 100)
+    exact = ((scores > best / 100) == test.shown).all(dim=1)
+    assert value(found, "exact_match", objects=3, clutter=0) == pytest.approx(100 * float(exact.double().mean()))
     assert value(found, "accuracy") == pytest.approx(100 * float(right.double().mean()))
     assert torch.equal(found.arrays["correct"].bool(), right)
     counted = [

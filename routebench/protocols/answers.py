@@ -1,0 +1,63 @@
+"""Which classes are answered of images that may show several, and whether they are exactly those shown."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from routebench.data import Dataset
+from routebench.protocols.base import Context, Fit, FitRequest
+from routebench.training import THRESHOLD, evaluate
+
+CHOICES = torch.arange(1, 100, dtype=torch.float32) / 100
+"""Thresholds of which one is chosen by held-out images."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Which classes are answered, and which are shown."""
+
+    answered: Bool[Tensor, "image classes"]
+    shown: Bool[Tensor, "image classes"]
+
+    @property
+    def correct(self) -> Bool[Tensor, " image"]:
+        """Whether exactly the classes shown are answered."""
+        return (self.answered == self.shown).all(dim=1)
+
+    def exact_match(self, of: Bool[Tensor, " image"] | None = None) -> float | None:
+        """Share (%) of images that are right, among all or those chosen; None where there is none."""
+        return share(self.correct if of is None else self.correct[of])
+
+    def recall(self, label: int) -> float | None:
+        """Share (%) of the images showing a class in which it is answered."""
+        return share(self.answered[self.shown[:, label], label])
+
+    def precision(self, label: int) -> float | None:
+        """Share (%) of the images in which a class is answered that show it."""
+        return share(self.shown[self.answered[:, label], label])
+
+
+def share(right: Bool[Tensor, " n"]) -> float | None:
+    """In per cent; None of nothing."""
+    return 100 * float(right.double().mean()) if len(right) else None
+
+
+def highest(scores: Float[Tensor, "image classes"], counts: Tensor) -> Bool[Tensor, "image classes"]:
+    """As many of the highest scores of each image as `counts` says; of equal scores, the earlier classes."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    return order.argsort(dim=1) < counts[:, None]
+
+
+def best_threshold(scores: Float[Tensor, "image classes"], shown: Bool[Tensor, "image classes"]) -> float:
+    """Of 0.01, 0.02 to 0.99, the threshold with the most images right; of equally good ones, the nearest to 0.5."""
+    right = torch.stack([((scores > choice) == shown).all(dim=1).sum() for choice in CHOICES])
+    best = CHOICES[right == right.max()]
+    return float(best[(best - THRESHOLD).abs().argmin()])
+
+
+def chosen_threshold(fit: Fit, data: Dataset, request: FitRequest, context: Context) -> float:
+    """The best threshold on the images that training held out."""
+    held_out = evaluate(fit.network, data.held_out, request.recipe, context.device)
+    return best_threshold(held_out.scores, data.held_out.labels)
