@@ -1,19 +1,23 @@
 """Which of several overlapping digits a trained network finds: all of them and no other, digit by digit."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import torch
 from annotated_types import Gt, Lt
+from jaxtyping import Bool, Float
+from torch import Tensor
 
 from routebench.data import Dataset, load
 from routebench.errors import UserError
-from routebench.protocols.answers import Answers, chosen_threshold, highest
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of
 from routebench.registry import protocols
 from routebench.training import THRESHOLD, evaluate
+
+CHOICES = torch.arange(1, 100, dtype=torch.float32) / 100
+"""Thresholds of which one is chosen by held-out images."""
 
 
 @protocols.register("overlap")
@@ -55,7 +59,8 @@ class Overlap(Protocol):
         self.expect(data)
         fit = context.fit(request)
         test = evaluate(fit.network, data.test, request.recipe, context.device)
-        chosen = chosen_threshold(fit, data, request, context)
+        held_out = evaluate(fit.network, data.held_out, request.recipe, context.device)
+        chosen = best_threshold(held_out.scores, data.held_out.labels)
         shown = data.test.labels
         found = Answers(test.scores > options.get("threshold", chosen), shown)
         with_count = Answers(highest(test.scores, shown.sum(dim=1)), shown)
@@ -72,6 +77,49 @@ class Overlap(Protocol):
         metrics += [*_per_digit(found, request), *_others(found, chosen, test.loss, request), *cost_of(fit)]
         arrays = {"correct": found.correct.to(torch.uint8), "scores": test.scores.to(torch.float16)}
         return Measurement(metrics, arrays)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Which classes are answered, and which are shown."""
+
+    answered: Bool[Tensor, "image classes"]
+    shown: Bool[Tensor, "image classes"]
+
+    @property
+    def correct(self) -> Bool[Tensor, " image"]:
+        """Whether exactly the classes shown are answered."""
+        return (self.answered == self.shown).all(dim=1)
+
+    def exact_match(self, of: Bool[Tensor, " image"] | None = None) -> float | None:
+        """Share (%) of images that are right, among all or those chosen; None where there is none."""
+        return share(self.correct if of is None else self.correct[of])
+
+    def recall(self, label: int) -> float | None:
+        """Share (%) of the images showing a class in which it is answered."""
+        return share(self.answered[self.shown[:, label], label])
+
+    def precision(self, label: int) -> float | None:
+        """Share (%) of the images in which a class is answered that show it."""
+        return share(self.shown[self.answered[:, label], label])
+
+
+def share(right: Bool[Tensor, " n"]) -> float | None:
+    """In per cent; None of nothing."""
+    return 100 * float(right.double().mean()) if len(right) else None
+
+
+def highest(scores: Float[Tensor, "image classes"], counts: Tensor) -> Bool[Tensor, "image classes"]:
+    """As many of the highest scores of each image as `counts` says; of equal scores, the earlier classes."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    return order.argsort(dim=1) < counts[:, None]
+
+
+def best_threshold(scores: Float[Tensor, "image classes"], shown: Bool[Tensor, "image classes"]) -> float:
+    """Of 0.01, 0.02 to 0.99, the threshold with the most images right; of equally good ones, the nearest to 0.5."""
+    right = torch.stack([((scores > choice) == shown).all(dim=1).sum() for choice in CHOICES])
+    best = CHOICES[right == right.max()]
+    return float(best[(best - THRESHOLD).abs().argmin()])
 
 
 def _metric(name: str, value: float, request: FitRequest, **where: int) -> Metric:

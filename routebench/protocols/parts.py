@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from routebench.constellations import CLUTTER, Constellation, Scenes, decoded, draw, encoded, infer
 from routebench.data import Dataset, load, unfolded
 from routebench.errors import UserError
-from routebench.protocols.answers import Answers, chosen_threshold, highest
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of
+from routebench.protocols.overlap import Answers, best_threshold, highest
 from routebench.protocols.traced import trace
 from routebench.registry import protocols
 from routebench.training import evaluate
@@ -89,7 +89,8 @@ class Assignment(Protocol):
         data = load(request.data)
         known = constellation_of(data.name)
         fit = context.fit(request)
-        threshold = chosen_threshold(fit, data, request, context)
+        held_out = evaluate(fit.network, data.held_out, request.recipe, context.device)
+        threshold = best_threshold(held_out.scores, data.held_out.labels)
         test = evaluate(fit.network, data.test, request.recipe, context.device)
         found = Answers(test.scores > threshold, data.test.labels)
         metrics = [

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 from routebench.data import Dataset, load
 from routebench.errors import Diverged
-from routebench.protocols.answers import Answers, chosen_threshold
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of, training_curves
+from routebench.protocols.overlap import Answers, best_threshold
 from routebench.registry import protocols
 from routebench.training import evaluate
 
@@ -56,5 +56,6 @@ def _score(fit: Fit, data: Dataset, request: FitRequest, context: Context) -> fl
     fold = evaluate(fit.network, data.test, request.recipe, context.device)
     if not data.test.multi_label:
         return fold.accuracy
-    answered = fold.scores > chosen_threshold(fit, data, request, context)
-    return Answers(answered, data.test.labels).exact_match() or 0.0
+    held_out = evaluate(fit.network, data.held_out, request.recipe, context.device)
+    right = fold.scores > best_threshold(held_out.scores, data.held_out.labels)
+    return Answers(right, data.test.labels).exact_match() or 0.0

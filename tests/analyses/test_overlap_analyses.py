@@ -9,8 +9,8 @@ import torch
 from routebench.analysis.comparison import compare
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
-from routebench.protocols.answers import Answers, best_threshold, highest
 from routebench.protocols.base import Measurement, Metric
+from routebench.protocols.overlap import Answers, best_threshold, highest
 from routebench.registry import analyses
 from routebench.report._headline import headline_of
 from routebench.routing.spec import parse

@@ -15,9 +15,8 @@ from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.models.network import Output
 from routebench.protocols import overlap, tuning
-from routebench.protocols.answers import best_threshold, highest
 from routebench.protocols.base import Fit, FitRequest
-from routebench.protocols.overlap import Overlap
+from routebench.protocols.overlap import Overlap, best_threshold, highest
 from routebench.recipe import Recipe
 from routebench.registry import datasets
 from routebench.routing.spec import parse
