@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
-from pandas import DataFrame
+from pandas import DataFrame, Series, concat
 
 from routebench.analysis import Analysis, Column, Main, Method, Runs, analysis_of, figures, run, wording
 from routebench.statistics import expected_best, stable_from
@@ -15,13 +15,19 @@ Line = tuple[Method, NDArray[np.float64], list[NDArray[np.float64]], str]
 """An entry, its curve, those of its studies, and its colour."""
 
 
+_AGAIN = (
+    Column("Again, %", "again", ".2", "the best trial run again with other seeds: the best of many is partly luck"),
+)
+
+
 @analysis_of("tuning", "tuning-curves", place=10)
 def tuning_curves(runs: Runs) -> Analysis | None:
     """Expected best of k trials of every entry (Dodge et al. 2019), with its spread over trials and studies."""
     scores = runs.values("score", split="fold")
     if scores.empty:
         return None
-    diverged = runs.values("diverged", split="fold").groupby("method")["value"].sum()
+    ended = runs.values("diverged", split="fold")
+    diverged = ended[_is_first(ended)].groupby("method")["value"].sum()
     table = DataFrame([_row(method, rows) for method, rows in scores.groupby("method", sort=False)])
     table["diverged"] = [int(diverged[method]) for method in table["method"]]
     table = table.sort_values("best", ascending=False, kind="stable", ignore_index=True)
@@ -29,11 +35,12 @@ def tuning_curves(runs: Runs) -> Analysis | None:
     return Analysis(
         title="What tuning finds",
         reading=_reading(table),
-        table=table.drop(columns=["curve", "studies"]),
+        table=table.drop(columns=["curve", "studies", "is_other"]),
         figure=figures.figure_of(_draw, drawn, height=4.2),
         columns=(
             Column("Entry", "method", numeric=False),
             Column("Best, %", "best", ".2"),
+            *_AGAIN[: int(table["again"].notna().any())],
             Column("of 4, %", "of_four", ".2", "expected best of four trials"),
             Column("of 1, %", "mean", ".2", "mean of all trials: what one trial is expected to give"),
             Column("Spread, points", "spread", ".2", "standard deviation of the trials: how much settings matter"),
@@ -44,21 +51,27 @@ def tuning_curves(runs: Runs) -> Analysis | None:
         notes=(
             "Scores are accuracies on a fold of the training images; no test image is in them.",
             "Curves: what the best of k trials is expected to score. Bands: from the lowest to the highest study.",
-            "A trial that diverged scores chance; one that failed is in no curve.",
+            "A trial that diverged scores chance; one that failed is in no curve. Repeats are in none.",
         ),
         alternative="Expected best score against the number of trials, one line per entry.",
         main=Main("best", "Best tuning score", "%", higher_is_better=True, table=_main(table)),
-        saved="name label iterations role best of_four mean spread between diverged trials",
+        saved="name label iterations role best again of_four mean spread between diverged trials",
     )
 
 
 def _row(method: Any, rows: DataFrame) -> dict[str, object]:
+    is_first = _is_first(rows)
+    rows, repeats = rows[is_first], rows[~is_first]
+    means = concat([rows, repeats[["trial", "value"]]]).groupby("trial")["value"].mean()[[*repeats["trial"].unique()]]
+    best = rows.groupby("trial")["value"].mean().idxmax()
     scores = rows["value"].to_numpy(dtype=float)
     studies = [expected_best(own["value"].to_numpy(dtype=float)) for _, own in rows.groupby("study")]
     curve, bests = expected_best(scores), [float(study[-1]) for study in studies]
     return {
         "method": method,
         "best": float(scores.max()),
+        "again": float(repeats.loc[repeats["trial"] == best, "value"].mean()),
+        "is_other": len(means) > 0 and means.idxmax() != best,
         "of_four": float(curve[min(3, len(curve) - 1)]),
         "mean": float(curve[0]),
         "spread": float(scores.std(ddof=1)) if len(scores) > 1 else float("nan"),
@@ -67,6 +80,11 @@ def _row(method: Any, rows: DataFrame) -> dict[str, object]:
         "curve": curve,
         "studies": studies,
     }
+
+
+def _is_first(rows: DataFrame) -> "Series[bool]":
+    """Whether a row is of a trial's first run, not of a repeat."""
+    return rows["seed"] == rows.groupby(["method", "trial"])["seed"].transform("min")
 
 
 def _main(table: DataFrame) -> DataFrame:
@@ -98,6 +116,20 @@ def _reading(table: DataFrame) -> str:
     return (
         f"{rows[0]['method']} has the best trial, {rows[0]['best']:.2f} %. {often}. "
         f"Settings matter most to {widest['method']}, whose trials spread by {widest['spread']:.1f} points."
+        f"{_repeated(table)}"
+    )
+
+
+def _repeated(table: DataFrame) -> str:
+    """What repeats of the best trials found; empty without them."""
+    known = table[table["again"].notna()]
+    if known.empty:
+        return ""
+    lost = float((known["best"] - known["again"]).mean())
+    return (
+        f" Run again with other seeds, best trials score {abs(lost):.1f} points {'less' if lost >= 0 else 'more'} on "
+        f"average, and {int(known['is_other'].sum())} of {len(known)} entries take "
+        "another trial."
     )
 
 

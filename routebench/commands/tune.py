@@ -66,17 +66,21 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     from rich.console import Console
 
     from routebench.engine.running import SuiteOptions, listing, prepare
+    from routebench.engine.tuning import to_repeat
 
     call = prepare(SuiteOptions(**asked, tuning=True), dry_run=dry_run)
     for warning in call.warnings:
         click.echo(f"warning: {warning}", err=True)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    (planned,) = call
-    if dry_run:
-        for line in listing(planned.plan, planned.status, planned.queue, planned.config.jobs):
-            say(console, line)
-        return
-    left = _run(console, planned)
+    left = 0
+    for planned in call:  # all trials, then repeats of the best
+        if dry_run:
+            for line in listing(planned.plan, planned.status, planned.queue, planned.config.jobs):
+                say(console, line)
+            if told := to_repeat(planned.plan):
+                say(console, told)
+            return
+        left = _run(console, planned)
     preset = str(asked["preset"])
     file = write or planned.store.path / f"{planned.suite}.{preset}.settings.json"
     _choose(console, planned, file)

@@ -1,39 +1,88 @@
 """Chooses settings from trials, by one rule for every entry."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from routebench.data import load, unfolded
+from routebench.data import unfolded
 from routebench.engine.results import Record, Store
-from routebench.engine.suites import Cell, ChosenPoint, ChosenSettings, Plan, digest_of
+from routebench.engine.suites import FIRST_SEED, Cell, ChosenPoint, ChosenSettings, Plan, digest_of
 from routebench.errors import UserError
 
 Entry = tuple[str, str, int | None]
 """Label, network and T."""
 
 
+Run = list[tuple[Cell, Record | None]]
+"""The cells of one seed, one for each fold, each with its record so far."""
+
+
 @dataclass(frozen=True)
 class _Tried:
-    """One point of one entry, on all folds: its cells, and their records so far."""
+    """One point of one entry, on all folds.
 
-    cells: list[Cell]
-    records: list[Record]
+    Args:
+        runs: the first, then repeats.
+    """
+
+    runs: list[Run]
 
     @property
-    def is_whole(self) -> bool:
-        """Whether every fold has a record, of a result or a failure."""
-        return len(self.records) == len(self.cells)
+    def whole(self) -> int:
+        """Number of runs, from the first, in which every fold has a record, of a result or a failure."""
+        return next((n for n, run in enumerate(self.runs) if not _is_whole(run)), len(self.runs))
 
-    def score(self, chance: float) -> float:
-        """Mean over folds, in per cent; a failure scores chance."""
-        return float(np.mean([_measured(record, "score", chance) for record in self.records]))
+    def score(self, chance: float, runs: int = 1) -> float:
+        """Mean over folds and the first `runs` runs, in per cent; a failure scores chance."""
+        return float(np.mean([_measured(record, "score", chance) for record in self.records(runs)]))
+
+    def records(self, runs: int = 1) -> list[Record]:
+        """Of the first runs."""
+        return [record for run in self.runs[:runs] for _, record in run if record is not None]
+
+    def cells(self, runs: int = 1) -> list[Cell]:
+        """Of the first runs."""
+        return [cell for run in self.runs[:runs] for cell, _ in run]
+
+
+def _is_whole(run: Run) -> bool:
+    return all(record is not None for _, record in run)
 
 
 def _measured(record: Record, metric: str, otherwise: float) -> float:
     found = [float(one["value"]) for one in record.metrics if one["metric"] == metric]
     return found[0] if record.status == "ok" and found else otherwise
+
+
+def with_repeats(plan: Plan, store: Store) -> Plan:
+    """The plan with the best trials of every entry once more, with further seeds; as it is while trials are missing."""
+    tuning = plan.suite.tuning
+    if tuning is None or tuning.finalists == 1:
+        return plan
+    entries = _entries(plan, store)
+    if not all(trial.whole for trials in entries.values() for trial in trials.values()):
+        return plan
+    chance = _chance(plan)
+    further = [
+        replace(cell, identity=replace(cell.identity, seed=cell.identity.seed + run * FIRST_SEED))
+        for run in range(1, tuning.repeats + 1)
+        for trials in entries.values()
+        for number in _finalists(trials, tuning.finalists, chance)
+        for cell in trials[number].cells()
+    ]
+    distinct = {cell.key: cell for cell in (*plan.cells, *further)}  # the plan may have them already
+    return replace(plan, cells=tuple(distinct.values()))
+
+
+def to_repeat(plan: Plan) -> str:
+    """What will run once a plan of trials is done, in words; empty where nothing will, or it is in the plan."""
+    tuning = plan.suite.tuning
+    if tuning is None or tuning.finalists == 1 or any(cell.identity.seed >= 2 * FIRST_SEED for cell in plan.cells):
+        return ""
+    entries = {(cell.label, cell.identity.model, cell.identity.iterations) for cell in plan.cells if not cell.broken}
+    more = len(entries) * tuning.finalists * tuning.repeats * tuning.scored
+    return f"then the best {tuning.finalists} trials of every entry run again with other seeds: {more} cells more"
 
 
 def choose(plan: Plan, store: Store) -> ChosenSettings:
@@ -47,8 +96,17 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
     if not counted:
         missing = next(entry for entry, trials in entries.items() if not _whole_from_the_start(trials))
         raise UserError(f"suite {plan.suite.name}: no trial of {missing[0]} has ended yet; run the same command again")
-    chance = 100 / len(load(plan.preset.data).classes)
-    kept = {entry: [trials[number] for number in range(counted)] for entry, trials in entries.items()}
+    kept = {entry: {number: trials[number] for number in range(counted)} for entry, trials in entries.items()}
+    chance, planned = _chance(plan), plan.suite.tuning
+    wanted = 1 if planned is None else min(planned.finalists, counted)
+    finalists = {entry: _finalists(trials, wanted, chance) for entry, trials in kept.items()}
+    runs = min(kept[entry][number].whole for entry, numbers in finalists.items() for number in numbers)
+    keys = [
+        cell.key
+        for entry, trials in kept.items()
+        for number, trial in trials.items()
+        for cell in trial.cells(runs if number in finalists[entry] else 1)
+    ]
     return ChosenSettings(
         suite=plan.suite.name,
         suite_version=plan.suite.version,
@@ -56,43 +114,55 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
         data=unfolded(plan.preset.data),
         trials=counted,
         planned=max(map(len, entries.values())),
-        digest=digest_of([cell.key for trials in kept.values() for trial in trials for cell in trial.cells]),
-        choices=tuple(_choice(entry, trials, chance) for entry, trials in kept.items()),
+        digest=digest_of(keys),
+        choices=tuple(_choice(entry, trials, finalists[entry], runs, chance) for entry, trials in kept.items()),
+        finalists=wanted if runs > 1 else 1,
+        repeats=runs - 1,
     )
+
+
+def _chance(plan: Plan) -> float:
+    return 100 / plan.classes
 
 
 def _entries(plan: Plan, store: Store) -> dict[Entry, dict[int, _Tried]]:
     """The trials of every entry that can run, by number."""
-    found: dict[Entry, dict[int, _Tried]] = {}
+    found: dict[Entry, dict[int, dict[int, Run]]] = {}
     for cell in plan.cells:
         if cell.broken:
             continue
         known = cell.identity
         trials = found.setdefault((cell.label, known.model, known.iterations), {})
-        trial = trials.setdefault(int(known.options["trial"]), _Tried([], []))
-        trial.cells.append(cell)
-        if (record := store.record(cell.key)) is not None:
-            trial.records.append(record)
-    return found
+        runs = trials.setdefault(int(known.options["trial"]), {})
+        runs.setdefault(known.seed, []).append((cell, store.record(cell.key)))
+    return {
+        entry: {number: _Tried([runs[seed] for seed in sorted(runs)]) for number, runs in trials.items()}
+        for entry, trials in found.items()
+    }
 
 
 def _whole_from_the_start(trials: Mapping[int, _Tried]) -> int:
     """Number of complete trials before the first incomplete one."""
-    return next((number for number in range(len(trials)) if not trials[number].is_whole), len(trials))
+    return next((number for number in range(len(trials)) if not trials[number].whole), len(trials))
 
 
-def _choice(entry: Entry, trials: list[_Tried], chance: float) -> ChosenPoint:
-    scores = [trial.score(chance) for trial in trials]
-    best = int(np.argmax(scores))  # the first of equals
+def _finalists(trials: Mapping[int, _Tried], count: int, chance: float) -> list[int]:
+    """The numbers of the trials whose first runs scored best, the best first; the earlier of equals."""
+    return sorted(trials, key=lambda number: (-trials[number].score(chance), number))[:count]
+
+
+def _choice(entry: Entry, trials: Mapping[int, _Tried], finalists: list[int], runs: int, chance: float) -> ChosenPoint:
+    chosen = max(finalists, key=lambda number: (trials[number].score(chance, runs), -number))
     label, model, iterations = entry
-    records = [record for trial in trials for record in trial.records]
+    counted = {number: runs if number in finalists else 1 for number in trials}
+    records = [record for number, trial in trials.items() for record in trial.records(counted[number])]
     return ChosenPoint(
         method=label,
         model=model,
         iterations=iterations,
-        trial=best,
-        score=round(scores[best], 4),
+        trial=chosen,
+        score=round(trials[chosen].score(chance, runs), 4),
         diverged=sum(_measured(record, "diverged", 0.0) == 1 for record in records),
         failed=sum(record.status != "ok" for record in records),
-        point=dict((trials[best].cells[0].identity.tuning or {})["point"]),
+        point=dict((trials[chosen].cells()[0].identity.tuning or {})["point"]),
     )

@@ -46,6 +46,7 @@ trials = {trials}
 studies = 2
 folds = 3
 scored = {scored}
+{again}
 [tuning.training]
 learning_rate = {{ low = 3e-4, high = 3e-2, scale = "log" }}
 loss = ["margin", "spread"]
@@ -161,9 +162,9 @@ def heard():
 def suite(parts, tmp_path):
     """Writes a suite with a table of tuning and reads it."""
 
-    def write(more="", trials=4, scored=1):
+    def write(more="", trials=4, scored=1, again=""):
         file = tmp_path / "tuned.toml"
-        file.write_text(TUNED.format(more=more, trials=trials, scored=scored))
+        file.write_text(TUNED.format(more=more, trials=trials, scored=scored, again=again))
         return load_suite(str(file))
 
     return write

@@ -242,6 +242,8 @@ def test_knobs_are_checked_before_anything_runs(suite, more, says):
         ("trials = 4", "trials = 5", "multiple of the 2 studies"),
         ("scored = 1", "scored = 4", "at most the number of folds"),
         ("folds = 3", "folds = 1", "at least 2"),
+        ("folds = 3", "folds = 3\nfinalists = 5", "at most the number of trials, 4"),
+        ("folds = 3", "folds = 3\nrepeats = 2", "finalists of 2 or more"),
         ("low = 3e-4", "low = 0.0", "above 0"),
         ("low = 3e-4", "low = 3e4", "to a larger one"),
         ('"margin", "spread"', '"margin", "sprad"', "'sprad'"),
@@ -251,7 +253,7 @@ def test_knobs_are_checked_before_anything_runs(suite, more, says):
 )
 def test_a_space_is_read_strictly(parts, tmp_path, old, new, says):
     file = tmp_path / "tuned.toml"
-    text = TUNED.format(more="", trials=4, scored=1)
+    text = TUNED.format(more="", trials=4, scored=1, again="")
     assert old in text
     file.write_text(text.replace(old, new, 1))
     with pytest.raises(UserError, match=says):

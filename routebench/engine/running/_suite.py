@@ -17,6 +17,7 @@ from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import PlanStatus, status_of
 from routebench.engine.running._until import extended
 from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, make_plans
+from routebench.engine.tuning import with_repeats
 from routebench.errors import UserError, unknown
 from routebench.recipe import LEGAL
 from routebench.registry import SHIPPED, models, plugins_of_environment, routing
@@ -180,7 +181,8 @@ class Call:
     def __iter__(self) -> Iterator[PlannedRun]:
         """Yields the suites in turn; the budget starts here, for all together.
 
-        With `--until`, a suite comes again with further seeds, once it has run with those of its preset.
+        With `--until`, a suite comes again with further seeds, once it has run with those of its preset; trials come
+        again with repeats of the best, once all have run.
         """
         budget = self.options.budget
         ends = None if budget is None else time.monotonic() + budget
@@ -236,7 +238,9 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
 
 
 def _further(plan: Plan, store: Store, options: SuiteOptions) -> Plan:
-    """The plan with the seeds that `--until` needs, as far as known."""
+    """The plan with the seeds that `--until` needs, or with repeats of the best trials, as far as known."""
+    if options.tuning:
+        return with_repeats(plan, store)
     if options.until is None or options.cells:
         return plan
     return extended(plan, store, options.until)

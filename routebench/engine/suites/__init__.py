@@ -6,9 +6,11 @@ from routebench.engine.suites._plan import Plan, plan
 from routebench.engine.suites._planning import ALL, Asked, make_plans
 from routebench.engine.suites._settings import RULE, ChosenPoint, ChosenSettings, digest_of
 from routebench.engine.suites._suite import load_suite
+from routebench.engine.suites._tuning import FIRST_SEED
 
 __all__ = [
     "ALL",
+    "FIRST_SEED",
     "METHOD",
     "RULE",
     "Asked",

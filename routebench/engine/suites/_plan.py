@@ -32,6 +32,7 @@ class Plan:
         taken: how many images of which data set are used, in words; empty for all.
         chosen: how settings were chosen, in words; empty where a suite tunes none.
         half_width: target of the intervals of named comparisons, in points; None for no target.
+        classes: number of classes of the data set.
     """
 
     suite: Suite
@@ -43,6 +44,7 @@ class Plan:
     taken: str = ""
     chosen: str = ""
     half_width: float | None = None
+    classes: int = 0
 
     @property
     def primary_pairs(self) -> list[tuple[Cell, Cell]]:
@@ -155,6 +157,7 @@ def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset, 
         is_foreign=any(foreign_origins(cell.identity) for cell in cells),
         taken=_taken(data),
         chosen=chosen,
+        classes=len(data.classes),
     )  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from routebench.errors import UserError
 
 RULE = (
     "Of every entry the trial with the highest accuracy on held-out folds of the training images, the earlier of two "
-    "that are equal. A trial that diverged or failed scores chance. Only the first trials count that all entries have."
+    "that are equal. A trial that diverged or failed scores chance. Only the first trials count that all entries have. "
+    "Where the best trials were repeated with other seeds, the mean over all runs of each decides among them."
 )
 
 
@@ -26,7 +27,7 @@ class ChosenPoint:
         model: its network.
         iterations: T; None where it has none.
         trial: the number of the chosen one, from 0.
-        score: its accuracy in per cent, the mean over the folds that it was tried on.
+        score: its accuracy in per cent, the mean over the folds that it was tried on, and over repeats.
         diverged, failed: how many of its trials did.
         point: the settings, by name.
     """
@@ -56,6 +57,8 @@ class ChosenSettings:
         planned: that were to be made.
         digest: over the keys of all trials that count.
         choices: one for each entry.
+        finalists, repeats: how many trials of each entry were repeated, and with how many further seeds; 1 and 0 where
+            one run each decided.
     """
 
     suite: str
@@ -66,6 +69,8 @@ class ChosenSettings:
     planned: int
     digest: str
     choices: Sequence[ChosenPoint]
+    finalists: int = 1
+    repeats: int = 0
 
     def write(self, file: Path) -> None:
         """Writes them as JSON."""
@@ -95,9 +100,16 @@ class ChosenSettings:
         short = f" of {self.planned} planned" if self.trials < self.planned else ""
         return (
             f"Settings of {len(self.choices)} entries were tuned with one budget: each has the best of "
-            f"{self.trials}{short} trials on held-out parts of the training images of {where}. "
+            f"{self.trials}{short} trials{self._repeated} on held-out parts of the training images of {where}. "
             f"No trial saw test images (trials {self.digest})."
         )
+
+    @property
+    def _repeated(self) -> str:
+        if not self.repeats:
+            return ""
+        seeds = "another seed" if self.repeats == 1 else f"{self.repeats} other seeds"
+        return f", the best {self.finalists} of which ran again with {seeds},"
 
     @property
     def command(self) -> str:

@@ -24,7 +24,7 @@ MOST_KNOBS = 16
 OF_MODEL, OF_METHOD = "model.", "method."
 """How the names begin of knobs that are arguments of the network, and hyperparameters of the method."""
 FIRST_SEED = 1_000
-"""Of trials; those of final runs count from 0."""
+"""Of trials; those of final runs count from 0, and those of each repeat from so many further on."""
 
 Knob = Range | Among
 
@@ -70,6 +70,8 @@ class FairTuning:
         studies: how many independent scrambles of a Sobol sequence they are taken from, in equal parts.
         folds: of the training part.
         scored: on how many of the folds every setting is tried.
+        finalists: how many of the best trials of every entry are repeated before one is chosen.
+        repeats: with how many further seeds each.
         take: at most so many images are used of a fold's data set.
         training: knobs of the recipe, shared by all entries.
         model: knobs of the network, shared by all entries whose network has them.
@@ -81,6 +83,8 @@ class FairTuning:
     studies: Count = 1
     folds: Annotated[int, Ge(2)] = 3
     scored: Count = 1
+    finalists: Count = 1
+    repeats: Count = 1
     take: Count | None = None
     training: Annotated[Mapping[str, Knob], _recipe_knobs] = field(default_factory=dict)
     model: Annotated[Mapping[str, Knob], by_key(knob)] = field(default_factory=dict)
@@ -113,6 +117,14 @@ class FairTuning:
             raise place.below("trials").wrong(
                 f"expected a multiple of the {self.studies} studies, which have as many trials each, got {self.trials}"
             )
+        if self.trials > FIRST_SEED:
+            raise place.below("trials").wrong(f"expected at most {FIRST_SEED:,}, got {self.trials}")
+        if self.finalists > self.trials:
+            raise place.below("finalists").wrong(
+                f"expected at most the number of trials, {self.trials}, got {self.finalists}"
+            )
+        if self.repeats > 1 and self.finalists == 1:
+            raise place.below("repeats").wrong("expected finalists of 2 or more, among which repeats choose, got 1")
         if self.scored > self.folds:
             raise place.below("scored").wrong(f"expected at most the number of folds, {self.folds}, got {self.scored}")
         most = max(map(len, self.methods.values()), default=0)
