@@ -109,7 +109,12 @@ def test_a_protocol_that_looks_at_no_image_is_planned_without_files(monkeypatch,
         plan(load_suite("tsai-table1"), "full", Choices(seeds=1))
 
 
-def test_a_preset_leaves_out_variants_that_it_names(suite_file, parts):
+def test_a_preset_leaves_out_what_it_names(suite_file, parts):
+    cells = plan(load_suite("smith-probes"), "table1", Choices()).cells
+    assert {(cell.identity.method, cell.identity.variant) for cell in cells} == {
+        ("generative-capsules", ""),
+        ("vae", ""),
+    }
     assert "13 crops" not in {cell.identity.variant for cell in plans_of(MNIST, {}).plans[0].cells}
     file = suite_file()
     file.write_text(file.read_text() + "without = ['fewer']\n")

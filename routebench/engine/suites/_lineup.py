@@ -87,7 +87,11 @@ def line_up(suite: Suite, preset_name: str, choices: Choices) -> Lineup:
     preset = _chosen(suite.preset(preset_name), choices)
     suite = replace(suite, methods=tuple(one for one in suite.methods if one.variant not in preset.without))
     lost = _lost(choices)
-    starters = [_with_loss(one, choices.loss) for one in _starters(suite, preset, choices, [spec for spec, _ in lost])]
+    starters = [
+        _with_loss(one, choices.loss)
+        for one in _starters(suite, preset, choices, [spec for spec, _ in lost])
+        if one.role == METHOD or one.entry.name not in preset.without
+    ]
     _expect_networks(suite, preset, [one.entry for one in starters if one.role == METHOD])
     files = {str(file): file for spec in choices.broken for file in plugin_files(spec)}
     source = digest({name: file.read_text(errors="replace") for name, file in files.items()})

@@ -91,7 +91,8 @@ class Preset:
     """How much of a suite is run, and on what.
 
     `take` is the most images that are used of a data set; `options` are the protocol's, `training_of` is by network.
-    `settings` is a file that `routebench tune` wrote, beside the suite's. `without` names variants that are not run.
+    `settings` is a file that `routebench tune` wrote, beside the suite's. `without` names variants and controls that
+    are not run.
     `entries_of` is another suite, whose methods, controls and training stand in place of the suite's own; controls that
     it lacks stay.
     """
@@ -243,13 +244,13 @@ def _check(suite: Suite) -> None:
                 f"{suite.file}: key 'methods': {entry.name!r} is there twice and reads the same; "
                 "tell the entries apart by `variant`, a few words"
             )
-    variants = {entry.variant for entry in suite.methods} - {""}
+    spared = {*(entry.variant for entry in suite.methods), *(entry.name for entry in suite.controls)} - {""}
     for preset in suite.presets.values():
         for name in preset.without:
-            if name not in variants:
+            if name not in spared:
                 raise UserError(
-                    f"{suite.file}: key 'presets.{preset.name}.without': unknown variant {name!r}"
-                    f"{nearest(name, variants)}"
+                    f"{suite.file}: key 'presets.{preset.name}.without': unknown variant or control {name!r}"
+                    f"{nearest(name, spared)}"
                 )
         if preset.entries_of and not preset.entries_of.endswith(".toml") and preset.entries_of not in suite_files():
             raise UserError(
