@@ -9,10 +9,10 @@ How routebench measures the same thing, empty where it does not: `settings` (hyp
 from the defaults, as in a label's brackets; then, after `; `, the words of a variant); `relation` (`at least`,
 `at most` or `about`; empty for the value itself); `rival` (the row that the paper compares it with); `any_network`
 (`yes` where the row is the plain form of its method: the comparison with its rival can be made on other networks too);
-`suite`, `preset` (that train and measure as the paper did); `cell_data` (the data set of their cells, where it is not
-`data`); `measured` (their metric; after `|` one that will do where a suite does not select as the paper did); `at`
-(columns of results and the value that they must have, `split=test;angle=45`; `iterations` is the T of the cell where
-the paper prints none, `best of 1,2,3` where it reports the best of several).
+`suite`, `preset` (that train and measure as the paper did; after `|` another preset that does so too); `cell_data` (the
+data set of their cells, where it is not `data`); `measured` (their metric; after `|` one that will do where a suite
+does not select as the paper did); `at` (columns of results and the value that they must have, `split=test;angle=45`;
+`iterations` is the T of the cell where the paper prints none, `best of 1,2,3` where it reports the best of several).
 `rounding` is added when read: half a unit of the last printed digit.
 """
 

@@ -1,6 +1,7 @@
 import pytest
 
 from routebench import published
+from routebench.engine.suites import load_suite
 from routebench.registry import suite_files
 
 
@@ -75,6 +76,8 @@ def test_how_routebench_measures_a_row_names_what_exists() -> None:
     assert ((table["suite"] == "") == (table["preset"] == "")).all()
     assert (table.loc[table["at"] != "", "measured"] != "").all()
     assert set(table.loc[table["suite"] != "", "suite"]) <= set(suite_files())
+    for suite, own in table[table["suite"] != ""].groupby("suite"):
+        assert {name for preset in own["preset"] for name in preset.split("|")} <= {*load_suite(suite).presets}
     for row in table[table["rival"] != ""].to_dict("records"):
         rival = table[table["id"] == row["rival"]].iloc[0]
         assert (row["metric"], row["data"]) == (rival["metric"], rival["data"]), row["id"]

@@ -143,6 +143,10 @@ def test_a_probe_is_matched_by_its_coordinates():
     assert table.loc["SMI-014", "verdict"] == UNDECIDED  # its rival was not measured
     assert table.loc["SMI-015", "measured"].mean == pytest.approx(0.30)
     assert table.loc["SMI-018", "verdict"] == NOT_RUN
+    ours = planned.assign(label="generative-capsules", model="generative-capsules")
+    for preset, verdict in (("table1", NOT), ("full", NOT), ("quick", UNDECIDED)):  # printed: 0.90 at 45 degrees
+        where = {"suite": "smith-probes", "preset": preset}
+        assert verdicts(replace(runs, results=found, planned=ours, **where))["SMI-008"] == verdict
 
 
 def test_parameters_are_compared_to_the_printed_digits():
