@@ -22,7 +22,7 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.probe import OWN_ANSWER, by_seed, probed
+from routebench.analysis.probe import OWN_ANSWER, by_seed, constant, probed, turned_up_to
 
 FEATURES = {  # in the order of the table
     "both": "all features of the class capsules (lengths and poses), or of the model, side by side",
@@ -57,7 +57,7 @@ def probe_table(runs: Runs) -> Analysis | None:
     table = _with_published(ours, runs, views)
     return Analysis(
         title="What a linear classifier reads off features",
-        reading=_reading(ours, _compared(views)),
+        reading=" ".join([_reading(ours, _compared(views)), *_collapsed(runs, found)]),
         table=table,
         columns=_columns(views),
         notes=(*_notes(ours, found), *_published_notes(table)),
@@ -234,6 +234,14 @@ def _reading(table: DataFrame, views: list[str]) -> str:
     if main["unsupervised"].all():
         sentences.append("None of these models saw labels" if len(main) > 1 else "It saw no labels")
     return f"{'. '.join(sentences)}."
+
+
+def _collapsed(runs: Runs, found: DataFrame) -> list[str]:
+    same = constant(by_seed(runs), turned_up_to(found[found["main"]]))
+    told = [f"{method} with {wording.plural(len(seeds), 'seed')}" for method, seeds in same.items()]
+    if not told:
+        return []
+    return [f"Features that are constant, so that a probe says one class of every image: {wording.listed(told, 9)}."]
 
 
 def _subject(main: DataFrame) -> Row:

@@ -60,6 +60,25 @@ def by_seed(runs: Runs) -> dict[Line, dict[int, float]]:
     return found
 
 
+def constant(seeds: Mapping[Line, Mapping[int, float]], upright: DataFrame) -> dict[Method, list[int]]:
+    """The seeds of each method whose probe says the same of every image: as accurate at every angle, to the digit.
+
+    Features that are the same for all images do so, such as those of a network that collapsed.
+
+    Args:
+        seeds: from `by_seed`.
+        upright: from `turned_up_to`, of main features only.
+    """
+    found: dict[Method, list[int]] = {}
+    for _, rows in upright.groupby(["method", "feature"], sort=False):
+        by_angle = [seeds.get(_line(row), {}) for row in rows.to_dict("records")]
+        method: Method = rows["method"].iloc[0]
+        common = sorted(set.intersection(*map(set, by_angle))) if len(by_angle) > 1 else []
+        if same := [seed for seed in common if len({one[seed] for one in by_angle}) == 1]:
+            found[method] = same
+    return found
+
+
 def gains(seeds: Mapping[Line, Mapping[int, float]], upright: DataFrame) -> "Series[Any]":
     """The lead of each row over equal shares, in points, paired by seed; empty without equal shares.
 

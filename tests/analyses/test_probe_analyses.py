@@ -111,6 +111,15 @@ def test_without_turned_test_digits_the_sentence_is_about_what_else_was_seen(run
     assert analysis.main.column.startswith(seen)
 
 
+def test_the_page_names_networks_whose_features_are_constant(runs):
+    assert "constant" not in analyses["probe-table"](runs).reading
+    results = runs.results.copy()
+    vae = (results["label"] == "vae") & (results["seed"] == 1) & (results["metric"] == "probe_accuracy")
+    results.loc[vae, "value"] = 11.35
+    told = analyses["probe-table"](replace(runs, results=results)).reading
+    assert told.endswith("Features that are constant, so that a probe says one class of every image: VAE with 1 seed.")
+
+
 def test_networks_trained_on_turned_digits_have_a_column_of_their_own(runs):
     analysis = analyses["probe-table"](runs)
     assert "Trained ≤ 90°" in analysis.shown()
