@@ -110,7 +110,7 @@ def _choose(console: Any, planned: "PlannedRun", file: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from routebench.engine.tuning import choose
+    from routebench.engine.tuning import at_ends, choose
 
     settings = choose(planned.plan, planned.store)
     settings.write(file)
@@ -124,4 +124,6 @@ def _choose(console: Any, planned: "PlannedRun", file: Path) -> None:
     console.print(table)
     console.print()
     say(console, settings.told(settings.data))
+    for line in at_ends(planned.plan, settings):
+        say(console, f"at an end: {line}; a wider range may have better ones")
     say(console, f"settings: {file}")

@@ -121,6 +121,25 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
     )
 
 
+def at_ends(plan: Plan, settings: ChosenSettings) -> list[str]:
+    """Numbers of which the best lies at an end of what was tried, and so perhaps beyond it; a line each, in words.
+
+    Only knobs that entries share, and of which three or more values were tried.
+    """
+    points = [(cell.identity.tuning or {}).get("point", {}) for cell in plan.cells]
+    lines = []
+    for name in plan.suite.tuning.shared if plan.suite.tuning else ():
+        values = {point[name] for point in points if name in point}
+        if len(values) < 3 or not all(isinstance(value, int | float) for value in values):
+            continue
+        for end, word in ((min(values), "lowest"), (max(values), "highest")):
+            who = [one.title for one in settings.choices if one.point.get(name) == end]
+            if who:
+                count = f"{len(who)} of {len(settings.choices)} entries"
+                lines.append(f"{name}: the {word} value tried, {end:g}, is the best for {count} ({'; '.join(who)})")
+    return lines
+
+
 def _chance(plan: Plan) -> float:
     return 100 / plan.classes
 

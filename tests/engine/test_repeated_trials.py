@@ -6,7 +6,7 @@ import pytest
 
 from routebench.engine.results import Record, Store
 from routebench.engine.suites import FIRST_SEED, Choices, plan
-from routebench.engine.tuning import choose, to_repeat, with_repeats
+from routebench.engine.tuning import at_ends, choose, to_repeat, with_repeats
 from tests.engine.conftest import TUNED
 
 ENTRIES = 6
@@ -95,6 +95,25 @@ def test_the_mean_of_all_runs_decides_among_the_best(tried, store):
         )
         assert choice.point == trial.identity.tuning["point"]
     assert "the best of 4 trials, the best 2 of which ran again with 2 other seeds, on held-out" in found.told("x")
+
+
+def test_a_best_value_at_an_end_of_what_was_tried_is_named(tried, store):
+    rates = sorted({cell.identity.tuning["point"]["learning_rate"] for cell in tried.cells})
+
+    def highest_is_best(cell):
+        return 60 if cell.identity.tuning["point"]["learning_rate"] == rates[-1] else 50
+
+    store.put(tried.cells, highest_is_best)
+    told = [line for line in at_ends(tried, choose(tried, store)) if line.startswith("learning_rate")]
+    (line,) = told
+    assert f"the highest value tried, {rates[-1]:g}, is the best for {ENTRIES} of {ENTRIES} entries" in line
+    assert "heinsen, T = 2; " in line
+
+    def middle_is_best(cell):
+        return 60 if cell.identity.tuning["point"]["learning_rate"] == rates[1] else 50
+
+    store.put(tried.cells, middle_is_best)
+    assert not [line for line in at_ends(tried, choose(tried, store)) if line.startswith("learning_rate")]
 
 
 def test_a_trial_that_was_not_repeated_is_not_chosen(tried, store):

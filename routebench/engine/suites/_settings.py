@@ -46,6 +46,11 @@ class ChosenPoint:
         """What names the entry in the suite."""
         return self.method, self.model, self.iterations
 
+    @property
+    def title(self) -> str:
+        """`em, T = 2`, or `uniform` where there is no T."""
+        return self.method if self.iterations is None else f"{self.method}, T = {self.iterations}"
+
 
 @dataclass(frozen=True)
 class ChosenSettings:
