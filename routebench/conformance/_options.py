@@ -101,7 +101,7 @@ def far_values(subject: CheckedMethod, name: str) -> list[Any]:
     if isinstance(now, bool) or not isinstance(now, int | float):
         return []
     if isinstance(now, int):
-        return _legal(subject, name, [now // 1000, now // 10**6])  # upwards, a number of passes would never end
+        return _legal(subject, name, [now // 1000, now // 10**6, 1])  # upwards, a number of passes would never end
     return _legal(subject, name, [now * by for by in (1e-3, 1e-6, 1e3, 1e6)] + [1.0, 0.01])
 
 

@@ -11,7 +11,11 @@ from routebench.registry import routing
 from routebench.routing import Routed, RoutingMethod, factory, hyperparameters_of
 from tests.kernels.saved import saved_elements
 
-STORE_VOTES = {"max-pooling": "the largest of all votes is no sum, which is all that can be had without storing them"}
+STORE_VOTES = {
+    "max-pooling": "the largest of all votes is no sum, which is all that can be had without storing them",
+    "cluster": "each element of a vote has a weight of its own",
+    "divide-and-conquer": "each group of children has parents of its own",
+}
 """Methods whose nature it is to store votes, with the reason."""
 MANY_COEFFICIENTS = {
     "heinsen": "scores, coupling, what is used and what is ignored are numbers of a child and a parent, per iteration"

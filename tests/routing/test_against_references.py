@@ -230,3 +230,17 @@ def test_gradients_are_those_of_finite_differences(name, zero):
         return routed.poses if routed.activations is None else (routed.poses, routed.activations)
 
     assert torch.autograd.gradcheck(outputs, (*problem.leaves(), *method.parameters()), fast_mode=True)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("params", [{}, {"squash_over": "position", "bias": False}], ids=str)
+def test_in_windows_types_vote_as_one_and_share_themselves_out_over_all_positions(params, stride):
+    problem = on_grid(stride=stride)
+    method = made("deepcaps", problem, **params)
+    learned = dict(method.named_parameters())
+    leaves = [*problem.leaves(), *learned.values()]
+    routed = routed_by(method, problem)
+    where = {"positions": problem.windows.positions, "types": problem.windows.types}
+    expected = transcribed("deepcaps", problem, learned, **params, **where)
+    assert_close([routed.poses, routed.activations], list(expected))
+    assert_close(gradients([routed.poses, routed.activations], leaves), gradients(expected, leaves))
