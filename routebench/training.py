@@ -24,8 +24,6 @@ from routebench.recipe import Recipe
 
 EVALUATION_BATCH = 250
 """Images per forward pass outside training."""
-THRESHOLD = 0.5
-"""Where an image may show several classes, those with a score above this are the answer."""
 OWN = "own"
 """The loss of a recipe that trains a network by its own objective, without labels."""
 
@@ -240,8 +238,17 @@ def _descend(optimiser: torch.optim.Optimizer, loss: Float[Tensor, ""]) -> None:
 
 
 def answers(scores: Float[Tensor, "batch classes"], labels: Labels) -> Labels:
-    """What scores say, in the form of the labels: the highest class, or each class with a score above `THRESHOLD`."""
-    return scores.argmax(dim=1) if labels.ndim == 1 else scores > THRESHOLD
+    """What scores say, in the form of the labels: the highest class; of images of several, as many as each shows.
+
+    So no threshold decides: one would compare at which height losses put scores, and that moves while a network learns.
+    """
+    return scores.argmax(dim=1) if labels.ndim == 1 else highest(scores, labels.sum(dim=1))
+
+
+def highest(scores: Float[Tensor, "batch classes"], counts: Int[Tensor, " batch"]) -> Bool[Tensor, "batch classes"]:
+    """As many of the highest scores of each image as `counts` says; of equal scores, the earlier classes."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    return order.argsort(dim=1) < counts[:, None]
 
 
 def is_right(answered: Labels, labels: Labels) -> Bool[Tensor, " batch"]:
@@ -275,8 +282,8 @@ class Evaluation:
     """A network's answers to a set of images.
 
     Args:
-        predicted: the class with the highest score; where an image may show several, whether each is above 0.5; empty
-            for a network that says none.
+        predicted: the class with the highest score; where an image may show several, which are its highest, see
+            `answers`; empty for a network that says none.
         correct: whether that is right, see `is_right`; likewise.
         loss: mean over images.
         accuracy: per cent; NaN for a network that says no class.

@@ -7,7 +7,7 @@ import torch
 
 from routebench.data import Images, TrainingData
 from routebench.errors import UserError
-from routebench.training import evaluate
+from routebench.training import answers, evaluate, highest
 from tests.short_fits import CPU, SHORT, network_of, same_weights, sixty_digits, trained, with_decoder
 
 
@@ -60,21 +60,25 @@ class TestSeveralLabels:
         data = two_at_once()
         assert not same_weights(trained(data)[0], trained(replace(data, compose=None))[0])
 
-    def test_right_is_every_class_and_no_other(self):
+    def test_right_is_when_the_classes_shown_score_higher_than_all_others(self):
         network, data = network_of(), two_at_once()
         found = evaluate(network, data.held_out, SHORT, CPU)
         with torch.no_grad():
             scores = network.eval()(data.held_out.pixels.float() / 255).scores
         assert torch.allclose(found.scores, scores, atol=1e-6)
-        by_hand = [
-            {k for k in range(10) if scores[n, k] > 0.5} == {k for k in range(10) if data.held_out.labels[n, k]}
-            for n in range(20)
-        ]
+        shown = data.held_out.labels
+        by_hand = [float(scores[n][shown[n]].min()) > float(scores[n][~shown[n]].max()) for n in range(20)]
         assert found.correct.tolist() == by_hand
-        assert found.predicted.equal(scores > 0.5)
+        assert found.predicted.sum(dim=1).equal(shown.sum(dim=1))
         assert found.accuracy == 100 * sum(by_hand) / 20
-        answered = replace(data.held_out, labels=scores > 0.5)
+        answered = replace(data.held_out, labels=highest(scores, shown.sum(dim=1)))
         assert evaluate(network, answered, SHORT, CPU).accuracy == 100
+
+    @pytest.mark.parametrize("shift", [0.0, 0.4, -0.4])
+    def test_the_height_of_scores_changes_no_answer(self, shift):
+        scores = torch.tensor([[0.5, 0.45, 0.4], [0.55, 0.41, 0.42]])
+        shown = torch.tensor([[True, True, False], [True, False, True]])
+        assert answers(scores + shift, shown).equal(shown)
 
     def test_training_accuracy_is_the_share_of_exact_matches(self):
         data = two_at_once()

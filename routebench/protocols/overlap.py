@@ -14,8 +14,9 @@ from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of
 from routebench.registry import protocols
-from routebench.training import THRESHOLD, evaluate
+from routebench.training import evaluate, highest
 
+HALF = 0.5
 CHOICES = torch.arange(1, 100, dtype=torch.float32) / 100
 """Thresholds of which one is chosen by held-out images."""
 
@@ -32,7 +33,8 @@ class Overlap(Protocol):
 
     Losses and activations put scores of networks that rank classes alike at other heights, so that a fixed threshold
     compares heights: `exact_match_half` has it, at one half. `exact_match_given_count` needs none: the network is told
-    how many classes each image shows and answers with so many of the highest scores. Nothing is chosen by test images.
+    how many classes each image shows and answers with so many of the highest scores. Curves of training and the choice
+    of an epoch by held-out images are of that kind. Nothing is chosen by test images.
 
     Options:
         threshold: a fixed one instead of the best on held-out images; above 0 and below 1.
@@ -69,7 +71,7 @@ class Overlap(Protocol):
             "exact_match": found.exact_match(),
             "exact_match_one_digit": found.exact_match(of=shown.sum(dim=1) == 1),
             "exact_match_two_digits": found.exact_match(of=shown.sum(dim=1) == 2),
-            "exact_match_half": Answers(test.scores > THRESHOLD, shown).exact_match(),
+            "exact_match_half": Answers(test.scores > HALF, shown).exact_match(),
             "exact_match_given_count": with_count.exact_match(),
         }
         metrics = [_metric(name, value, request) for name, value in percent.items() if value is not None]
@@ -109,17 +111,11 @@ def share(right: Bool[Tensor, " n"]) -> float | None:
     return 100 * float(right.double().mean()) if len(right) else None
 
 
-def highest(scores: Float[Tensor, "image classes"], counts: Tensor) -> Bool[Tensor, "image classes"]:
-    """As many of the highest scores of each image as `counts` says; of equal scores, the earlier classes."""
-    order = scores.argsort(dim=1, descending=True, stable=True)
-    return order.argsort(dim=1) < counts[:, None]
-
-
 def best_threshold(scores: Float[Tensor, "image classes"], shown: Bool[Tensor, "image classes"]) -> float:
     """Of 0.01, 0.02 to 0.99, the threshold with the most images right; of equally good ones, the nearest to 0.5."""
     right = torch.stack([((scores > choice) == shown).all(dim=1).sum() for choice in CHOICES])
     best = CHOICES[right == right.max()]
-    return float(best[(best - THRESHOLD).abs().argmin()])
+    return float(best[(best - HALF).abs().argmin()])
 
 
 def _metric(name: str, value: float, request: FitRequest, **where: int) -> Metric:

@@ -14,10 +14,10 @@ from routebench.data import Dataset, load, unfolded
 from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of
-from routebench.protocols.overlap import Answers, best_threshold, highest
+from routebench.protocols.overlap import Answers, best_threshold
 from routebench.protocols.traced import trace
 from routebench.registry import protocols
-from routebench.training import evaluate
+from routebench.training import evaluate, highest
 
 NAME = "constellations"
 TEST_SEED, MAP_SEED = 3, 4
