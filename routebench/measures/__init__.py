@@ -1,4 +1,4 @@
-"""Numbers that describe what capsules do: how concentrated their activity is, and where their coupling goes."""
+"""Numbers that describe what capsules do: how concentrated their activity is, where coupling goes, what it groups."""
 
 from routebench.measures.activity import (
     active,
@@ -12,10 +12,12 @@ from routebench.measures.activity import (
     top_share,
 )
 from routebench.measures.coupling import coupling_entropy, effective_parents, share_between, starved_share, t_score
+from routebench.measures.grouping import adjusted_rand_index
 from routebench.measures.residual import residual
 
 __all__ = [
     "active",
+    "adjusted_rand_index",
     "coupling_entropy",
     "dead_share",
     "effective_parents",

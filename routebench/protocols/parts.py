@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from routebench.constellations import CLUTTER, Constellation, Scenes, decoded, draw, encoded, infer
 from routebench.data import Dataset, load, unfolded
 from routebench.errors import UserError
+from routebench.measures import adjusted_rand_index
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of
 from routebench.protocols.overlap import Answers, best_threshold
@@ -124,24 +125,6 @@ def constellation_of(name: str) -> Constellation:
     return Constellation.of(text) if text else Constellation()
 
 
-def agreement(labels: Parents, parents: Parents, counted: Bool[Tensor, "scene child"]) -> float:
-    """The adjusted Rand index (Hubert and Arabie 1985) of the counted children, mean over scenes.
-
-    As `sklearn.metrics.adjusted_rand_score`, for all scenes at once.
-    """
-    table = (_one_hot(labels) * counted[..., None]).mT @ _one_hot(parents)  # scene label parent
-    found, own, true, every = (
-        (many * (many - 1) / 2).sum(dim=1)
-        for many in (table.flatten(1), table.sum(dim=2), table.sum(dim=1), table.sum(dim=(1, 2))[:, None])
-    )
-    expected, most = own * true / every, (own + true) / 2
-    return float(torch.where(most == expected, 1, (found - expected) / (most - expected)).mean())
-
-
-def _one_hot(labels: Parents) -> Float[Tensor, "scene child label"]:
-    return nn.functional.one_hot(labels - labels.min()).double()
-
-
 def coupling_metrics(coupling: Coupling, parents: Parents, *, of_clutter: bool = False) -> Iterator[tuple[str, float]]:
     """What coupling says of parents.
 
@@ -152,15 +135,19 @@ def coupling_metrics(coupling: Coupling, parents: Parents, *, of_clutter: bool =
     """
     coupling, labels, is_part = coupling.double().cpu(), coupling.cpu().argmax(dim=2), parents >= 0
     if all(len(set(scene[scene >= 0].tolist())) > 1 for scene in parents):
-        yield "ari", agreement(labels, parents, is_part)
+        yield "ari", _index(labels, parents, is_part)
     total = coupling.sum(dim=2)
     shares = torch.where(total[..., None] > 0, coupling / total[..., None], 1 / coupling.shape[2])
     yield "true_share", float(shares.gather(2, parents.clamp(min=0)[..., None])[..., 0][is_part].mean())
     is_clutter = parents == CLUTTER
     if is_clutter.any():
         mass = coupling[..., :-1].sum(dim=2) if of_clutter else total
-        yield "ari_clutter", agreement(labels, parents, is_part | is_clutter)
+        yield "ari_clutter", _index(labels, parents, is_part | is_clutter)
         yield "clutter_mass", float(mass[is_clutter].mean() / mass[is_part].mean())
+
+
+def _index(labels: Parents, parents: Parents, counted: Bool[Tensor, "scene child"]) -> float:
+    return float(adjusted_rand_index(labels, parents, counted).mean())
 
 
 @lru_cache(maxsize=32)

@@ -16,6 +16,7 @@ TABS = MappingProxyType({
     "robustness": ("", "Attacks"),
     "sparsity": ("", "Sparsity"),
     "parts": ("", "Parts"),
+    "objects": ("", "Objects"),
     "equivariance": ("", "Equivariance"),
     "cost": ("", "Cost"),
     "hinton-table1": (HINTON, "Table 1"),

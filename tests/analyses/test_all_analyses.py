@@ -11,13 +11,13 @@ from routebench.analysis.figures import to_svg
 from routebench.analysis.folder import open_folder
 from routebench.registry import analyses
 from routebench.routing.spec import parse
-from tests.analyses import test_parts_analysis, test_tuned_comparisons
+from tests.analyses import test_objects_analyses, test_parts_analysis, test_tuned_comparisons
 from tests.analysis.made_up_runs import made_up_runs
 
 PUBLISHED = sorted(file.parent for file in (Path(__file__).parents[2] / "reports").glob("*/records.parquet"))
 NO_FIGURE = {
     *("accuracy-table", "bound", "corruptions", "cost-table", "equivariance-table", "failures", "overlap-table"),
-    *("parts-table", "presences", "probe-ordering", "probe-table"),
+    *("objects-table", "parts-table", "presences", "probe-ordering", "probe-table"),
     *("published-beside-measured", "qualitative-claims", "robustness-table", "routing-by-reconstruction"),
     *("selection-on-test", "sparsity-table", "static-coupling", "viewpoint-table"),
 }
@@ -32,7 +32,8 @@ def folders(tmp_path_factory):
     finals = test_tuned_comparisons.finals(path / "finals", methods=(parse("em"), parse("heinsen")), seeds=2)
     trials = test_tuned_comparisons.trials(path / "trials", methods=(parse("em"),))
     parts = test_parts_analysis.runs_of(path / "parts")
-    made = [(made_up_runs(),), (parts,), (trials,), (finals, replace(finals, data="another"))]
+    objects = test_objects_analyses.runs_of(path / "objects")
+    made = [(made_up_runs(),), (parts,), (objects,), (trials,), (finals, replace(finals, data="another"))]
     published = [tuple(open_folder(folder).parts) for folder in PUBLISHED]
     return made + sorted(published, key=lambda parts: sum(len(runs.results) for runs in parts))
 

@@ -15,7 +15,6 @@ from routebench.protocols.parts import (
     TEST_SEED,
     Assignment,
     SceneGroup,
-    agreement,
     ceiling,
     constellation_of,
     coupling_metrics,
@@ -151,17 +150,6 @@ def test_equal_shares_are_the_floor_and_a_plain_network_has_no_coupling():
     plain = Assignment().measure(request(None, None, "part-sets"), OPTIONS, Untrained())
     assert not [one for one in plain.metrics if one.metric in ("ari", "pose_r2", "true_share")]
     assert value(plain, "exact_match", objects=3, clutter=0) >= 0
-
-
-def test_the_index_is_that_of_scikit_learn():
-    random = np.random.RandomState(0)
-    labels, parents = random.randint(0, 4, (30, 12)), random.randint(-2, 3, (30, 12))
-    parents[:, :3] = [0, 1, 2]
-    every = zip(labels, parents, strict=True)
-    expected = np.mean([adjusted_rand_score(true[true >= 0], own[true >= 0]) for own, true in every])
-    labels, parents = torch.from_numpy(labels), torch.from_numpy(parents)
-    assert agreement(labels, parents, parents >= 0) == pytest.approx(expected)
-    assert agreement(parents, parents, parents >= 0) == 1
 
 
 def test_a_scene_of_one_object_has_no_index():

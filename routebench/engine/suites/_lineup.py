@@ -9,6 +9,7 @@ from routebench.engine.isolation import step
 from routebench.engine.results import digest
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.errors import UserError, unknown
+from routebench.models.facts import Facts
 from routebench.registry import models, plugin_files, protocols, routing
 from routebench.routing.make import factory
 from routebench.routing.spec import MethodSpec
@@ -171,7 +172,7 @@ def _starters(suite: Suite, preset: Preset, choices: Choices, lost: Sequence[Met
 
 
 def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
-    """Every registered model that learns without labels, by name, if the protocol measures such models.
+    """Every registered model that learns without labels and routing, by name, if the protocol measures such models.
 
     Controls of the suite have the training and networks that it names; other models have the suite's recipe; all train
     on their own objective. A model that stands in for another, such as a smaller one for small presets, does not run
@@ -184,7 +185,8 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
     placed = {network for entry in named.values() for several in entry.models.values() for network in several}
     found = {}
     for name in models:
-        if not models[name].facts.unsupervised:  # type: ignore[attr-defined]  # attached by the decorator `facts`
+        known: Facts = models[name].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
+        if known.routed or not known.unsupervised:
             continue
         entry = named.get(name, Entry(name))
         if entry in suite.methods or (name in placed and not entry.models):

@@ -1,0 +1,91 @@
+"""What each slot draws of some pictures, and which slot has the coupling."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from numpy.typing import NDArray
+from pandas import DataFrame
+
+from routebench.analysis import METHOD, Analysis, Column, Runs, analysis_of, palette, run
+from routebench.analysis.pictures import Arrays, figure_of_sheets, first_arrays, first_of, hang, tiled
+
+GROUND = 255
+"""In place of a shape, in the arrays."""
+TINT = 0.15
+"""Of a slot's colour, where the ground is seen."""
+MOST_METHODS = 8
+IN_USE = 0.05
+"""Share of the pixels of shapes from which a slot counts."""
+
+
+@analysis_of("objects", "objects-pictures", place=20)
+def objects_pictures(runs: Runs) -> Analysis | None:
+    """Pictures, and below them for each method the slot that draws each pixel, and the slot that has the coupling."""
+    found = first_arrays(runs, "example_masks")
+    if not found:
+        return None
+    shown = first_of(found, MOST_METHODS)
+    images = next(iter(shown.values()))["example_images"].transpose(0, 2, 3, 1)
+    sheets = {"Pictures": tiled(images, len(images))}
+    sheets |= {str(name): sheet_of(arrays) for name, arrays in shown.items()}
+    table = DataFrame([{"method": name, **_counts(arrays)} for name, arrays in found.items()])
+    return Analysis(
+        title="What each slot draws",
+        reading=_reading(table),
+        table=table,
+        figure=figure_of_sheets(sheets.values(), _hang, sheets, above=0.35),
+        columns=(
+            METHOD,
+            Column("Slots in use", "slots", ".1f", f"with {100 * IN_USE:g} % of the pixels of shapes or more, mean"),
+            Column("Shapes seen", "shapes", ".1f", "likewise", extra=True),
+        ),
+        notes=(
+            "Below the pictures, by method: slots that draw each pixel, and slots with most of the coupling.",
+            "A colour is a slot; pale is the ground, which does not count. Without coupling there is one row.",
+            "The first finished seed of each method.",
+        ),
+        alternative="Rows of pictures, of masks by slot and of coupling by slot, for each method.",
+    )  # fmt: skip
+
+
+def sheet_of(arrays: Arrays) -> NDArray[np.uint8]:
+    """Masks, and coupling under them: (row, column, colour)."""
+    owners = arrays["example_owners"]
+    rows = [_by_slot(arrays[key], owners) for key in ("example_masks", "example_coupling") if key in arrays]
+    return tiled(np.concatenate(rows), len(owners))
+
+
+def _by_slot(slots: NDArray[np.uint8], owners: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The colour of the slot at each pixel, pale on the ground."""
+    colours = np.array([to_rgb(hue) for hue in palette.HUES])[slots % len(palette.HUES)]
+    strength = np.where(owners == GROUND, TINT, 1.0)[..., None]
+    return np.asarray(255 * (1 - strength * (1 - colours)), dtype=np.uint8)
+
+
+def _counts(arrays: Arrays) -> dict[str, float]:
+    """Of a mean picture: the slots that draw its shapes, and the shapes that are seen."""
+    pairs = list(zip(arrays["example_masks"], arrays["example_owners"], strict=True))
+    drawing = [np.bincount(masks[owners != GROUND]) >= IN_USE * (owners != GROUND).sum() for masks, owners in pairs]
+    seen = [len(np.unique(owners[owners != GROUND])) for _, owners in pairs]
+    return {"slots": float(np.mean([each.sum() for each in drawing])), "shapes": float(np.mean(seen))}
+
+
+def _hang(axes: list[Axes], sheets: dict[str, NDArray[np.uint8]]) -> None:
+    for own, (title, sheet) in zip(axes, sheets.items(), strict=True):
+        hang(own, sheet, title)
+
+
+def _reading(table: DataFrame) -> str:
+    rows = table.sort_values("slots", kind="stable").to_dict("records")
+    few, many = rows[0], rows[-1]
+    shapes = f"These pictures show {few['shapes']:.1f} shapes on average"
+    if few["slots"] == many["slots"]:
+        return f"{shapes}, drawn by {few['slots']:.1f} slots."
+    return (
+        f"{shapes}. They are drawn by {few['slots']:.1f} slots with {few['method']}, and by {many['slots']:.1f} with "
+        f"{many['method']}."
+    )
+
+
+if __name__ == "__main__":
+    run(objects_pictures)

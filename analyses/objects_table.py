@@ -1,0 +1,110 @@
+"""Whether slots draw one shape each, beside clustering of pixels."""
+
+from pandas import DataFrame, concat
+
+from routebench.analysis import (
+    METHOD,
+    SEEDS,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Mean,
+    Method,
+    Runs,
+    analysis_of,
+    gains_over,
+    run,
+    table_of,
+)
+
+MOST = 4
+"""Shapes in a picture, of training; such pictures are always measured."""
+BASELINES = {"kmeans": "clusters by place and colour", "components": "neighbours of one colour"}
+
+
+@analysis_of("objects", "objects-table", place=10)
+def objects_table(runs: Runs) -> Analysis | None:
+    """Per method: agreement of masks and of coupling with the shapes, and the error of pictures."""
+    measured = runs.means("fg_ari", ["objects"], as_trained=True)
+    if measured.empty:
+        return None
+    columns = _columns({int(number) for number in measured["objects"]})
+    table = table_of(runs, columns, order="found")
+    return Analysis(
+        title="Does each shape have a slot of its own?",
+        reading=_reading(table, runs),
+        table=concat([_baselines(runs, columns), table], ignore_index=True),
+        columns=columns,
+        notes=(
+            "Mean over pictures, then over seeds with its 95 % t interval. 1 is right, 0 is chance.",
+            "First rows: clustering of pixels without learning, the same for all methods.",
+            "By place and colour: k-means of the pixels that show a shape, told how many shapes are seen.",
+        ),
+        main=Main(
+            "found", "Objects found (FG-ARI)", higher_is_better=True, table=table,
+            gains=gains_over("uniform", runs.by_seed("fg_ari", objects=MOST, as_trained=True)),
+        ),
+    )  # fmt: skip
+
+
+def _columns(numbers: set[int]) -> tuple[Column, ...]:
+    """Of pictures with the most shapes of training, then of others."""
+    index = "adjusted Rand index over the pixels that show a shape, of"
+    found: list[Column] = [
+        METHOD,
+        Mean("FG-ARI", "found", "±.2", f"{index} the slot that draws a pixel against the shape seen, {MOST} shapes",
+             metric="fg_ari", where={"objects": MOST, "as_trained": True}),
+        Mean("FG-ARI of coupling", "coupled", "±.2", f"{index} the slot with most of the coupling at a pixel, {MOST} "
+             "shapes", metric="fg_ari_coupling", where={"objects": MOST, "as_trained": True}),
+    ]  # fmt: skip
+    for number in sorted(numbers - {MOST}):
+        told = "more than training has" if number > MOST else "as the first column"
+        found.append(
+            Mean(f"FG-ARI, {number} shapes", f"found_{number}", "±.2", told, metric="fg_ari",
+                 where={"objects": number, "as_trained": True}, extra=MOST > number > min(numbers))
+        )  # fmt: skip
+    error = Mean("Squared error", "error", "±.4", "of pictures, mean over pixels in [0, 1]", metric="squared_error",
+                 where={"objects": MOST, "as_trained": True})  # fmt: skip
+    return (*found, error, SEEDS)
+
+
+def _baselines(runs: Runs, columns: tuple[Column, ...]) -> DataFrame:
+    """A row for each way to cluster pixels, from whatever cell measured it."""
+    rows = []
+    for name, words in BASELINES.items():
+        row: dict[str, object] = {"method": Method(words, model=runs.model, role="ceiling"), "n": 1}
+        for column in columns:
+            if isinstance(column, Mean):
+                clustered = column.metric == "fg_ari"
+                found = _values(runs, name, column.where["objects"]) if clustered else []
+                row[column.key] = Estimate(found[0], n=1) if found else Estimate()
+        rows.append(row)
+    return DataFrame(rows)
+
+
+def _values(runs: Runs, name: str, objects: object) -> list[float]:
+    return [float(value) for value in runs.values(f"baseline_{name}", objects=objects)["value"]]
+
+
+def _reading(table: DataFrame, runs: Runs) -> str:
+    rows = [row for row in table.to_dict("records") if row["found"].known]
+    best = rows[0]
+    reading = f"Slots draw shapes best with {best['method']} (FG-ARI {best['found']:.2}, {MOST} shapes)"
+    clustered = max((value for name in BASELINES for value in _values(runs, name, MOST)[:1]), default=None)
+    if clustered is not None:
+        reading += f"; clustering of pixels without learning has {clustered:.2f}"
+    blind = [
+        row for row in rows if row["coupled"].known and row["found"].mean - row["coupled"].mean > best["found"].mean / 2
+    ]
+    if blind:
+        worst = max(blind, key=lambda row: row["found"].mean - row["coupled"].mean)
+        reading += (
+            f". Coupling need not show which slot draws a shape: with {worst['method']} its index is "
+            f"{worst['coupled']:.2}, that of masks {worst['found']:.2}"
+        )
+    return f"{reading}."
+
+
+if __name__ == "__main__":
+    run(objects_table)
