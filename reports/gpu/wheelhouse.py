@@ -17,6 +17,8 @@ MIB = 2**20
 PUBLISHED = (
     "reports/quick/",
     "reports/generative-quick/",
+    "reports/grouping-quick/",
+    "reports/papers-full/",
     "reports/papers-quick/",
     "reports/standard/",
     "tests/packs/",
