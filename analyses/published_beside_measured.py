@@ -15,7 +15,7 @@ from routebench.analysis.published_numbers import (
     PRINTED,
     REPRODUCED,
     UNDECIDED,
-    VERDICTS,
+    counted,
     published_and_measured,
 )
 
@@ -33,12 +33,13 @@ PERCENTAGES = ("test accuracy", "test accuracy (all digits correct)", "accuracy 
 RULES = (
     (
         "Reproduced: trained under the paper's conditions, and the published value lies within our 95 % interval over "
-        "seeds, widened by its printed precision. It means compatible, not equal. Not: the same conditions, and "
+        "seeds, widened by its printed precision. It means compatible, not equal: an interval wider than 3 points to "
+        "either side (or a tenth of the number, where it is no share) is undecided. Not: the same conditions, and "
         "outside."
     ),
     (
         "Partly: another preset, suite or network, where the comparison with the paper's own rival comes out the same "
-        "way (paired by seed, p below 0.05). Undecided: one seed, or that comparison is not shown."
+        "way (paired by seed, p below 0.05). Undecided: one seed, a wide interval, or that comparison is not shown."
     ),
 )
 
@@ -113,17 +114,10 @@ def _reading(table: DataFrame) -> str:
     beyond = f" ({subset} of these on a part of the data only)" if subset else ""
     if not run:
         return f"None of {len(table)} published numbers was measured under comparable conditions here{beyond}."
-    papers = [(source, _counted(own), len(own)) for source, own in table.groupby("source", sort=False)]
+    papers = [(source, counted(own["verdict"]), len(own)) for source, own in table.groupby("source", sort=False)]
     by_paper = "; ".join(f"{source} {told} of {rows}" for source, told, rows in papers if told)
     rest = f"{not_run} were not run{beyond}" + (f"; by paper, {by_paper}" if not_run else "")
-    return f"Of {len(table)} published numbers, {run} were measured: {_counted(table)}; {rest}."
-
-
-def _counted(rows: DataFrame) -> str:
-    """Counts verdicts of the numbers that were run."""
-    counts = Counter(rows["verdict"])
-    told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != NOT_RUN]
-    return wording.listed(told) if told else ""
+    return f"Of {len(table)} published numbers, {run} were measured: {counted(table['verdict'])}; {rest}."
 
 
 def _notes(table: DataFrame) -> list[str]:

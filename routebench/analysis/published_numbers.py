@@ -5,15 +5,17 @@ The rules:
 - reproduced: measured under the same conditions (data set, network, method with its settings, T, and the suite and
   preset that train as the paper did), and the published value lies within our 95 % interval over seeds, widened by half
   a unit of its last printed digit and by the published uncertainty, where that is a standard deviation or an interval.
+  The interval may reach 3 points to either side, or a tenth of the number where it is no share.
 - not: measured under the same conditions, and outside.
 - partly: measured with the same data set, method, settings and T, but by another suite or preset, or on another network
-  where the row is the plain form of its method; and the comparison with the row's rival, measured beside it, comes out
-  the same way (paired over seeds, p below 0.05).
-- undecided: measured, but with one seed, or elsewhere with a comparison that is not shown.
+  where the row is the plain form of its method; and the comparison with the row's rival, measured beside it on the same
+  network or on the paper's, comes out the same way (paired over seeds, p below 0.05).
+- undecided: measured, but with one seed or with a wider interval, or elsewhere with a comparison that is not shown.
 - not run: anything else.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +39,8 @@ BEST_OF = "best of "
 MATCHED = "_matched"
 """Ends the name of an accuracy at an epoch that is matched, as table 2 of Hinton et al. has it."""
 NO_MEASURE = "nothing here measures this"
+PRECISE, PRECISE_OF_VALUE = 0.03, 0.1
+"""Half an interval that agrees with a published number, at most: of the whole where it is a share, or of the number."""
 PRINTED = (
     *("id", "source", "where", "dataset", "method", "printed_method", "iterations"),
     *("metric", "unit", "value", "uncertainty", "relation"),
@@ -81,6 +85,21 @@ def published_and_measured(parts: Sequence[Runs]) -> DataFrame:
     known = {str(row["id"]): row for row in table.to_dict("records")}
     listed = catalogue(kinds=("models", "data"))
     return DataFrame([_row(row, known, parts, listed) for row in known.values()]).astype({"iterations": "Int64"})
+
+
+def counted(verdicts: Iterable[str]) -> str:
+    """`2 reproduced, 8 not and 5 undecided`: the verdicts on numbers that were run; empty if none was."""
+    counts = Counter(verdicts)
+    told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] and verdict != NOT_RUN]
+    return wording.listed(told) if told else ""
+
+
+def trains_as_published(runs: Runs) -> bool:
+    """Whether a published number names suite, preset and data of these runs as those that train as the paper did."""
+    return any(
+        runs.suite == row["suite"] and runs.preset in _presets(row) and runs.data == _data(row)
+        for row in published.load_published().to_dict("records")
+    )
 
 
 def answers(row: Row, parts: Sequence[Runs]) -> Iterator[Answer]:
@@ -224,7 +243,8 @@ def _elsewhere(row: Row, rival: Row | None, answer: Answer) -> tuple[str, str]:
     """Only the direction of the comparison with the paper's rival can be looked at."""
     if rival is None:
         return UNDECIDED, f"measured elsewhere ({answer.where}), and the paper compares it with no other row"
-    other = next((found for found in answers(rival, [answer.runs]) if found.model == answer.model), None)
+    others = answers(rival, [answer.runs])
+    other = next((found for found in others if found.model == answer.model or found.same), None)
     if other is None:
         return UNDECIDED, f"measured elsewhere ({answer.where}), without its rival {rival['id']}"
     found = difference(answer.values, other.values)
@@ -244,9 +264,17 @@ def _reproduced(row: Row, answer: Answer) -> tuple[str, str]:
     inside = {"at least": high >= value, "at most": low <= value}.get(row["relation"], low <= value <= high)
     if row["relation"] in ("at least", "at most") and inside and low < value < high:
         return UNDECIDED, "the interval reaches over the published bound"
+    if inside and row["relation"] not in ("at least", "at most") and not _is_precise(answer, value):
+        return UNDECIDED, f"{found:~}: the interval of {wording.plural(found.n, 'seed')} is too wide to tell"
     if inside:
         return REPRODUCED, f"within the interval of {wording.plural(found.n, 'seed')}, same conditions"
     return NOT, f"outside the interval of {wording.plural(found.n, 'seed')}, same conditions"
+
+
+def _is_precise(answer: Answer, published_value: float) -> bool:
+    """Whether the interval is narrow enough that agreement says something."""
+    allowed = PRECISE_OF_VALUE * abs(published_value) if answer.whole is None else PRECISE * answer.whole
+    return answer.mean.half_width <= allowed
 
 
 def _why_not_run(row: Row, parts: Sequence[Runs]) -> str:

@@ -12,6 +12,7 @@ from routebench.analysis._result import place_of, reads, reads_across, reads_fol
 from routebench.analysis._runs import WHOLE_FOLDER, across_data
 from routebench.analysis.comparison import compare
 from routebench.analysis.folder import Folder, open_folder
+from routebench.analysis.published_numbers import NOT_RUN, counted, trains_as_published
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report._asking import Broken
@@ -235,8 +236,16 @@ def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> Claim
     """The claims, if all suites of the folder repeat papers."""
     if not all(paper_of(part.runs.suite) for part in answered):
         return None
-    tables = [block.found.table for block in whole if isinstance(block, Block) and block.name == "qualitative-claims"]
-    return claims_of(tables[0].to_dict("records")) if tables else None
+    tables = {block.name: block.found.table for block in whole if isinstance(block, Block)}
+    if "qualitative-claims" not in tables:
+        return None
+    card = claims_of(tables["qualitative-claims"].to_dict("records"))
+    if card is None or not all(trains_as_published(section.runs) for section in answered):
+        return card
+    verdicts = [*tables["published-beside-measured"]["verdict"]] if "published-beside-measured" in tables else []
+    run = sum(verdict != NOT_RUN for verdict in verdicts)
+    told = f"Of {wording.plural(run, 'published number')} that were measured, {counted(verdicts)}."
+    return replace(card, at_own_size=True, numbers=told if run else "")
 
 
 def _title(
@@ -247,7 +256,7 @@ def _title(
     if first is None:
         return "Nothing has been measured yet", (), ("The page of each suite says what is missing, and why.",)
     if claims is not None:
-        return claims.title, (), ()
+        return claims.title, (claims.numbers,) if claims.numbers else (), ()
     assert first.headline is not None
     alone = len({section.runs.suite for section in answered}) == 1
     if alone and (first.runs.protocol in ("accuracy", "") or scores is None or not scores.compares):

@@ -40,11 +40,15 @@ class ClaimCard:
         rows: tested claims, contradictions first.
         counts: numbers of tests that fail, hold, stay open, and rest on networks that still learned fast.
         others: claims that nothing in the folder tests, their sources, and the command that does, or why there is none.
+        at_own_size: whether all runs train as the papers did.
+        numbers: how many published numbers are reproduced, where that is known and runs are at the papers' size.
     """
 
     rows: tuple[ClaimRow, ...]
     counts: tuple[int, int, int, int]
     others: tuple[tuple[str, str, str], ...]
+    at_own_size: bool = False
+    numbers: str = ""
 
     @property
     def papers(self) -> tuple[str, ...]:
@@ -56,10 +60,12 @@ class ClaimCard:
         """Says how many tests hold."""
         fail, hold, still, short = self.counts
         tests = wording.plural(len(self.rows) - short, "test")
-        of = "one paper" if len(self.papers) == 1 else f"{len(self.papers)} papers"
+        alone = len(self.papers) == 1
+        of = "one paper" if alone else f"{len(self.papers)} papers"
+        size = f"at {'its' if alone else 'their'} own size" if self.at_own_size else "in miniature"
         held = f"{hold or 'none'} {'holds' if hold < 2 else 'hold'}"
         failed = f"{fail or 'none'} {'fails' if fail < 2 else 'fail'}"
-        return f"{tests} of claims from {of}, in miniature: {failed}, {held}, {still} undecided."
+        return f"{tests} of claims from {of}, {size}: {failed}, {held}, {still} undecided."
 
     @property
     def said(self) -> tuple[str, ...]:

@@ -14,7 +14,9 @@ from routebench.analysis.published_numbers import (
     REPRODUCED,
     UNDECIDED,
     answers,
+    counted,
     published_and_measured,
+    trains_as_published,
 )
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
@@ -62,6 +64,17 @@ def test_another_preset_or_suite_can_only_show_the_direction():
         assert verdicts(part((98.7, 98.7), spread=0.5, **elsewhere))["KIE-003"] == UNDECIDED
 
 
+def test_verdicts_are_counted_in_their_order_without_what_was_not_run():
+    assert counted([NOT, NOT_RUN, REPRODUCED, NOT]) == "1 reproduced and 2 not"
+    assert not counted([NOT_RUN])
+
+
+def test_the_presets_that_train_as_the_papers_did_are_those_of_published_numbers():
+    runs = part((99.3, 98.1))
+    assert trains_as_published(runs)
+    assert not any(trains_as_published(replace(runs, **other)) for other in ({"preset": "quick"}, {"data": "mnist5k"}))
+
+
 def test_another_network_answers_no_row_that_names_its_own():
     assert set(verdicts(part((99.3, 99.3), model="capsnet-small"))) == {NOT_RUN}
 
@@ -91,6 +104,14 @@ def test_one_seed_gives_no_verdict():
     assert table.loc["KIE-003", "verdict"] == UNDECIDED
     assert table.loc["KIE-003", "reason"] == "1 seed: no interval over seeds"
     assert find((part((99.3, 99.3), seeds=1),)).figure is not None
+
+
+def test_a_wide_interval_agrees_with_nothing():
+    narrow, wide = (published_and_measured((part((99.3, 99.3), spread=spread),)) for spread in (0.5, 8.0))
+    found = [table.set_index("id").loc["KIE-003"] for table in (narrow, wide)]
+    assert found[0]["measured"].half_width < 3 < found[1]["measured"].half_width
+    assert [row["verdict"] for row in found] == [REPRODUCED, UNDECIDED]
+    assert found[1]["reason"].endswith("is too wide to tell")
 
 
 def test_part_of_the_data_is_another_task_and_is_counted():

@@ -92,7 +92,9 @@ def test_small_presets_say_how_many_images_they_take_and_take_all_of_their_own(n
         if preset.name in {"smoke", "quick"} and protocols[suite.protocol].trains:
             own = datasets[preset.data].facts
             whole = own["train"] + own["held_out"] + own["test"]
-            assert preset.take == whole or (name in {"objects", "parts"} and preset.take < whole)  # as many as one asks are drawn
+            assert preset.take == whole or (
+                name in {"objects", "parts"} and preset.take < whole
+            )  # as many as one asks are drawn
 
 
 @pytest.mark.parametrize("name", sorted(suite_files()))
