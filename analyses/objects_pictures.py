@@ -6,7 +6,7 @@ from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import METHOD, Analysis, Column, Runs, analysis_of, palette, run
+from routebench.analysis import METHOD, Analysis, Column, Method, Runs, analysis_of, palette, run
 from routebench.analysis.pictures import Arrays, figure_of_sheets, first_arrays, first_of, hang, tiled
 
 GROUND = 255
@@ -24,7 +24,7 @@ def objects_pictures(runs: Runs) -> Analysis | None:
     found = first_arrays(runs, "example_masks")
     if not found:
         return None
-    shown = first_of(found, MOST_METHODS)
+    shown = first_of(_longest(found), MOST_METHODS)
     images = next(iter(shown.values()))["example_images"].transpose(0, 2, 3, 1)
     sheets = {"Pictures": tiled(images, len(images))}
     sheets |= {str(name): sheet_of(arrays) for name, arrays in shown.items()}
@@ -42,10 +42,23 @@ def objects_pictures(runs: Runs) -> Analysis | None:
         notes=(
             "Below the pictures, by method: slots that draw each pixel, and slots with most of the coupling.",
             "A colour is a slot; pale is the ground, which does not count. Without coupling there is one row.",
-            "The first finished seed of each method.",
+            "The first finished seed of each method, with its most iterations.",
         ),
         alternative="Rows of pictures, of masks by slot and of coupling by slot, for each method.",
     )  # fmt: skip
+
+
+def _longest(found: dict[Method, Arrays]) -> dict[Method, Arrays]:
+    """Each method with its most iterations alone."""
+    most: dict[tuple[str, ...], int] = {}
+    for method in found:
+        own = (method.name, method.params, method.variant)
+        most[own] = max(most.get(own, 0), method.iterations or 0)
+    return {
+        method: arrays
+        for method, arrays in found.items()
+        if (method.iterations or 0) == most[method.name, method.params, method.variant]
+    }
 
 
 def sheet_of(arrays: Arrays) -> NDArray[np.uint8]:

@@ -94,9 +94,8 @@ def _reading(table: DataFrame, runs: Runs) -> str:
     clustered = max((value for name in BASELINES for value in _values(runs, name, MOST)[:1]), default=None)
     if clustered is not None:
         reading += f"; clustering of pixels without learning has {clustered:.2f}"
-    blind = [
-        row for row in rows if row["coupled"].known and row["found"].mean - row["coupled"].mean > best["found"].mean / 2
-    ]
+    routed = [row for row in rows if row["coupled"].known and row["method"].iterations != 1]
+    blind = [row for row in routed if row["found"].mean - row["coupled"].mean > best["found"].mean / 2]
     if blind:
         worst = max(blind, key=lambda row: row["found"].mean - row["coupled"].mean)
         reading += (

@@ -1,9 +1,12 @@
 """The analyses of the suite `objects`, on what its protocol finds in untrained networks."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from routebench.analysis.figures import to_svg
+from routebench.analysis.folder import open_folder
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.protocols.objects import ObjectDiscovery
@@ -12,6 +15,7 @@ from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.protocols.test_objects import OPTIONS, Untrained
 
+PUBLISHED = Path(__file__).parents[2] / "reports/grouping-quick"
 CLUSTERS, NEIGHBOURS = "clusters by place and colour", "neighbours of one colour"
 
 
@@ -53,6 +57,19 @@ def test_clustering_comes_first_and_is_no_method(runs):
     assert np.isnan(table.loc[CLUSTERS, "error"])
     assert CLUSTERS not in {method.name for method in found.main.table["method"]}
     assert f"clustering of pixels without learning has {max(table['found'][:2]):.2f}" in found.reading
+
+
+def test_only_the_most_iterations_of_a_method_are_pictured():
+    (published,) = open_folder(PUBLISHED).parts
+    told = to_svg(analyses["objects-pictures"](published).figure)
+    assert "Inverted attention, T = 3" in told and "Inverted attention, T = 1" not in told
+
+
+def test_one_iteration_whose_coupling_is_equal_shares_is_no_example_of_blind_coupling():
+    (published,) = open_folder(PUBLISHED).parts
+    found = analyses["objects-table"](published)
+    assert found.numbers.set_index("name").loc["heinsen T=1", "coupled"] == 0
+    assert "Coupling need not show" in found.reading and "T = 1" not in found.reading
 
 
 def test_pictures_show_every_method_and_count_its_slots(runs):
