@@ -23,7 +23,7 @@ SMALLEST = 1e-6
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SlotPictures:
     """What slots draw.
 
     Args:
@@ -114,7 +114,7 @@ class SlotAutoencoder(nn.Module):
         nothing = images.new_zeros(len(images), 0)
         return Output(nothing, nothing, self._layers(images))
 
-    def draw(self, images: Batch) -> Drawn:
+    def draw(self, images: Batch) -> SlotPictures:
         """What slots draw of images with values in [0, 1]."""
         layers = self._layers(images)
         slots = layers[-1]
@@ -124,7 +124,7 @@ class SlotAutoencoder(nn.Module):
             masks = masks + (slots.activations + SMALLEST).log()[..., None]
         height, width = self.shape[1:]
         pictures = torch.stack(colours, dim=2).view(*masks.shape[:2], -1, height, width)
-        return Drawn(pictures, masks.softmax(dim=1).view(*masks.shape[:2], height, width), layers)
+        return SlotPictures(pictures, masks.softmax(dim=1).view(*masks.shape[:2], height, width), layers)
 
     def reconstruction(self, images: Batch) -> Batch:
         """What all slots draw together, with values in [0, 1]."""
