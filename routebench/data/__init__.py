@@ -9,6 +9,7 @@
 from routebench.data._load import FOLD, declared_where_missing, load, sealed_test_images
 from routebench.data.affnist import affnist_is_there
 from routebench.data.augment import Augmentation, augmentations
+from routebench.data.composed_shapes import GROUND, MOST, Composed, compose
 from routebench.data.corruptions import CORRUPTIONS, SEVERITIES, corrupted
 from routebench.data.dataset import Dataset, Images, TrainingData, facts, stratified_split
 from routebench.data.folds import unfolded
@@ -20,9 +21,12 @@ from routebench.data.torchvision_sets import PUBLISHED
 __all__ = [
     "CORRUPTIONS",
     "FOLD",
+    "GROUND",
+    "MOST",
     "PUBLISHED",
     "SEVERITIES",
     "Augmentation",
+    "Composed",
     "Dataset",
     "Images",
     "Taken",
@@ -31,6 +35,7 @@ __all__ = [
     "affnist_is_there",
     "at_most",
     "augmentations",
+    "compose",
     "corrupted",
     "data_root",
     "declared_where_missing",

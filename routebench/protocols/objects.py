@@ -14,8 +14,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from routebench.arguments import Count
-from routebench.data import Dataset, load, unfolded
-from routebench.data.composed_shapes import GROUND, MOST, NAME, Composed, compose
+from routebench.data import GROUND, MOST, Composed, Dataset, compose, load, unfolded
 from routebench.errors import UserError
 from routebench.generative.slot_autoencoder import SlotAutoencoder
 from routebench.measures import adjusted_rand_index
@@ -24,6 +23,7 @@ from routebench.protocols.fitted import cost_of, training_curves
 from routebench.protocols.traced import trace
 from routebench.registry import protocols
 
+NAME = "composed-shapes"
 SEED = 3
 """Of pictures that the data set does not have."""
 BATCH = 50
