@@ -13,6 +13,7 @@ from routebench.capsules.coordinates import Coordinates
 from routebench.capsules.population import Capsules, Sizes
 from routebench.capsules.precision import single_precision
 from routebench.capsules.votes import Votes
+from routebench.kernels import Convolution
 from routebench.ops import Competition, Windows, length, squash
 
 
@@ -90,7 +91,7 @@ class PrimaryCapsules(nn.Module):
             raise ValueError("layer_norm would undo the length of poses, which presence 'length' reads")
         self.types, self.pose, self.presence = types, pose, presence
         width = types * (pose + 1) if presence == "logistic" else types * pose
-        self.convolution = nn.Conv2d(channels, width, kernel, stride, bias=bias)
+        self.convolution = Convolution(channels, width, kernel, stride, bias=bias)
         self.norm = nn.LayerNorm(pose) if layer_norm or presence == "none" else nn.Identity()
 
     def forward(self, features: Float[Tensor, "batch channel height width"]) -> Capsules:

@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from routebench.kernels import Convolution
 from routebench.models.facts import facts
 from routebench.models.plain import PlainNetwork
 from routebench.registry import models
@@ -33,9 +34,9 @@ class ControlCNN(PlainNetwork):
             raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
         first, second = channels
         body = nn.Sequential(
-            nn.Conv2d(shape[0], first, kernel, stride),
+            Convolution(shape[0], first, kernel, stride),
             nn.ReLU(),
-            nn.Conv2d(first, second, kernel, 2),
+            Convolution(first, second, kernel, 2),
             nn.ReLU(),
             nn.Flatten(),
             nn.Linear(second * grid[0] * grid[1], hidden),
