@@ -125,10 +125,12 @@ class Dataset:
         compose: where training images are made anew for every epoch, what makes them; `train` is then one example.
         conditions: how each test image was made, as far as that is known and varied: a name such as `azimuth` to
             (n_test,) integers or truth values.
+        objects: the number of the object on each training image, and then on each held-out one, where several show the
+            same: (n_train + n_held_out,); folds divide objects. None where each image has its own.
 
     Raises:
-        UserError: the parts differ in image shape or kind of labels, a label has no class, or a condition is not one
-            per test image.
+        UserError: the parts differ in image shape or kind of labels, a label has no class, a condition is not one per
+            test image, or an object not one per training and held-out image.
     """
 
     name: str
@@ -140,6 +142,7 @@ class Dataset:
     source: str
     compose: Compose | None = None
     conditions: Mapping[str, Tensor] = field(default_factory=dict)
+    objects: Tensor | None = None
 
     def __post_init__(self) -> None:
         self._check_conditions()
@@ -163,6 +166,12 @@ class Dataset:
                     f"data set {self.name!r}: expected the condition {name!r} as ({len(self.test)},), one per test "
                     f"image, got {_described(values)}"
                 )
+        expected = len(self.train) + len(self.held_out)
+        if self.objects is not None and self.objects.shape != (expected,):
+            raise UserError(
+                f"data set {self.name!r}: expected objects as ({expected},), one per training and held-out image, got "
+                f"{_described(self.objects)}"
+            )
 
     def _check_classes(self, part: str, labels: Tensor) -> None:
         if labels.ndim == 2:

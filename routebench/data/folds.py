@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from routebench.data._load import FOLD, load
-from routebench.data.dataset import SPLIT_SEED, Dataset, fingerprint
+from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
 from routebench.data.diverse_multimnist import Overlays
 from routebench.data.taking import whole_name
 from routebench.errors import UserError
@@ -16,8 +16,9 @@ def fold(path: str) -> Dataset:
     """One of several equal parts of another set's training images to test on, the others to train on: `fold:1/3:mnist`.
 
     None of that set's test images is in it. Every class gives its share to each part; a tenth of what is trained on is
-    held out, as of other sets. Of images that are composed of digits, digits are divided: images to test on are
-    composed of those of the fold, and what the set holds out stays.
+    held out, as of other sets. Where several images show one object, objects are divided, and one of each class is
+    held out. Of images that are composed of digits, digits are divided: images to test on are composed of those of the
+    fold, and what the set holds out stays.
 
     Raises:
         UserError: the name is another, there is no such set, or its training images are made anew for every epoch and
@@ -41,8 +42,23 @@ def fold(path: str) -> Dataset:
             "epoch"
         )
     whole = data.train.joined(data.held_out)
+    if data.objects is not None:
+        parts = _by_object(whole, data.objects, int(number), int(count))
+        return Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source)
     kept, tested = _split(whole.labels, int(number), int(count))
     return Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
+
+
+def _by_object(images: Images, objects: torch.Tensor, number: int, count: int) -> tuple[Images, Images, Images]:
+    """Images to train on, held out and to test on, none of which shows an object of another part."""
+    known, which = torch.unique(objects, return_inverse=True)
+    labels = torch.zeros_like(known).scatter_(0, which, images.labels)  # of each object
+    kept, tested = _split(labels, number, count)
+    trained, held_out = stratified_split(labels[kept], len(torch.unique(labels)), SPLIT_SEED)
+    train, held, test = (
+        images.at(torch.isin(which, part).nonzero()[:, 0]) for part in (kept[trained], kept[held_out], tested)
+    )
+    return train, held, test
 
 
 def _split(labels: torch.Tensor, number: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -74,6 +74,7 @@ def _some_of_set(data: Dataset, count: int) -> Dataset:
         some_of(part.labels, size, at_least) if size < len(part) else torch.arange(len(part))
         for part, size, at_least in zip(parts, counts, (every_class, 0, 0), strict=True)
     ]
+    left = torch.cat([chosen[0], len(data.train) + chosen[1]])
     train, held_out, test = (part.at(indices) for part, indices in zip(parts, chosen, strict=True))
     return Dataset(
         name=data.name,
@@ -85,6 +86,7 @@ def _some_of_set(data: Dataset, count: int) -> Dataset:
         source=f"{count:,} of these images: {data.source}",
         compose=None if data.compose is None else _Fewer(data.compose, len(train)),
         conditions={name: values[chosen[2]] for name, values in data.conditions.items()},
+        objects=None if data.objects is None else data.objects[left],
     )
 
 

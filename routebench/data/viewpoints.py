@@ -57,7 +57,10 @@ def dataset_of_views(
         train, held_out = (views.where(views.familiar(axis)) for views in (train, held_out))
         conditions["familiar"] = test.familiar(axis)
     images = (train.images, held_out.images, test.images)
-    return Dataset(name, classes, *images, fingerprint=fingerprint(*images), source=source, conditions=conditions)
+    objects = torch.cat(
+        [views.conditions["instance"] * len(classes) + views.images.labels for views in (train, held_out)]
+    )
+    return Dataset(name, classes, *images, fingerprint(*images), source=source, conditions=conditions, objects=objects)
 
 
 def hold_out_last_instance(train: Views) -> tuple[Views, Views]:

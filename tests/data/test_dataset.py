@@ -39,6 +39,19 @@ def test_a_data_set_refuses_labels_without_a_class():
         Dataset.of("x", ("a", "b"), images(30), images(6), "here")
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"conditions": {"angle": torch.zeros(5)}}, r"condition 'angle' as \(6,\).*got float32 \(5,\)"),
+        ({"objects": torch.zeros(30).long()}, r"objects as \(33,\).*got int64 \(30,\)"),
+    ],
+)
+def test_a_data_set_refuses_what_is_not_one_per_image(given, expected):
+    parts = images(30), images(3), images(6)
+    with pytest.raises(UserError, match=expected):
+        Dataset("x", ("a", "b", "c"), *parts, fingerprint(*parts), "here", **given)
+
+
 def several(n: int, *, classes: int = 3) -> Images:
     """Each image shows its class of `images` and, every other one, the next class too."""
     one = images(n, classes=classes)

@@ -35,6 +35,31 @@ def test_some_images_of_a_fold():
     assert unfolded("take:600:fold:2/3:mnist5k") == unfolded("fold:2/3:mnist5k") == "mnist5k"
 
 
+def objects_on(fold, whole):
+    """The objects that the images of each part of a fold show, which are those of the whole set."""
+    images = whole.train.joined(whole.held_out).pixels.numpy()
+    shown = {image.tobytes(): int(number) for image, number in zip(images, whole.objects, strict=True)}
+    return [
+        {shown[image.tobytes()] for image in part.pixels.numpy()} for part in (fold.train, fold.held_out, fold.test)
+    ]
+
+
+@pytest.mark.parametrize("name", ["rendered-shapes-small-azimuth", "take:3000:rendered-shapes-small-azimuth"])
+def test_no_object_is_on_images_of_two_parts_of_a_fold(name):
+    whole = load(name)
+    assert len(whole.objects.unique()) == 50  # ten of each class
+    tested = []
+    for number in (1, 2, 3):
+        fold = load(f"fold:{number}/3:{name}")
+        train, held_out, test = objects_on(fold, whole)
+        assert not (train & held_out or train & test or held_out & test)
+        assert len(train | held_out | test) == 50
+        assert len(held_out) == 5 == len(fold.held_out.labels.unique()) and 15 <= len(test) <= 20
+        assert rows(fold.train, fold.held_out, fold.test) == rows(whole.train, whole.held_out)
+        tested.append(test)
+    assert set.union(*tested) == set(whole.objects.tolist()) and sum(map(len, tested)) == 50
+
+
 @pytest.mark.parametrize(
     "name", ["fold:0/3:mnist5k", "fold:4/3:mnist5k", "fold:1/1:mnist5k", "fold:1:mnist5k", "fold:1/3:fold:1/3:mnist5k"]
 )
