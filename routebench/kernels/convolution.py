@@ -49,7 +49,7 @@ class Convolution(nn.Conv2d):
         return found if self.bias is None else found + self.bias[:, None, None]
 
 
-class Shape(NamedTuple):
+class Correlation(NamedTuple):
     """Sizes of a correlation with stride 1, each of rows and of columns.
 
     Args:
@@ -118,7 +118,7 @@ class _Convolution(torch.autograd.Function):
     def backward(ctx: Any, of_outputs: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         images, weight, at_images, at_kernels, *given = ctx.saved_tensors
         if torch.is_grad_enabled():  # a gradient of this gradient may be wanted
-            return *_pull_directly(images, weight, ctx.stride, of_outputs, ctx.needs_input_grad), None
+            return *_pull_directly(images, weight, ctx.stride, of_outputs, ctx.needs_input_grad[:2]), None
         matrices = Transforms(*given)
         of_products = matrices.outputs.T @ of_outputs.permute(2, 3, 0, 1).flatten(2).flatten(0, 1)
         of_products = of_products.view(-1, len(images), len(weight))
@@ -135,16 +135,16 @@ class _Convolution(torch.autograd.Function):
 
 def _pull_directly(
     images: Tensor, weight: Tensor, stride: int, of_outputs: Tensor, wanted: Sequence[bool]
-) -> list[Tensor | None]:
+) -> tuple[Tensor | None, Tensor | None]:
     """Gradients through torch's own convolution, which can be differentiated again."""
-    inputs = [value.view_as(value) for value in (images, weight)]  # aliases: ways outside the convolution do not count
-    leaves = [value for value, is_wanted in zip(inputs, wanted, strict=False) if is_wanted]
+    inputs = images.view_as(images), weight.view_as(weight)  # aliases: ways outside the convolution do not count
+    leaves = [value for value, is_wanted in zip(inputs, wanted, strict=True) if is_wanted]
     found = iter(torch.autograd.grad(conv2d(*inputs, stride=stride), leaves, of_outputs, create_graph=True))
-    return [next(found) if is_wanted else None for is_wanted in wanted[:2]]
+    return next(found) if wanted[0] else None, next(found) if wanted[1] else None
 
 
 @cache
-def transforms(shape: Shape) -> Transforms:
+def transforms(shape: Correlation) -> Transforms:
     """The three matrices, in double precision."""
     (height, width), (rows, columns), (down, right) = shape.inputs, shape.taps, shape.outputs
     turn = 2 * math.pi * torch.arange(height, dtype=torch.float64)[:, None] / height
@@ -173,10 +173,10 @@ def _frequencies(height: int, width: int) -> list[tuple[int, int]]:
     return [(row, column) for row, column in both if (row, column) <= (-row % height, -column % width)]
 
 
-def _shape(images: Tensor, weight: Tensor, stride: int) -> Shape:
+def _shape(images: Tensor, weight: Tensor, stride: int) -> Correlation:
     rows, columns = ((size - side) // stride + 1 for size, side in zip(images.shape[2:], weight.shape[2:], strict=True))
     taps = -(-weight.shape[2] // stride), -(-weight.shape[3] // stride)
-    return Shape(taps, (rows, columns))
+    return Correlation(taps, (rows, columns))
 
 
 def _phases(maps: Tensor, sides: tuple[int, int], stride: int) -> Tensor:
@@ -185,7 +185,7 @@ def _phases(maps: Tensor, sides: tuple[int, int], stride: int) -> Tensor:
     last = maps.permute(0, 2, 3, 1)[:, :height, :width]
     if last.shape[1:3] != (height, width):
         last = pad(last, (0, 0, 0, width - last.shape[2], 0, height - last.shape[1]))
-    split = last.unflatten(2, (sides[1], stride)).unflatten(1, (sides[0], stride))
+    split = last.reshape(len(maps), sides[0], stride, sides[1], stride, -1)
     return split.transpose(2, 3).flatten(3).flatten(1, 2)
 
 
