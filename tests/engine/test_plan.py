@@ -117,6 +117,12 @@ def test_a_preset_leaves_out_what_it_names(suite_file, parts):
         ("generative-capsules", None),
         ("vae", None),
     }
+    cells = plans_of(Asked("reconstruction", "appendix-a", Choices(), without_data=True), {}).plans[0].cells
+    assert {(cell.identity.method, cell.identity.iterations, cell.identity.model) for cell in cells} == {
+        (method, iterations, model)
+        for method, iterations in (("dynamic", 3), ("none", None))
+        for model in ("capsnet", "capsnet-reconstruction")
+    }
     assert "13 crops" not in {cell.identity.variant for cell in plans_of(MNIST, {}).plans[0].cells}
     file = suite_file()
     file.write_text(file.read_text() + "without = ['fewer']\n")

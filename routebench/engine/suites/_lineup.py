@@ -7,7 +7,7 @@ from typing import Any
 
 from routebench.engine.isolation import step
 from routebench.engine.results import digest
-from routebench.engine.suites._suite import Entry, Preset, Suite
+from routebench.engine.suites._suite import CONTROLS, Entry, Preset, Suite
 from routebench.errors import UserError, unknown
 from routebench.models.facts import Facts
 from routebench.registry import models, plugin_files, protocols, routing
@@ -16,8 +16,6 @@ from routebench.routing.spec import MethodSpec
 
 METHOD, CONTROL = "method", "control"
 """Roles."""
-CONTROLS = ("uniform", "random")
-"""Routing methods that every suite runs unasked, with one iteration of each iterative method."""
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,9 @@ from routebench.recipes import merged
 from routebench.registry import models, protocols, routing, suite_files
 from routebench.routing.spec import MethodSpec
 
+CONTROLS = ("uniform", "random")
+"""Routing methods that every suite runs unasked, with one iteration of each iterative method."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -244,7 +247,7 @@ def _check(suite: Suite) -> None:
                 f"{suite.file}: key 'methods': {entry.name!r} is there twice and reads the same; "
                 "tell the entries apart by `variant`, a few words"
             )
-    spared = {*(entry.variant for entry in suite.methods), *(entry.name for entry in suite.controls)} - {""}
+    spared = {*(entry.variant for entry in suite.methods), *(entry.name for entry in suite.controls), *CONTROLS} - {""}
     for preset in suite.presets.values():
         for name in preset.without:
             if name not in spared:
