@@ -20,6 +20,7 @@ from routebench.analysis.comparison import comparison_of
 
 SAVED = "name label role gain gain_low gain_high gain_interval=gain.kind p=gain.p p_holm=gain.p_holm"
 NONE_BETTER = "None is significantly better."
+EXPLORATORY = "Exploratory: comparisons that the suite named beforehand have a table of their own."
 FAR = 6.0  # a loss this many times the largest gain is drawn at the edge, so that the others can be seen
 
 
@@ -43,11 +44,17 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
         ),
         notes=(
             "Points of test accuracy, with 95 % intervals for each gain alone.",
-            "Filled: significant after Holm's correction. Arrows and lines at the edge go on beyond it.",
+            _filled(len(table)),
+            *([EXPLORATORY] if runs.primary else []),
         ),
         alternative="Gains over equal shares with intervals, one line per method.",
         saved=SAVED,
     )
+
+
+def _filled(gains: int) -> str:
+    told = f"Filled: significant after Holm's correction for these {wording.plural(gains, 'gain')}."
+    return f"{told} Arrows and lines at the edge go on beyond it."
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:

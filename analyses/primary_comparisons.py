@@ -57,7 +57,8 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
             f"The suite named these {len(table)} comparisons beforehand; Holm's correction is over them alone.",
             "All other comparisons on this page are exploratory.",
             *_notes_on_t(table),
-            f"Margin: {margin:g} points. Intervals: 95 %, each for itself.",
+            f"Margin: {margin:g} points, the band. Intervals: 95 %, each for itself.",
+            "Filled: better or worse. Diamond: equivalent within the margin. Empty circle: cannot tell.",
         ),
         alternative="Differences with intervals, one line per comparison, and the margin as a band.",
         saved="name label iterations role against difference difference_low difference_high n=difference.n "
@@ -93,8 +94,9 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, margin: float) -> None:
         if pd.isna(one.mean):
             continue
         face = colour if one.p_holm < ALPHA else palette.PAPER
+        shape = "D" if row["verdict"] is Verdict.EQUAL else "o"
         axes.hlines(place, one.low, one.high, color=colour, linewidth=2)
-        axes.plot(one.mean, place, marker="o", color=colour, markerfacecolor=face, markersize=6)
+        axes.plot(one.mean, place, marker=shape, color=colour, markerfacecolor=face, markersize=6)
     axes.set_ylim(len(table) - 0.4, -0.6)
     axes.set_yticks(range(len(table)), _lines(table), fontsize=8.5)
     axes.tick_params(axis="y", length=0)

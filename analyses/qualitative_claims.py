@@ -7,14 +7,15 @@ from pandas import DataFrame
 from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
-from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, RISING, TOO_SHORT, UNDECIDED, PaperClaim
+from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, RISING, UNDECIDED, UNTESTED, PaperClaim
 
-MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", TOO_SHORT: "…", NOT_RUN: "–"}
+MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", UNTESTED: "…", NOT_RUN: "–"}
 """Order of verdicts: contradictions first."""
 EVERY = (*CLAIMS, *COMPONENT_CLAIMS, *GENERATIVE_CLAIMS)
-LEARNING = (
-    f"Not tested: training accuracy of a compared network still rose by more than {RISING:g} points in the last epoch, "
-    "so that its accuracy tells how fast it learns, not what it reaches."
+NO_VERDICT = (
+    "Not tested, with a number of epochs: training accuracy of a compared network still rose by more than "
+    f"{RISING:g} points in the last one, so that its accuracy tells how fast it learns, not what it reaches. With a "
+    "hyperparameter: tuning chose another form of the method than the paper's claim is about."
 )
 COMMANDS = {claim.needs for claim in EVERY if claim.suite}
 
@@ -25,7 +26,6 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     table = DataFrame([row for claim in EVERY for row in _rows(claim, parts)])
     if (table["verdict"] == NOT_RUN).all():
         return None
-    table["epochs"] = table["epochs"].astype("Int64")
     table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)
     return Analysis(
         title="What the papers say in words",
@@ -37,10 +37,10 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
                 "Each claim is tested by itself, at 5 %, on these networks, data and budgets, not on those of the "
                 "paper. Undecided: the interval reaches both sides, or there is one seed."
             ),
-            *([LEARNING] if (table["verdict"] == TOO_SHORT).any() else []),
+            *([NO_VERDICT] if (table["verdict"] == UNTESTED).any() else []),
             *_not_run(table),
         ),
-        saved="claim source tested on of mean low high seeds=mean.n verdict epochs needs",
+        saved="claim source tested on of mean low high seeds=mean.n verdict why needs",
         hidden=tuple(table["verdict"] == NOT_RUN),
     )
 
@@ -53,9 +53,9 @@ def _rows(claim: PaperClaim, parts: tuple[Runs, ...]) -> list[dict[str, object]]
         found = claim.test(runs, parts)
         if found is not None:
             on = f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}"
-            told = {"verdict": found.verdict, "said": str(found), "epochs": found.epochs}
+            told = {"verdict": found.verdict, "said": str(found), "why": found.why}
             rows.append({**said, "on": on, "of": found.of, "mean": found.statistic, **told, "needs": ""})
-    verdict = {"verdict": NOT_RUN, "said": NOT_RUN, "epochs": None}
+    verdict = {"verdict": NOT_RUN, "said": NOT_RUN, "why": ""}
     return rows or [{**said, "on": "", "of": "", "mean": Estimate(), **verdict, "needs": claim.needs}]
 
 
@@ -90,7 +90,7 @@ def _reading(table: DataFrame) -> str:
     counts = Counter(table["verdict"])
     tested = len(table) - counts[NOT_RUN]
     told = [f"{counts[HOLDS]} hold here", f"{counts[FAILS]} do not", f"{counts[UNDECIDED]} cannot be decided"]
-    told += [f"{counts[TOO_SHORT]} were not tested: a network still learned fast"] if counts[TOO_SHORT] else []
+    told += [f"{counts[UNTESTED]} say nothing of the claim"] if counts[UNTESTED] else []
     failing = [str(claim) for claim in dict.fromkeys(table.loc[table["verdict"] == FAILS, "claim"])]
     against = f" Against the papers: {'; '.join(_lower(claim) for claim in failing)}." if failing else ""
     return f"Of {wording.plural(tested, 'test')} of what the papers say in words, {wording.listed(told)}.{against}"

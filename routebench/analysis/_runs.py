@@ -58,6 +58,7 @@ class Runs:
         colours: hex colour by label, the same in every figure of a report.
         arrays: cell key to its raw outputs by name; empty where none were kept.
         training: cell key to its training settings; empty where none are known.
+        hyperparameters: likewise, of its routing method, tuned ones among them.
         primary: the suite's named comparisons, from its newest plan; empty for none.
         yours: labels of the user's methods, which are the subject of the runs.
     """
@@ -73,6 +74,7 @@ class Runs:
     colours: Mapping[str, str] = field(default_factory=dict)
     arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
     training: Callable[[str], Mapping[str, Any]] = no_training
+    hyperparameters: Callable[[str], Mapping[str, Any]] = no_training
     primary: Mapping[str, Any] = field(default_factory=dict)
     yours: frozenset[str] = frozenset()
 

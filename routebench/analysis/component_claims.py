@@ -15,6 +15,7 @@ from routebench.analysis._verdicts import MARGIN
 from routebench.analysis.attacked import LINF, main_eps
 from routebench.analysis.paper_claims import (
     HINTON,
+    NORMALISED,
     TSAI,
     PaperClaim,
     Statistics,
@@ -200,6 +201,7 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "accuracy",
         partial(_spread_over_t, "dynamic"),
         "tsai-iterations",
+        form=NORMALISED,
     ),
     PaperClaim(
         "Accuracy depends less on T with inverted attention than with EM routing",
@@ -208,6 +210,7 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "accuracy",
         partial(_spread_over_t, "em"),
         "tsai-iterations",
+        form=NORMALISED,
     ),
     PaperClaim(
         "Training curves jitter more with more iterations",

@@ -86,7 +86,8 @@ def open_folder(path: Path) -> Folder:
         protocol = str(facts.get("protocol") or next(iter(own["protocol"].dropna()), ""))
         part = Runs(
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
-            arrays=store.arrays, training=_training_in(store), primary=facts.get("primary", {}),
+            arrays=store.arrays, training=_settings_in(store, "training"),
+            hyperparameters=_settings_in(store, "method_params"), primary=facts.get("primary", {}),
             yours=frozenset(facts.get("yours", ())),
         )  # fmt: skip
         parts.append(part)
@@ -94,14 +95,14 @@ def open_folder(path: Path) -> Folder:
     return Folder(store, tuple(parts), plans)
 
 
-def _training_in(store: Store) -> Callable[[str], Mapping[str, Any]]:
-    """Cell key to training settings, by record."""
+def _settings_in(store: Store, kind: str) -> Callable[[str], Mapping[str, Any]]:
+    """Cell key to settings of a kind, an attribute of identities, by record."""
 
-    def training(cell: str) -> Mapping[str, Any]:
+    def settings(cell: str) -> Mapping[str, Any]:
         record = store.record(cell)
-        return {} if record is None else record.identity.training
+        return {} if record is None else getattr(record.identity, kind) or {}
 
-    return training
+    return settings
 
 
 def _split(planned: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, DataFrame, str]]:

@@ -14,6 +14,9 @@ from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import Verdict
 from routebench.analysis.comparison import Contender, contenders_of, difference_between, gains_of
 
+FIRST_IS = {"dynamic": BASELINE}
+"""Methods whose first iteration is another method, to the last bit."""
+
 
 @dataclass(frozen=True)
 class NamedPair:
@@ -101,9 +104,16 @@ def main_gains(runs: Runs) -> dict[Method, Estimate]:
 
 
 def over_first(runs: Runs) -> dict[Method, Estimate]:
-    """Differences of each method with more iterations to itself with one, corrected over all of them: exploratory."""
+    """Differences of each method with more iterations to itself with one, corrected over all of them: exploratory.
+
+    Where one iteration is another method, and was not run, that stands in for it.
+    """
     known = {_key(one.method): one for one in contenders_of(runs) if one.accuracies}
-    pairs = [(one, known.get((label, model, 1))) for (label, model, steps), one in known.items() if (steps or 0) > 1]
+    pairs = [
+        (one, known.get((label, model, 1)) or known.get((FIRST_IS.get(label, ""), model, None)))
+        for (label, model, steps), one in known.items()
+        if (steps or 0) > 1
+    ]
     own = [(one, first) for one, first in pairs if first is not None]
     found = corrected(difference_between(runs, one, first) for one, first in own)
     return {one.method: difference for (one, _), difference in zip(own, found, strict=True)}

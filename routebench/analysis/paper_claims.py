@@ -2,12 +2,13 @@
 
 A claim has a statistic for each seed. The 95 % interval of its mean over seeds gives the verdict; without an interval
 there is none. Nor is there one where a compared network still learns fast in its last epoch: its accuracy tells how
-fast it learns, not what it reaches. If a paper defines no statistic, the claim says which one is used here.
+fast it learns, not what it reaches; or where tuning gave a method another form than the claim is about. If a paper
+defines no statistic, the claim says which one is used here.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from routebench.analysis._verdicts import MARGIN
 from routebench.statistics import OVER_SEEDS
 
 HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecided", "not run"
-TOO_SHORT = "not tested"
+UNTESTED = "not tested"
 RISING = 5.0
 """Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
 KIEFER = "Kiefer et al., section 3.1 and appendix A"
@@ -40,6 +41,8 @@ PLAIN = {"inference": "plain", "targets": "label", "free": "classes"}
 """Inference without a penalty, as in figure 1 of Kiefer et al."""
 MIDDLE = "-intermediate"
 """How the names end of networks with a layer in between."""
+NORMALISED = {"layer_norm": True}
+"""Inverted attention as its paper has it: without, it is ablation A."""
 BySeed = Mapping[int, float]
 Statistics = Iterable[tuple[BySeed, str]]
 """Statistics that must support the claim, with the methods compared; empty if a part holds too little."""
@@ -53,16 +56,16 @@ class JudgedClaim:
         statistic: mean over seeds.
         verdict: one of this module's.
         of: the methods that were compared.
-        epochs: of training, where they were too few.
+        why: there is no verdict; empty with one.
     """
 
     statistic: Estimate
     verdict: str
     of: str
-    epochs: int | None = None
+    why: str = ""
 
     def __str__(self) -> str:
-        return self.verdict if self.epochs is None else f"{self.verdict}: {wording.plural(self.epochs, 'epoch')}"
+        return f"{self.verdict}: {self.why}" if self.why else self.verdict
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class PaperClaim:
         no_gain: the claim holds if all are below the margin instead.
         across: whether it compares these runs with another part of the folder.
         at_first: whether it is about the first epoch, so that networks need not have learned all that they can.
+        form: hyperparameters that the claim is about, in methods that have them.
     """
 
     claim: str
@@ -93,6 +97,7 @@ class PaperClaim:
     no_gain: bool = False
     across: bool = False
     at_first: bool = False
+    form: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def needs(self) -> str:
@@ -117,8 +122,10 @@ class PaperClaim:
         )
         if deciding is None:
             return None
-        epochs = None if self.at_first else still_learning(runs, [of for values, of in told if values])
-        return replace(deciding, verdict=TOO_SHORT if epochs else verdict, epochs=epochs)
+        compared = [of for values, of in told if values]
+        epochs = None if self.at_first else still_learning(runs, compared)
+        why = wording.plural(epochs, "epoch") if epochs else other_form(runs, compared, self.form)
+        return replace(deciding, verdict=UNTESTED if why else verdict, why=why)
 
 
 def still_learning(runs: Runs, named: Iterable[str]) -> int | None:
@@ -138,6 +145,17 @@ def still_learning(runs: Runs, named: Iterable[str]) -> int | None:
         if len(curve) > 1 and curve.iloc[-1] - curve.iloc[-2] > RISING and any(_is_in(of, names) for of in named):
             return int(curve.index[-1])
     return None
+
+
+def other_form(runs: Runs, named: Sequence[str], form: Mapping[str, Any]) -> str:
+    """The first hyperparameter in which a named method has another value than in `form`, in words; empty for none."""
+    for cell, method in runs.methods.items() if form else ():
+        if any(_is_in(of, {method.label, method.exact, str(method)}) for of in named):
+            own = runs.hyperparameters(cell)
+            for name, value in form.items():
+                if own.get(name, value) != value:
+                    return f"tuned to {name.replace('_', ' ')} = {str(own[name]).lower()}"
+    return ""
 
 
 def _is_in(of: str, names: Iterable[str]) -> bool:
@@ -404,6 +422,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "accuracy",
         partial(_slope, "inverted-attention", 1),
         "accuracy",
+        form=NORMALISED,
     ),
     PaperClaim(
         "Votes gather around the right class over iterations of EM",

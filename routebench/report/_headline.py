@@ -61,7 +61,8 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
         )
     named = named_table(runs)
     if not named.empty and not found.yours:
-        return Headline(*_of_named(named, over_first(runs), found.leader), _caveats(runs, found.comparison))
+        told = _of_named(named, over_first(runs), found.leader, tuned=_is_tuned(runs))
+        return Headline(*told, _caveats(runs, found.comparison))
     return Headline(_title(found), (*_about(found), *_leads(found, found.leader)), _caveats(runs, found.comparison))
 
 
@@ -145,7 +146,17 @@ def _whether(found: Decisions) -> str:
     return f"Routing is not shown to help: none of {configurations} differs significantly from {SHARES}."
 
 
-def _of_named(table: DataFrame, iterated: Mapping[Method, Estimate], leader: Leader) -> tuple[str, tuple[str, ...]]:
+def _is_tuned(runs: Runs) -> bool:
+    """Whether some method has other training settings with another T."""
+    settings: dict[str, set[str]] = {}
+    for cell, method in runs.methods.items():
+        settings.setdefault(method.label, set()).add(str(runs.training(cell)))
+    return any(len(found) > 1 for found in settings.values())
+
+
+def _of_named(
+    table: DataFrame, iterated: Mapping[Method, Estimate], leader: Leader, *, tuned: bool
+) -> tuple[str, tuple[str, ...]]:
     """Title and further sentences of a suite that named its comparisons beforehand; what it did not name is marked.
 
     Where the suite compares methods with their own first iteration alone, the title speaks of that alone.
@@ -158,7 +169,7 @@ def _of_named(table: DataFrame, iterated: Mapping[Method, Estimate], leader: Lea
     if gaining or losing:
         told.append(_by_iterating(gaining, losing))
     elif explored and len(over):
-        told.append(f"Not named beforehand, but significant: {_that(explored, 'gain')} by iterating")
+        told.append(f"Not named beforehand, but significant: more iterations are better with {_titles(explored)}")
     elif len(beside):
         told.append("No method is shown to gain by iterating")
     decided = sum(verdict not in (Verdict.OPEN, Verdict.UNTESTABLE) for verdict in table["verdict"])
@@ -174,9 +185,11 @@ def _of_named(table: DataFrame, iterated: Mapping[Method, Estimate], leader: Lea
         found = one.estimate
         size = f"{wording.rounded(found.mean, found.half_width)} points {wording.between(found.low, found.high)}"
         said.append(
-            f"{one.method} is ahead of itself with one iteration by {size}, significant after correction for all "
-            f"{len(iterated)} such pairs."
+            f"{one.method} is ahead of one iteration of the same method by {size}, significant after correction for "
+            f"all {len(iterated)} such pairs."
         )
+    if explored and len(over) and tuned:
+        said.append("Each T has settings of its own, which tuning chose.")
     return f"{'. '.join(told)}.", (*said, _reached(leader))
 
 
@@ -201,8 +214,12 @@ def _by_iterating(gaining: Sequence[Gain], losing: Sequence[Gain]) -> str:
 
 def _that(gains: Sequence[Gain], verb: str) -> str:
     """`EM gains`, `EM and slot attention gain`: each method once, whatever its T."""
-    titles = dict.fromkeys(gain.method.title for gain in gains)
-    return f"{wording.listed([*titles], NAMED)} {verb}{'s' if len(titles) == 1 else ''}"
+    return f"{_titles(gains)} {verb}{'s' if len({gain.method.title for gain in gains}) == 1 else ''}"
+
+
+def _titles(gains: Sequence[Gain]) -> str:
+    """Each method once, whatever its T."""
+    return wording.listed([*dict.fromkeys(gain.method.title for gain in gains)], NAMED)
 
 
 def _against(name: str, rows: DataFrame) -> str:

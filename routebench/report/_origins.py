@@ -33,6 +33,10 @@ UNUSED = {  # settings by the schedule that does without them
     "exponential": ("milestones",),
     "milestones": ("decay_steps",),
 }
+METHOD, MODEL = "method.", "model."
+"""How the names of tuned settings begin that are no training settings."""
+OWN = "own hyperparameters"
+NONE = "–"
 HIDDEN = {"package_hash", "command", "seconds", "finished", "started", "data_fingerprint", "hostname", "argv"}
 
 
@@ -250,15 +254,26 @@ def _differing(records: list[Record]) -> Differing:
         for key, value in training.items():
             if key not in idle:
                 used.setdefault(_method_of(record), {}).setdefault(key, {})[_rounded(_text(value))] = None
+        for key, value in _tuned(record).items():
+            used.setdefault(_method_of(record), {}).setdefault(key, {})[value] = None
     keys = list(dict.fromkeys(key for own in used.values() for key in own))
-    names = [key for key in keys if len({value for own in used.values() for value in own.get(key, ())}) > 1]
+    names = [key for key in keys if len({value for own in used.values() for value in own.get(key, (NONE,))}) > 1]
     groups: dict[tuple[str, ...], list[Method]] = {}
     for method, own in used.items():
-        groups.setdefault(tuple("; ".join(own.get(name, ())) or "–" for name in names), []).append(method)
+        groups.setdefault(tuple("; ".join(own.get(name, (NONE,))) for name in names), []).append(method)
     rows = tuple((", ".join(_titles(methods, used)), values) for values, methods in groups.items())
     routed = any(record.identity.routed for record in records)
     subject = "Methods differ in more than routing" if routed else "Models differ in more than their kind"
     return Differing(tuple(name.replace("_", " ") for name in names), rows if names else (), subject)
+
+
+def _tuned(record: Record) -> dict[str, str]:
+    """What trials chose besides training: arguments of the network, and the method's hyperparameters as one text."""
+    point = (record.identity.tuning or {}).get("point", {})
+    told = {key: _rounded(_text(value)) for key, value in point.items()}
+    own = [f"{key.removeprefix(METHOD).replace('_', ' ')} {told[key]}" for key in told if key.startswith(METHOD)]
+    network = {key.removeprefix(MODEL): value for key, value in told.items() if key.startswith(MODEL)}
+    return {**network, OWN: ", ".join(own)} if own else network
 
 
 def _rounded(value: str) -> str:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from routebench.analysis import Estimate, wording
 from routebench.analysis._table import Row
-from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, TOO_SHORT, UNDECIDED
+from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
 from routebench.report._scorecard import Mark
 
-ORDER = (FAILS, HOLDS, UNDECIDED, TOO_SHORT)
+ORDER = (FAILS, HOLDS, UNDECIDED, UNTESTED)
 SHOWN = {
     FAILS: ("✗", "does not hold", "worse"),
     HOLDS: ("✓", "holds", "better"),
     UNDECIDED: ("?", "undecided", "ns"),
-    TOO_SHORT: ("…", "", "ns"),
+    UNTESTED: ("…", "", "ns"),
 }
 MIDDLE, ROOM = 75.0, 70.0  # px
 
@@ -38,7 +38,7 @@ class ClaimCard:
 
     Args:
         rows: tested claims, contradictions first.
-        counts: numbers of tests that fail, hold, stay open, and rest on networks that still learned fast.
+        counts: numbers of tests that fail, hold, stay open, and say nothing of the claim.
         others: claims that nothing in the folder tests, their sources, and the command that does, or why there is none.
         at_own_size: whether all runs train as the papers did.
         numbers: how many published numbers are reproduced, where that is known and runs are at the papers' size.
@@ -69,10 +69,10 @@ class ClaimCard:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Says how many tests the networks were trained too briefly for."""
+        """Says how many tests have no verdict."""
         short = self.counts[-1]
         rest = f"{wording.plural(short, 'test')} more {'rests' if short == 1 else 'rest'}"
-        told = f"{rest} on networks that still learned fast when training ended: no verdict."
+        told = f"{rest} on networks that still learned fast at the end, or on another form of the method: no verdict."
         return (told,) if short else ()
 
 
@@ -86,7 +86,7 @@ def claims_of(rows: Iterable[Row]) -> ClaimCard | None:
     others = {row["claim"]: (row["source"], row["needs"]) for row in rows if row["verdict"] == NOT_RUN}
     return ClaimCard(
         tuple(_row(row) for row in tested),
-        (counts[FAILS], counts[HOLDS], counts[UNDECIDED], counts[TOO_SHORT]),
+        (counts[FAILS], counts[HOLDS], counts[UNDECIDED], counts[UNTESTED]),
         tuple((claim, source, needs) for claim, (source, needs) in others.items()),
     )
 

@@ -145,20 +145,29 @@ class Scorecard:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """What else the title's question asks for: where methods are worse, and which need no iterations."""
+        """What else the title's question asks for: where methods are worse, and which are better with one iteration."""
         better, worse = (_named(self._tested, self._asked, verdict) for verdict in (Verdict.BETTER, Verdict.WORSE))
         if worse and len(worse) == 1 and {*worse} == {*better} and len(self._tested) > 1:
             lost = f"Significantly worse there: {next(iter(worse.values()))}."
         else:
             lost = f"Significantly worse{_where(worse, len(self._tested))}." if worse else ""
-        enough = _with_one(self._tested, self._asked)
-        told = f"One iteration is enough with {wording.listed(enough, NAMED)}." if enough else ""
+        once = [
+            one.title
+            for one in self._asked
+            if one.iterations == 1 and any(each.verdict(_key(one)) is Verdict.BETTER for each in self._tested)
+        ]
+        told = f"One iteration already is better with {wording.listed(once, NAMED)}." if once else ""
         return tuple(filter(None, (lost, told)))
 
     @property
     def _tested(self) -> list[Question]:
-        """Questions in which something is compared and one direction is better."""
-        return [one for one in self.questions if one.gains and one.main.higher_is_better is not None]
+        """Questions in which a difference to equal shares is tested and one direction is better."""
+        return [
+            one
+            for one in self.questions
+            if one.main.higher_is_better is not None
+            and any(one.verdict(key) is not Verdict.UNTESTABLE for key in one.gains)
+        ]
 
     @property
     def _asked(self) -> list[Method]:
@@ -201,26 +210,6 @@ def _key(method: Method) -> Key:
     return method.label, method.iterations
 
 
-def _with_one(questions: Iterable[Question], methods: Iterable[Method]) -> list[str]:
-    """Methods that help with one iteration in some question, and with more in none: these are not what helps."""
-    once = [method for method in methods if method.iterations == 1]
-    asked = [*questions]
-    return [
-        one.title
-        for one in once
-        if any(question.verdict(_key(one)) is Verdict.BETTER for question in asked)
-        and not any(_gains_from_more(question, one) for question in asked)
-    ]
-
-
-def _gains_from_more(question: Question, once: Method) -> bool:
-    """Whether a method is better than equal shares with some T, and its best mean has more than one iteration."""
-    means = {key: mean.mean for key, mean in question.means.items() if key[0] == once.label}
-    if not any(question.verdict(key) is Verdict.BETTER for key in means):
-        return False
-    return (max if question.main.higher_is_better else min)(means, key=means.__getitem__) != _key(once)
-
-
 def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> dict[str, str]:
     """By the title of a question the methods that are better, or worse, as text: without T, unless verdicts need it."""
     shown = [*methods]
@@ -252,6 +241,9 @@ def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
         assert main is not None
         values = _values(main, analysis)
         gains = {_key(method): gain for method, gain in main.gains.items() if gain.known}
+        for twin, shown in _twins(analysis).items():
+            values |= {twin: values[shown]} if shown in values else {}
+            gains |= {twin: gains[shown]} if shown in gains else {}
         if values:
             questions.append(Question(part, runs, main, main.title, values, gains))
     return [replace(question, title=_title(question, questions)) for question in questions]
@@ -284,20 +276,33 @@ def _number(value: Any) -> float:
     return math.nan if isna(value) else float(value)
 
 
+def _twins(analysis: Analysis) -> dict[Key, Key]:
+    """Methods that are the same function as another in an analysis, with the one that stands for them."""
+    told = [method for method in analysis.table.get("method", ()) if isinstance(method, Method)]
+    return {_key(other): _key(method) for method in told for other in method.same}
+
+
 def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
-    """Every method with a value; methods that are the same function in any suite share a row."""
+    """Every method with a value; methods that are the same function in every suite that has both share a row."""
     known: dict[Key, Method] = {}
-    same: set[Key] = set()
+    shown: dict[Key, set[Key]] = {}
     for _, runs, analysis in found:
-        cells = {} if analysis.main is None else _values(analysis.main, analysis)
-        told = [*analysis.table.get("method", ())]
-        for method in (*told, *runs.methods.values()):
+        values = {} if analysis.main is None else _values(analysis.main, analysis)
+        twins = _twins(analysis)
+        told = [method for method in analysis.table.get("method", ()) if isinstance(method, Method)]
+        every = [*told, *(other for method in told for other in method.same), *runs.methods.values()]
+        for method in every:
             key = _key(method)
-            if key in cells and isinstance(method, Method):
+            if twins.get(key, key) in values:
+                shown.setdefault(key, set()).add(twins.get(key, key))
                 if key not in known or (method.same and not known[key].same):
                     known[key] = replace(method, networks=1)
-                same |= {_key(other) for other in method.same}
-    return [method for key, method in known.items() if key not in same]
+    hidden = {key for key, own in shown.items() if key not in own and len(own) == 1}
+    return [
+        replace(method, same=tuple(other for other in method.same if _key(other) in hidden))
+        for key, method in known.items()
+        if key not in hidden
+    ]
 
 
 def _place(method: Method) -> tuple[bool, bool, bool, Method]:

@@ -9,7 +9,7 @@ import pytest
 from routebench import statistics
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
-from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, TOO_SHORT, UNDECIDED
+from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
 from routebench.engine.suites import load_suite
 from routebench.registry import analyses, models
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
@@ -108,10 +108,22 @@ def test_networks_that_still_learn_fast_have_no_verdict(rise, is_tested):
     ]
     found = find((replace(runs, results=pd.concat([runs.results, *curves])),)).numbers.set_index("claim")
     assert (found.loc[FALLS, "verdict"] == HOLDS) is is_tested
-    assert (found.loc[FALLS, "verdict"] == TOO_SHORT) is (not is_tested)
-    assert pd.isna(found.loc[FALLS, "epochs"]) if is_tested else found.loc[FALLS, "epochs"] == 2
+    assert (found.loc[FALLS, "verdict"] == UNTESTED) is (not is_tested)
+    assert found.loc[FALLS, "why"] == ("" if is_tested else "2 epochs")
     assert found.loc[EM, "verdict"] == HOLDS, "only the networks that are compared have to have learned"
     assert found.loc[SLOWER, "verdict"] == HOLDS, "it is about the first epoch"
+
+
+@pytest.mark.parametrize(("normalised", "verdict"), [(True, HOLDS), (False, UNTESTED)])
+def test_a_tuned_ablation_says_nothing_of_the_method(normalised, verdict):
+    """Inverted attention without layer normalisation is ablation A of the paper, from which no gain is claimed."""
+    runs = accuracy_runs(AS_CLAIMED, loss=0.05)
+    labels = runs.planned.set_index("cell")["label"]
+    own = {"inverted-attention": {"layer_norm": normalised}}
+    found = find((replace(runs, hyperparameters=lambda cell: own.get(labels[cell], {})),)).numbers.set_index("claim")
+    assert found.loc[RISES, "verdict"] == verdict
+    assert found.loc[RISES, "why"] == ("" if normalised else "tuned to layer norm = false")
+    assert found.loc[FALLS, "verdict"] == HOLDS, "it is about dynamic routing"
 
 
 def test_losses_of_different_kinds_are_not_compared():

@@ -86,6 +86,9 @@ def test_named_comparisons_alone_decide_the_headline(runs):
     assert f"The suite named {len(table)} comparisons beforehand; " in found.said[0]
     assert "All other comparisons are exploratory." in found.said
     assert [*over_first(runs)] and all(one.iterations > 1 for one in over_first(runs))
+    own = {one: difference.mean for one, difference in over_first(runs).items() if one.name == "dynamic"}
+    gained = {one.iterations: gain.mean for one, gain in main_gains(runs).items() if one.name == "dynamic"}
+    assert {one.iterations: mean for one, mean in own.items()} == pytest.approx(gained), "its first is equal shares"
     gains = main_gains(runs)
     named = {one.exact for one, base in zip(table["method"], table["against"], strict=True) if base.label == "uniform"}
     assert {one.exact for one, gain in gains.items() if not math.isnan(gain.p)} == named

@@ -130,6 +130,18 @@ def test_a_rate_that_was_tuned_has_three_digits_where_it_differs_and_all_in_the_
     assert "0.0071234" in value(found.recipe, "learning rate").value
 
 
+def test_tuned_weights_and_a_methods_own_hyperparameters_are_differences_too() -> None:
+    records = copy.deepcopy(made_up_records())
+    for record in records:
+        point = {"loss": "margin", "model.weight_std": 0.3, "method.final_lambda": 0.0043361}
+        if record["label"] == "em":
+            record["identity"]["tuning"] = {"point": point, "score": 90.0, "trials": "x"}
+    found = found_for(records)
+    assert found.settings.names == ("weight std", "own hyperparameters")
+    assert dict(found.settings.rows)["EM"] == ("0.3", "final lambda 0.00434")
+    assert found.settings.caveat == ("Methods differ in more than routing: weight std and own hyperparameters.",)
+
+
 def with_schedules(**schedules):
     """Records of methods with schedules of their own; each has a decay of its own."""
     records = copy.deepcopy(made_up_records(methods={name: METHODS[name] for name in schedules}))

@@ -7,7 +7,7 @@ import pytest
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Estimate, Main, Method
-from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, TOO_SHORT, UNDECIDED
+from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
 from routebench.registry import analyses
 from routebench.report._paper_claims import claims_of
 from routebench.report._scorecard import MIDDLE, WIDTH, scorecard_of
@@ -109,26 +109,47 @@ def test_nothing_shown_is_said_and_ties_are_no_headline() -> None:
     assert card.title == "Does routing help? Not shown."
 
 
-def test_a_gain_with_one_iteration_is_no_gain_of_iterating() -> None:
+@pytest.mark.parametrize("first", [99.1, 95.0])
+def test_what_is_better_with_one_iteration_already_is_said(first) -> None:
     methods = {
-        "em": ([1, 3], "method", "capsnet-small", [99.1, 99.0]),
+        "em": ([1, 3], "method", "capsnet-small", [first, 99.0]),
         "uniform": ([None], "control", "capsnet-small", [95.0]),
     }
     runs = made_up_runs(methods=methods, seeds=6, spread=0.1, preset="full", failures=False)
-    card = scorecard_of([accuracy(runs)])
-    assert card.said == ("One iteration is enough with EM.",)
-    gains = {Method.of("em", 3): GOOD}
-    later = scorecard_of([other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains))])
-    assert later.said == ()
-    elsewhere = {Method.of("em", 1): OPEN, Method.of("em", 3): GOOD}
-    main = Main("mean", "X", "%", higher_is_better=True, gains=elsewhere)
-    for means, told in (((3.0, 9.0), False), ((9.0, 3.0), True)):
-        table = DataFrame([
-            {"label": "em", "iterations": steps, "mean": mean, "low": mean - 1, "high": mean + 1}
-            for steps, mean in zip((1, 3), means, strict=True)
-        ])  # fmt: skip
-        both = scorecard_of([accuracy(runs), other_suite(replace(main, table=table))])
-        assert ("One iteration is enough with EM." in both.said) == told
+    said = scorecard_of([accuracy(runs)]).said
+    assert said == (("One iteration already is better with EM.",) if first > 99 else ())
+
+
+def test_a_question_whose_gains_have_no_test_does_not_count() -> None:
+    runs = runs_with(dynamic=97.5, em=80.0, uniform=90.0)
+    untested = {Method.of("dynamic", 3): replace(GOOD, p=math.nan, p_holm=math.nan)}
+    card = scorecard_of([accuracy(runs), other_suite(Main("x", "X", "%", higher_is_better=True, gains=untested))])
+    assert card.title == "Does routing help? Significantly better: Dynamic."
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_methods_that_are_one_function_in_every_question_share_a_row(everywhere) -> None:
+    """One iteration of wang-liu is equal shares in the first suite, and in the other one or not."""
+    once, base = Method.of("wang-liu", 1), Method.of("uniform", role="control")
+    twins, apart = [replace(base, same=(once,)), Method.of("em", 3)], [base, once, Method.of("em", 3)]
+
+    def suite(name, methods):
+        values = {base.label: 3.0, once.label: 4.0, "em": 2.0}
+        table = DataFrame({"method": methods, "x": [Estimate(values[one.label]) for one in methods]})
+        gains = {one: GOOD for one in methods if one.label != base.label}
+        runs = replace(made_up_runs(seeds=1, preset="full", failures=False), suite=name, protocol="other")
+        main = Main("x", "X", "%", higher_is_better=True, gains=gains)
+        return name, runs, Analysis("x", "x.", table, main=main)
+
+    card = scorecard_of([suite("one", twins), suite("two", twins if everywhere else apart)])
+    rows = {row.method.together: row.marks for row in card.rows}
+    if everywhere:
+        assert {*rows} == {"Equal shares = Wang-Liu, T = 1", "EM, T = 3"}
+        return
+    assert {*rows} == {"Equal shares", "Wang-Liu, T = 1", "EM, T = 3"}
+    same, own = rows["Wang-Liu, T = 1"]
+    assert same.value == rows["Equal shares"][0].value and same.dot is None
+    assert own.kind == "better"
 
 
 def test_the_users_method_comes_first_and_is_asked_about() -> None:
@@ -162,7 +183,7 @@ def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> 
         return {**said, "verdict": verdict, "said": f"{verdict}: 2 epochs", "mean": mean}
 
     rows = [row("a", HOLDS, GOOD), row("b", UNDECIDED, OPEN), row("c", FAILS, OPEN), row("d", NOT_RUN, Estimate())]
-    card = claims_of([row("e", TOO_SHORT, GOOD), *rows])
+    card = claims_of([row("e", UNTESTED, GOOD), *rows])
     assert [one.claim for one in card.rows] == ["c", "a", "b", "e"]
     assert [one.mark.kind for one in card.rows] == ["worse", "better", "ns", "ns"]
     assert card.rows[-1].word == "not tested: 2 epochs"
