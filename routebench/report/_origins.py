@@ -248,16 +248,17 @@ def _told(told: str, records: list[Record]) -> Iterator[str]:
 
 def _differing(records: list[Record]) -> Differing:
     used: dict[Method, dict[str, dict[str, None]]] = {}
+    chosen: set[str] = set()
     for record in records:
-        training = record.identity.training
+        training, tuned = record.identity.training, _tuned(record)
         idle = UNUSED.get(str(training.get("schedule")), ())
-        for key, value in training.items():
-            if key not in idle:
-                used.setdefault(_method_of(record), {}).setdefault(key, {})[_rounded(_text(value))] = None
-        for key, value in _tuned(record).items():
+        told = {key: _rounded(_text(value)) for key, value in training.items() if key not in idle}
+        for key, value in {**told, **tuned}.items():
             used.setdefault(_method_of(record), {}).setdefault(key, {})[value] = None
+        chosen |= tuned.keys()
     keys = list(dict.fromkeys(key for own in used.values() for key in own))
-    names = [key for key in keys if len({value for own in used.values() for value in own.get(key, (NONE,))}) > 1]
+    missing = {key: (NONE,) if key in chosen else () for key in keys}  # what a schedule does without is no difference
+    names = [key for key in keys if len({value for own in used.values() for value in own.get(key, missing[key])}) > 1]
     groups: dict[tuple[str, ...], list[Method]] = {}
     for method, own in used.items():
         groups.setdefault(tuple("; ".join(own.get(name, (NONE,))) for name in names), []).append(method)
