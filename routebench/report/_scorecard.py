@@ -243,7 +243,8 @@ def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
         gains = {_key(method): gain for method, gain in main.gains.items() if gain.known}
         for twin, shown in _twins(analysis).items():
             values |= {twin: values[shown]} if shown in values else {}
-            gains |= {twin: gains[shown]} if shown in gains else {}
+            if gains:
+                gains[twin] = gains.get(shown, Estimate(0.0))  # of what is equal shares itself
         if values:
             questions.append(Question(part, runs, main, main.title, values, gains))
     return [replace(question, title=_title(question, questions)) for question in questions]
