@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from pandas import DataFrame, Series, concat
 
-from routebench.analysis import Analysis, Column, Main, Method, Runs, analysis_of, figures, run, wording
+from routebench.analysis import Analysis, Column, Main, Method, Runs, analysis_of, figures, run
 from routebench.statistics import expected_best, stable_from
 
 Line = tuple[Method, NDArray[np.float64], list[NDArray[np.float64]], str]
@@ -111,11 +111,15 @@ def _reading(table: DataFrame) -> str:
     rows = table.to_dict("records")
     trials = min(row["trials"] for row in rows)
     found = stable_from(np.stack([row["curve"][:trials] for row in rows]))
-    often = f"The order of all {len(rows)} entries is that of {trials} trials from {wording.plural(found, 'trial')} on"
+    often = (
+        f"From {found} of {trials} trials on, the order of all {len(rows)} entries stays the same"
+        if found < trials
+        else f"The order of {len(rows)} entries changed up to the last of {trials} trials: more may change it again"
+    )
     widest = max(rows, key=lambda row: np.nan_to_num(row["spread"]))
     return (
         f"{rows[0]['method']} has the best trial, {rows[0]['best']:.2f} %. {often}. "
-        f"Settings matter most to {widest['method']}, whose trials spread by {widest['spread']:.1f} points."
+        f"Settings matter most to {widest['method']}: its trials' standard deviation is {widest['spread']:.1f} points."
         f"{_repeated(table)}"
     )
 
