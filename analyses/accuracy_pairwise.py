@@ -8,6 +8,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 from pandas import DataFrame, Series
 
 from routebench import statistics
@@ -29,7 +30,14 @@ from routebench.analysis import (
     run,
     wording,
 )  # fmt: skip
-from routebench.analysis.comparison import Contender, contenders_of, difference_between, distinct, tied
+from routebench.analysis.comparison import (
+    Contender,
+    answers_of,
+    contenders_of,
+    difference_between,
+    distinct,
+    tied,
+)
 
 MOST = 16  # methods in the figure; more cannot be read on a phone
 MARKED = (
@@ -114,18 +122,15 @@ def _row(runs: Runs, first: Contender, second: Contender, margin: float) -> dict
         "seeds": len(seeds),
         "deviation": float(gains.std(ddof=1)) if len(seeds) > 1 else math.nan,
         "p_equal": statistics.equivalence_p(first.accuracies, second.accuracies, margin),
-        **_by_image(runs, first, second, seeds),
+        **_by_image(answers_of(runs, first, second)),
     }
 
 
-def _by_image(runs: Runs, first: Contender, second: Contender, seeds: list[int]) -> dict[str, object]:
-    """Statistics per test image, if outcomes were kept for every shared seed."""
-    kept = [(runs.correct(first.cells[seed]), runs.correct(second.cells[seed])) for seed in seeds]
-    right = [(one, other) for one, other in kept if one is not None and other is not None]
-    sizes = {array.size for pair in right for array in pair}
-    if len(right) < max(len(seeds), 1) or len(sizes) != 1:
+def _by_image(answers: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None) -> dict[str, object]:
+    """Statistics per test image, if outcomes were kept."""
+    if answers is None:
         return {"both": Estimate(), "odds": math.nan, "discordant": math.nan}
-    ours, theirs = (np.stack(arrays) for arrays in zip(*right, strict=True))
+    ours, theirs = answers
     return {
         "both": Estimate.of(statistics.crossed_difference(ours, theirs), 100),
         "odds": statistics.discordant_odds(ours.ravel(), theirs.ravel()).mean,

@@ -48,6 +48,12 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
             Column("Method", "method", numeric=False),
             Column("Against", "against", numeric=False),
             Column("Difference, points", "difference", "+.2"),
+            Column(
+                "With other images",
+                "both",
+                "+.2",
+                "the same, with an interval over seeds and test images: as if the test set were drawn anew, too",
+            ),
             Column("Seeds", "difference.n"),
             Column("p (Holm)", "difference.p_holm", "p"),
             Column("p of a larger one", "p_beyond", "p", f"that it is {margin:g} points or more, either way (Holm)"),
@@ -58,10 +64,12 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
             "All other comparisons on this page are exploratory.",
             *_notes_on_t(table),
             f"Margin: {margin:g} points, the band. Intervals: 95 %, each for itself.",
+            *_notes_on_images(table),
             "Filled: better or worse. Diamond: equivalent within the margin. Empty circle: cannot tell.",
         ),
         alternative="Differences with intervals, one line per comparison, and the margin as a band.",
         saved="name label iterations role against difference difference_low difference_high n=difference.n "
+        "both_low=both.low both_high=both.high "
         "p=difference.p p_holm=difference.p_holm p_beyond answer",
     )
 
@@ -70,6 +78,17 @@ def _notes_on_t(table: DataFrame) -> Iterator[str]:
     compared = {(method.label, method.iterations) for method in table["method"]}
     if len(compared) == len({label for label, _ in compared}):
         yield "The best T of a method is that of its highest tuning score, in which no test image has part."
+
+
+def _notes_on_images(table: DataFrame) -> Iterator[str]:
+    decided = table[table["verdict"].isin([Verdict.BETTER, Verdict.BETTER_BY_LITTLE, Verdict.WORSE])]
+    known = [one for one in decided["both"] if one.has_limits]
+    if known:
+        apart = sum(one.low > 0 or one.high < 0 for one in known)
+        yield (
+            "Answers are for this test set. With one drawn anew intervals are wider: those of "
+            f"{apart} of the {len(known)} better or worse stay on one side of zero."
+        )
 
 
 def _reading(table: DataFrame, margin: float) -> str:

@@ -11,6 +11,7 @@ from itertools import combinations
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench import published, statistics
@@ -182,6 +183,20 @@ def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estima
         if one is not None and other is not None and one.shape == other.shape:
             return Estimate.of(statistics.paired_samples(one, other), 100)
     return Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
+
+
+def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """Whether each of two methods had each test image right, (seed, image), with the seeds that both have.
+
+    None unless outcomes were kept for each of these seeds, on as many images.
+    """
+    seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
+    kept = [(runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])) for seed in seeds]
+    right = [(one, other) for one, other in kept if one is not None and other is not None]
+    sizes = {array.size for pair in right for array in pair}
+    if len(right) < max(len(seeds), 1) or len(sizes) != 1:
+        return None
+    return np.stack([one for one, _ in right]), np.stack([other for _, other in right])
 
 
 def tied(differences: Iterable[Estimate]) -> str:

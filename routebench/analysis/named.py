@@ -12,7 +12,7 @@ from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import Verdict
-from routebench.analysis.comparison import Contender, contenders_of, difference_between, gains_of
+from routebench.analysis.comparison import Contender, answers_of, contenders_of, difference_between, gains_of
 
 FIRST_IS = {"dynamic": BASELINE}
 """Methods whose first iteration is another method, to the last bit."""
@@ -70,8 +70,8 @@ def named_pairs(runs: Runs) -> list[NamedPair]:
 def named_table(runs: Runs) -> DataFrame:
     """One row per named comparison; Holm's correction is over them alone. Empty where the suite names none.
 
-    Columns: `method, against`; `difference`, in points; `p_beyond`, of a difference of the margin or more, corrected;
-    `verdict`.
+    Columns: `method, against`; `difference`, in points; `both`, the same over seeds and test images; `p_beyond`, of a
+    difference of the margin or more, corrected; `verdict`.
     """
     pairs = [(pair.ours, pair.theirs) for pair in named_pairs(runs)]
     if not pairs:
@@ -84,11 +84,17 @@ def named_table(runs: Runs) -> DataFrame:
         "method": [ours.method for ours, _ in pairs],
         "against": [theirs.method for _, theirs in pairs],
         "difference": differences,
+        "both": [_over_both(runs, ours, theirs) for ours, theirs in pairs],
         "p_beyond": beyond,
         "verdict": [
             Verdict.of(one.mean, one.p_holm, float(p_beyond)) for one, p_beyond in zip(differences, beyond, strict=True)
         ],
     })  # fmt: skip
+
+
+def _over_both(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
+    answers = answers_of(runs, ours, theirs)
+    return Estimate() if answers is None else Estimate.of(statistics.crossed_difference(*answers), 100)
 
 
 def main_gains(runs: Runs) -> dict[Method, Estimate]:

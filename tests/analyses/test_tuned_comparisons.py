@@ -14,7 +14,7 @@ from routebench.analysis.named import main_gains, named_table, over_first
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols import Measurement, Metric
 from routebench.report._headline import headline_of
-from routebench.statistics import expected_best, holm, interquartile_mean, paired_difference
+from routebench.statistics import crossed_difference, expected_best, holm, interquartile_mean, paired_difference
 from tests.analyses.measured import parts_of
 
 # em is better than uniform by far, heinsen equal, wang-liu worse, inverted-attention varies too much to tell.
@@ -124,6 +124,28 @@ def test_a_difference_is_paired_by_seed(runs):
     by_seed = runs.by_seed("accuracy", split="test", as_trained=True)
     expected = paired_difference(by_seed[row["method"]], by_seed[row["against"]])
     assert (row["difference"].mean, row["difference"].low) == pytest.approx((expected.mean, expected.low))
+
+
+def test_beside_seeds_alone_stands_what_another_test_set_would_do(runs):
+    """Each image of a made-up test set is right or wrong with a seed by itself, so that images add much."""
+    random = np.random.default_rng(0)
+    kept = {}
+
+    def correct(cell):
+        return kept.setdefault(cell, random.permutation(400) < round(4 * accuracy_of[cell]))
+
+    measured = runs.values("accuracy", split="test", as_trained=True)
+    accuracy_of = dict(zip(measured["cell"], measured["value"], strict=True))
+    found = primary_comparisons(replace(runs, correct=correct))
+    for row in found.table.to_dict("records"):
+        cells = {method: dict(zip(own["seed"], own["cell"], strict=True)) for method, own in measured.groupby("method")}
+        ours, theirs = (
+            np.stack([correct(cells[row[side]][seed]) for seed in range(5)]) for side in ("method", "against")
+        )
+        expected = crossed_difference(ours, theirs)
+        assert (row["both"].low, row["both"].high) == pytest.approx((100 * expected.low, 100 * expected.high))
+    assert any(note.startswith("Answers are for this test set. ") for note in found.notes)
+    assert not any("this test set" in note for note in primary_comparisons(runs).notes), "no outcomes were kept"
 
 
 def test_a_suite_that_names_nothing_has_no_table(runs):
