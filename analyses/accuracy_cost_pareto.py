@@ -51,7 +51,7 @@ SAVED = (
 
 @analysis_of("", "pareto", place=20, folder=True)
 def accuracy_cost_pareto(parts: tuple[Runs, ...]) -> Analysis | None:
-    """Accuracy (%) and cost of every method and T; costs are those of the suite `cost`, or the seconds of the fits."""
+    """Accuracy (%) and cost of every method and T; costs are those of the suite `cost`, or of the shortest fit."""
     fronts = [front for part in parts if part.protocol == "accuracy" and (front := _front(part, parts)) is not None]
     if not fronts:
         return None
@@ -147,11 +147,12 @@ def _fastest(measure: Runs, metric: str) -> dict[tuple[str, int], Estimate]:
 
 
 def _fit_costs(runs: Runs, entries: Mapping[Method, Contender]) -> dict[Method, dict[str, Any]]:
+    """Seconds of the shortest fit: other work at the time makes fits longer, never shorter."""
     seconds = runs.values("fit_seconds")
     found: dict[Method, dict[str, Any]] = {}
     for method, one in entries.items():
         own = seconds.loc[seconds["cell"].isin([*one.cells.values()]), "value"]
-        found[method] = {"cost": mean_of(own), "borrowed": False, "inference": math.nan}
+        found[method] = {"cost": Estimate(float(own.min())), "borrowed": False, "inference": math.nan}
     return {method: known for method, known in found.items() if known["cost"].known}
 
 
@@ -187,7 +188,7 @@ def _columns(*, several: bool) -> tuple[Column, ...]:
         Column("Verdict", "verdict", explained=VERDICTS, numeric=False),
         *((of,) if several else ()),
         ACCURACY,
-        Column("Cost", "cost", _cost, "of a training step, or of a whole fit, with its 95 % interval over seeds"),
+        Column("Cost", "cost", _cost, "of a training step with its 95 % interval over seeds, or of the shortest fit"),
         Column("Inference, ms", "inference", "~", "the same batch, no gradient"),
         Column("Beaten by", "by", _by, "cheaper by the means, and surely more accurate", numeric=False),
     )
@@ -227,8 +228,8 @@ def _notes(front: Front, fronts: int) -> list[str]:
         )
     else:
         notes.append(
-            "Cost: seconds of the fits on the wall clock. What else ran at the time is in them; run the suite `cost` "
-            "into the same folder for a cost that was measured alone."
+            "Cost: seconds of the shortest fit on the wall clock, in which what else ran at the time counts. Run the "
+            "suite `cost` into the same folder for a cost that was measured alone."
         )
     if front.borrowed:
         labels = wording.listed(list(front.borrowed), 4)
