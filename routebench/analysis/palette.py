@@ -1,6 +1,6 @@
 """Colours that readers with any kind of colour vision can tell apart, on white paper and on a dark screen.
 
-Ten hues and the grey of `uniform`, each pair at least 10 apart in CIEDE2000 as seen with full colour vision and with
+Ten hues and a grey, each pair at least 10 apart in CIEDE2000 as seen with full colour vision and with
 protanopia, deuteranopia and tritanopia, simulated after Machado, Oliveira and Fernandes, A physiologically-based model
 for simulation of color vision deficiency, IEEE TVCG 15 (2009). Text in each has a contrast of at least 4.5 (WCAG 2.1
 AA). Figures are drawn in the colours for white; a page replaces each by a variable.
@@ -41,23 +41,24 @@ FIXED = MappingProxyType({
     "dynamic": HUES[0],
     "em": HUES[1],
     "inverted-attention": HUES[2],
-    "none": HUES[3],
-    "uniform": MUTED,
-    "random": HUES[6],
     "cnn": HUES[4],
+    **dict.fromkeys(("uniform", "random", "static", "none"), MUTED),
 })  # fmt: skip
+"""Methods that always have the same colour; controls without a rule share the grey, so that hues are left for rules."""
 
 
 def colours_of(labels: Iterable[str]) -> dict[str, str]:
     """One colour per label: the usual methods always have theirs, others take what is left, in alphabetical order.
 
-    `em[bias=false]` has the colour of `em`, unless another label of the same method comes before it.
+    `em[bias=false]` has the colour of `em`, unless another label of the same method comes before it. No two have the
+    same of ten hues as long as there are enough.
     """
     chosen: dict[str, str] = {}
     for label in sorted(set(labels)):
         usual = FIXED.get(label.partition("[")[0])
-        if usual is not None and usual not in chosen.values():
+        if usual is not None and (usual == MUTED or usual not in chosen.values()):
             chosen[label] = usual
     others = sorted(set(labels) - set(chosen))
-    free = [hue for hue in HUES if hue not in FIXED.values()] + [hue for hue in HUES if hue not in chosen.values()]
+    rest = [hue for hue in HUES if hue not in chosen.values()]
+    free = sorted(rest or HUES, key=lambda hue: hue in FIXED.values())  # stable: what belongs to others comes last
     return chosen | {label: free[place % len(free)] for place, label in enumerate(others)}

@@ -22,7 +22,7 @@ from routebench.analysis.figures import (
     spread,
     to_svg,
 )
-from routebench.analysis.palette import FIXED, HUES, INK, ON_DARK, PAPER, colours_of
+from routebench.analysis.palette import FIXED, HUES, INK, MUTED, ON_DARK, PAPER, colours_of
 
 
 def contrast(one: str, other: str) -> float:
@@ -53,6 +53,14 @@ def test_a_variant_has_its_methods_colour_until_two_compete_for_it() -> None:
     assert colours_of(["em[bias=false]"])["em[bias=false]"] == FIXED["em"]
     both = colours_of(["em", "em[bias=false]"])
     assert both["em"] == FIXED["em"] != both["em[bias=false]"]
+
+
+def test_ten_rules_have_ten_colours_and_controls_without_one_are_grey() -> None:
+    controls = ["uniform", "random", "static", "none"]
+    rules = ["dynamic", "em", "inverted-attention", "cnn", *(f"method-{number}" for number in range(6))]
+    found = colours_of([*rules, *controls])
+    assert {found[rule] for rule in rules} == {*HUES}
+    assert {found[control] for control in controls} == {MUTED}
 
 
 def test_more_labels_than_colours_still_have_one_each() -> None:
