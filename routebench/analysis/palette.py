@@ -41,14 +41,15 @@ FIXED = MappingProxyType({
     "dynamic": HUES[0],
     "em": HUES[1],
     "inverted-attention": HUES[2],
-    "cnn": HUES[4],
+    **dict.fromkeys(("cnn", "cnn-p4", "cnn-p4-invariant"), HUES[4]),
     **dict.fromkeys(("uniform", "random", "static", "none"), MUTED),
 })  # fmt: skip
-"""Methods that always have the same colour; controls without a rule share the grey, so that hues are left for rules."""
+"""Methods that always have the same colour. Controls of a kind share one, so that hues are left for rules."""
+SHARED = (HUES[4], MUTED)
 
 
 def colours_of(labels: Iterable[str]) -> dict[str, str]:
-    """One colour per label: the usual methods always have theirs, others take what is left, in alphabetical order.
+    """One colour per label: the usual methods always have theirs, others take what is left, plain ones first.
 
     `em[bias=false]` has the colour of `em`, unless another label of the same method comes before it. No two have the
     same of ten hues as long as there are enough.
@@ -56,9 +57,9 @@ def colours_of(labels: Iterable[str]) -> dict[str, str]:
     chosen: dict[str, str] = {}
     for label in sorted(set(labels)):
         usual = FIXED.get(label.partition("[")[0])
-        if usual is not None and (usual == MUTED or usual not in chosen.values()):
+        if usual is not None and (usual in SHARED or usual not in chosen.values()):
             chosen[label] = usual
-    others = sorted(set(labels) - set(chosen))
+    others = sorted(set(labels) - set(chosen), key=lambda label: ("[" in label or "(" in label, label))
     rest = [hue for hue in HUES if hue not in chosen.values()]
     free = sorted(rest or HUES, key=lambda hue: hue in FIXED.values())  # stable: what belongs to others comes last
     return chosen | {label: free[place % len(free)] for place, label in enumerate(others)}

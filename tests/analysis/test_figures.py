@@ -58,7 +58,7 @@ def test_a_variant_has_its_methods_colour_until_two_compete_for_it() -> None:
 def test_ten_rules_have_ten_colours_and_controls_without_one_are_grey() -> None:
     controls = ["uniform", "random", "static", "none"]
     rules = ["dynamic", "em", "inverted-attention", "cnn", *(f"method-{number}" for number in range(6))]
-    found = colours_of([*rules, *controls])
+    found = colours_of([*rules, *controls, "em[competition=types]", "cnn-p4", "method-0 (a variant)"])
     assert {found[rule] for rule in rules} == {*HUES}
     assert {found[control] for control in controls} == {MUTED}
 
