@@ -10,6 +10,7 @@ from pandas import DataFrame, concat
 from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.comparison import comparison_of
 
+NONE_HELD_OUT = "All images trained, and none were held out: the table has training losses."
 ONE_EPOCH = "One epoch was trained, so there is no course to draw yet."
 HELD_OUT = "held_out_accuracy"
 CURVES = (HELD_OUT, "train_loss")
@@ -29,11 +30,12 @@ def training_curves(runs: Runs) -> Analysis | None:
     if table["epoch"].max() < 2:  # a point is no curve
         return Analysis(title="Training curves", reading=ONE_EPOCH, table=table.head(0))
     drawn = _at_best(table, runs)
+    held_out = drawn[drawn["metric"] == HELD_OUT]  # none where all images train
     return Analysis(
         title="Training curves",
         reading=_reading(drawn),
         table=table,
-        figure=figures.figure_of(_draw, drawn[drawn["metric"] == HELD_OUT], runs, height=3.2),
+        figure=None if held_out.empty else figures.figure_of(_draw, held_out, runs, height=3.2),
         columns=(
             Column("Method", "label", lambda row: _title(row["label"]), numeric=False),
             Column("T", "iterations", lambda row: str(row["iterations"] or wording.NOTHING)),
@@ -86,6 +88,8 @@ def _title(label: object) -> str:
 
 def _reading(curves: DataFrame) -> str:
     held = curves[curves["metric"] == HELD_OUT]
+    if held.empty:
+        return NONE_HELD_OUT
     rising: list[str] = []
     done: list[str] = []
     for label, line in held.groupby("label"):

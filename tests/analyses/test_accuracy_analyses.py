@@ -142,6 +142,15 @@ def test_one_epoch_is_no_curve() -> None:
     assert analysis.reading.startswith("One epoch was trained")
 
 
+def test_where_all_images_train_there_is_no_held_out_curve_and_that_is_said() -> None:
+    runs = made_up_runs()
+    analysis = analyses["training-curves"](
+        replace(runs, results=runs.results[~runs.results["metric"].str.startswith("held_out")])
+    )
+    assert analysis.figure is None and set(analysis.numbers["metric"]) == {"train_loss"}
+    assert analysis.reading.startswith("All images trained, and none were held out")
+
+
 def test_failures_name_each_cell_and_its_reason(found: dict[str, Analysis]) -> None:
     shown = found["failures"].shown()
     assert list(shown["Status"]) == ["diverged", "not run"]
