@@ -72,8 +72,14 @@ def _of_table_1(claim: str, ours: tuple[str, str], theirs: tuple[str, str]) -> P
 
 
 GENERATIVE_CLAIMS: tuple[PaperClaim, ...] = (
-    _of_table_1("Poses beside presences of objects say more of the class", (CAPSULES, BOTH), (CAPSULES, PRESENCES)),
-    _of_table_1("Presences of objects say more of the class than a VAE", (CAPSULES, PRESENCES), (VAE, BOTH)),
+    _of_table_1(
+        "A probe of poses and presences of objects is more accurate than one of presences alone",
+        (CAPSULES, BOTH),
+        (CAPSULES, PRESENCES),
+    ),
+    _of_table_1(
+        "A probe of presences of objects is more accurate than one of a VAE", (CAPSULES, PRESENCES), (VAE, BOTH)
+    ),
     PaperClaim(
         "Probes on presences read less after training on turned digits",
         "Smith et al., figure 4",

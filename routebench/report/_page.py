@@ -256,7 +256,7 @@ def _title(
     if first is None:
         return "Nothing has been measured yet", (), ("The page of each suite says what is missing, and why.",)
     if claims is not None:
-        return claims.title, (claims.numbers,) if claims.numbers else (), ()
+        return (claims.numbers, (claims.title,), ()) if claims.numbers else (claims.title, (), ())
     assert first.headline is not None
     alone = len({section.runs.suite for section in answered}) == 1
     if alone and (first.runs.protocol in ("accuracy", "") or scores is None or not scores.compares):
