@@ -123,6 +123,8 @@ def test_a_preset_leaves_out_what_it_names(suite_file, parts):
         for method, iterations in (("dynamic", 3), ("none", None))
         for model in ("capsnet", "capsnet-reconstruction")
     }
+    rates = {(cell.identity.method, cell.identity.training["learning_rate"]) for cell in cells}
+    assert rates == {("dynamic", 1e-3), ("none", 1e-4)}
     assert "13 crops" not in {cell.identity.variant for cell in plans_of(MNIST, {}).plans[0].cells}
     file = suite_file()
     file.write_text(file.read_text() + "without = ['fewer']\n")
@@ -222,6 +224,25 @@ def test_several_models_are_planned_with_their_own_training_and_one_control_that
     assert rates == {("capsnet-small", 1e-3), ("capsnet-small-intermediate", 0.5), ("cnn-small", 1e-3)}
     assert made.networks == {"cnn": {name: ["cnn-small"] for name in ("capsnet-small", "capsnet-small-intermediate")}}
     assert [cell.identity.seed for cell in made.cells] == sorted(cell.identity.seed for cell in made.cells)
+
+
+def test_a_method_may_be_trained_otherwise_in_one_network(parts, suite_file):
+    """It goes before the preset's own training of that network, and holds for networks that the user names."""
+    own = """
+    [[methods]]
+    name = "em"
+    training = { learning_rate = 0.25 }
+    training_of = { capsnet-small-intermediate = { learning_rate = 0.125 } }
+    """
+    suite = load_suite(str(suite_file(more=own + TWO_MODELS)))
+
+    def rates(choices):
+        cells = plan(suite, "both", choices).cells
+        return {(cell.identity.model, cell.identity.training["learning_rate"])
+                for cell in cells if cell.identity.method == "em"}  # fmt: skip
+
+    assert rates(Choices()) == {("capsnet-small", 0.25), ("capsnet-small-intermediate", 0.125)}
+    assert rates(Choices(models=("capsnet-small-intermediate",))) == {("capsnet-small-intermediate", 0.125)}
 
 
 VARIANTS = """

@@ -60,6 +60,11 @@ def changed(tmp_path):
             "seeds = 1\ntraining_of = { capsnet-small = { epoch = 2 } }",
             ["presets.smoke.training_of.capsnet-small.epoch", "'epochs'"],
         ),
+        (
+            'name = "dynamic"',
+            'name = "dynamic"\ntraining_of = { capsnt = { epochs = 2 } }',
+            ["methods.dynamic.training_of", "'capsnt'", "'capsnet'"],
+        ),
         ("standard = 1", "standard = 0", ["standard", "at least 1"]),
     ],
 )

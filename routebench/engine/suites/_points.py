@@ -149,7 +149,8 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     """The point of a method or control in one network."""
     entry = starter.entry
     routed = entry.routed
-    training = (preset.training, entry.training, preset.training_of.get(model, {}))
+    of_model = (table.training_of.get(model, {}) for table in (preset, entry))
+    training = (preset.training, entry.training, *of_model)
     if model not in models:
         raise UserError(f"{suite.file}: preset {preset.name}, model: unknown model {model!r}{nearest(model, models)}")
     facts: Facts = models[model].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`

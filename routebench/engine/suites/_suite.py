@@ -8,7 +8,7 @@ protocol = "accuracy"
 recipe = "sabour"               # of `routebench.recipes`, where settings start; the last table that names one wins
 learning_rate = 1e-3            # what is written out replaces a recipe's, whichever table it is in
 [[methods]]
-name = "dynamic"                # also: params, iterations, training
+name = "dynamic"                # also: params, iterations, training, training_of
 variant = "margin loss"         # in words, where two entries differ in training or network alone
 models = { tsai-simple = "tsai-simple-dynamic" }    # in networks of its own, beside those of the preset
 [[controls]]                    # run whatever methods the user picks
@@ -22,7 +22,7 @@ iterations = [1, 2, 3]          # the grid of every method that iterates
 variant_iterations = [3]        # that of variants, if it is another
 seeds = 3
 entries_of = "standard"         # with methods, controls and training of another suite, whose networks it then measures
-[presets.quick.training_of.b]   # for one of several networks; it has the last word
+[presets.quick.training_of.b]   # for one of several networks; only that of a method or control goes before it
 reconstruction = 0.0005
 """
 
@@ -59,6 +59,7 @@ class Entry:
         params: hyperparameters that differ from the defaults.
         iterations: a grid of its own, in place of the preset's.
         training: overrides of the recipe.
+        training_of: further ones, by network; they have the last word.
         models: the networks in which it runs, by the preset's network that they stand beside, one or several. It then
             runs beside these alone. A control without capsules needs it; a method without it runs in the preset's.
         model_params: further arguments of its network.
@@ -69,6 +70,7 @@ class Entry:
     params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
     iterations: Annotated[tuple[int, ...] | None, grid] = None
     training: Annotated[Mapping[str, Any], recipe_table] = field(default_factory=dict)
+    training_of: Annotated[Mapping[str, Mapping[str, Any]], by_key(recipe_table)] = field(default_factory=dict)
     models: Annotated[Mapping[str, tuple[str, ...]], BESIDE] = field(default_factory=dict)
     variant: Annotated[str, text("a few words")] = ""
     model_params: Annotated[Mapping[str, Any], TABLE] = field(default_factory=dict)
@@ -248,6 +250,14 @@ def _check(suite: Suite) -> None:
                 "tell the entries apart by `variant`, a few words"
             )
     spared = {*(entry.variant for entry in suite.methods), *(entry.name for entry in suite.controls), *CONTROLS} - {""}
+    tables = {f"presets.{preset.name}": preset.training_of for preset in suite.presets.values()}
+    tables |= {f"methods.{entry.name}": entry.training_of for entry in (*suite.methods, *suite.controls)}
+    for table, training_of in tables.items():
+        for model in training_of:
+            if model not in models:
+                raise UserError(
+                    f"{suite.file}: key '{table}.training_of': unknown model {model!r}{nearest(model, models)}"
+                )
     for preset in suite.presets.values():
         for name in preset.without:
             if name not in spared:
@@ -260,9 +270,3 @@ def _check(suite: Suite) -> None:
                 f"{suite.file}: key 'presets.{preset.name}.entries_of': unknown suite {preset.entries_of!r}"
                 f"{nearest(preset.entries_of, suite_files())}"
             )
-        for model in preset.training_of:
-            if model not in models:
-                raise UserError(
-                    f"{suite.file}: key 'presets.{preset.name}.training_of': unknown model {model!r}"
-                    f"{nearest(model, models)}"
-                )
