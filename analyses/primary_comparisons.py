@@ -86,8 +86,8 @@ def _notes_on_images(table: DataFrame) -> Iterator[str]:
     if known:
         apart = sum(one.low > 0 or one.high < 0 for one in known)
         yield (
-            "Answers are for this test set. With one drawn anew intervals are wider: those of "
-            f"{apart} of the {len(known)} better or worse stay on one side of zero."
+            "Answers are for this test set. As if it were drawn anew, intervals are wider: of "
+            f"{len(known)} that are better or worse, {apart} stay on one side of zero."
         )
 
 

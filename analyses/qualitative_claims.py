@@ -12,11 +12,11 @@ from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, RISI
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", UNTESTED: "…", NOT_RUN: "–"}
 """Order of verdicts: contradictions first."""
 EVERY = (*CLAIMS, *COMPONENT_CLAIMS, *GENERATIVE_CLAIMS)
-NO_VERDICT = (
-    "Not tested, with a number of epochs: training accuracy of a compared network still rose by more than "
-    f"{RISING:g} points in the last one, so that its accuracy tells how fast it learns, not what it reaches. With a "
-    "hyperparameter: tuning chose another form of the method than the paper's claim is about."
+STILL_LEARNING = (
+    "Not tested, with a number of epochs: training accuracy of a compared network rose by more than "
+    f"{RISING:g} points in the last one. Its accuracy then tells how fast it learns, not what it reaches."
 )
+OTHER_FORM = "Not tested, tuned to a value: tuning chose another form of the method than the paper's claim is about."
 COMMANDS = {claim.needs for claim in EVERY if claim.suite}
 
 
@@ -34,10 +34,10 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
         columns=COLUMNS,
         notes=(
             (
-                "Each claim is tested by itself, at 5 %, on these networks, data and budgets, not on those of the "
-                "paper. Undecided: the interval reaches both sides, or there is one seed."
+                "Each claim is tested by itself, at 5 %. Networks, data and budgets are these, not the paper's. "
+                "Undecided: the interval reaches both sides, or there is one seed."
             ),
-            *([NO_VERDICT] if (table["verdict"] == UNTESTED).any() else []),
+            *_without_verdict(table),
             *_not_run(table),
         ),
         saved="claim source tested on of mean low high seeds=mean.n verdict why needs",
@@ -78,6 +78,13 @@ COLUMNS = (
 )  # fmt: skip
 
 
+def _without_verdict(table: DataFrame) -> list[str]:
+    """What stands behind the reasons that the table gives."""
+    whys = table.loc[table["verdict"] == UNTESTED, "why"]
+    told = {STILL_LEARNING: whys.str.contains("epoch"), OTHER_FORM: whys.str.startswith("tuned to")}
+    return [note for note, found in told.items() if found.any()]
+
+
 def _not_run(table: DataFrame) -> list[str]:
     lacking = table[table["verdict"] == NOT_RUN]
     if lacking.empty:
@@ -90,7 +97,7 @@ def _reading(table: DataFrame) -> str:
     counts = Counter(table["verdict"])
     tested = len(table) - counts[NOT_RUN]
     told = [f"{counts[HOLDS]} hold here", f"{counts[FAILS]} do not", f"{counts[UNDECIDED]} cannot be decided"]
-    told += [f"{counts[UNTESTED]} say nothing of the claim"] if counts[UNTESTED] else []
+    told += [f"{counts[UNTESTED]} have no verdict"] if counts[UNTESTED] else []
     failing = [str(claim) for claim in dict.fromkeys(table.loc[table["verdict"] == FAILS, "claim"])]
     against = f" Against the papers: {'; '.join(_lower(claim) for claim in failing)}." if failing else ""
     return f"Of {wording.plural(tested, 'test')} of what the papers say in words, {wording.listed(told)}.{against}"

@@ -15,7 +15,7 @@ from routebench.analysis._verdicts import Verdict
 from routebench.analysis.comparison import Contender, answers_of, contenders_of, difference_between, gains_of
 
 FIRST_IS = {"dynamic": BASELINE}
-"""Methods whose first iteration is another method, to the last bit."""
+"""Methods whose first iteration is another method, to the last bit: `first_is` of suites, which plans do not keep."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Turns decisions into sentences: the title of a page, and the lines that a terminal prints."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pandas import DataFrame
@@ -61,7 +61,7 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
         )
     named = named_table(runs)
     if not named.empty and not found.yours:
-        told = _of_named(named, over_first(runs), found.leader, tuned=_is_tuned(runs))
+        told = _of_named(named, over_first(runs), found.leader, _tuned_by_t(runs))
         return Headline(*told, _caveats(runs, found.comparison))
     return Headline(_title(found), (*_about(found), *_leads(found, found.leader)), _caveats(runs, found.comparison))
 
@@ -146,16 +146,16 @@ def _whether(found: Decisions) -> str:
     return f"Routing is not shown to help: none of {configurations} differs significantly from {SHARES}."
 
 
-def _is_tuned(runs: Runs) -> bool:
-    """Whether some method has other training settings with another T."""
+def _tuned_by_t(runs: Runs) -> set[str]:
+    """Labels of methods that have other training settings or hyperparameters with another T."""
     settings: dict[str, set[str]] = {}
     for cell, method in runs.methods.items():
-        settings.setdefault(method.label, set()).add(str(runs.training(cell)))
-    return any(len(found) > 1 for found in settings.values())
+        settings.setdefault(method.label, set()).add(f"{runs.training(cell)} {runs.hyperparameters(cell)}")
+    return {label for label, found in settings.items() if len(found) > 1}
 
 
 def _of_named(
-    table: DataFrame, iterated: Mapping[Method, Estimate], leader: Leader, *, tuned: bool
+    table: DataFrame, iterated: Mapping[Method, Estimate], leader: Leader, tuned: Set[str]
 ) -> tuple[str, tuple[str, ...]]:
     """Title and further sentences of a suite that named its comparisons beforehand; what it did not name is marked.
 
@@ -188,8 +188,8 @@ def _of_named(
             f"{one.method} is ahead of one iteration of the same method by {size}, significant after correction for "
             f"all {len(iterated)} such pairs."
         )
-    if explored and len(over) and tuned:
-        said.append("Each T has settings of its own, which tuning chose.")
+        if one.method.label in tuned:
+            said.append(f"With each T, {one.method.title} has settings of its own.")
     return f"{'. '.join(told)}.", (*said, _reached(leader))
 
 

@@ -38,7 +38,7 @@ class ClaimCard:
 
     Args:
         rows: tested claims, contradictions first.
-        counts: numbers of tests that fail, hold, stay open, and say nothing of the claim.
+        counts: numbers of tests that fail, hold, stay open, and have no verdict.
         others: claims that nothing in the folder tests, their sources, and the command that does, or why there is none.
         at_own_size: whether all runs train as the papers did.
         numbers: how many published numbers are reproduced, where that is known and runs are at the papers' size.
@@ -71,8 +71,9 @@ class ClaimCard:
     def said(self) -> tuple[str, ...]:
         """Says how many tests have no verdict."""
         short = self.counts[-1]
-        rest = f"{wording.plural(short, 'test')} more {'rests' if short == 1 else 'rest'}"
-        told = f"{rest} on networks that still learned fast at the end, or on another form of the method: no verdict."
+        one = short == 1
+        rest = f"{wording.plural(short, 'test')} more {'rests' if one else 'rest'} on networks that still learned fast"
+        told = f"{rest} at the end, or on another form of the method. {'It has' if one else 'They have'} no verdict."
         return (told,) if short else ()
 
 

@@ -127,7 +127,7 @@ def test_a_difference_is_paired_by_seed(runs):
 
 
 def test_beside_seeds_alone_stands_what_another_test_set_would_do(runs):
-    """Each image of a made-up test set is right or wrong with a seed by itself, so that images add much."""
+    """Made-up answers: every seed has other images right."""
     random = np.random.default_rng(0)
     kept = {}
 
