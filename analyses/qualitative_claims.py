@@ -7,7 +7,8 @@ from pandas import DataFrame
 from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
-from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, RISING, UNDECIDED, UNTESTED, PaperClaim
+from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, RISING, UNDECIDED, UNTESTED, PaperClaim
+from routebench.analysis.paper_claims import CLAIMS
 
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", UNTESTED: "…", NOT_RUN: "–"}
 """Order of verdicts: contradictions first."""

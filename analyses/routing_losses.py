@@ -17,17 +17,9 @@ from routebench.analysis import (
     run,
     wording,
 )
+from routebench.analysis.judging import NOT_RUN, Condition, difference, judged, rows_of, values_of
 from routebench.analysis.kiefer_conditions import FourConditions, four_conditions
-from routebench.analysis.paper_claims import (
-    NOT_RUN,
-    ROUTED,
-    UNROUTED,
-    Condition,
-    difference,
-    judged,
-    rows_of,
-    values_of,
-)
+from routebench.analysis.paper_claims import ROUTED, UNROUTED
 
 ACCURACY, HELD_OUT = "accuracy, %", "held-out loss, last epoch"
 CLAIMS = {

@@ -13,10 +13,7 @@ from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN
 from routebench.analysis.attacked import LINF, main_eps
-from routebench.analysis.paper_claims import (
-    HINTON,
-    NORMALISED,
-    TSAI,
+from routebench.analysis.judging import (
     PaperClaim,
     Statistics,
     accuracy_gain,
@@ -26,6 +23,7 @@ from routebench.analysis.paper_claims import (
     slopes,
     values_of,
 )
+from routebench.analysis.paper_claims import HINTON, NORMALISED, TSAI
 from routebench.catalogue import catalogue
 
 ATTENTION = "inverted-attention"

@@ -10,7 +10,7 @@ from functools import partial
 from routebench.analysis import probe
 from routebench.analysis._runs import Runs
 from routebench.analysis.equivariance import EXPLAINED, with_explained_change
-from routebench.analysis.paper_claims import PaperClaim, Statistics, difference
+from routebench.analysis.judging import PaperClaim, Statistics, difference
 
 CAPSULES, VAE = "generative-capsules", "vae"
 PRESENCES, BOTH = "presences", "both"

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from routebench.analysis._runs import Runs
-from routebench.analysis.paper_claims import ROUTED, UNROUTED, values_of
+from routebench.analysis.judging import values_of
+from routebench.analysis.paper_claims import ROUTED, UNROUTED
 
 DECODER = "-reconstruction"
 NAMES = {True: ROUTED, False: UNROUTED}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from routebench.analysis import Estimate, wording
 from routebench.analysis._table import Row
-from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
+from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
 from routebench.report._scorecard import Mark
 
 ORDER = (FAILS, HOLDS, UNDECIDED, UNTESTED)

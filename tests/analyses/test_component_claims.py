@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from routebench.analysis.component_claims import ABLATIONS, ATTENTION, COMPONENT_CLAIMS
-from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, UNDECIDED
+from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, UNDECIDED
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
 

@@ -8,7 +8,8 @@ import pytest
 
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import CAPSULES, FROM_START, GENERATIVE_CLAIMS, SWITCHED
-from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, UNDECIDED
+from routebench.analysis.judging import FAILS, HOLDS, UNDECIDED
+from routebench.analysis.paper_claims import CLAIMS
 from tests.analysis.made_up_runs import made_up_runs
 
 EVERY = {claim.claim: claim for claim in (*CLAIMS, *COMPONENT_CLAIMS, *GENERATIVE_CLAIMS)}

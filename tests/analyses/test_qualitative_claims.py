@@ -9,7 +9,8 @@ import pytest
 from routebench import statistics
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
-from routebench.analysis.paper_claims import CLAIMS, FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
+from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
+from routebench.analysis.paper_claims import CLAIMS
 from routebench.engine.suites import load_suite
 from routebench.registry import analyses, models
 from tests.analysis.made_up_runs import made_up_records, made_up_runs

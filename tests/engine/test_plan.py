@@ -9,13 +9,10 @@ from routebench.data import load
 from routebench.engine.results import digest
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
-from routebench.engine.suites._planning import Asked, plans_of
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
-from routebench.registry import datasets, load_plugin, protocols, suite_files
+from routebench.registry import load_plugin
 from routebench.routing.spec import parse
-
-MNIST = Asked("hinton-table1", "mnist", Choices(), without_data=True)
 
 
 def cells_of(made):
@@ -29,14 +26,6 @@ def test_controls_run_unasked_and_every_method_once_before_any_seed_twice(made):
     assert [seed for *_, seed in found] == [0] * 4 + [1] * 4
     roles = {cell.identity.method: cell.identity.role for cell in made.cells}
     assert roles == {"dynamic": "method", "uniform": "control", "random": "control"}
-
-
-def test_shipped_suite_has_every_control():
-    made = plan(load_suite("accuracy"), "quick", Choices(methods=(parse("em"),)))
-    assert {cell.identity.method for cell in made.cells} == {"em", "uniform", "random", "none", "cnn"}
-    (cnn,) = {cell.identity.model for cell in made.cells if cell.identity.method == "cnn"}
-    assert cnn == "cnn-small"
-    assert {cell.identity.iterations for cell in made.cells if cell.identity.method == "em"} == {1, 2, 3}
 
 
 def test_iterations_in_a_spec_fix_the_grid_but_for_the_control(parts, suite_file):
@@ -83,60 +72,6 @@ def test_a_cell_that_takes_some_images_needs_the_plugin_that_brings_the_set(part
     made = plan(load_suite(str(suite_file())), "quick", Choices(data="take:230:my-digits"))
     assert all(spec in cell.plugins for cell in made.cells)
     assert made.is_foreign
-
-
-@pytest.mark.parametrize("name", sorted(suite_files()))
-def test_small_presets_say_how_many_images_they_take_and_take_all_of_their_own(name):
-    suite = load_suite(name)
-    for preset in suite.presets.values():
-        if preset.name in {"smoke", "quick"} and protocols[suite.protocol].trains:
-            own = datasets[preset.data].facts
-            whole = own["train"] + own["held_out"] + own["test"]
-            assert preset.take == whole or (
-                name in {"objects", "parts"} and preset.take < whole
-            )  # as many as one asks are drawn
-
-
-@pytest.mark.parametrize("name", sorted(suite_files()))
-def test_every_preset_can_be_planned_without_files(name, monkeypatch, tmp_path):
-    monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path / "nowhere"))
-    for preset in load_suite(name).presets:
-        assert plans_of(Asked(name, preset, Choices(), without_data=True), {}).plans[0].cells
-
-
-def test_a_protocol_that_looks_at_no_image_is_planned_without_files(monkeypatch, tmp_path):
-    monkeypatch.setenv("ROUTEBENCH_DATA", str(tmp_path / "nowhere"))
-    assert plan(load_suite("tsai-cost"), "full", Choices(seeds=1)).cells
-    with pytest.raises(UserError, match="ROUTEBENCH_DATA"):
-        plan(load_suite("tsai-table1"), "full", Choices(seeds=1))
-
-
-def test_a_preset_leaves_out_what_it_names(suite_file, parts):
-    cells = plans_of(Asked("smith-probes", "table1", Choices(), without_data=True), {}).plans[0].cells
-    assert {(cell.identity.method, cell.identity.variant) for cell in cells} == {
-        ("generative-capsules", None),
-        ("vae", None),
-    }
-    cells = plans_of(Asked("reconstruction", "appendix-a", Choices(), without_data=True), {}).plans[0].cells
-    assert {(cell.identity.method, cell.identity.iterations, cell.identity.model) for cell in cells} == {
-        (method, iterations, model)
-        for method, iterations in (("dynamic", 3), ("none", None))
-        for model in ("capsnet", "capsnet-reconstruction")
-    }
-    rates = {(cell.identity.method, cell.identity.training["learning_rate"]) for cell in cells}
-    assert rates == {("dynamic", 1e-3), ("none", 1e-4)}
-    assert "13 crops" not in {cell.identity.variant for cell in plans_of(MNIST, {}).plans[0].cells}
-    file = suite_file()
-    file.write_text(file.read_text() + "without = ['fewer']\n")
-    with pytest.raises(UserError, match=r"presets\.quick\.without.*'fewer'"):
-        load_suite(str(file))
-
-
-@pytest.mark.parametrize("name", ["linear-probe", "overlap", "smith-inference", "viewpoint"])
-def test_a_network_trained_on_held_out_images_is_refused_where_they_choose_something(name):
-    suite = load_suite(name)
-    with pytest.raises(UserError, match=r"train_on = 'train', got 'all' .* chooses .* by held-out images"):
-        plan(replace(suite, training={**suite.training, "train_on": "all"}), "smoke", Choices())
 
 
 def test_what_is_trained_on_is_part_of_an_identity_only_where_it_is_all(made, parts, suite_file):
@@ -374,15 +309,6 @@ def test_defaults_that_json_does_not_know_can_be_planned(tmp_path, parts, suite_
     assert "odd" in {cell.label for cell in made.cells}
 
 
-def test_a_back_end_that_is_asked_for_replaces_those_that_a_suite_compares():
-    def measured(backend):
-        made = plan(load_suite("cost"), "quick", Choices(methods=(parse("dynamic"),), backend=backend))
-        return {tuple(cell.identity.options["backends"]) for cell in made.cells}
-
-    assert measured("auto") == {("reference", "fused")}
-    assert measured("fused") == {("fused",)}
-
-
 def test_a_back_end_changes_no_cell_of_a_suite_that_does_not_compare_them(parts, suite_file):
     default, forced = (
         plan(load_suite(str(suite_file())), "quick", Choices(backend=name)) for name in ("auto", "reference")
@@ -391,26 +317,6 @@ def test_a_back_end_changes_no_cell_of_a_suite_that_does_not_compare_them(parts,
 
 
 SEVERAL = "diverse-multimnist5k"
-
-
-@pytest.mark.parametrize(
-    ("suite", "data", "told"),
-    [
-        ("overlap", "mnist5k", "several classes, such as diverse-multimnist5k, got mnist5k"),
-        ("viewpoint", "mnist5k", "familiar viewpoints to train on, got mnist5k"),
-        ("robustness", SEVERAL, "one class per image, such as mnist5k, got diverse-multimnist5k"),
-        ("linear-probe", SEVERAL, "one class per image, such as mnist5k, got diverse-multimnist5k"),
-        ("reconstruction", SEVERAL, "capsnet-small-reconstruction is trained with a reconstruction of one capsule"),
-    ],
-)
-def test_data_that_does_not_suit_a_suite_is_told_in_its_plan(suite, data, told):
-    with pytest.raises(UserError, match=told):
-        plan(load_suite(suite), "smoke", Choices(data=data))
-
-
-def test_cost_trains_nothing_and_takes_any_data():
-    made = plan(load_suite("cost"), "smoke", Choices(data=SEVERAL))
-    assert {cell.identity.data for cell in made.cells} == {SEVERAL}
 
 
 def test_images_of_several_classes_do_not_suit_a_loss_of_one(suite_file):

@@ -7,7 +7,7 @@ import pytest
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Estimate, Main, Method
-from routebench.analysis.paper_claims import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
+from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTESTED
 from routebench.registry import analyses
 from routebench.report._paper_claims import claims_of
 from routebench.report._scorecard import MIDDLE, WIDTH, scorecard_of

@@ -1,0 +1,224 @@
+"""What a claim of a paper is, and how runs judge it.
+
+A claim has a statistic for each seed. The 95 % interval of its mean over seeds gives the verdict; without an interval
+there is none. Nor is there one where a compared network still learns fast in its last epoch: its accuracy tells how
+fast it learns, not what it reaches; or where tuning gave a method another form than the claim is about. If a paper
+defines no statistic, the claim says which one is used here.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from pandas import DataFrame
+
+from routebench.analysis import wording
+from routebench.analysis._estimate import Estimate, mean_of
+from routebench.analysis._method import Method
+from routebench.analysis._runs import Runs
+from routebench.analysis._verdicts import MARGIN
+from routebench.statistics import OVER_SEEDS
+
+HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecided", "not run"
+UNTESTED = "not tested"
+RISING = 5.0
+"""Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
+AUTHORS = ("hinton", "tsai", "kiefer", "smith")
+"""How the names of suites begin that repeat a paper."""
+Condition = tuple[str, int | None]  # label and iterations
+BySeed = Mapping[int, float]
+Statistics = Iterable[tuple[BySeed, str]]
+"""Statistics that must support the claim, with the methods compared; empty if a part holds too little."""
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """The verdict of one part of a folder on a claim.
+
+    Args:
+        statistic: mean over seeds.
+        verdict: one of this module's.
+        of: the methods that were compared.
+        why: there is no verdict; empty with one.
+    """
+
+    statistic: Estimate
+    verdict: str
+    of: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.why}" if self.why else self.verdict
+
+
+@dataclass(frozen=True)
+class PaperClaim:
+    """A claim and its test.
+
+    Args:
+        claim: in our words.
+        source: paper and section.
+        tested: the statistic, its unit, and the condition that the claim sets.
+        protocol: of the parts that can test it.
+        statistics: the claim holds if all are above zero; None if no test is written. Of the runs, and with
+            `across` of all parts of the folder beside them.
+        suite: what `routebench suite` is called with for the runs that the test needs.
+        untestable: why no test is written; empty if there is one.
+        no_gain: the claim holds if all are below the margin instead.
+        across: whether it compares these runs with another part of the folder.
+        at_first: whether it is about the first epoch, so that networks need not have learned all that they can.
+        form: hyperparameters that the claim is about, in methods that have them.
+    """
+
+    claim: str
+    source: str
+    tested: str
+    protocol: str = ""
+    statistics: Callable[..., Statistics] | None = None
+    suite: str = ""
+    untestable: str = ""
+    no_gain: bool = False
+    across: bool = False
+    at_first: bool = False
+    form: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> str:
+        """The command that makes the runs for the test, or why there is no test."""
+        return f"routebench suite {self.suite}" if self.suite else self.untestable
+
+    def _belongs_elsewhere(self, suite: str) -> bool:
+        """Whether a suite repeats another paper, in whose network the claim was not made."""
+        first = suite.partition("-")[0]
+        return first in AUTHORS and not self.source.lower().startswith(first)
+
+    def test(self, runs: Runs, parts: Sequence[Runs] = ()) -> JudgedClaim | None:
+        """The verdict with the statistic that decides it; None if the runs hold too little."""
+        if self.statistics is None or runs.protocol != self.protocol or self._belongs_elsewhere(runs.suite):
+            return None
+        told = [*(self.statistics(runs, parts) if self.across else self.statistics(runs))]
+        found = [judged(values, of, no_gain=self.no_gain) for values, of in told if values]
+        verdicts = {one.verdict for one in found}
+        verdict = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
+        deciding = min(
+            found, key=lambda one: one.statistic.high if verdict == FAILS else one.statistic.low, default=None
+        )
+        if deciding is None:
+            return None
+        compared = [of for values, of in told if values]
+        epochs = None if self.at_first else still_learning(runs, compared)
+        why = wording.plural(epochs, "epoch") if epochs else other_form(runs, compared, self.form)
+        return replace(deciding, verdict=UNTESTED if why else verdict, why=why)
+
+
+def still_learning(runs: Runs, named: Iterable[str]) -> int | None:
+    """Epochs of training, if a named method's training accuracy still rose by more than `RISING` points in the last.
+
+    Args:
+        runs: a part of a folder; parts without training accuracy tell nothing.
+        named: methods, as statistics name what they compare.
+    """
+    rows = runs.values("train_accuracy")
+    if "epoch" not in rows:
+        return None
+    curves = rows.groupby(["method", "epoch"])["value"].mean()
+    for method in curves.index.unique("method"):
+        curve = curves[method].sort_index()
+        names = {method.label, method.exact, str(method)}
+        if len(curve) > 1 and curve.iloc[-1] - curve.iloc[-2] > RISING and any(_is_in(of, names) for of in named):
+            return int(curve.index[-1])
+    return None
+
+
+def other_form(runs: Runs, named: Sequence[str], form: Mapping[str, Any]) -> str:
+    """The first hyperparameter in which a named method has another value than in `form`, in words; empty for none."""
+    for cell, method in runs.methods.items() if form else ():
+        if any(_is_in(of, {method.label, method.exact, str(method)}) for of in named):
+            own = runs.hyperparameters(cell)
+            for name, value in form.items():
+                if own.get(name, value) != value:
+                    return f"tuned to {name.replace('_', ' ')} = {str(own[name]).lower()}"
+    return ""
+
+
+def _is_in(of: str, names: Iterable[str]) -> bool:
+    """Whether one of the names stands in the text as a whole: `em` does not in `em (margin loss)`, nor in `em T=2`."""
+    ends = r"(?=$|, | and )"
+    return any(re.search(rf"(?:^|, ){re.escape(name)}{ends}", of) for name in names)
+
+
+def judged(values: BySeed, of: str = "", *, no_gain: bool = False) -> JudgedClaim:
+    """Judges values, one per seed: the claim holds above zero, or with `no_gain` below the margin (points)."""
+    found, verdict = mean_of(values[seed] for seed in sorted(values)), UNDECIDED
+    if found.kind == OVER_SEEDS:
+        for_it, against = (found.high < MARGIN, found.low > 0) if no_gain else (found.low > 0, found.high < 0)
+        verdict = FAILS if against else HOLDS if for_it else UNDECIDED
+    return JudgedClaim(found, verdict, of)
+
+
+def difference(ours: BySeed, theirs: BySeed) -> dict[int, float]:
+    """`ours - theirs`, for each seed that has both."""
+    return {seed: ours[seed] - theirs[seed] for seed in sorted(set(ours) & set(theirs))}
+
+
+def rows_of(runs: Runs, condition: Condition, metric: str, *, as_trained: bool = False, **where: object) -> DataFrame:
+    """Like `Runs.values`, for one method on the network of the runs."""
+    rows = runs.values(metric, as_trained=as_trained, **where)
+    wanted = {
+        cell for cell, one in runs.methods.items() if (one.label, one.iterations, one.model) == (*condition, runs.model)
+    }
+    return rows[rows["cell"].isin(wanted)]
+
+
+def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **where: Any) -> dict[int, float]:
+    """The same by seed.
+
+    Args:
+        runs, condition, metric, where: as for `rows_of`.
+        epoch: `min` for the first that the method has, `max` for the last; empty for a metric that has none.
+    """
+    rows = rows_of(runs, condition, metric, **where)
+    if epoch:
+        rows = rows[rows["epoch"] == rows["epoch"].agg(epoch)]
+    return {int(seed): float(value) for seed, value in zip(rows["seed"], rows["value"], strict=True)}
+
+
+def accuracies(runs: Runs) -> dict[Method, dict[int, float]]:
+    """Test accuracy (%) at the T of training, by method in alphabetical order, then by seed."""
+    found = runs.by_seed("accuracy", split="test", as_trained=True)
+    return {method: found[method] for method in sorted(found)}
+
+
+def accuracy_gain(ours: str, theirs: str, runs: Runs) -> Statistics:
+    """Points by which one label leads another at the same T; at the largest T that both have."""
+    found = accuracies(runs)
+    known = {(method.label, method.iterations or 0): method for method in found}
+    shared = [steps for label, steps in known if label == ours and (theirs, steps) in known]
+    if shared:
+        one, other = known[ours, max(shared)], known[theirs, max(shared)]
+        yield difference(found[one], found[other]), f"{one}, {other}"
+
+
+def slopes(line: Mapping[int, BySeed]) -> dict[int, float]:
+    """Points of accuracy per iteration by least squares, for each seed that has every T; empty below three T."""
+    if len(line) < 3:
+        return {}
+    steps, seeds = sorted(line), set.intersection(*(set(own) for own in line.values()))
+    return {seed: float(np.polyfit(steps, [line[t][seed] for t in steps], 1)[0]) for seed in seeds}
+
+
+def deviations(line: Mapping[int, BySeed]) -> dict[int, float]:
+    """Standard deviation of accuracy over T, in points, for each seed that has every T."""
+    seeds = set.intersection(*(set(own) for own in line.values()))
+    return {seed: float(np.std([line[t][seed] for t in sorted(line)])) for seed in sorted(seeds)}
+
+
+def lines_of(runs: Runs, method: str) -> dict[str, dict[int, BySeed]]:
+    """Accuracies by label, T and seed, for the forms of a method that differ in hyperparameters alone."""
+    found: dict[str, dict[int, BySeed]] = {}
+    for one, own in accuracies(runs).items():
+        if one.name == method and one.iterations and not one.variant:
+            found.setdefault(one.label, {})[one.iterations] = own
+    return found
