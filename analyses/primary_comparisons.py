@@ -85,9 +85,10 @@ def _notes_on_images(table: DataFrame) -> Iterator[str]:
     known = [one for one in decided["both"] if one.has_limits]
     if known:
         apart = sum(one.low > 0 or one.high < 0 for one in known)
+        count = "all" if apart == len(known) else str(apart)
         yield (
-            "Answers are for this test set. As if it were drawn anew, intervals are wider: of "
-            f"{len(known)} that are better or worse, {apart} stay on one side of zero."
+            "Answers are for this test set. Over seeds and test images, intervals are wider: of "
+            f"{len(known)} that are better or worse, {count} stay on one side of zero."
         )
 
 
@@ -113,7 +114,7 @@ def _draw(axes: Axes, table: DataFrame, runs: Runs, margin: float) -> None:
         if pd.isna(one.mean):
             continue
         face = colour if one.p_holm < ALPHA else palette.PAPER
-        shape = "D" if row["verdict"] is Verdict.EQUAL else "o"
+        shape = "D" if row["verdict"] == Verdict.EQUAL else "o"  # a table keeps its text alone
         axes.hlines(place, one.low, one.high, color=colour, linewidth=2)
         axes.plot(one.mean, place, marker=shape, color=colour, markerfacecolor=face, markersize=6)
     axes.set_ylim(len(table) - 0.4, -0.6)

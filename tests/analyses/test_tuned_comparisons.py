@@ -110,6 +110,15 @@ def test_each_comparison_has_its_answer(runs, method, answer):
     assert row["answer"] == answer
 
 
+def test_each_answer_has_a_mark(runs):
+    found = primary_comparisons(runs)
+    points = [line for line in found.figure.axes[0].lines if line.get_marker() in {"o", "D"}]
+    marks = [(one.get_marker(), one.get_markerfacecolor() == one.get_color()) for one in points]
+    wanted = {"better": ("o", True), "worse": ("o", True), "equivalent within the margin": ("D", False)}
+    assert marks == [wanted.get(answer, ("o", False)) for answer in found.table["answer"]]
+    assert {*marks} == {("o", True), ("o", False), ("D", False)}
+
+
 def test_the_family_is_the_named_comparisons_alone(runs):
     table = primary_comparisons(runs).table
     named = runs.primary["pairs"]
