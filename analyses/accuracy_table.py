@@ -6,8 +6,8 @@ import pandas as pd
 
 from routebench import published
 from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, analysis_of, run, wording
-from routebench.analysis.comparison import ACCURACY, SAVED, Comparison, comparison_of, finished, tied
-from routebench.analysis.named import main_gains
+from routebench.analysis.comparison import ACCURACY, SAVED, Comparison, comparison_of, finished, gains_of, tied
+from routebench.analysis.named import named_gains
 from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 P_VALUE = (
@@ -29,13 +29,17 @@ def accuracy_table(runs: Runs) -> Analysis | None:
     found = comparison_of(runs)
     if found.table.empty:
         return None
+    named = named_gains(runs)
+    gains = gains_of(runs) | (named or {})
     return Analysis(
         title="Comparison",
         reading=_reading(found),
         table=found.table,
         columns=_columns(found),
         notes=(*_notes(found), *_published_notes(runs, found)),
-        main=Main("mean", "Test accuracy", "%", higher_is_better=True, gains=main_gains(runs)),
+        main=Main(
+            "mean", "Test accuracy", "%", higher_is_better=True, gains=gains, named=None if named is None else {*named}
+        ),
         saved=SAVED,
     )
 

@@ -11,7 +11,7 @@ protocol with `across=True` gets a tuple of `Runs` instead: one suite, preset an
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -47,6 +47,7 @@ class Main:
         table: the table with the numbers, if not that of the analysis.
         gains: differences to equal shares, in the unit of the numbers or in points, corrected over all of them; empty
             without comparisons. `gains_over` makes them from values by seed.
+        named: the methods whose gain the suite named beforehand; those of others are exploratory. None: all count.
     """
 
     column: str
@@ -57,6 +58,7 @@ class Main:
     digits: int = 2
     table: DataFrame | None = None
     gains: Mapping[Method, Estimate] = field(default_factory=dict)
+    named: Set[Method] | None = None
 
 
 @dataclass(frozen=True)

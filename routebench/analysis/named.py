@@ -1,8 +1,7 @@
 """The comparisons that a suite names beforehand, as a results folder has them."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pandas import DataFrame
@@ -12,7 +11,7 @@ from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import Verdict
-from routebench.analysis.comparison import Contender, answers_of, contenders_of, difference_between, gains_of
+from routebench.analysis.comparison import Contender, answers_of, contenders_of, difference_between
 
 FIRST_IS = {"dynamic": BASELINE}
 """Methods whose first iteration is another method, to the last bit: `first_is` of suites, which plans do not keep."""
@@ -97,16 +96,13 @@ def _over_both(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
     return Estimate() if answers is None else Estimate.of(statistics.crossed_difference(*answers), 100)
 
 
-def main_gains(runs: Runs) -> dict[Method, Estimate]:
-    """Differences to equal shares that a verdict rests on: all; where the suite names some, the others have no p."""
-    gains = gains_of(runs)
+def named_gains(runs: Runs) -> dict[Method, Estimate] | None:
+    """Differences to equal shares that a suite names beforehand; None where it names no comparison at all."""
     table = named_table(runs)
     if table.empty:
-        return gains
+        return None
     rows = table[[against.label == BASELINE for against in table["against"]]]
-    named = {_key(method): found for method, found in zip(rows["method"], rows["difference"], strict=True)}
-    untested = {method: replace(gain, p=math.nan, p_holm=math.nan) for method, gain in gains.items()}
-    return {method: named.get(_key(method), gain) for method, gain in untested.items()}
+    return dict(zip(rows["method"], rows["difference"], strict=True))
 
 
 def over_first(runs: Runs) -> dict[Method, Estimate]:

@@ -106,5 +106,5 @@ def _mark(found: Estimate, kind: str) -> Mark:
         return Mark(kind, text, "", "", text, MIDDLE + (ROOM / 2) * ((found.mean > 0) - (found.mean < 0)))
     reach = max(abs(found.low), abs(found.high))
     interval = wording.between(found.low, found.high)
-    places = (round(MIDDLE + ROOM * value / reach, 1) for value in (found.mean, found.low, found.high))
-    return Mark(kind, text, interval, "", f"{text}, 95 % interval {interval}", *places)
+    dot, low, high = (round(MIDDLE + ROOM * value / reach, 1) for value in (found.mean, found.low, found.high))
+    return Mark(kind, text, interval, "", f"{text}, 95 % interval {interval}", dot, low, high)

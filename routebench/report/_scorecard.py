@@ -4,7 +4,7 @@ A question is the main measure of a suite, as `Main` of its first analysis names
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -31,6 +31,7 @@ class Question:
         title: heading.
         means: by label and T.
         gains: differences to equal shares, corrected over all of them; empty without comparisons.
+        named: those that the suite named beforehand; the others are exploratory. None: all count.
     """
 
     part: str
@@ -39,6 +40,7 @@ class Question:
     title: str
     means: Mapping[Key, Estimate]
     gains: Mapping[Key, Estimate]
+    named: Set[Key] | None = None
 
     @property
     def unit(self) -> str:
@@ -53,7 +55,15 @@ class Question:
         return ", ".join(filter(None, (*parts, self.main.explained)))
 
     def verdict(self, key: Key) -> Verdict:
-        """Better or worse, by the direction of the question's measure."""
+        """Better or worse, by the direction of the question's measure. An exploratory difference has no verdict."""
+        return Verdict.UNTESTABLE if self.explores(key) else self.hint(key)
+
+    def explores(self, key: Key) -> bool:
+        """Whether the suite named its comparisons beforehand, and this one not."""
+        return self.named is not None and key not in self.named
+
+    def hint(self, key: Key) -> Verdict:
+        """Like `verdict`, of exploratory differences too: better or worse among all differences of the column."""
         found = self.gains[key].verdict if key in self.gains else Verdict.UNTESTABLE
         if self.main.higher_is_better is False:
             return {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(found, found)
@@ -66,6 +76,7 @@ class Mark:
 
     Args:
         kind: `better`, `worse`, `other` (significant, and neither is better) or `ns`, not significant.
+        explored: whether the difference is exploratory.
         text: the difference.
         interval: its limits; empty for none.
         value: the measured value.
@@ -81,6 +92,7 @@ class Mark:
     dot: float | None = None
     low: float | None = None
     high: float | None = None
+    explored: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,8 +118,9 @@ class Scorecard:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Kinds of all marks."""
-        return frozenset(mark.kind for row in self.rows for mark in row.marks if mark)
+        """Kinds of all marks, and `explored` where some are significant and exploratory."""
+        marks = [mark for row in self.rows for mark in row.marks if mark]
+        return frozenset(mark.kind for mark in marks) | {"explored" for mark in marks if mark.explored}
 
     @property
     def compares(self) -> bool:
@@ -125,7 +138,8 @@ class Scorecard:
         rows = [
             {"question": question.title, "suite": question.runs.suite, "unit": question.main.unit,
              "method": row.method.exact, "mean": value.mean, "low": value.low, "high": value.high,
-             "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high, "p": gain.p, "p_holm": gain.p_holm}
+             "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high, "p": gain.p, "p_holm": gain.p_holm,
+             "exploratory": gain.known and question.explores(_key(row.method))}
             for question in self.questions for row in self.rows
             if (value := question.means.get(_key(row.method))) is not None
             for gain in (question.gains.get(_key(row.method), Estimate()),)
@@ -244,9 +258,10 @@ def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
         for twin, shown in _twins(analysis).items():
             values |= {twin: values[shown]} if shown in values else {}
             if gains:
-                gains[twin] = gains.get(shown, Estimate(0.0))  # of what is equal shares itself
+                gains.setdefault(twin, gains.get(shown, Estimate(0.0)))  # of what is equal shares itself
+        named = None if main.named is None else {_key(method) for method in main.named}
         if values:
-            questions.append(Question(part, runs, main, main.title, values, gains))
+            questions.append(Question(part, runs, main, main.title, values, gains, named))
     return [replace(question, title=_title(question, questions)) for question in questions]
 
 
@@ -349,23 +364,26 @@ def _mark(question: Question, method: Method, reach: float) -> Mark | None:
     value = f"{question.means[key]:±.{question.main.digits if question.main.unit != '%' else 1}}"
     if key not in question.gains:
         return Mark("ns", "", "", value, "")
-    gain, verdict = question.gains[key], question.verdict(key)
+    gain, verdict = question.gains[key], question.hint(key)
     kind = "ns"
     if verdict in (Verdict.BETTER, Verdict.WORSE):
         kind = "other" if question.main.higher_is_better is None else str(verdict)
+    explored = kind != "ns" and question.explores(key)
     digits = {} if gain.half_width > 0 else {"half_width": 10.0 ** (1 - question.main.digits)}
     text = wording.rounded(gain.mean, digits.get("half_width", gain.half_width), sign=True)
     is_range = gain.has_limits and gain.half_width > 0
     interval = wording.between(gain.low, gain.high) if is_range else ""
-    said = f"{text} {question.unit}{f', 95 % interval {interval}' if interval else ''}, {_said(kind, verdict)}"
+    limits = f", 95 % interval {interval}" if interval else ""
+    said = f"{text} {question.unit}{limits}, {_said(kind, verdict, explored)}"
     low, high = (_x(end, reach) for end in (gain.low, gain.high)) if is_range else (None, None)
-    return Mark(kind, text, interval, value, said, _x(gain.mean, reach), low, high)
+    return Mark(kind, text, interval, value, said, _x(gain.mean, reach), low, high, explored)
 
 
-def _said(kind: str, verdict: Verdict) -> str:
+def _said(kind: str, verdict: Verdict, explored: bool) -> str:
     if kind == "ns":
         return "not tested" if verdict is Verdict.UNTESTABLE else "not significant"
-    return f"significant, {kind}" if kind != "other" else "significant"
+    found = "exploratory, significant" if explored else "significant"
+    return f"{found}, {kind}" if kind != "other" else found
 
 
 def _x(value: float, reach: float) -> float:

@@ -1,16 +1,17 @@
 """Named comparisons and tuning curves say what they were given."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from analyses.accuracy_table import accuracy_table
 from analyses.learning_curves import learning_curves
 from analyses.primary_comparisons import primary_comparisons
 from analyses.summary_over_tasks import summary_over_tasks
 from analyses.tuning_curves import tuning_curves
-from routebench.analysis.named import main_gains, named_table, over_first
+from routebench.analysis.comparison import gains_of
+from routebench.analysis.named import named_gains, named_table, over_first
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols import Measurement, Metric
 from routebench.report._headline import headline_of
@@ -87,12 +88,16 @@ def test_named_comparisons_alone_decide_the_headline(runs):
     assert "All other comparisons are exploratory." in found.said
     assert [*over_first(runs)] and all(one.iterations > 1 for one in over_first(runs))
     own = {one: difference.mean for one, difference in over_first(runs).items() if one.name == "dynamic"}
-    gained = {one.iterations: gain.mean for one, gain in main_gains(runs).items() if one.name == "dynamic"}
+    gained = {one.iterations: gain.mean for one, gain in gains_of(runs).items() if one.name == "dynamic"}
     assert {one.iterations: mean for one, mean in own.items()} == pytest.approx(gained), "its first is equal shares"
-    gains = main_gains(runs)
+    main = accuracy_table(runs).main
     named = {one.exact for one, base in zip(table["method"], table["against"], strict=True) if base.label == "uniform"}
-    assert {one.exact for one, gain in gains.items() if not math.isnan(gain.p)} == named
-    assert len(named) < len(gains)
+    assert {one.exact for one in main.named} == named
+    assert len(named) < len(main.gains)
+    assert named_gains(runs).keys() == main.named
+    for method, gain in main.gains.items():
+        family = named_gains(runs) if method in main.named else gains_of(runs)
+        assert gain.p_holm == family[method].p_holm
 
 
 @pytest.mark.parametrize(

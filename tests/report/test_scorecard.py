@@ -192,3 +192,19 @@ def test_claims_against_the_paper_come_first_and_what_was_not_run_is_apart() -> 
     assert replace(card, at_own_size=True).title.startswith("3 tests of claims from one paper, at its own size: ")
     assert card.others == (("d", "A et al. 2020, figure 1", "routebench suite s"),)
     assert claims_of(rows[3:]) is None
+
+
+def test_what_a_suite_did_not_name_is_a_ring_and_no_verdict() -> None:
+    dynamic, em = Method.of("dynamic", 3), Method.of("em", 3)
+    main = Main("x", "X", "%", higher_is_better=True, gains={dynamic: GOOD, em: GOOD}, named={em})
+    card = scorecard_of([other_suite(main)])
+    assert [(one.kind, one.explored) for one in marks(card, "dynamic", 3)] == [("better", True)]
+    assert [(one.kind, one.explored) for one in marks(card, "em", 3)] == [("better", False)]
+    assert card.title == "Does routing help? Significantly better: EM."
+    assert "explored" in card.kinds
+    assert marks(card, "dynamic", 3)[0].said.endswith("exploratory, significant, better")
+    assert card.downloaded.set_index("method")["exploratory"].to_dict() == {
+        "dynamic T=3": True, "em T=3": False, "uniform": False,
+    }  # fmt: skip
+    (alone,) = marks(scorecard_of([other_suite(replace(main, named={dynamic}))]), "em", 3)
+    assert alone.explored
