@@ -183,11 +183,10 @@ def _narrow(method: Method) -> str:
     return "\n".join(wrap(method.title, 16))
 
 
-def plain_log(axis: Axis) -> None:
-    """A logarithmic axis with ticks at 1, 2 and 5 times powers of ten, as plain numbers, with room between them."""
+def plain_log(axis: Axis, subs: Sequence[float] = ()) -> None:
+    """A logarithmic axis with plain numbers: these times powers of ten, or 1, 2 and 5 where there is room."""
     low, high = axis.get_view_interval()
-    subs = (1, 2, 5) if high < 200 * low else (1,)
-    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_locator(LogLocator(subs=subs or ((1, 2, 5) if high < 200 * low else (1,))))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())
 

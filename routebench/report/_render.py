@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -35,6 +36,7 @@ def render(**found: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = unbroken
     script = '"use strict";\n' + "\n".join(_source(environment, f"{name}.js") for name in SCRIPTS)
     return environment.get_template("page.html").render(
         **found,
@@ -46,6 +48,11 @@ def render(**found: Any) -> str:
         script=Markup(script),  # noqa: S704  # package data; its hash is all that the page's policy lets run
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def unbroken(sentence: str) -> str:
+    """The sentence, with no line break inside `T = 2`."""
+    return re.sub(r"\bT = (?=\d)", "T\u00a0=\u00a0", sentence)
 
 
 def _source(environment: Environment, name: str) -> str:
