@@ -1,13 +1,12 @@
 """Votes times a coupling that a method made itself, and votes times vectors of the parents, without storing votes.
 
 A sum over the children of a dense layer needs no votes: `sum_i R_ij u_i W_ij` is, for each parent, one matrix product
-of (lane) x (child, pose in) and (child, pose in) x (pose out). It is worked out some parents at a time; everything else
-some images at a time, as in `reference.sweep`, with votes made anew in backward. So memory grows with what goes in and
-what comes out. A gradient of the gradient stores what all tiles have together.
+of (lane) x (child, pose in) and (child, pose in) x (pose out). It is worked out for some lanes and parents at a time;
+everything else for some images at a time, as in `reference.sweep`, with votes made anew in backward. So memory grows
+with what goes in and what comes out. A gradient of the gradient stores what all tiles have together.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,31 +25,24 @@ Tensors = dict[str, Tensor]
 """Those of `INPUTS` that there are, of one tile or of all; with `gradient` that of the product."""
 
 
-@dataclass(frozen=True)
-class Product:
-    """A product that can be worked out in tiles.
-
-    Args:
-        of: the product, from votes that are yet to be made and the factor.
-        tiles: views of what belongs to each tile.
-        axis: of the product, along which tiles follow each other.
-    """
-
-    of: Callable[[Sweep, Tensor], Tensor]
-    tiles: Callable[[Mapping[str, Any], Tensors], list[Tensors]]
-    axis: int
+Product = Callable[[Sweep, Tensor], Tensor]
+"""From votes that are yet to be made and the factor."""
 
 
 def aggregate(given: Sweep, coupling: Float[Tensor, "#lane child parent"]) -> Float[Tensor, "lane parent pose"]:
     """sum_i R_ij V_ij. A coupling that all lanes share goes into the weights, and the rest is one matrix product."""
     if len(coupling) == 1:
         return _scaled(given, coupling[0])
-    return _tiled(WEIGH if given.competition.windows is not None else WEIGH_BY_PARENT, given, coupling)
+    if given.competition.windows is not None:
+        return _tiled(_weigh, given, coupling)
+    way = _by_parent if reference.is_transformed() else _ByParent.apply
+    total: Tensor = way(given.children, given.weight, given.offset, coupling)
+    return total
 
 
 def agreement(given: Sweep, vectors: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:
     """The dot product of each vote with its parent's vector."""
-    return _tiled(DOT, given, vectors)
+    return _tiled(_dot, given, vectors)
 
 
 def _weigh(given: Sweep, coupling: Tensor) -> Tensor:
@@ -61,16 +53,97 @@ def _dot(given: Sweep, vectors: Tensor) -> Tensor:
     return reference.dot(reference.votes(given), vectors).transpose(1, 2)
 
 
-def _weigh_by_parent(given: Sweep, coupling: Tensor) -> Tensor:
-    """For each parent, all children's poses times its coupling, and those times all its weights."""
-    parents, (lanes, children) = coupling.shape[2], given.children.shape[:2]
-    columns = given.weight.shape[2]  # of a matrix pose, or all elements of a vector
-    rows = given.children.reshape(lanes, children, -1, columns).transpose(1, 2)  # lane row child column
-    weighted = rows * coupling.permute(2, 0, 1)[:, :, None, :, None]  # parent lane row child column
-    by_parent = given.weight.transpose(0, 1).reshape(parents, children * columns, -1)
-    total = torch.bmm(weighted.reshape(parents, -1, children * columns), by_parent)  # parent, lane x row, column
-    total = total.reshape(parents, lanes, -1).transpose(0, 1)
-    return total if given.offset is None else total + coupling.transpose(1, 2) @ given.offset
+def _by_parent(
+    children: Tensor, weight: Tensor, offset: Tensor | None, coupling: Tensor
+) -> Float[Tensor, "lane parent pose"]:
+    """For each parent of a dense layer, all children's poses times its coupling, and those times all its weights.
+
+    Stores the poses once for each parent.
+    """
+    rows, matrices = _rows(children, weight), _matrices(weight)
+    total = torch.bmm(_weighted(rows, coupling.permute(2, 0, 1)), matrices)
+    return _of_lanes(total.view(len(matrices), len(rows), -1), coupling, offset)
+
+
+def _rows(children: Tensor, weight: Tensor) -> Float[Tensor, "lane row column child"]:
+    """Rows of matrix poses, or of a vector the only one. Children lie last: products are then made in long rows."""
+    return children.reshape(*children.shape[:2], -1, weight.shape[2]).permute(0, 2, 3, 1).contiguous()
+
+
+def _matrices(weight: Tensor) -> Float[Tensor, "parent column_child pose"]:
+    return weight.permute(1, 2, 0, 3).flatten(1, 2)
+
+
+def _weighted(rows: Tensor, shares: Tensor) -> Float[Tensor, "parent lane_row column_child"]:
+    return (rows * shares[:, :, None, None]).flatten(3).flatten(1, 2)
+
+
+def _of_lanes(
+    total: Float[Tensor, "parent lane pose"], coupling: Tensor, offset: Tensor | None
+) -> Float[Tensor, "lane parent pose"]:
+    found = total.transpose(0, 1)
+    return found if offset is None else found + coupling.transpose(1, 2) @ offset
+
+
+class _ByParent(torch.autograd.Function):
+    """`_by_parent` and its gradient, some lanes and parents at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, children: Tensor, weight: Tensor, offset: Tensor | None, coupling: Tensor) -> Tensor:
+        ctx.save_for_backward(children, weight, offset, coupling)
+        rows, matrices, shares = _rows(children, weight), _matrices(weight), coupling.permute(2, 0, 1).contiguous()
+        total = rows.new_empty(*shares.shape[:2], rows.shape[1] * matrices.shape[2])
+        with torch.autocast(children.device.type, enabled=False):
+            for lanes, parents in _tiles(rows, len(shares)):
+                weighted = _weighted(rows[lanes], shares[parents, lanes])
+                total[parents, lanes] = torch.bmm(weighted, matrices[parents]).view_as(total[parents, lanes])
+            return _of_lanes(total, coupling, offset)
+
+    @staticmethod
+    def backward(ctx: Any, of_total: Tensor) -> tuple[Tensor | None, ...]:
+        children, weight, offset, coupling = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of this gradient may be wanted
+            own = {name: value.view_as(value) for name, value in _named(ctx.saved_tensors).items()}  # as in `_pull`
+            wanted = [name for name, needed in zip(INPUTS, ctx.needs_input_grad, strict=True) if needed]
+            made = _by_parent(own["children"], own["weight"], own.get("offset"), own["factor"])
+            found = torch.autograd.grad(made, [own[name] for name in wanted], of_total, create_graph=True)
+            return tuple(dict(zip(wanted, found, strict=True)).get(name) for name in INPUTS)
+        to_children, to_weight, to_offset, to_coupling = ctx.needs_input_grad
+        rows, matrices, shares = _rows(children, weight), _matrices(weight), coupling.permute(2, 0, 1).contiguous()
+        by_row = of_total.reshape(*of_total.shape[:2], rows.shape[1], -1).transpose(0, 1)  # parent lane row pose
+        of_rows, of_matrices, of_shares = torch.zeros_like(rows), torch.zeros_like(matrices), torch.empty_like(shares)
+        for lanes, parents in _tiles(rows, len(shares)):
+            below, given, part = rows[lanes], shares[parents, lanes], by_row[parents, lanes].flatten(1, 2)
+            if to_weight:
+                of_matrices[parents] += torch.bmm(_weighted(below, given).transpose(1, 2), part)
+            if to_children or to_coupling:
+                of_weighted = torch.bmm(part, matrices[parents].transpose(1, 2)).view(len(given), *below.shape)
+            if to_coupling:
+                of_shares[parents, lanes] = (of_weighted * below).sum(dim=(2, 3))  # over elements of poses
+            if to_children:
+                of_rows[lanes] += of_weighted.mul_(given[:, :, None, None]).sum(dim=0)  # over parents
+        of_coupling = of_shares.permute(1, 2, 0)
+        if offset is not None and to_coupling:
+            of_coupling = of_coupling + offset @ of_total.transpose(1, 2)
+        return (
+            of_rows.permute(0, 3, 1, 2).flatten(2) if to_children else None,
+            of_matrices.view(len(matrices), weight.shape[2], -1, weight.shape[3]).permute(2, 0, 1, 3)
+            if to_weight
+            else None,
+            torch.einsum("lij,ljp->ip", coupling, of_total) if to_offset else None,
+            of_coupling if to_coupling else None,
+        )
+
+
+def _tiles(rows: Tensor, parents: int) -> list[tuple[slice, slice]]:
+    """Lanes and parents whose weighted poses are stored together."""
+    lanes = max(1, reference.TILE // rows[0].numel())
+    step = max(1, reference.TILE // (min(lanes, len(rows)) * rows[0].numel()))
+    return [
+        (slice(lane, lane + lanes), slice(first, first + step))
+        for lane in range(0, len(rows), lanes)
+        for first in range(0, parents, step)
+    ]
 
 
 def _images(settings: Mapping[str, Any], tensors: Tensors) -> list[Tensors]:
@@ -80,26 +153,6 @@ def _images(settings: Mapping[str, Any], tensors: Tensors) -> list[Tensors]:
         {name: reference.part(name, value, images, given.positions) for name, value in tensors.items()}
         for images in reference.tiles(given)
     ]
-
-
-PARENT_AXIS = {"weight": 1, "factor": 2, "gradient": 1}
-
-
-def _parents(_: Mapping[str, Any], tensors: Tensors) -> list[Tensors]:
-    """What belongs to some parents; children and offsets belong to all."""
-    parents = tensors["weight"].shape[1]
-    step = max(1, reference.TILE // max(tensors["children"].numel(), tensors["weight"][:, 0].numel()))
-    return [
-        {
-            name: value.narrow(PARENT_AXIS[name], first, min(step, parents - first)) if name in PARENT_AXIS else value
-            for name, value in tensors.items()
-        }
-        for first in range(0, parents, step)
-    ]
-
-
-WEIGH, WEIGH_BY_PARENT = Product(_weigh, _images, 0), Product(_weigh_by_parent, _parents, 1)
-DOT = Product(_dot, _images, 0)
 
 
 def _scaled(given: Sweep, coupling: Float[Tensor, "child parent"]) -> Float[Tensor, "lane parent pose"]:
@@ -112,7 +165,7 @@ def _scaled(given: Sweep, coupling: Float[Tensor, "child parent"]) -> Float[Tens
 
 def _tiled(product: Product, given: Sweep, factor: Tensor) -> Tensor:
     if reference.is_transformed():
-        return product.of(given, factor)
+        return product(given, factor)
     made: Tensor = _Tiled.apply(product, given.settings, *(getattr(given, name) for name in VOTES), factor)  # type: ignore[no-untyped-call]
     return made
 
@@ -126,9 +179,7 @@ class _Tiled(torch.autograd.Function):
         tensors = _named(values)
         ctx.product, ctx.settings = product, settings
         ctx.precision = reference.precision(tensors["children"].device.type)
-        return torch.cat(
-            [_work(product, settings, tile) for tile in product.tiles(settings, tensors)], dim=product.axis
-        )
+        return torch.cat([_work(product, settings, tile) for tile in _images(settings, tensors)])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -149,7 +200,7 @@ def _votes_of(settings: Mapping[str, Any], tensors: Tensors) -> Sweep:
 
 
 def _work(product: Product, settings: Mapping[str, Any], tensors: Tensors) -> Tensor:
-    return product.of(_votes_of(settings, tensors), tensors["factor"])
+    return product(_votes_of(settings, tensors), tensors["factor"])
 
 
 def _pull_tiles(
@@ -157,8 +208,8 @@ def _pull_tiles(
 ) -> Tensors:
     totals = {name: torch.zeros_like(tensors[name]) for name in wanted}
     together = (
-        product.tiles(settings, {**tensors, "gradient": gradient}),
-        product.tiles(settings, {**tensors, **totals}),
+        _images(settings, {**tensors, "gradient": gradient}),
+        _images(settings, {**tensors, **totals}),
     )
     for tile, of_totals in zip(*together, strict=True):
         own = tile.pop("gradient")

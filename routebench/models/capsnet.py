@@ -5,6 +5,7 @@ from torch import nn
 
 from routebench.arguments import Positive
 from routebench.capsules.layers import DenseCapsules, MakeRouting, PrimaryCapsules
+from routebench.kernels import Convolution
 from routebench.models.facts import facts
 from routebench.models.network import CapsuleNetwork
 from routebench.registry import models
@@ -109,7 +110,7 @@ def _capsnet(
     grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]
     if min(grid) < 1:
         raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
-    features = nn.Sequential(nn.Conv2d(shape[0], channels, kernel, stride), nn.ReLU())
+    features = nn.Sequential(Convolution(shape[0], channels, kernel, stride), nn.ReLU())
     primary = PrimaryCapsules(channels, types, 8, kernel=kernel, stride=2, presence="length")
     children: int | tuple[int, int, int] = (grid[0], grid[1], types)
     layers = []

@@ -1,6 +1,6 @@
 """Plain functions that routing methods are written in: the readable reference of everything that is computed."""
 
-from routebench.ops.competition import AXES, Axis, Competition
+from routebench.ops.competition import AXES, Axis, Competition, softmax_over_parents
 from routebench.ops.gaussian import description_length_logit, log_normaliser
 from routebench.ops.sinkhorn import sinkhorn
 from routebench.ops.squash import length, length_logit, squash
@@ -16,5 +16,6 @@ __all__ = [
     "length_logit",
     "log_normaliser",
     "sinkhorn",
+    "softmax_over_parents",
     "squash",
 ]

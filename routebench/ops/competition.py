@@ -17,6 +17,8 @@ round, as in ordinary attention. In a dense layer, where parents have no positio
 """
 AXES = (*get_args(Axis), "none")
 """These, and `none`: all coefficients are 1."""
+FEW = 16
+"""Parents that fill a vector register in single precision, with AVX-512."""
 
 
 class Competition:
@@ -51,9 +53,9 @@ class Competition:
 
     def _over_types(self, logits: Tensor) -> Tensor:
         if not self.orphan:
-            return logits.softmax(dim=2)  # over parents
+            return softmax_over_parents(logits)
         orphan = logits.new_zeros(*logits.shape[:2], 1)
-        return torch.cat([logits, orphan], dim=2).softmax(dim=2)[..., :-1]
+        return softmax_over_parents(torch.cat([logits, orphan], dim=2))[..., :-1]
 
     def _over_positions(self, logits: Tensor, windows: Windows) -> Tensor:
         index = windows.index.to(logits.device).flatten()
@@ -70,6 +72,13 @@ class Competition:
         if self.orphan:
             total = total + (-peak).exp()
         return (shares / _at_windows(total, index, grouped)).flatten(0, 1)
+
+
+def softmax_over_parents(logits: Float[Tensor, "lane child parent"]) -> Float[Tensor, "lane child parent"]:
+    """The softmax over the last axis. Few parents go before children: a row shorter than a vector register is slow."""
+    if logits.shape[2] < FEW:
+        return logits.transpose(1, 2).softmax(dim=1).transpose(1, 2)
+    return logits.softmax(dim=2)
 
 
 def _greatest(grouped: Tensor, index: Tensor, cells: int, together: bool) -> Tensor:

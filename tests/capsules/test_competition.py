@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from routebench.capsules import Competition, Windows
+from routebench.ops import softmax_over_parents
 from tests.references.competition import leaky_softmax_over_parents, on_a_grid
 from tests.references.problem import assert_close, gradients
 from tests.references.votes import seen_by
@@ -45,6 +46,15 @@ def test_windows_list_the_children_that_a_plain_loop_finds(windows):
     expected = seen_by((windows.height, windows.width, windows.types), windows.kernel, windows.stride)
     assert windows.index.tolist() == expected
     assert windows.positions == len(expected)
+
+
+@pytest.mark.parametrize("parents", [1, 5, 15, 16, 20])
+def test_few_parents_and_many_have_the_same_softmax(parents):
+    logits = torch.randn(3, 7, parents, dtype=torch.float64, requires_grad=True)
+    found, expected = softmax_over_parents(logits), logits.softmax(dim=2)
+    assert_close(found, expected)
+    of = torch.randn_like(expected)
+    assert_close(torch.autograd.grad(found, logits, of), torch.autograd.grad(expected, logits, of))
 
 
 @pytest.mark.parametrize("orphan", [False, True])

@@ -43,6 +43,20 @@ def test_values_and_gradients_are_those_of_torch(size):
         torch.testing.assert_close(mine, right, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize(("channels", "maps", "last"), [(1, 64, True), (3, 8, True), (3, 65, False)])
+def test_few_maps_lie_last_and_are_those_of_torch(channels, maps, last):
+    layer = Convolution(channels, maps, 5, stride=2).double()
+    images = torch.randn(4, channels, 12, 11, dtype=torch.float64, requires_grad=True)
+    ours, plain = layer(images), conv2d(images, layer.weight, layer.bias, stride=2)
+    assert ours.is_contiguous(memory_format=torch.channels_last) is last
+    torch.testing.assert_close(ours, plain, rtol=0, atol=1e-12)
+    of_outputs = torch.randn_like(plain)
+    for mine, right in zip(
+        *(torch.autograd.grad(y, (images, layer.weight, layer.bias), of_outputs) for y in (ours, plain)), strict=True
+    ):
+        torch.testing.assert_close(mine, right, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("wanted", [0, 1])
 def test_one_gradient_alone(wanted):
     images, weight, stride = drawn("uneven")

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from routebench.ops import softmax_over_parents
+
 Children = Float[Tensor, "batch child pose"]
 Predictions = Float[Tensor, "batch child parent pose"]
 
@@ -78,7 +80,7 @@ def attend(
     for _ in range(iterations):
         found = beta * torch.einsum("bid,bijd->bij", children, predictions)
         total = found if total is None or not accumulate else total + found
-        children = torch.einsum("bij,bijd->bid", total.softmax(dim=2), predictions)  # over parents
+        children = torch.einsum("bij,bijd->bid", softmax_over_parents(total), predictions)
     if total is None:
         total = predictions.new_zeros(predictions.shape[:3])
     return Attended(children, total)

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 from routebench.arguments import NonNegative, Positive, checked
 from routebench.generative.top_down.attention import Children, Predictions
-from routebench.ops import von_mises_fisher
+from routebench.ops import softmax_over_parents, von_mises_fisher
 
 Weights = Float[Tensor, "batch child parent"]
 EPSILON = 1e-12
@@ -108,7 +108,7 @@ class VMFMixture(nn.Module):
 
     def responsibilities(self, children: Children, predictions: Predictions, log_weights: Weights) -> Weights:
         """p(parent j made child i | V_i): what an E-step would assign; sums to one over parents."""
-        return (log_weights + self.log_components(children, predictions)).softmax(dim=2)
+        return softmax_over_parents(log_weights + self.log_components(children, predictions))
 
     def mean(self, predictions: Predictions, log_weights: Weights) -> Children:
         """sum_j pi_ij Uhat_ij: one more step of attention, with the weights of the mixture."""
