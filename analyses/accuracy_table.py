@@ -1,12 +1,10 @@
-"""The comparison: every method with every T, its gain over equal shares, and its rank group."""
+"""The comparison: every method with every T, its gain over equal shares, and its rank."""
 
 import math
 
-import pandas as pd
-
 from routebench import published
-from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, analysis_of, run, wording
-from routebench.analysis.comparison import ACCURACY, SAVED, Comparison, comparison_of, finished, gains_of, tied
+from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, Verdict, analysis_of, run, wording
+from routebench.analysis.comparison import ACCURACY, RANK, SAVED, Comparison, comparison_of, finished, gains_of, tied
 from routebench.analysis.named import named_gains
 from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
@@ -15,17 +13,13 @@ P_VALUE = (
     "above 0.05 beside an interval without 0, which is for one gain alone"
 )
 GAIN = "points, paired by seed; the 95 % interval is for this gain alone, not corrected as p is"
-GROUP = (
-    "methods of one group cannot be told apart from its best by these runs; Holm over all pairs at 5 %, which asks for "
-    "more than the comparison with equal shares alone; a dash where no test could be made"
-)
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
 
 
 @analysis_of("accuracy", "accuracy-table", place=10)
 def accuracy_table(runs: Runs) -> Analysis | None:
-    """Test accuracy of every method and T with its interval, the gain over equal shares, rank group and cost."""
+    """Test accuracy of every method and T with its interval, the gain over equal shares, rank and cost."""
     found = comparison_of(runs)
     if found.table.empty:
         return None
@@ -52,7 +46,7 @@ def _columns(found: Comparison) -> tuple[Column, ...]:
             Column("p (Holm)", "gain.p_holm", "p", P_VALUE),
         ]
     columns += [
-        Column("Group", "group", "", GROUP),
+        RANK,
         Column("Parameters", "parameters", ",.0f", "trained numbers", extra=True),
         Column("Training, s", "fit_seconds", _seconds, "mean time of one fit", extra=True),
     ]
@@ -77,13 +71,12 @@ def _reading(found: Comparison) -> str:
     if not others:
         return f"Nothing can be compared yet: only {best['method']} has finished, with {best['mean']:±0.2} %."
     reading = f"{best['method']} has the highest mean accuracy, {best['mean']:±0.2} %"
-    if pd.isna(best["group"]):
+    verdicts = {row["method"]: found.verdict(best["method"], row["method"]) for row in others}
+    if {*verdicts.values()} == {Verdict.UNTESTABLE}:
         return f"{reading}; no test could compare it with the others."
-    tested = [row for row in others if not pd.isna(row["group"])]
-    peers = [row["method"] for row in tested if row["group"] == 1]
-    if peers:
+    if peers := [method for method, verdict in verdicts.items() if verdict is Verdict.OPEN]:
         return f"{reading}; these runs cannot tell it apart from {wording.listed(peers, 5)}."
-    behind = "all others" if tested == others else "all others that could be tested"
+    behind = "all others that could be tested" if Verdict.UNTESTABLE in verdicts.values() else "all others"
     return f"{reading}, and is significantly ahead of {behind}."
 
 

@@ -2,12 +2,24 @@
 
 import math
 
-import pandas as pd
 from pandas import DataFrame
 
 from routebench import published
-from routebench.analysis import BASELINE, METHOD, Analysis, Column, Main, Row, Runs, analysis_of, numbers, run, wording
-from routebench.analysis.comparison import SAVED, Comparison, comparison_of, finished, gains_of
+from routebench.analysis import (
+    BASELINE,
+    METHOD,
+    Analysis,
+    Column,
+    Main,
+    Row,
+    Runs,
+    Verdict,
+    analysis_of,
+    numbers,
+    run,
+    wording,
+)
+from routebench.analysis.comparison import RANK, SAVED, Comparison, comparison_of, finished, gains_of
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 PARTS = (
@@ -29,7 +41,7 @@ LOST = 5.0
 
 @analysis_of("overlap", "overlap-table", place=10)
 def overlap_table(runs: Runs) -> Analysis | None:
-    """Exact match of every method and T with its interval, gain over equal shares, rank group, and errors."""
+    """Exact match of every method and T with its interval, gain over equal shares, rank, and errors."""
     found = comparison_of(runs)
     if found.table.empty or found.measured.empty:
         return None
@@ -62,7 +74,7 @@ def _columns(found: Comparison) -> tuple[Column, ...]:
         Column("Exact match, %", "mean", "±0.2", "test images of which exactly the digits shown are answered"),
         finished("finished, of those planned"),
         *(GAIN if found.baseline is not None else ()),
-        Column("Group", "group", explained="not told apart from its best; Holm, 5 %"),
+        RANK,
         Column("Worst digit, %", "worst_recall", _worst, "the digit found least often, and its recall"),
         *PARTS,
     )
@@ -80,18 +92,18 @@ def _reading(found: Comparison, table: DataFrame) -> str:
     base = [row for row in others if found.baseline and row["method"].label == BASELINE]
     if base:
         reading += f", equal shares in {base[0]['mean']:.2} %"
-    standing = f" {_standing(best, others)}" if others else ""
+    standing = f" {_standing(found, best, others)}" if others else ""
     return f"{reading}.{standing}{_lost(rows)}"
 
 
-def _standing(best: Row, others: list[Row]) -> str:
-    if best["group"] is pd.NA:
+def _standing(found: Comparison, best: Row, others: list[Row]) -> str:
+    verdicts = {row["method"]: found.verdict(best["method"], row["method"]) for row in others}
+    if {*verdicts.values()} == {Verdict.UNTESTABLE}:
         return "No test could compare it with the others."
-    tested = [row for row in others if row["group"] is not pd.NA]
-    peers = [row["method"] for row in tested if row["group"] == best["group"]]
-    if peers:
+    if peers := [method for method, verdict in verdicts.items() if verdict is Verdict.OPEN]:
         return f"It cannot be told apart from {wording.listed(peers, 4)}."
-    return f"That is significantly more than all others{'' if tested == others else ' that were tested'}."
+    left = " that were tested" if Verdict.UNTESTABLE in verdicts.values() else ""
+    return f"That is significantly more than all others{left}."
 
 
 def _lost(rows: list[Row]) -> str:

@@ -25,7 +25,7 @@ from routebench.registry import analyses
 
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
 LAST = 1000
-JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|group|verdict)$")
+JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|rank_low|verdict)$")
 """Columns that compare methods."""
 
 
@@ -96,7 +96,7 @@ class Analysis:
 
     @property
     def unjudged(self) -> "Analysis":
-        """Removes sentences, tests, rank groups and verdicts, for runs too short to judge methods."""
+        """Removes sentences, tests, ranks and verdicts, for runs too short to judge methods."""
         columns = self.columns or plain_columns(self.table)
         kept = tuple(column for column in columns if not JUDGING.search(column.key))
         figure = None if any(column.key == "verdict" for column in columns) else self.figure

@@ -42,7 +42,7 @@ class Strength(IntEnum):
     """How strong the evidence of a preset is."""
 
     SMOKE = 0
-    """Only shows that everything runs: no test, no rank group, no verdict."""
+    """Only shows that everything runs: no test, no rank, no verdict."""
     QUICK = 1
     """A first look."""
     FULL = 2

@@ -1,4 +1,4 @@
-"""Every method with every iteration count of one suite, compared: means, gains over equal shares, rank groups.
+"""Every method with every iteration count of one suite, compared: means, gains over equal shares, ranks.
 
 The table, the figures and the headline of a report use these numbers, so that they cannot disagree.
 """
@@ -6,11 +6,11 @@ The table, the figures and the headline of a report use these numbers, so that t
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import combinations
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pandas import DataFrame
 
@@ -19,11 +19,13 @@ from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
-from routebench.analysis._table import Column, best_first, flat
+from routebench.analysis._table import Column, Row, best_first, flat
+from routebench.analysis._verdicts import Verdict
 
 SAVED = (
     "name label iterations role model=method.model mean low high interval=mean.kind n_ok n_planned gain gain_low "
-    "gain_high gain_interval=gain.kind p=gain.p parameters fit_seconds published published_id p_holm=gain.p_holm group"
+    "gain_high gain_interval=gain.kind p=gain.p parameters fit_seconds published published_id p_holm=gain.p_holm "
+    "rank_low rank_high"
 )
 """Columns of the saved table."""
 COLUMNS = ["method", "mean", "n_ok", "n_planned", "gain", "parameters", "fit_seconds", "published", "published_id"]
@@ -51,9 +53,11 @@ class Comparison:
 
     Args:
         table: one row per method, best mean first, those without a result last. Columns `method`, `mean`, `n_ok`,
-            `n_planned`, `gain` over the baseline in points, `group`, missing if no test is possible, `parameters`,
-            `fit_seconds`, `published`, `published_id`.
+            `n_planned`, `gain` over the baseline in points, `rank_low` and `rank_high`, missing if no test is possible,
+            `parameters`, `fit_seconds`, `published`, `published_id`.
         contenders: the same methods in alphabetical order.
+        pairs: p of 'these two do not differ' by pair, in the order of the table; corrected over all pairs, and NaN if
+            no test is possible.
         baseline: the text of the method that gains are over; None where it was not measured.
         seeds: the smallest number of seeds of any paired comparison.
         detectable: the smallest gain, in points, that one paired t-test finds 8 times in 10; NaN if unknown.
@@ -62,6 +66,7 @@ class Comparison:
 
     table: DataFrame
     contenders: Mapping[Method, Contender]
+    pairs: Mapping[tuple[Method, Method], float]
     baseline: str | None
     seeds: int
     detectable: float
@@ -71,6 +76,11 @@ class Comparison:
     def measured(self) -> DataFrame:
         """The rows that have a result."""
         return self.table[self.table["n_ok"] > 0]
+
+    def verdict(self, better: Method, worse: Method) -> Verdict:
+        """Whether the first of two methods, which has the higher mean, is significantly better, over all pairs."""
+        p_value = self.pairs.get((better, worse), self.pairs.get((worse, better), math.nan))
+        return Verdict.of(1.0, p_value)
 
     @property
     def every(self) -> DataFrame:
@@ -108,12 +118,16 @@ def _compared(runs: Runs) -> Comparison:
     nothing = Estimate(kind="")
     rows = [_row(runs, one, samples) | {"gain": gain_of.get(one.method, nothing)} for one in contenders]
     table = best_first(DataFrame(rows, columns=COLUMNS), "mean")
-    groups = _groups(runs, contenders, [*table["method"]]) if runs.strength.judges else {}
-    table["group"] = table["method"].map(groups).astype("Int64")
+    pairs = _pairs(runs, contenders, [*table["method"]]) if runs.strength.judges else {}
+    tested = {method for pair, p_value in pairs.items() if not math.isnan(p_value) for method in pair}
+    ranks = statistics.rank_intervals([method for method in table["method"] if method in tested], pairs)
+    for place, key in enumerate(("rank_low", "rank_high")):
+        table[key] = table["method"].map({method: ends[place] for method, ends in ranks.items()}).astype("Int64")
     paired = [gain for gain in gains if gain.kind == statistics.OVER_SEEDS]
     return Comparison(
         table=table,
         contenders={one.method: one for one in contenders},
+        pairs=pairs,
         baseline=str(base.method) if base else None,
         seeds=min((gain.n for gain in paired), default=min(1, len(contenders))),
         detectable=_detectable(contenders, base),
@@ -210,6 +224,23 @@ def tied(differences: Iterable[Estimate]) -> str:
     )
 
 
+RANKS = (
+    "the places that a method may have among all, 95 % for all methods together: some are significantly better, some "
+    "significantly worse (Holm over all pairs), and the rest cannot be told apart; a dash where no test could be made"
+)
+
+
+def rank(row: Row) -> str:
+    """`1 to 7`, `3`, or a dash."""
+    low, high = row["rank_low"], row["rank_high"]
+    if bool(pd.isna(low)):
+        return wording.NOTHING
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+RANK = Column("Rank", "rank_low", rank, RANKS)
+
+
 def finished(explained: str = "") -> Column:
     """Finished and planned runs of a method."""
     return Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}", explained)
@@ -236,24 +267,13 @@ def _mean_of(results: DataFrame, metric: str) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def _groups(runs: Runs, contenders: Iterable[Contender], best_first: Iterable[Method]) -> dict[Method, int]:
-    """Rank groups, without methods that cannot be tested against the best of their group."""
+def _pairs(
+    runs: Runs, contenders: Iterable[Contender], best_first: Iterable[Method]
+) -> dict[tuple[Method, Method], float]:
     known = {one.method: one for one in contenders}
-    spelled = {method.exact: method for method in best_first if known[method].accuracies}
-
-    @cache
-    def p_value(one: str, other: str) -> float:
-        return difference_between(runs, known[spelled[one]], known[spelled[other]]).p
-
-    pairs = [pair for pair in combinations(spelled, 2) if not math.isnan(p_value(*pair))]
-    testable = {name for pair in pairs for name in pair}
-    groups = statistics.rank_groups([name for name in spelled if name in testable], p_value)
-    leaders = {group: name for name, group in reversed(groups.items())}
-    return {
-        spelled[name]: group
-        for name, group in groups.items()
-        if name == leaders[group] or not math.isnan(p_value(leaders[group], name))
-    }
+    pairs = [*combinations([method for method in best_first if known[method].accuracies], 2)]
+    found = corrected(difference_between(runs, known[one], known[other]) for one, other in pairs)
+    return {pair: difference.p_holm for pair, difference in zip(pairs, found, strict=True)}
 
 
 def _detectable(contenders: Iterable[Contender], base: Contender | None) -> float:

@@ -32,7 +32,7 @@ def command(  # noqa: PLR0917  # click passes them by name
 ) -> None:
     """Write results as csv, parquet, Markdown or LaTeX. Each file says where its numbers come from.
 
-    LaTeX tables need the package booktabs. Bold is the best rank group: methods that the runs cannot tell apart.
+    LaTeX tables need the package booktabs. Bold is what may be the best: no method is significantly better.
     """
     from routebench import atomic, export
     from routebench.analysis.folder import open_folder

@@ -58,7 +58,7 @@ def _caption(runs: Runs, analysis: Analysis, ranked: bool) -> list[str]:
     if kinds:
         sentences.append(f"Beside a mean: {' or '.join(kinds)}.")
     if ranked:
-        sentences.append("Bold: the rank group of the highest mean, whose methods these runs cannot tell apart.")
+        sentences.append("Bold: may be the best; no method is significantly better by these runs.")
     return sentences
 
 

@@ -2,9 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
 
 from routebench.analysis import Estimate, Method, Runs, Verdict
 from routebench.analysis.comparison import Comparison, comparison_of, difference_between
@@ -21,7 +18,7 @@ class Leader:
         method: of the highest mean; in a tie, a routing method before a control.
         mean: its accuracy, %.
         routed: the routing method of the highest mean; None if only controls finished.
-        over: the verdict of the leader against each other method, by rank groups.
+        over: the verdict of the leader against each other method, over all pairs.
         complete: whether every planned method has a result.
     """
 
@@ -37,7 +34,7 @@ class Leader:
         rows = found.measured.to_dict("records")
         routed = [row for row in rows if not row["method"].is_control]
         lead = next((row for row in routed[:1] if row["mean"].mean >= rows[0]["mean"].mean), rows[0])
-        over = {row["method"]: _verdict(lead["group"], row["group"]) for row in rows if row is not lead}
+        over = {row["method"]: found.verdict(lead["method"], row["method"]) for row in rows if row is not lead}
         best = routed[0]["method"] if routed else None
         return cls(lead["method"], lead["mean"], best, over, len(rows) == len(found.table))
 
@@ -126,13 +123,6 @@ class Decisions:
             if gain.method.yours and (known is None or (gain.method.iterations or 0) > (known.method.iterations or 0)):
                 longest[gain.method.label] = gain
         return tuple(longest.values())
-
-
-def _verdict(lead: Any, other: Any) -> Verdict:
-    """The verdict of rank groups."""
-    if pd.isna(lead) or pd.isna(other):
-        return Verdict.UNTESTABLE
-    return Verdict.OPEN if lead == other else Verdict.BETTER
 
 
 def _ties(runs: Runs, leader: Leader, found: Comparison) -> dict[Method, Estimate]:

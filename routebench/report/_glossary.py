@@ -27,7 +27,10 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
             "alarm among all comparisons of a table below 5 %."
         ),
     ),
-    ("group", "Methods of one rank group cannot be told apart from its best by these runs."),
+    (
+        "rank",
+        "The places that a method may have among all, by tests of all pairs. 1 to 7: none is significantly better.",
+    ),
     (
         "smallest detectable difference",
         "The true difference that these seeds would show 8 times in 10. Smaller ones usually go unnoticed.",

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
-
 from routebench.analysis._result import Analysis, plain_columns
 from routebench.analysis._table import Column, Row
 from routebench.tables import TextCell, TextTable
@@ -32,21 +30,21 @@ def text_table(name: str, analysis: Analysis, origin: Sequence[str]) -> TextTabl
 
 
 def cells_of(analysis: Analysis, columns: Sequence[Column]) -> tuple[tuple[TextCell, ...], ...]:
-    """The texts of all rows; for the best rank group, the number that orders the groups is bold."""
+    """The texts of all rows; of those that may be the best, the number that orders them is bold."""
     rows = analysis.table.to_dict("records")
     return tuple(_cells(row, columns, bold) for row, bold in zip(rows, best_of(analysis), strict=True))
 
 
 def best_of(analysis: Analysis) -> list[bool]:
-    """The rows in the rank group of the highest mean; none without rank groups."""
-    groups = analysis.table.get("group")
-    if groups is None or groups.empty or pd.isna(groups.iloc[0]):
+    """The rows that may have rank 1; none without ranks."""
+    ranks = analysis.table.get("rank_low")
+    if ranks is None:
         return [False] * len(analysis.table)
-    return [bool(one) for one in (groups == groups.iloc[0]).fillna(False)]
+    return [bool(one) for one in (ranks == 1).fillna(False)]
 
 
 def _cells(row: Row, columns: Sequence[Column], best: bool) -> tuple[TextCell, ...]:
-    """The bold cell is the number that orders the groups, or else the first column."""
+    """The bold cell is the number that orders the rows, or else the first column."""
     keys = [column.key for column in columns]
     bold = "mean" if "mean" in keys else keys[0]
     return tuple(TextCell(column.of(row), bold=best and column.key == bold) for column in columns)

@@ -1,4 +1,4 @@
-"""Intervals, paired tests and rank groups for methods measured with a few seeds.
+"""Intervals, paired tests and ranks for methods measured with a few seeds.
 
 Pure functions of numbers. A NaN is a failed measurement and raises an error: callers drop failed runs first and report
 their number. Too few values give NaN limits and a `kind` that says why, and no error, so that a report can show what is
@@ -18,7 +18,7 @@ Choose the function by what would vary if the study were repeated:
 
 `sign_flip_p` assumes no normal distribution. Effect sizes: `standardised_difference` of paired seeds, in the reports;
 `probability_of_superiority` for runs that share no seeds, such as another laboratory's. Family-wise error: `holm` and
-`rank_groups`. Tuning budgets: `expected_best` and `stable_from`.
+`rank_intervals`. Tuning budgets: `expected_best` and `stable_from`.
 """
 
 from routebench.statistics._across_data import (
@@ -55,7 +55,7 @@ from routebench.statistics._effects import (
     probability_of_superiority,
     standardised_difference,
 )
-from routebench.statistics._families import holm, rank_groups
+from routebench.statistics._families import holm, rank_intervals
 from routebench.statistics._intervals import (
     ALPHA,
     CONFIDENCE,
@@ -144,7 +144,7 @@ __all__ = [
     "performance_profile",
     "probability_of_improvement",
     "probability_of_superiority",
-    "rank_groups",
+    "rank_intervals",
     "seeds_needed",
     "shared_differences",
     "sign_flip_p",

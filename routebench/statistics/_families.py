@@ -1,11 +1,16 @@
-"""Family-wise error control: adjusted p-values and rank groups."""
+"""Family-wise error control: adjusted p-values and intervals for ranks."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from routebench.statistics._intervals import ALPHA
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -33,28 +38,25 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
-def rank_groups(
-    best_first: Sequence[str], p_value: Callable[[str, str], float], alpha: float = ALPHA
-) -> dict[str, int]:
-    """Groups of methods that do not differ significantly from the best of their group; 1 is the best group.
+def rank_intervals(
+    best_first: Sequence[Name], p_values: Mapping[tuple[Name, Name], float], alpha: float = ALPHA
+) -> dict[Name, tuple[int, int]]:
+    """The ranks that each method may have: all intervals are right together with a probability of 1 - alpha.
 
-    The first name leads group 1; a name whose paired test against the leader has a Holm-adjusted p below alpha falls
-    out. The best of those leads group 2, and so on. Holm's family is every pair of names, not only the pairs with a
-    leader, because the same data chose the leader: with the smaller family, a dozen equal methods were split in 10 to
-    15 % of simulations instead of 5 %. An impossible test (NaN) separates nothing.
+    The lowest is 1 and one more for each method that is significantly better, the highest the number of all, less one
+    for each that is significantly worse. Source: Mogstad, Romano, Shaikh and Wilhelm, Inference for ranks with
+    applications to mobility across neighbourhoods and academic achievement across countries, Rev. Econ. Studies 91
+    (2024), section 3; with Holm's correction over all pairs in place of their bootstrap.
 
     Args:
         best_first: names, best mean first.
-        p_value: the raw p-value of 'these two do not differ'; symmetric.
+        p_values: of 'these two do not differ' by pair, the better first, corrected over all pairs. A pair that is
+            missing or NaN separates nothing.
         alpha: family-wise level.
     """
-    pairs = [(one, other) for place, one in enumerate(best_first) for other in best_first[place + 1 :]]
-    adjusted = dict(zip(pairs, holm([p_value(*pair) for pair in pairs]), strict=True)) if pairs else {}
-    groups: dict[str, int] = {}
-    waiting, group = list(best_first), 0
-    while waiting:
-        group += 1
-        leader, *others = waiting
-        waiting = [name for name in others if adjusted[leader, name] < alpha]
-        groups |= {name: group for name in [leader, *others] if name not in waiting}
-    return groups
+    low, high = dict.fromkeys(best_first, 1), dict.fromkeys(best_first, len(best_first))
+    for better, worse in combinations(best_first, 2):
+        if p_values.get((better, worse), math.nan) < alpha:
+            low[worse] += 1
+            high[better] -= 1
+    return {name: (low[name], high[name]) for name in best_first}

@@ -85,14 +85,14 @@ def test_one_seed_without_kept_outputs_gives_means_alone() -> None:
     found = compare(type(runs)(**{**vars(runs), "correct": lambda cell: None}))
     assert found.table["low"].isna().all()
     assert found.table["p"].isna().all()
-    assert found.table["group"].isna().all()  # untested is not the same as not told apart
+    assert found.table["rank_low"].isna().all()  # untested is not the same as not told apart
 
 
-def test_a_method_that_cannot_be_tested_is_in_no_group() -> None:
+def test_a_method_that_cannot_be_tested_has_no_rank() -> None:
     runs = made_up_runs(seeds=1, failures=False)
     lost = next(iter(runs.planned.loc[runs.planned["label"] == "random", "cell"]))
     partly = replace(runs, correct=lambda cell: None if cell == lost else runs.correct(cell))
-    before, after = (compare(one).table.set_index("name")["group"] for one in (runs, partly))
+    before, after = (compare(one).table.set_index("name")["rank_low"] for one in (runs, partly))
     assert math.isfinite(before["random"])
     assert math.isnan(
         float(after.astype("Float64").to_numpy(dtype=float, na_value=math.nan)[after.index.get_loc("random")])
@@ -100,8 +100,8 @@ def test_a_method_that_cannot_be_tested_is_in_no_group() -> None:
     assert after.drop("random").notna().all()
 
 
-def test_one_method_alone_is_in_no_group() -> None:
-    assert compare(made_up_runs(methods={"none": METHODS["none"]})).table["group"].isna().all()
+def test_one_method_alone_has_no_rank() -> None:
+    assert compare(made_up_runs(methods={"none": METHODS["none"]})).table["rank_low"].isna().all()
 
 
 def test_what_a_caller_does_to_the_table_stays_with_the_caller() -> None:
@@ -125,14 +125,15 @@ def test_the_smallest_detectable_difference_shrinks_with_seeds() -> None:
     assert (three.seeds, ten.seeds) == (3, 10)
 
 
-def test_a_large_difference_leaves_the_best_group_and_noise_does_not() -> None:
+def test_a_large_difference_takes_a_rank_and_noise_does_not() -> None:
     methods = {
         "good": ([None], "method", "capsnet-small", [97.0]),
         "same": ([None], "method", "capsnet-small", [97.0]),
         "uniform": ([None], "control", "capsnet-small", [90.0]),
     }
-    groups = compare(made_up_runs(seeds=6, methods=methods)).table.set_index("name")["group"].to_dict()
-    assert groups == {"good": 1, "same": 1, "uniform": 2}
+    table = compare(made_up_runs(seeds=6, methods=methods)).table.set_index("name")
+    assert table["rank_low"].to_dict() == {"good": 1, "same": 1, "uniform": 3}
+    assert table["rank_high"].to_dict() == {"good": 2, "same": 2, "uniform": 3}
 
 
 def test_two_networks_under_one_label_are_told_apart_by_name() -> None:

@@ -92,7 +92,7 @@ def test_every_word_of_the_report_is_explained():
     words, text = text_of("glossary.md"), text_of("numbers.md")
     for word, meaning in GLOSSARY:
         assert f"| **{word}** | {meaning} |" in words
-    for column in ("Accuracy, %", "p (Holm)", "Group", "ms per iteration", "Times the floor"):
+    for column in ("Accuracy, %", "p (Holm)", "Rank", "ms per iteration", "Times the floor"):
         assert f"| **{column}** |" in text
 
 

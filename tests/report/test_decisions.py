@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from routebench.analysis import Verdict
-from routebench.analysis.comparison import compare
+from routebench.analysis.comparison import compare, comparison_of
 from routebench.report._decisions import Decisions
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 from tests.report.accuracies import runs_with
@@ -31,12 +31,15 @@ def test_who_leads_and_with_whom(given, lead, routed, peers) -> None:
     assert found.complete
 
 
-def test_peers_are_the_rank_group_of_the_table() -> None:
+def test_peers_are_those_that_no_test_tells_apart_and_share_ranks() -> None:
     runs = made_up_runs(failures=False)
-    table = compare(runs).table
-    group = table.loc[table["group"] == table["group"].iloc[0], "name"]
-    assert len(group) > 5
-    assert [one.exact for one in Decisions.of(runs).leader.peers] == [*group[1:]]
+    found, peers = comparison_of(runs), Decisions.of(runs).leader.peers
+    first, *others = found.table["method"]
+    assert len(peers) > 5
+    assert [*peers] == [one for one in others if found.pairs[first, one] >= 0.05]
+    ranks = found.table.set_index("method")
+    assert ranks["rank_high"][first] == 1 + len(peers)
+    assert {one for one in others if ranks["rank_low"][one] == 1} <= {*peers}
 
 
 def test_without_raw_outputs_nobody_was_tested() -> None:
@@ -78,7 +81,7 @@ def test_a_smoke_run_decides_nothing() -> None:
     found = Decisions.of(made_up_runs(preset="smoke", failures=False))
     assert {gain.verdict for gain in found.gains} == {Verdict.UNTESTABLE}
     assert found.leader.peers == ()
-    assert compare(made_up_runs(preset="smoke", failures=False)).table["group"].isna().all()
+    assert compare(made_up_runs(preset="smoke", failures=False)).table["rank_low"].isna().all()
 
 
 def test_the_same_function_has_one_row() -> None:

@@ -184,7 +184,7 @@ def test_the_answer_of_a_suite_stands_on_its_page_once_also_beside_other_suites(
 def test_what_a_smoke_run_shows_is_not_judged(text: str) -> None:
     smoke = text[text.index('<article class="page suite" id="accuracy-smoke') : text.index('id="whole"')]
     assert "accuracy-table" in smoke
-    for judged in ("p (Holm)", "Group", "significant", "told apart", 'class="reading"'):
+    for judged in ("p (Holm)", "Rank", "significant", "told apart", 'class="reading"'):
         assert judged not in smoke
     assert "p (Holm)" in text
 
@@ -218,7 +218,7 @@ def test_a_plan_without_results_still_has_a_page(tmp_path) -> None:
 def test_the_terminal_gets_the_same_answer_with_fewer_columns(written, text: str) -> None:
     path = written[0].path
     table = comparison_table(path, "accuracy", "quick")
-    assert list(table) == ["Method", "Accuracy, %", "Seeds", "Gain over equal shares", "p (Holm)", "Group"]
+    assert list(table) == ["Method", "Accuracy, %", "Seeds", "Gain over equal shares", "p (Holm)", "Rank"]
     assert len(table) == 13
     assert set(comparison_table(path, preset="smoke")["Seeds"]) == {"1 / 1"}
     assert headline(path, "accuracy", "quick").splitlines()[0] in text.replace("\u00a0", " ")

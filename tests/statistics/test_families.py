@@ -1,7 +1,7 @@
-"""Holm's correction and rank groups: by hand, against statsmodels, and by simulation."""
+"""Holm's correction and intervals for ranks: by hand, against statsmodels, and by simulation."""
 
 import math
-from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -38,41 +38,50 @@ def test_holm_keeps_the_family_wise_error(rng: np.random.Generator) -> None:
     assert np.mean((families < 0.05).any(axis=1)) > 0.3  # what no correction would do
 
 
-def paired_by_seed(values: dict[str, np.ndarray]) -> Callable[[str, str], float]:
-    return lambda one, other: statistics.paired_difference(seeds(values[one]), seeds(values[other])).p_value
+def ranks_of(values: dict[str, np.ndarray]) -> dict[str, tuple[int, int]]:
+    best_first = sorted(values, key=lambda name: -values[name].mean())
+    pairs = [*combinations(best_first, 2)]
+    p_values = [statistics.paired_difference(seeds(values[one]), seeds(values[other])).p_value for one, other in pairs]
+    return statistics.rank_intervals(best_first, dict(zip(pairs, statistics.holm(p_values), strict=True)))
 
 
-def test_rank_groups_split_what_differs_and_keep_together_what_does_not() -> None:
+def test_ranks_split_what_differs_and_keep_together_what_does_not() -> None:
     p_values = {
         ("a", "b"): 0.9,
         ("a", "c"): 1e-6,
         ("a", "d"): 1e-6,
-        ("b", "c"): 1e-6,
+        ("b", "c"): 0.2,
         ("b", "d"): 1e-6,
         ("c", "d"): 0.4,
     }
-    groups = statistics.rank_groups(["a", "b", "c", "d"], lambda one, other: p_values[one, other])
-    assert groups == {"a": 1, "b": 1, "c": 2, "d": 2}
+    ranks = statistics.rank_intervals(["a", "b", "c", "d"], p_values)
+    assert ranks == {"a": (1, 2), "b": (1, 3), "c": (2, 4), "d": (3, 4)}
 
 
-def test_untestable_pairs_share_a_group_and_no_names_give_no_groups() -> None:
-    assert statistics.rank_groups(["a", "b"], lambda one, other: math.nan) == {"a": 1, "b": 1}
-    assert statistics.rank_groups(["a"], lambda one, other: math.nan) == {"a": 1}
-    assert statistics.rank_groups([], lambda one, other: math.nan) == {}
+def test_a_pair_without_a_test_separates_nothing_and_no_names_have_no_ranks() -> None:
+    assert statistics.rank_intervals(["a", "b"], {("a", "b"): math.nan}) == {"a": (1, 2), "b": (1, 2)}
+    assert statistics.rank_intervals(["a", "b"], {}) == {"a": (1, 2), "b": (1, 2)}
+    assert statistics.rank_intervals(["a"], {}) == {"a": (1, 1)}
+    assert statistics.rank_intervals([], {}) == {}
 
 
-def test_equal_methods_rarely_leave_the_best_group(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    "true", [(0, 0, 0, 0, 0), (0, 1, 2, 3, 4), (0, 0, 0, 2, 2)], ids=["equal", "a line", "two sets"]
+)
+def test_all_true_ranks_lie_in_their_intervals(rng: np.random.Generator, true: tuple[int, ...]) -> None:
     wrong = 0
-    for sample in rng.normal(size=(300, 5, 3)):
-        values = {str(name): row for name, row in enumerate(sample)}
-        best_first = sorted(values, key=lambda name: -values[name].mean())
-        wrong += max(statistics.rank_groups(best_first, paired_by_seed(values)).values()) > 1
+    for sample in rng.normal(size=(300, 5, 4)):
+        values = {str(name): row + mean for name, (row, mean) in enumerate(zip(sample, true, strict=True))}
+        wrong += any(
+            low > 1 + sum(other > own for other in true) or high < sum(other >= own for other in true)
+            for own, (low, high) in ((true[int(name)], ends) for name, ends in ranks_of(values).items())
+        )
     assert wrong / 300 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)
 
 
-def test_a_clearly_worse_method_leaves_the_best_group(rng: np.random.Generator) -> None:
+def test_a_clearly_worse_method_is_second(rng: np.random.Generator) -> None:
     values = {"good": rng.normal(97, 0.2, 5), "bad": rng.normal(90, 0.2, 5)}
-    assert statistics.rank_groups(["good", "bad"], paired_by_seed(values)) == {"good": 1, "bad": 2}
+    assert ranks_of(values) == {"good": (1, 1), "bad": (2, 2)}
 
 
 def test_holm_is_statsmodels(rng: np.random.Generator) -> None:
