@@ -59,3 +59,28 @@ def test_convolutional_capsules(benchmark, method):
     with torch.no_grad():
         capsules = benchmark(layer, Capsules(poses, torch.rand(poses.shape[:-1])))
     assert capsules.poses.shape == (LANES, 4, 4, 8, 16)
+
+
+@pytest.mark.parametrize("way", ["stored votes", "aggregate"])
+def test_sum_by_a_coupling_of_ones_own(benchmark, way):
+    """Forward and backward in the class capsules of `capsnet-small`; `make microbench` shows the ratio."""
+    random = torch.Generator().manual_seed(0)
+    below, weight, coupling = (
+        torch.randn(shape, generator=random).requires_grad_()
+        for shape in ((128, 128, 8), (128, 10, 8, 16), (128, 128, 10))
+    )
+
+    def step():
+        votes = Votes(below, weight, Competition())
+        found = (
+            torch.einsum("lij,lijp->ljp", coupling, votes.dense())
+            if way == "stored votes"
+            else votes.aggregate(coupling)
+        )
+        return found, torch.autograd.grad(found.square().sum(), (below, weight, coupling))
+
+    found, gradients = benchmark(step)
+    plain = torch.einsum("lij,lik,ijkp->ljp", coupling, below, weight)
+    torch.testing.assert_close(found, plain, rtol=1e-4, atol=1e-4)
+    expected = torch.autograd.grad(plain.square().sum(), (below, weight, coupling))
+    torch.testing.assert_close(gradients, expected, rtol=1e-3, atol=1e-1)
