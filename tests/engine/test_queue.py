@@ -79,6 +79,14 @@ def test_training_is_foretold_by_images_of_all_epochs(monkeypatch, train_on, see
     assert _steps.seconds_of(request, torch.device("cpu")) == pytest.approx(5 * seen * 2 / 4)
 
 
+@pytest.mark.parametrize(("seconds", "images"), [(0.2, 32), (3.0, 16)])
+def test_a_whole_batch_is_measured_if_it_is_short(monkeypatch, seconds, images):
+    recipe = Recipe(epochs=1, batch_size=32, train_on="all")
+    monkeypatch.setattr(_steps.time, "perf_counter", count(step=seconds).__next__)
+    request = FitRequest("capsnet-small", "mnist5k", recipe, 0, method="uniform")
+    assert _steps.seconds_of(request, torch.device("cpu")) == pytest.approx(4000 * seconds / images)
+
+
 def test_nothing_is_foretold_of_code_of_others_or_when_time_is_up(made):
     config = RunConfig("cpu", jobs=1, threads=1)
     for cells, until in (

@@ -17,8 +17,9 @@ from routebench.protocols.base import FitRequest
 from routebench.registry import protocols
 from routebench.training import make_optimiser, training_step
 
-IMAGES = 16
-"""Of a measured step, at most: the time of a step is taken to grow with its images."""
+IMAGES, SHORT = 16, 4.0
+"""Images of a measured step, and seconds: if a whole batch takes no longer by these few images, it is measured instead,
+since kernels are faster with many images than the time of a few would say."""
 FORWARD = 1 / 3
 """Of the time of a training image: one that is only looked at."""
 
@@ -42,16 +43,24 @@ def foretell(cells: Iterable[Cell], times: Times, config: RunConfig, *, until: f
 
 def seconds_of(request: FitRequest, device: torch.device) -> float:
     """Seconds of training: those of a step with random images, by how many images are seen."""
+
+    def image_of(step: int) -> float:
+        """Seconds for each of so many images in a step."""
+        labels = data.train.labels[:step].to(device)
+        images = torch.rand(len(labels), *data.train.shape, device=device)
+        for _ in range(2):  # the first one makes everything ready
+            began = time.perf_counter()
+            loss, _ = training_step(network, optimiser, images, labels, recipe=recipe, moment=Moment(), draws=draws)
+            loss.item()  # which waits for a GPU
+            each = (time.perf_counter() - began) / len(labels)
+        return each
+
     data, recipe = load(request.data), request.recipe
     network = untrained(request).to(device)
     optimiser = make_optimiser(network, recipe)
-    labels = data.train.labels[: min(IMAGES, recipe.batch_size)].to(device)
-    images = torch.rand(len(labels), *data.train.shape, device=device)
     draws = torch.Generator(device).manual_seed(0)
-    for _ in range(2):  # the first one makes everything ready
-        began = time.perf_counter()
-        loss, _ = training_step(network, optimiser, images, labels, recipe=recipe, moment=Moment(), draws=draws)
-        loss.item()  # which waits for a GPU
-        each = (time.perf_counter() - began) / len(labels)
+    each = image_of(min(IMAGES, recipe.batch_size))
+    if recipe.batch_size > IMAGES and each * recipe.batch_size <= SHORT:
+        each = image_of(recipe.batch_size)
     share = 1.0 if recipe.train_on == "all" else FORWARD
     return recipe.epochs * each * (len(data.train) + share * len(data.held_out))
