@@ -10,6 +10,7 @@ from analyses.learning_curves import learning_curves
 from analyses.primary_comparisons import primary_comparisons
 from analyses.summary_over_tasks import summary_over_tasks
 from analyses.tuning_curves import tuning_curves
+from routebench.analysis import Verdict
 from routebench.analysis.comparison import gains_of
 from routebench.analysis.named import named_gains, named_table, over_first
 from routebench.engine.suites import Choices, load_suite, plan
@@ -98,6 +99,34 @@ def test_named_comparisons_alone_decide_the_headline(runs):
     for method, gain in main.gains.items():
         family = named_gains(runs) if method in main.named else gains_of(runs)
         assert gain.p_holm == family[method].p_holm
+
+
+def test_iterations_that_were_not_named_are_told_apart_from_those_that_were(tmp_path, monkeypatch):
+    """Planted: more iterations are better by 3 points with all methods, and worse with slot attention."""
+    planted = {"slot-attention": -3.0}
+    plain = accuracy
+    monkeypatch.setitem(
+        globals(),
+        "accuracy",
+        lambda cell: (
+            plain(cell) + (planted.get(cell.identity.method, 3.0) if (cell.identity.iterations or 0) > 1 else 0.0)
+        ),
+    )
+    runs = finals(tmp_path, seeds=5)
+    said, pairs, table = headline_of(runs).said, over_first(runs), named_table(runs)
+    named = {
+        one.exact for one, other in zip(table["method"], table["against"], strict=True) if one.label == other.label
+    }
+    found = {
+        word: next(sentence for sentence in said if sentence.startswith(f"{word} than with one iteration, "))
+        for word in ("Better", "Worse")
+    }
+    for word, verdict in (("Better", Verdict.BETTER), ("Worse", Verdict.WORSE)):
+        explored = [one for one, gain in pairs.items() if gain.verdict is verdict and one.exact not in named]
+        assert explored and found[word].count(", by ") == len(explored)
+        assert all(f"{one}, by " in found[word] for one in explored)
+        assert f"corrected for all {len(pairs)} such pairs" in found[word]
+    assert named & {one.exact for one in pairs}
 
 
 @pytest.mark.parametrize(
