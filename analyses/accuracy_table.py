@@ -71,12 +71,12 @@ def _reading(found: Comparison) -> str:
     if not others:
         return f"Nothing can be compared yet: only {best['method']} has finished, with {best['mean']:±0.2} %."
     reading = f"{best['method']} has the highest mean accuracy, {best['mean']:±0.2} %"
-    verdicts = {row["method"]: found.verdict(best["method"], row["method"]) for row in others}
-    if {*verdicts.values()} == {Verdict.UNTESTABLE}:
+    seen = {*found.over.values()}
+    if seen == {Verdict.UNTESTABLE}:
         return f"{reading}; no test could compare it with the others."
-    if peers := [method for method, verdict in verdicts.items() if verdict is Verdict.OPEN]:
+    if peers := [method for method, verdict in found.over.items() if verdict is Verdict.OPEN]:
         return f"{reading}; these runs cannot tell it apart from {wording.listed(peers, 5)}."
-    behind = "all others that could be tested" if Verdict.UNTESTABLE in verdicts.values() else "all others"
+    behind = "all others that could be tested" if Verdict.UNTESTABLE in seen else "all others"
     return f"{reading}, and is significantly ahead of {behind}."
 
 

@@ -23,7 +23,7 @@ def learning_curves(runs: Runs) -> Analysis | None:
         title="Learning curves",
         reading=_reading(table),
         table=table,
-        figure=figures.figure_of(_draw, drawn, runs, **figures.panels_of(drawn)),
+        figure=None if drawn.empty else figures.figure_of(_draw, drawn, runs, **figures.panels_of(drawn)),
         columns=(
             Column("Method", "method", lambda row: str(row["method"].marked), numeric=False),
             Column("Last epoch, points", "rise", "+.2", "held-out accuracy after it less that before"),
@@ -37,7 +37,8 @@ def learning_curves(runs: Runs) -> Analysis | None:
             f"Still rising: by more than {RISING:g} points in the last epoch, mean over seeds.",
             "Held-out images are part of the training data and were not trained on.",
             "In an epoch all methods see as many images and take as many steps; seconds are those of this machine.",
-            "Each method at its best T of the trials, one iteration dashed. Grey: all others. Bars: all seeds, 95 %.",
+            "Each method at its best T of the trials, one iteration dashed. Grey: all others.",
+            "Bars: 95 % intervals over seeds.",
         ),
         alternative="Held-out accuracy against seconds of training, a panel for each method.",
     )

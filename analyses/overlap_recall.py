@@ -100,10 +100,9 @@ def _reading(table: DataFrame, careless: list[Method]) -> str:
     hardest, easiest = by_digit.index[0], by_digit.index[-1]
     mean = table.groupby("method")["recall"].mean().sort_values(ascending=False, kind="stable")
     return (
-        f"In the mean over methods{aside and ' that answer with care'}, {int(hardest)} is found least often "
-        f"({by_digit.iloc[0]:.0f} % of its images) and "
-        f"{int(easiest)} most often ({by_digit.iloc[-1]:.0f} %); {mean.index[0]} finds most digits of all "
-        f"({mean.iloc[0]:.0f} % in the mean over digits){aside}."
+        f"Averaged over methods{aside and ' that answer with care'}, digit {int(hardest)} is found least often "
+        f"({by_digit.iloc[0]:.0f} % of its images) and digit {int(easiest)} most often ({by_digit.iloc[-1]:.0f} %). "
+        f"{mean.index[0]} finds most digits ({mean.iloc[0]:.0f} %, averaged over digits){aside}."
     )
 
 

@@ -92,17 +92,17 @@ def _reading(found: Comparison, table: DataFrame) -> str:
     base = [row for row in others if found.baseline and row["method"].label == BASELINE]
     if base:
         reading += f", equal shares in {base[0]['mean']:.2} %"
-    standing = f" {_standing(found, best, others)}" if others else ""
+    standing = f" {_standing(found)}" if others else ""
     return f"{reading}.{standing}{_lost(rows)}"
 
 
-def _standing(found: Comparison, best: Row, others: list[Row]) -> str:
-    verdicts = {row["method"]: found.verdict(best["method"], row["method"]) for row in others}
-    if {*verdicts.values()} == {Verdict.UNTESTABLE}:
+def _standing(found: Comparison) -> str:
+    seen = {*found.over.values()}
+    if seen == {Verdict.UNTESTABLE}:
         return "No test could compare it with the others."
-    if peers := [method for method, verdict in verdicts.items() if verdict is Verdict.OPEN]:
+    if peers := [method for method, verdict in found.over.items() if verdict is Verdict.OPEN]:
         return f"It cannot be told apart from {wording.listed(peers, 4)}."
-    left = " that were tested" if Verdict.UNTESTABLE in verdicts.values() else ""
+    left = " that were tested" if Verdict.UNTESTABLE in seen else ""
     return f"That is significantly more than all others{left}."
 
 

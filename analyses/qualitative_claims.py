@@ -35,7 +35,8 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
         columns=COLUMNS,
         notes=(
             (
-                "Each claim is tested by itself, at 5 %. Networks, data and budgets are these, not the paper's. "
+                "Each claim is tested by itself, at 5 %. Networks, data and budgets are those of these runs, not of "
+                "the paper. "
                 "Undecided: the interval reaches both sides, or there is one seed."
             ),
             *_without_verdict(table),

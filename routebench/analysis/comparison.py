@@ -83,6 +83,12 @@ class Comparison:
         return Verdict.of(1.0, p_value)
 
     @property
+    def over(self) -> dict[Method, Verdict]:
+        """The verdict of the method of the highest mean against each other one that has a result."""
+        first, *others = self.measured["method"]
+        return {method: self.verdict(first, method) for method in others}
+
+    @property
     def every(self) -> DataFrame:
         """The same, with a row for every method, including those that are the same function as another."""
         rows = self.measured.to_dict("records")

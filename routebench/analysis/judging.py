@@ -1,9 +1,11 @@
 """What a claim of a paper is, and how runs judge it.
 
-A claim has a statistic for each seed. The 95 % interval of its mean over seeds gives the verdict; without an interval
-there is none. Nor is there one where a compared network still learns fast in its last epoch: its accuracy tells how
-fast it learns, not what it reaches; or where tuning gave a method another form than the claim is about. If a paper
-defines no statistic, the claim says which one is used here.
+A claim has a statistic for each seed. The 95 % interval of its mean over seeds gives the verdict. If a paper defines no
+statistic, the claim says which one is used here. A claim has no verdict in three cases:
+
+- there is no interval;
+- a compared network still learns fast in its last epoch: its accuracy tells how fast it learns, not what it reaches;
+- tuning gave a method another form than the claim is about.
 """
 
 import re

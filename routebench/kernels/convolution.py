@@ -27,7 +27,7 @@ from routebench.kernels.reference import is_transformed
 LEAST = 2.0
 """How many times fewer multiplications this must take than the direct way, transforms counted in."""
 
-FEW = 64
+FEW_MAPS = 64
 """Maps with which torch's convolution is faster if channels lie last; with 256 of 9 x 9 it takes 1.4 times as long."""
 
 
@@ -49,10 +49,13 @@ class Convolution(nn.Conv2d):
         """(batch, channel, height, width) to (batch, map, rows, columns)."""
         stride = self.stride[0]
         if not pays(images, self.weight, stride):
-            is_small = images.device.type == "cpu" and self.out_channels <= FEW
-            return super().forward(_channels_last(images) if is_small else images)
+            return super().forward(_channels_last(images) if self._wants_channels_last(images) else images)
         found = convolve(images, self.weight, stride)
         return found if self.bias is None else found + self.bias[:, None, None]
+
+    def _wants_channels_last(self, images: Tensor) -> bool:
+        is_plain = images.device.type == "cpu" and images.dim() == 4 and not is_transformed()  # vmap knows no layouts
+        return is_plain and self.out_channels <= FEW_MAPS
 
 
 class Correlation(NamedTuple):
@@ -151,7 +154,7 @@ def _pull_directly(
 
 def _channels_last(images: Tensor) -> Tensor:
     """The same numbers; of a single channel the same memory, under strides that torch takes for channels last."""
-    if images.dim() == 4 and images.shape[1] == 1:
+    if images.shape[1] == 1:
         return images.reshape(len(images), *images.shape[2:], 1).permute(0, 3, 1, 2)
     return images.contiguous(memory_format=torch.channels_last)
 

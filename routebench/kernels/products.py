@@ -23,8 +23,6 @@ INPUTS = (*VOTES, "factor")
 """With what they are multiplied by: the coupling or the vectors, by lane."""
 Tensors = dict[str, Tensor]
 """Those of `INPUTS` that there are, of one tile or of all; with `gradient` that of the product."""
-
-
 Product = Callable[[Sweep, Tensor], Tensor]
 """From votes that are yet to be made and the factor."""
 
@@ -137,8 +135,9 @@ class _ByParent(torch.autograd.Function):
 
 def _tiles(rows: Tensor, parents: int) -> list[tuple[slice, slice]]:
     """Lanes and parents whose weighted poses are stored together."""
-    lanes = max(1, reference.TILE // rows[0].numel())
-    step = max(1, reference.TILE // (min(lanes, len(rows)) * rows[0].numel()))
+    of_lane = rows.shape[1:].numel()
+    lanes = max(1, reference.TILE // of_lane)
+    step = max(1, reference.TILE // (min(lanes, len(rows)) * of_lane))
     return [
         (slice(lane, lane + lanes), slice(first, first + step))
         for lane in range(0, len(rows), lanes)

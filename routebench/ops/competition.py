@@ -17,8 +17,8 @@ round, as in ordinary attention. In a dense layer, where parents have no positio
 """
 AXES = (*get_args(Axis), "none")
 """These, and `none`: all coefficients are 1."""
-FEW = 16
-"""Parents that fill a vector register in single precision, with AVX-512."""
+REGISTER = 16
+"""Numbers in single precision that fill a processor's vector register, with AVX-512."""
 
 
 class Competition:
@@ -75,8 +75,8 @@ class Competition:
 
 
 def softmax_over_parents(logits: Float[Tensor, "lane child parent"]) -> Float[Tensor, "lane child parent"]:
-    """The softmax over the last axis. Few parents go before children: a row shorter than a vector register is slow."""
-    if logits.shape[2] < FEW:
+    """The softmax over the last axis. On a processor, few parents go before children: torch is slow on short rows."""
+    if logits.device.type == "cpu" and logits.shape[2] < REGISTER:
         return logits.transpose(1, 2).softmax(dim=1).transpose(1, 2)
     return logits.softmax(dim=2)
 

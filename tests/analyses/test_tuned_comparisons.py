@@ -305,3 +305,13 @@ def test_curves_that_still_rise_are_named(runs):
     assert uniform["whole"] == pytest.approx(22) and uniform["seconds"] == pytest.approx(5.5)  # after the first epoch
     assert "Wang-Liu, T = 1" in found.reading and "Equal shares" not in found.reading
     assert learning_curves(replace(runs, primary={})) is None
+
+
+def test_without_curves_of_named_methods_there_is_no_figure(runs):
+    table = named_table(runs)
+    named = {one.exact for one in (*table["method"], *table["against"])}
+    cells = [cell for cell, method in runs.methods.items() if method.exact in named]
+    lost = runs.results["cell"].isin(cells) & (runs.results["metric"] == "held_out_accuracy")
+    found = learning_curves(replace(runs, results=runs.results[~lost]))
+    assert found.figure is None
+    assert {row.exact for row in found.table["method"]} == {one.exact for one in runs.methods.values()} - named

@@ -57,6 +57,13 @@ def test_few_maps_lie_last_and_are_those_of_torch(channels, maps, last):
         torch.testing.assert_close(mine, right, rtol=0, atol=1e-12)
 
 
+def test_one_image_without_a_batch_and_images_under_vmap_are_those_of_torch():
+    layer, images = Convolution(3, 8, 5), torch.randn(4, 3, 12, 12)
+    expected = conv2d(images, layer.weight, layer.bias)
+    torch.testing.assert_close(layer(images[0]), expected[0])
+    torch.testing.assert_close(vmap(lambda image: layer(image[None])[0])(images), expected)
+
+
 @pytest.mark.parametrize("wanted", [0, 1])
 def test_one_gradient_alone(wanted):
     images, weight, stride = drawn("uneven")

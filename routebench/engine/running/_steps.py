@@ -44,7 +44,7 @@ def foretell(cells: Iterable[Cell], times: Times, config: RunConfig, *, until: f
 def seconds_of(request: FitRequest, device: torch.device) -> float:
     """Seconds of training: those of a step with random images, by how many images are seen."""
 
-    def image_of(step: int) -> float:
+    def seconds_each(step: int) -> float:
         """Seconds for each of so many images in a step."""
         labels = data.train.labels[:step].to(device)
         images = torch.rand(len(labels), *data.train.shape, device=device)
@@ -59,8 +59,8 @@ def seconds_of(request: FitRequest, device: torch.device) -> float:
     network = untrained(request).to(device)
     optimiser = make_optimiser(network, recipe)
     draws = torch.Generator(device).manual_seed(0)
-    each = image_of(min(IMAGES, recipe.batch_size))
+    each = seconds_each(min(IMAGES, recipe.batch_size))
     if recipe.batch_size > IMAGES and each * recipe.batch_size <= SHORT:
-        each = image_of(recipe.batch_size)
+        each = seconds_each(recipe.batch_size)
     share = 1.0 if recipe.train_on == "all" else FORWARD
     return recipe.epochs * each * (len(data.train) + share * len(data.held_out))
