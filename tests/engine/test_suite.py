@@ -38,6 +38,8 @@ def changed(tmp_path):
         ("seeds = 1", "seeds = 0", ["presets.smoke.seeds", "at least 1"]),
         ("seeds = 1", "", ["presets.smoke.seeds", "nothing"]),
         ("seeds = 1", 'seeds = 1\nentries_of = "standart"', ["unknown suite 'standart'", "'standard'"]),
+        ("version = 2", 'version = 2\nentries_of = "standart"', ["'entries_of'", "unknown suite", "'standard'"]),
+        ("version = 2", 'version = 2\nentries_of = "standard"', ["'methods'", "none beside `entries_of`"]),
         ("iterations = [1, 3]", "iterations = []", ["presets.smoke.iterations", "[]"]),
         ("iterations = [1, 3]", "iterations = [1, 1]", ["presets.smoke.iterations", "[1, 1]"]),
         ("iterations = [1, 3]", "iterations = 3", ["presets.smoke.iterations", "list"]),
@@ -132,3 +134,33 @@ def test_the_standard_suites_have_a_place_each():
     places = [suite.standard for suite in suites if suite.standard]
     assert len(set(places)) == len(places) >= 3
     assert next(suite.name for suite in suites if suite.standard == min(places)) == "accuracy"
+
+
+OTHER = """question = "Are they sparse?"
+version = 1
+protocol = "sparsity"
+entries_of = "{of}"
+[presets.quick]
+data = "mnist5k"
+model = "capsnet-small"
+iterations = [1]
+seeds = 1
+without = ["{without}"]
+"""
+
+
+def test_a_suite_may_take_the_entries_of_another(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(OTHER.format(of="accuracy", without="cnn"))
+    own, accuracy = load_suite(str(file)).with_entries("quick"), load_suite("accuracy")
+    assert (own.methods, own.controls, own.training) == (accuracy.methods, accuracy.controls, accuracy.training)
+    file.write_text(OTHER.format(of="accuracy", without="cn"))
+    with pytest.raises(UserError, match="unknown variant or control 'cn'; did you mean 'cnn'"):
+        load_suite(str(file))
+
+
+def test_entries_are_taken_from_the_suite_that_has_them(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(OTHER.format(of="sparsity", without="cnn"))
+    with pytest.raises(UserError, match="got 'sparsity', which takes those of 'accuracy'; name that one"):
+        load_suite(str(file))

@@ -4,6 +4,7 @@ question = "Does routing beat equal shares?"
 version = 1                     # results of different versions are not mixed
 caveat = "Weights are random."  # what a reader has to know; also caveat_on = { mnist5k = "..." }, of one data set alone
 protocol = "accuracy"
+entries_of = "standard"         # instead of the three tables below: those of another suite, whose networks it measures
 [training]                      # as `routebench.recipe.Recipe`; presets and methods may override
 recipe = "sabour"               # of `routebench.recipes`, where settings start; the last table that names one wins
 learning_rate = 1e-3            # what is written out replaces a recipe's, whichever table it is in
@@ -21,7 +22,7 @@ model = "capsnet-small"         # or several, ["a", "b"]; also: model_params, tr
 iterations = [1, 2, 3]          # the grid of every method that iterates
 variant_iterations = [3]        # that of variants, if it is another
 seeds = 3
-entries_of = "standard"         # with methods, controls and training of another suite, whose networks it then measures
+entries_of = "standard"         # as above, for one preset
 [presets.quick.training_of.b]   # for one of several networks; only that of a method or control goes before it
 reconstruction = 0.0005
 """
@@ -98,8 +99,7 @@ class Preset:
     `take` is the most images that are used of a data set; `options` are the protocol's, `training_of` is by network.
     `settings` is a file that `routebench tune` wrote, beside the suite's. `without` names variants and controls that
     are not run.
-    `entries_of` is another suite, whose methods, controls and training stand in place of the suite's own; controls that
-    it lacks stay.
+    `entries_of` is another suite, whose methods, controls and training stand in place of the suite's.
     """
 
     name: str
@@ -137,6 +137,8 @@ class Suite:
     `caveat` is what a reader of its results has to know; `caveat_on` is, by data set, what has to be known of results
     on that one alone.
     `standard` is its place among the suites that `suite all` runs; 0 for one that it does not run.
+    `entries_of` is another suite, which says methods, controls and training in its place; controls here are then
+    further ones.
     """
 
     name: str
@@ -150,6 +152,7 @@ class Suite:
     controls: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
     caveat: Annotated[str, text("a sentence")] = ""
     standard: Count = 0
+    entries_of: Annotated[str, text("the name of a suite")] = ""
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
     tuning: Annotated[FairTuning | None, partial(read, FairTuning)] = None
     primary: Annotated[Primary | None, partial(read, Primary)] = None
@@ -170,17 +173,22 @@ class Suite:
         return self.presets[name]
 
     def with_entries(self, preset: str) -> "Suite":
-        """The suite with the methods, controls and training of the preset's `entries_of`; itself where it has none.
+        """The suite with methods, controls and training of the suite that it or its preset names, if one does.
 
         Controls of its own that the other suite lacks stay.
 
         Raises:
-            UserError: there is no such suite or preset.
+            UserError: there is no such suite or preset, or the other suite has no methods of its own.
         """
-        name = self.preset(preset).entries_of
+        name = self.preset(preset).entries_of or self.entries_of
         if not name:
             return self
         other = load_suite(name)
+        if not other.methods:
+            raise UserError(
+                f"{self.file}: key 'entries_of': expected a suite with methods, got {name!r}, which takes those of "
+                f"{other.entries_of!r}; name that one"
+            )
         known = {entry.name for entry in (*other.methods, *other.controls)}
         controls = (*other.controls, *(entry for entry in self.controls if entry.name not in known))
         return replace(self, methods=other.methods, controls=controls, training=other.training)
@@ -236,9 +244,7 @@ def _preset(options: Mapping[str, Any], value: Any, place: Place) -> Preset:
 
 
 def _check(suite: Suite) -> None:
-    for key, found in (("methods", suite.methods), ("presets", suite.presets)):
-        if not found:
-            raise UserError(f"{suite.file}: key {key!r}: expected at least one, got none")
+    _check_source(suite)
     if suite.tuning is not None:
         suite.tuning.expect_whole(Place(suite.file, "tuning"))
     for entry in suite.methods:
@@ -249,7 +255,6 @@ def _check(suite: Suite) -> None:
                 f"{suite.file}: key 'methods': {entry.name!r} is there twice and reads the same; "
                 "tell the entries apart by `variant`, a few words"
             )
-    spared = {*(entry.variant for entry in suite.methods), *(entry.name for entry in suite.controls), *CONTROLS} - {""}
     tables = {f"presets.{preset.name}": preset.training_of for preset in suite.presets.values()}
     tables |= {f"methods.{entry.name}": entry.training_of for entry in (*suite.methods, *suite.controls)}
     for table, training_of in tables.items():
@@ -259,14 +264,28 @@ def _check(suite: Suite) -> None:
                     f"{suite.file}: key '{table}.training_of': unknown model {model!r}{nearest(model, models)}"
                 )
     for preset in suite.presets.values():
+        entries = suite.with_entries(preset.name) if preset.without else suite
+        variants, controls = (one.variant for one in entries.methods), (one.name for one in entries.controls)
+        spared = {*variants, *controls, *CONTROLS} - {""}
         for name in preset.without:
             if name not in spared:
                 raise UserError(
                     f"{suite.file}: key 'presets.{preset.name}.without': unknown variant or control {name!r}"
                     f"{nearest(name, spared)}"
                 )
-        if preset.entries_of and not preset.entries_of.endswith(".toml") and preset.entries_of not in suite_files():
+
+
+def _check_source(suite: Suite) -> None:
+    """Methods are the suite's own or another's, never both."""
+    for key, found in (("methods", suite.methods or suite.entries_of), ("presets", suite.presets)):
+        if not found:
+            raise UserError(f"{suite.file}: key {key!r}: expected at least one, got none")
+    sources = {f"presets.{preset.name}.entries_of": preset.entries_of for preset in suite.presets.values()}
+    for key, name in {"entries_of": suite.entries_of, **sources}.items():
+        if name and not name.endswith(".toml") and name not in suite_files():
+            raise UserError(f"{suite.file}: key {key!r}: unknown suite {name!r}{nearest(name, suite_files())}")
+    for key, found in (("methods", suite.methods), ("training", suite.training)):
+        if found and suite.entries_of:
             raise UserError(
-                f"{suite.file}: key 'presets.{preset.name}.entries_of': unknown suite {preset.entries_of!r}"
-                f"{nearest(preset.entries_of, suite_files())}"
+                f"{suite.file}: key {key!r}: expected none beside `entries_of`, which takes another suite's"
             )
