@@ -10,7 +10,6 @@ from pandas import DataFrame, Series
 
 from routebench import statistics
 from routebench.analysis import (
-    ALPHA,
     Analysis,
     Column,
     Estimate,
@@ -21,7 +20,7 @@ from routebench.analysis import (
     analysis_of,
     corrected,
     figures,
-    palette,
+    forest,
     run,
     wording,
 )
@@ -156,19 +155,9 @@ def _notes(table: DataFrame) -> list[str]:
 
 
 def _draw(axes: Axes, variants: DataFrame, runs: Runs) -> None:
-    axes.axvline(0, color=palette.INK, linewidth=1)
-    for place, (method, gap) in enumerate(zip(variants["method"], variants["difference"], strict=True)):
-        colour = runs.colour(method)
-        axes.hlines(place, gap.low, gap.high, color=colour, linewidth=2)
-        face = colour if gap.p_holm < ALPHA else palette.PAPER
-        axes.plot(gap.mean, place, "o", color=colour, markerfacecolor=face, markersize=7)
-    axes.set_ylim(len(variants) - 0.4, -0.6)
-    axes.margins(x=0.08)
-    axes.set_yticks(range(len(variants)), [wording.in_lines(str(method)) for method in variants["method"]])
-    axes.tick_params(axis="y", length=0, labelsize=9)
-    axes.grid(visible=False, axis="y")
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel("points above the plain form")
+    rows = zip(variants["method"], variants["difference"], strict=True)
+    lines = [forest.Line(str(method), gap, runs.colour(method)) for method, gap in rows]
+    forest.draw(axes, lines, "points above the plain form")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Every pair of methods: which is better, which are equivalent within the margin, and which stay undecided."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -19,7 +20,6 @@ from routebench.analysis import (
     Column,
     Estimate,
     Method,
-    Row,
     Runs,
     Verdict,
     analysis_of,
@@ -31,6 +31,7 @@ from routebench.analysis import (
     wording,
 )  # fmt: skip
 from routebench.analysis.comparison import (
+    OTHER_IMAGES,
     Contender,
     answers_of,
     contenders_of,
@@ -59,7 +60,6 @@ EFFECT = (
     "Hedges' g: the mean difference in standard deviations of the differences between seeds, corrected for few seeds, "
     "with 95 % interval"
 )
-BOTH = "95 % interval if seeds and test images were both drawn anew; the one before keeps the test images"
 SAVED = (
     "first second difference low=difference.low high=difference.high interval=difference.kind n=difference.n "
     "p=difference.p effect effect_low effect_high wins seeds deviation p_equal both_low both_high both_p=both.p "
@@ -179,13 +179,8 @@ def _columns(table: DataFrame) -> tuple[Column, ...]:
     if table["odds"].notna().any():
         columns.append(Column("Image odds", "odds", lambda row: _ratio(row["odds"]), ODDS, extra=True))
     if any(found.kind == statistics.OVER_BOTH for found in table["both"]):
-        columns.append(Column("Other images too", "both.low", _limits, BOTH, extra=True))
+        columns.append(replace(OTHER_IMAGES, extra=True))
     return tuple(columns)
-
-
-def _limits(row: Row) -> str:
-    found = row["both"]
-    return f"[{wording.signed(found.low)}, {wording.signed(found.high)}]" if found.has_limits else wording.NOTHING
 
 
 def _ratio(value: float) -> str:

@@ -1,36 +1,39 @@
 """Gain from routing: each method against equal shares, which split every child equally between all parents."""
 
 from matplotlib.axes import Axes
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from routebench.analysis import (
-    ALPHA,
     Analysis,
     Column,
     Runs,
     Verdict,
     analysis_of,
     figures,
-    numbers,
-    palette,
+    forest,
     run,
     wording,
 )
-from routebench.analysis.comparison import comparison_of
+from routebench.analysis.comparison import OTHER_IMAGES, comparison_of, with_other_images
 
-SAVED = "name label role gain gain_low gain_high gain_interval=gain.kind p=gain.p p_holm=gain.p_holm"
+SAVED = (
+    "name label role gain gain_low gain_high gain_interval=gain.kind p=gain.p p_holm=gain.p_holm "
+    "both_low=both.low both_high=both.high"
+)
 NONE_BETTER = "None is significantly better."
 EXPLORATORY = "Exploratory: comparisons that the suite named beforehand have a table of their own."
-FAR = 6.0  # a loss this many times the largest gain is drawn at the edge, so that the others can be seen
 
 
 @analysis_of("accuracy", "gain-over-uniform", place=15)
 def gain_over_uniform(runs: Runs) -> Analysis | None:
     """Difference in test accuracy (points) to equal shares, paired by seed, with its 95 % interval."""
-    found = comparison_of(runs).table[["method", "gain"]]
-    table = found[[gain.known for gain in found["gain"]]].reset_index(drop=True)
+    found = comparison_of(runs)
+    table = found.table.loc[[gain.known for gain in found.table["gain"]], ["method", "gain"]].reset_index(drop=True)
     if table.empty:
         return None
+    base = next(one for method, one in found.contenders.items() if str(method) == found.baseline)
+    table["both"] = table["method"].map(lambda method: with_other_images(runs, found.contenders[method], base))
+    images = any(one.has_limits for one in table["both"])
     return Analysis(
         title="Gain over equal shares",
         reading=_reading(table),
@@ -41,9 +44,11 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
             Column("Gain, points", "gain", "+.2"),
             Column("p", "gain.p", "p"),
             Column("p (Holm)", "gain.p_holm", "p"),
+            *([OTHER_IMAGES] if images else []),
         ),
         notes=(
-            "Points of test accuracy, with 95 % intervals for each gain alone.",
+            "Points of test accuracy, with 95 % intervals over seeds, for each gain alone.",
+            *(["Thin lines: if the test images were drawn anew, too."] if images else []),
             _filled(len(table)),
             *([EXPLORATORY] if runs.primary else []),
         ),
@@ -58,33 +63,9 @@ def _filled(gains: int) -> str:
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
-    low, high = _limits(table)
-    axes.set(xlim=(low, high), ylim=(len(table) - 0.4, -0.6))
-    axes.axvline(0, color=palette.INK, linewidth=1)
-    for place, (method, gain) in enumerate(zip(table["method"], table["gain"], strict=True)):
-        colour = runs.colour(method)
-        axes.hlines(place, max(gain.low, low), min(gain.high, high), color=colour, linewidth=2)
-        if gain.mean < low:
-            axes.plot(low + 0.02 * (high - low), place, marker="<", color=colour, markersize=7)
-            axes.text(low + 0.05 * (high - low), place, wording.signed(gain.mean, 1), va="center", fontsize=9)
-        else:
-            face = colour if gain.p_holm < ALPHA else palette.PAPER
-            axes.plot(gain.mean, place, marker="o", color=colour, markerfacecolor=face, markersize=7)
-    axes.set_yticks(range(len(table)), [wording.in_lines(str(method)) for method in table["method"]])
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=False, axis="y")
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel("points above equal shares")
-
-
-def _limits(table: DataFrame) -> tuple[float, float]:
-    """Limits of the axis: a collapsed method, or an interval from two seeds, does not set the scale."""
-    gains = numbers(table["gain"])
-    reach = max(1.0, float(gains.max()), float(gains.abs().median()) * 1.5)
-    low, high = min(float(gains[gains > -FAR * reach].min()), 0.0), max(float(gains.max()), 0.0)
-    arm = float(Series([gain.half_width for gain in table["gain"]]).median())
-    margin = max(0.35 * (high - low), 0.5, 1.2 * arm if arm < FAR * reach else 0.0)
-    return low - margin, high + margin
+    rows = zip(table["method"], table["gain"], table["both"], strict=True)
+    lines = [forest.Line(str(method), gain, runs.colour(method), both) for method, gain, both in rows]
+    forest.draw(axes, lines, "points above equal shares")
 
 
 def _reading(table: DataFrame) -> str:

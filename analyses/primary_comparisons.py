@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator
 
-import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
 from routebench.analysis import (
-    ALPHA,
     Analysis,
     Column,
     Runs,
     Verdict,
     analysis_of,
     figures,
+    forest,
     palette,
     run,
     wording,
 )
+from routebench.analysis.comparison import OTHER_IMAGES
 from routebench.analysis.named import named_table
 
 ANSWERS = {
@@ -29,6 +29,8 @@ ANSWERS = {
     Verdict.UNTESTABLE: "cannot tell",
 }
 
+MARKERS = {Verdict.EQUAL: "D"}
+
 
 @analysis_of("accuracy", "primary-comparisons", place=12)
 def primary_comparisons(runs: Runs) -> Analysis | None:
@@ -38,7 +40,8 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
     margin, table = float(runs.primary["margin"]), named_table(runs)
     if table.empty:
         return None
-    table["answer"] = table["verdict"].map(ANSWERS)
+    for verdict, answer in (("verdict", "answer"), ("both_verdict", "both_answer")):
+        table[answer] = table[verdict].map(ANSWERS)
     return Analysis(
         title="Named comparisons",
         reading=_reading(table, margin),
@@ -48,29 +51,25 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
             Column("Method", "method", numeric=False),
             Column("Against", "against", numeric=False),
             Column("Difference, points", "difference", "+.2"),
-            Column(
-                "With other images",
-                "both",
-                "+.2",
-                "the same, with an interval over seeds and test images: as if the test set were drawn anew, too",
-            ),
             Column("Seeds", "difference.n"),
             Column("p (Holm)", "difference.p_holm", "p"),
             Column("p of a larger one", "p_beyond", "p", f"that it is {margin:g} points or more, either way (Holm)"),
             Column("Answer", "answer", numeric=False),
+            OTHER_IMAGES,
+            Column("Answer, other images", "both_answer", "", "by the same tests over seeds and test images", False),
         ),
         notes=(
             f"The suite named these {len(table)} comparisons beforehand; Holm's correction is over them alone.",
             "All other comparisons on this page are exploratory.",
             *_notes_on_t(table),
-            f"Margin: {margin:g} points, the band. Intervals: 95 %, each for itself.",
-            *_notes_on_images(table),
+            f"Margin: {margin:g} points, the band. Intervals: 95 %, over seeds, each for itself.",
             "Filled: better or worse. Diamond: equivalent within the margin. Empty circle: cannot tell.",
+            *_notes_on_images(table),
         ),
         alternative="Differences with intervals, one line per comparison, and the margin as a band.",
         saved="name label iterations role against difference difference_low difference_high n=difference.n "
-        "both_low=both.low both_high=both.high "
-        "p=difference.p p_holm=difference.p_holm p_beyond answer",
+        "p=difference.p p_holm=difference.p_holm p_beyond answer "
+        "both_low=both.low both_high=both.high both_p=both.p both_p_holm=both.p_holm both_beyond both_answer",
     )
 
 
@@ -81,21 +80,20 @@ def _notes_on_t(table: DataFrame) -> Iterator[str]:
 
 
 def _notes_on_images(table: DataFrame) -> Iterator[str]:
-    decided = table[table["verdict"].isin([Verdict.BETTER, Verdict.BETTER_BY_LITTLE, Verdict.WORSE])]
-    known = [one for one in decided["both"] if one.has_limits]
-    if known:
-        apart = sum(one.low > 0 or one.high < 0 for one in known)
-        count = "all" if apart == len(known) else str(apart)
+    if any(one.has_limits for one in table["both"]):
         yield (
-            "Answers are for this test set. Over seeds and test images, intervals are wider: of "
-            f"{len(known)} that are better or worse, {count} stay on one side of zero."
+            "Answers are for these test images. If they were drawn anew too, intervals would be wider (thin lines): "
+            f"{_decided(table, 'both_answer')} of {len(table)} comparisons would be decided by the same tests."
         )
+
+
+def _decided(table: DataFrame, answer: str) -> int:
+    return int((table[answer] != ANSWERS[Verdict.OPEN]).sum())
 
 
 def _reading(table: DataFrame, margin: float) -> str:
     counts = table["answer"].value_counts()
-    decided = len(table) - int(counts.get("cannot tell", 0))
-    told = f"{decided} of {len(table)} named comparisons are decided at a margin of {margin:g} points"
+    told = f"{_decided(table, 'answer')} of {len(table)} named comparisons are decided at a margin of {margin:g} points"
     kinds = [f"{counts[answer]} {answer}" for answer in dict.fromkeys(ANSWERS.values()) if answer in counts]
     return f"{told}: {wording.listed(kinds, len(kinds))}."
 
@@ -108,20 +106,12 @@ def _lines(table: DataFrame) -> list[str]:
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs, margin: float) -> None:
     axes.axvspan(-margin, margin, color=palette.GRID, linewidth=0)
-    axes.axvline(0, color=palette.INK, linewidth=1)
-    for place, row in enumerate(table.to_dict("records")):
-        one, colour = row["difference"], runs.colour(row["method"])
-        if pd.isna(one.mean):
-            continue
-        face = colour if one.p_holm < ALPHA else palette.PAPER
-        shape = "D" if row["verdict"] == Verdict.EQUAL else "o"  # a table keeps its text alone
-        axes.hlines(place, one.low, one.high, color=colour, linewidth=2)
-        axes.plot(one.mean, place, marker=shape, color=colour, markerfacecolor=face, markersize=6)
-    axes.set_ylim(len(table) - 0.4, -0.6)
-    axes.set_yticks(range(len(table)), _lines(table), fontsize=8.5)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=False, axis="y")
-    axes.set_xlabel("difference, points")
+    rows = zip(_lines(table), table.to_dict("records"), strict=True)
+    lines = [
+        forest.Line(name, row["difference"], runs.colour(row["method"]), row["both"], MARKERS.get(row["verdict"], "o"))
+        for name, row in rows
+    ]
+    forest.draw(axes, lines, "difference, points")
 
 
 if __name__ == "__main__":

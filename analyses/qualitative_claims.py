@@ -7,7 +7,7 @@ from pandas import DataFrame
 from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
-from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, RISING, UNDECIDED, UNTESTED, PaperClaim
+from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, RISING, UNDECIDED, UNTESTED, JudgedClaim, PaperClaim
 from routebench.analysis.paper_claims import CLAIMS
 
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", UNTESTED: "…", NOT_RUN: "–"}
@@ -35,8 +35,8 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
         columns=COLUMNS,
         notes=(
             (
-                "Each claim is tested by itself, at 5 %. Networks, data and budgets are those of these runs, not of "
-                "the paper. "
+                "Each claim is tested by itself, at 5 %. So one may hold here that a table leaves open, whose p is "
+                "corrected for many comparisons. Networks, data and budgets are those of these runs, not of the paper. "
                 "Undecided: the interval reaches both sides, or there is one seed."
             ),
             *_without_verdict(table),
@@ -48,15 +48,21 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _rows(claim: PaperClaim, parts: tuple[Runs, ...]) -> list[dict[str, object]]:
-    """One row for each part that can test the claim; without any, one row with what is missing."""
+    """One row for each part that can test the claim; without any, one row with what is missing.
+
+    Parts that measured the same networks, and so find the same, share a row.
+    """
     said = {"claim": claim.claim, "source": claim.source, "tested": claim.tested}
-    rows: list[dict[str, object]] = []
+    known: dict[JudgedClaim, list[str]] = {}
     for runs in parts:
         found = claim.test(runs, parts)
         if found is not None:
-            on = f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}"
-            told = {"verdict": found.verdict, "said": str(found), "why": found.why}
-            rows.append({**said, "on": on, "of": found.of, "mean": found.statistic, **told, "needs": ""})
+            known.setdefault(found, []).append(f"{runs.suite} {runs.preset}, {runs.data}, {runs.model}")
+    rows: list[dict[str, object]] = [
+        {**said, "on": "; ".join(on), "of": found.of, "mean": found.statistic, "verdict": found.verdict,
+         "said": str(found), "why": found.why, "needs": ""}
+        for found, on in known.items()
+    ]  # fmt: skip
     verdict = {"verdict": NOT_RUN, "said": NOT_RUN, "why": ""}
     return rows or [{**said, "on": "", "of": "", "mean": Estimate(), **verdict, "needs": claim.needs}]
 

@@ -1,6 +1,7 @@
 """The comparisons that a suite names beforehand, as a results folder has them."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +70,9 @@ def named_pairs(runs: Runs) -> list[NamedPair]:
 def named_table(runs: Runs) -> DataFrame:
     """One row per named comparison; Holm's correction is over them alone. Empty where the suite names none.
 
-    Columns: `method, against`; `difference`, in points; `both`, the same over seeds and test images; `p_beyond`, of a
-    difference of the margin or more, corrected; `verdict`.
+    Columns: `method, against`; `difference`, in points; `p_beyond`, of a difference of the margin or more, corrected;
+    `verdict`. And the same over seeds and test images, as if the test set were drawn anew too: `both`, `both_beyond`,
+    `both_verdict`.
     """
     pairs = [(pair.ours, pair.theirs) for pair in named_pairs(runs)]
     if not pairs:
@@ -83,17 +85,27 @@ def named_table(runs: Runs) -> DataFrame:
         "method": [ours.method for ours, _ in pairs],
         "against": [theirs.method for _, theirs in pairs],
         "difference": differences,
-        "both": [_over_both(runs, ours, theirs) for ours, theirs in pairs],
         "p_beyond": beyond,
-        "verdict": [
-            Verdict.of(one.mean, one.p_holm, float(p_beyond)) for one, p_beyond in zip(differences, beyond, strict=True)
-        ],
+        "verdict": _verdicts(differences, beyond),
+        **_over_both([answers_of(runs, *pair) for pair in pairs], margin),
     })  # fmt: skip
 
 
-def _over_both(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
-    answers = answers_of(runs, ours, theirs)
-    return Estimate() if answers is None else Estimate.of(statistics.crossed_difference(*answers), 100)
+def _over_both(answers: Sequence[tuple[Any, Any] | None], margin: float) -> dict[str, Any]:
+    """`both`, `both_beyond`, `both_verdict`: over seeds and test images; no value where answers were not kept."""
+    differences = corrected(
+        Estimate() if pair is None else Estimate.of(statistics.crossed_difference(*pair), 100) for pair in answers
+    )
+    beyond = statistics.holm(
+        [math.nan if pair is None else statistics.crossed_equivalence_p(*pair, margin / 100) for pair in answers]
+    )
+    return {"both": differences, "both_beyond": beyond, "both_verdict": _verdicts(differences, beyond)}
+
+
+def _verdicts(differences: Sequence[Estimate], beyond: Iterable[float]) -> list[Verdict]:
+    return [
+        Verdict.of(one.mean, one.p_holm, float(p_beyond)) for one, p_beyond in zip(differences, beyond, strict=True)
+    ]
 
 
 def named_gains(runs: Runs) -> dict[Method, Estimate] | None:
@@ -103,6 +115,14 @@ def named_gains(runs: Runs) -> dict[Method, Estimate] | None:
         return None
     rows = table[[against.label == BASELINE for against in table["against"]]]
     return dict(zip(rows["method"], rows["difference"], strict=True))
+
+
+def is_over_first(ours: Method, theirs: Method) -> bool:
+    """Whether `theirs` is one iteration of `ours`, or the method that this is to the last bit."""
+    if (ours.iterations or 0) < 2 or ours.model != theirs.model:
+        return False
+    own = theirs.iterations == 1 and theirs.label == ours.label
+    return own or theirs.label == FIRST_IS.get(ours.label)
 
 
 def over_first(runs: Runs) -> dict[Method, Estimate]:

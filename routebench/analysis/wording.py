@@ -64,10 +64,10 @@ def rounded(value: float, half_width: float, *, sign: bool = False) -> str:
     return signed(value, digits) if sign else fixed(value, digits)
 
 
-def between(low: float, high: float) -> str:
+def between(low: float, high: float, *, sign: bool = True) -> str:
     """`[−0.5, +2.0]`, rounded by its own width."""
     half = (high - low) / 2
-    return f"[{rounded(low, half, sign=True)}, {rounded(high, half, sign=True)}]"
+    return f"[{rounded(low, half, sign=sign)}, {rounded(high, half, sign=sign)}]"
 
 
 def mean_with_interval(mean: float, low: float, high: float, kind: str) -> str:

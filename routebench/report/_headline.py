@@ -10,7 +10,7 @@ from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verd
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
 from routebench.analysis.comparison import Comparison
-from routebench.analysis.named import named_table, over_first
+from routebench.analysis.named import is_over_first, named_table, over_first
 from routebench.registry import analyses
 from routebench.report._asking import ask
 from routebench.report._decisions import Decisions, Gain, Leader
@@ -18,6 +18,7 @@ from routebench.statistics import OVER_SAMPLES
 
 NAMED = 4  # methods in a sentence
 SHARES = "equal shares"
+VERDICTS = ("verdict", "both_verdict")
 GAINS = (Verdict.BETTER, Verdict.BETTER_BY_LITTLE)
 
 
@@ -132,11 +133,11 @@ def _whether(found: Decisions) -> str:
     better, worse = found.with_verdict(Verdict.BETTER), found.with_verdict(Verdict.WORSE)
     if better:
         names = wording.listed([gain.method for gain in better], NAMED)
-        gain = "gain at least" if len(better) > 1 else "gains"
-        least = better[-1].estimate
-        told = f"{names} {gain} {wording.rounded(least.mean, least.half_width)} points over {SHARES}"
+        sizes = [wording.rounded(gain.estimate.mean, gain.estimate.half_width) for gain in (better[-1], better[0])]
+        size = " to ".join(dict.fromkeys(sizes))
+        told = f"{names} gain{'' if len(better) > 1 else 's'} {size} points over {SHARES}"
         if better[0].method.iterations == 1:  # coupling is what the method starts with
-            return f"{told}, but not by iterating: {better[0].method} is ahead."
+            return f"{told}; {better[0].method.title} is not shown to gain by iterating."
         return f"Routing helps here: {told}."
     configurations = wording.plural(len(found.gains), "routing configuration")
     if worse:
@@ -162,19 +163,20 @@ def _of_named(
     Where the suite compares methods with their own first iteration alone, the title speaks of that alone.
     """
     over = table[[against.label == BASELINE for against in table["against"]]]
-    beside = table[[one.label == two.label for one, two in zip(table["method"], table["against"], strict=True)]]
+    pairs = [*zip(table["method"], table["against"], strict=True)]
+    beside = table[[one.label == two.label for one, two in pairs]]
+    longer = table[[is_over_first(one, two) for one, two in pairs]]
     told = [_over_shares(_with(over, *GAINS))] if len(over) else []
-    rest = [Gain(method, gain) for method, gain in iterated.items() if method not in {*beside["method"]}]
+    rest = [Gain(method, gain) for method, gain in iterated.items() if method not in {*longer["method"]}]
     explored = [gain for gain in rest if gain.verdict is Verdict.BETTER]
-    gaining, losing = _with(beside, *GAINS), _with(beside, Verdict.WORSE)
+    gaining, losing = _with(longer, *GAINS), _with(longer, Verdict.WORSE)
     if gaining or losing:
         told.append(_by_iterating(gaining, losing))
     elif explored and len(over):
         told.append(f"Not named beforehand, but significant: more iterations are better with {_titles(explored)}")
-    elif len(beside):
+    elif len(longer):
         told.append("No method is shown to gain by iterating")
-    decided = sum(verdict not in (Verdict.OPEN, Verdict.UNTESTABLE) for verdict in table["verdict"])
-    said = [f"The suite named {len(table)} comparisons beforehand; {decided} of them are decided."]
+    said = [_decided(table)]
     for against in dict.fromkeys(table["against"]):
         if against.is_control:
             name = SHARES if against.label == BASELINE else f"the {against}"
@@ -192,11 +194,21 @@ def _of_named(
     return f"{'. '.join(told)}.", (*said, _reached(leader))
 
 
+def _decided(table: DataFrame) -> str:
+    """How many named comparisons are decided on these test images, and how many if these were drawn anew too."""
+    counts = [sum(one not in (Verdict.OPEN, Verdict.UNTESTABLE) for one in table[key]) for key in VERDICTS]
+    told = f"The suite named {len(table)} comparisons beforehand; {counts[0]} of them are decided"
+    if not any(one.known for one in table["both"]):
+        return f"{told}."
+    return f"{told} on these test images, {counts[1]} if these were drawn anew too."
+
+
 def _sized(gain: Gain) -> str:
-    """`EM, T = 2, by +0.68 points [+0.55, +0.81]`."""
+    """`EM, T = 2, by 0.68 points [0.55, 0.81]`: the size alone, as the sentence says which way."""
     found = gain.estimate
-    size = wording.rounded(found.mean, found.half_width, sign=True)
-    return f"{gain.method}, by {size} points {wording.between(found.low, found.high)}"
+    low, high = sorted((abs(found.low), abs(found.high)))
+    size = wording.rounded(abs(found.mean), found.half_width)
+    return f"{gain.method}, by {size} points {wording.between(low, high, sign=False)}"
 
 
 def _over_shares(better: Sequence[Gain]) -> str:
@@ -305,7 +317,8 @@ def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
     elif found.seeds < 3:
         caveats.append("Some comparisons rest on fewer than three seeds.")
     if found.test_samples and found.test_samples < 5000:
-        caveats.append(f"{found.test_samples:,} test images: one image is {100 / found.test_samples:.2g} points.")
+        image = f"{found.test_samples:,} test images: one image is {100 / found.test_samples:.2g} points"
+        caveats.append(f"{image}. Intervals over seeds do not cover other images.")
     if (runs.planned["status"] != "ok").any():
         caveats.append(finished(runs))
     return tuple(caveats)

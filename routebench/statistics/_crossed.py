@@ -59,6 +59,32 @@ def crossed_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = C
     return Difference(mean, mean - margin, mean + margin, seeds, OVER_BOTH, p_value)
 
 
+def crossed_equivalence_p(ours: ArrayLike, theirs: ArrayLike, margin: float) -> float:
+    """The p-value of 'the true difference is at least `margin`, in either direction', over seeds and test samples.
+
+    Two one-sided tests, as in `equivalence_p`, with the standard error and the degrees of freedom of
+    `crossed_difference`; the larger p counts.
+
+    Args:
+        ours: correct or not, (seeds, n).
+        theirs: correct or not with the same seeds on the same samples in the same order, (seeds, n).
+        margin: the smallest difference that matters, as a proportion, above zero.
+
+    Returns:
+        p; NaN with fewer than two seeds or without any spread.
+
+    Raises:
+        ValueError: the two have different shapes, or the margin is not above zero.
+    """
+    if not margin > 0:
+        raise ValueError(f"expected a margin above zero, got {margin}")
+    found = crossed_difference(ours, theirs)
+    if found.kind != OVER_BOTH:
+        return math.nan
+    error = found.half_width / float(special.stdtrit(found.n - 1, (1 + CONFIDENCE) / 2))
+    return float(special.stdtr(found.n - 1, (abs(found.mean) - margin) / error))
+
+
 def _mean_squares(differences: NDArray[np.float64]) -> tuple[float, float]:
     """MS_seed, and the excess of MS_sample over MS_rest (at least zero)."""
     seeds, n = differences.shape

@@ -12,7 +12,7 @@ from analyses.summary_over_tasks import summary_over_tasks
 from analyses.tuning_curves import tuning_curves
 from routebench.analysis import Verdict
 from routebench.analysis.comparison import gains_of
-from routebench.analysis.named import named_gains, named_table, over_first
+from routebench.analysis.named import is_over_first, named_gains, named_table, over_first
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.protocols import Measurement, Metric
 from routebench.report._headline import headline_of
@@ -114,9 +114,10 @@ def test_iterations_that_were_not_named_are_told_apart_from_those_that_were(tmp_
     )
     runs = finals(tmp_path, seeds=5)
     said, pairs, table = headline_of(runs).said, over_first(runs), named_table(runs)
-    named = {
-        one.exact for one, other in zip(table["method"], table["against"], strict=True) if one.label == other.label
-    }
+    pairs_named = [*zip(table["method"], table["against"], strict=True)]
+    named = {one.exact for one, other in pairs_named if is_over_first(one, other)}
+    of_shares = {one.name for one, other in pairs_named if is_over_first(one, other) and other.label == "uniform"}
+    assert of_shares == {"dynamic"}, "one iteration of which is equal shares"
     found = {
         word: next(sentence for sentence in said if sentence.startswith(f"{word} than with one iteration, "))
         for word in ("Better", "Worse")
@@ -187,8 +188,14 @@ def test_beside_seeds_alone_stands_what_another_test_set_would_do(runs):
         )
         expected = crossed_difference(ours, theirs)
         assert (row["both"].low, row["both"].high) == pytest.approx((100 * expected.low, 100 * expected.high))
-    assert any(note.startswith("Answers are for this test set. ") for note in found.notes)
-    assert not any("this test set" in note for note in primary_comparisons(runs).notes), "no outcomes were kept"
+    decided = sum(row["both_answer"] != "cannot tell" for row in found.table.to_dict("records"))
+    (note,) = (note for note in found.notes if note.startswith("Answers are for these test images. "))
+    assert f"{decided} of {len(found.table)} comparisons would be decided by the same tests" in note
+    assert (
+        f" on these test images, {decided} if these were drawn anew too."
+        in headline_of(replace(runs, correct=correct)).said[0]
+    )
+    assert not any("these test images" in note for note in primary_comparisons(runs).notes), "no outcomes were kept"
 
 
 def test_a_suite_that_names_nothing_has_no_table(runs):

@@ -29,7 +29,7 @@ def test_a_gain_that_one_iteration_has_is_not_put_down_to_iterating(accuracies, 
     em = {"em": ([1, 2], "method", "capsnet-small", accuracies), "uniform": METHODS["uniform"]}
     title = headline_of(made_up_runs(seeds=6, methods=em, failures=False, preset="full")).title
     assert title.startswith("Routing helps here: EM, T = 2 and EM, T = 1 gain ") is not told
-    assert title.endswith("points over equal shares, but not by iterating: EM, T = 1 is ahead.") is told
+    assert title.endswith("points over equal shares; EM is not shown to gain by iterating.") is told
 
 
 def test_the_users_method_is_the_subject() -> None:
@@ -81,7 +81,9 @@ def test_small_presets_say_what_they_are_worth() -> None:
 def test_few_seeds_few_images_and_failures_are_caveats() -> None:
     found = headline_of(made_up_runs())
     assert "37 of 39 planned runs finished." in found.caveats
-    assert "1,000 test images: one image is 0.1 points." in found.caveats
+    assert (
+        "1,000 test images: one image is 0.1 points. Intervals over seeds do not cover other images." in found.caveats
+    )
     assert any("Fewer than three seeds" in caveat for caveat in headline_of(made_up_runs(seeds=2)).caveats)
     assert not any("Fewer than three seeds" in caveat for caveat in found.caveats)
 

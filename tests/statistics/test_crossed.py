@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from routebench import statistics
 from routebench.statistics._resampling import draws_of_both
@@ -54,6 +55,37 @@ def test_the_crossed_test_keeps_its_size_with_3_seeds_and_1000_samples(of_seed: 
     p_values = np.array([statistics.crossed_difference(*pair).p_value for pair in drawn])
     assert np.mean(p_values < 0.05) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / RUNS)
     assert np.mean(p_values < 0.001) <= 0.004  # what Holm's correction asks of it
+
+
+def test_equivalence_over_both_keeps_its_size_at_the_margin_and_is_shown_where_there_is_no_difference() -> None:
+    rng = np.random.default_rng(12)
+
+    def rejected(gain: float) -> float:
+        """Of 300 pairs of networks whose accuracies differ by `gain` in the mean over seeds and samples."""
+        found = []
+        for _ in range(RUNS):
+            hard = rng.normal(0, 0.1, 500)  # of a sample, the same for both
+            apart = rng.normal(0, 0.01, (6, 1)) + rng.normal(0, 0.05, 500)  # of a seed, and of a sample
+            theirs = rng.random((6, 500)) < 0.7 + hard
+            ours = rng.random((6, 500)) < 0.7 + gain + hard + apart
+            found.append(statistics.crossed_equivalence_p(ours, theirs, 0.05) < 0.05)
+        return share(found)
+
+    assert rejected(0.05) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / RUNS)
+    assert rejected(0.0) > 0.5
+
+
+def test_equivalence_over_both_is_two_one_sided_tests() -> None:
+    rng = np.random.default_rng(13)
+    ours, theirs = rng.random((4, 60)) < 0.8, rng.random((4, 60)) < 0.75
+    found = statistics.crossed_difference(ours, theirs)
+    error = found.half_width / stats.t.ppf(0.975, 3)
+    plain = max(stats.t.sf((found.mean + 0.2) / error, 3), stats.t.cdf((found.mean - 0.2) / error, 3))
+    assert statistics.crossed_equivalence_p(ours, theirs, 0.2) == pytest.approx(plain)
+    assert math.isnan(statistics.crossed_equivalence_p(ours[:1], theirs[:1], 0.2))
+    assert math.isnan(statistics.crossed_equivalence_p(ours, ours, 0.2))
+    with pytest.raises(ValueError, match="above zero"):
+        statistics.crossed_equivalence_p(ours, theirs, 0.0)
 
 
 def test_pooling_samples_over_seeds_finds_differences_that_are_not_there() -> None:
