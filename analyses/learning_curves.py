@@ -36,9 +36,9 @@ def learning_curves(runs: Runs) -> Analysis | None:
         notes=(
             f"Still rising: by more than {RISING:g} points in the last epoch, mean over seeds.",
             "Held-out images are part of the training data and were not trained on.",
-            "In an epoch all methods see as many images and take as many steps; seconds are those of this machine.",
-            "Each method at its best T of the trials, one iteration dashed. Grey: all others.",
-            "Bars: 95 % intervals over seeds.",
+            "In an epoch all methods see as many images and take as many steps; seconds depend on machine and load.",
+            "Drawn: methods of the named comparisons, one iteration dashed. Grey: the others among them.",
+            "Bar at the end: 95 % interval over seeds.",
         ),
         alternative="Held-out accuracy against seconds of training, a panel for each method.",
     )
@@ -82,12 +82,14 @@ def _reading(table: DataFrame) -> str:
 
 
 def _drawn(curves: DataFrame, runs: Runs) -> DataFrame:
-    """The curves of named methods: mean seconds and held-out accuracy by method and epoch."""
+    """The curves of named methods: mean seconds and held-out accuracy by method and epoch, an interval at the last."""
     named = {one.method for pair in named_pairs(runs) for one in (pair.ours, pair.theirs)}
     groups = curves[curves["method"].isin(named)].groupby(["method", "epoch"], sort=True)
+    last = curves["epoch"].max()
     rows = [
-        {"method": method, "seconds": rows["seconds"].mean(), "mean": mean_of(rows["value"], whole=100)}
-        for (method, _), rows in groups
+        {"method": method, "seconds": rows["seconds"].mean(), "mean": found if epoch == last else Estimate(found.mean)}
+        for (method, epoch), rows in groups
+        for found in [mean_of(rows["value"], whole=100)]
     ]
     return DataFrame(rows)
 

@@ -53,7 +53,7 @@ def overlap_recall(runs: Runs) -> Analysis | None:
         figure=figures.figure_of(_draw, plain, careless, height=1.0 + 0.34 * table["method"].nunique()),
         columns=COLUMNS,
         notes=(
-            "Mean over seeds, at the threshold of exact match; ± is its 95 % t interval.",
+            "Mean over seeds, at the threshold of exact match; ± in the table is its 95 % t interval.",
             *((MARKED,) if careless else ()),
         ),
         alternative="Heat map of recall, one row per method, one column per digit.",

@@ -22,15 +22,18 @@ def viewpoint_curves(runs: Runs) -> Analysis | None:
         title=f"Accuracy against {axis}",
         reading=_reading(table),
         table=table,
-        figure=figures.figure_of(_draw, table, runs, axis, height=3.5),
+        figure=figures.figure_of(_draw, table, runs, axis, **figures.panels_of(table)),
         columns=(
             Column("Method", "method", numeric=False),
             Column(axis.capitalize(), "degrees", lambda row: f"{row['degrees']:g}°", "of the camera"),
             Column("In training", "viewpoints", lambda row: "yes" if row["viewpoints"] == FAMILIAR else "no"),
             Column("Accuracy, %", "mean", "±.1", "on test objects from there, after the last epoch"),
         ),
-        notes=("After the last epoch, not matched. Mean over seeds.", "Shaded: viewpoints that training had."),
-        alternative=f"Lines of test accuracy over {axis}.",
+        notes=(
+            "After the last epoch, not matched. Mean over seeds.",
+            "Shaded: viewpoints that training had. One iteration is dashed. Grey: all others.",
+        ),
+        alternative=f"Lines of test accuracy over {axis}, a panel for each method.",
         saved=SAVED,
     )
 
@@ -45,18 +48,18 @@ def _table(runs: Runs) -> DataFrame:
     return found.sort_values(["method", "degrees"], kind="stable").reset_index(drop=True)
 
 
-def _draw(axes: Axes, table: DataFrame, runs: Runs, axis: str) -> None:
+def _draw(grid: list[Axes], table: DataFrame, runs: Runs, axis: str) -> None:
     angles = np.unique(table["degrees"])
     half = float(np.diff(angles).min()) / 2 if len(angles) > 1 else 1.0
-    for angle in np.unique(table.loc[table["viewpoints"] == FAMILIAR, "degrees"]):
-        axes.axvspan(angle - half, angle + half, color=palette.MUTED, alpha=0.13, linewidth=0)
-    figures.lines(axes, table, "degrees", "mean", runs.colour, bars=False, linewidth=1.4)
-    axes.set_xlim(angles[0] - half, angles[-1] + half)
-    axes.grid(visible=False, axis="x")
-    axes.xaxis.set_major_locator(MaxNLocator(9, steps=[1, 2, 4, 5, 6, 10]))
-    axes.set_xlabel(f"{axis}, degrees (shaded: in training)")
-    axes.set_title("Test accuracy, %")
-    figures.legend_below(axes)
+    for axes in grid:
+        for angle in np.unique(table.loc[table["viewpoints"] == FAMILIAR, "degrees"]):
+            axes.axvspan(angle - half, angle + half, color=palette.MUTED, alpha=0.13, linewidth=0)
+        axes.set_xlim(angles[0] - half, angles[-1] + half)
+        axes.grid(visible=False, axis="x")
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 3, 5, 6, 9, 10]))
+    figures.multiples(grid, table, "degrees", "mean", runs.colour, bars=False, marker="", linewidth=1.4)
+    grid[0].figure.supxlabel(f"{axis}, degrees (shaded: in training)", fontsize=9)
+    grid[0].figure.supylabel("test accuracy, %", fontsize=9)
 
 
 def _reading(table: DataFrame) -> str:

@@ -1,7 +1,5 @@
 """Novel against familiar accuracy, epoch by epoch: a path above another's generalises better at equal skill."""
 
-from typing import Any
-
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
@@ -11,7 +9,6 @@ from routebench.analysis import (
     Mean,
     Runs,
     analysis_of,
-    by_method,
     figures,
     numbers,
     palette,
@@ -41,33 +38,31 @@ def viewpoint_paths(runs: Runs) -> Analysis | None:
         return None
     paths = table.assign(**{part: numbers(table[part]) for part in PARTS})
     last = paths.groupby("method", sort=False).last()
+    drawn = table.assign(at=paths["familiar"])
     target = next((own for one, own in zip(last.index, last["familiar"], strict=True) if one.label == REFERENCE), None)
     return Analysis(
         title="Novel against familiar accuracy, over epochs",
         reading=_reading(paths, last, target, kinds),
         table=table,
-        figure=figures.figure_of(_draw, paths, runs, target, kinds, height=3.8),
+        figure=figures.figure_of(_draw, drawn, runs, target, kinds, **figures.panels_of(drawn)),
         columns=COLUMNS,
         notes=(
             "Mean over seeds. A path starts after the first epoch and ends, with its marker, after the last.",
+            "One iteration is dashed. Grey: all others.",
             f"Where a path crosses the upright line, it is as good as {NAME} on {kinds.familiar} of the test part.",
         ),
-        alternative="Paths of novel over familiar accuracy.",
+        alternative="Paths of novel over familiar accuracy, a panel for each method.",
         saved="name label iterations epoch held_out familiar novel",
     )
 
 
-def _draw(axes: Axes, paths: DataFrame, runs: Runs, target: float | None, kinds: Kinds) -> None:
+def _draw(grid: list[Axes], paths: DataFrame, runs: Runs, target: float | None, kinds: Kinds) -> None:
     if target is not None:
-        axes.axvline(target, color=palette.INK, linewidth=1, linestyle=(0, (1, 2)))
-    for place, (method, path) in enumerate(by_method(paths)):
-        style: dict[str, Any] = {"color": runs.colour(method), "linestyle": figures.dashes_of(method), "linewidth": 1.3}
-        axes.plot(path["familiar"], path["novel"], alpha=0.8, **style)
-        end, marker = path.iloc[-1], figures.MARKERS[place % 10]
-        axes.plot(end["familiar"], end["novel"], marker=marker, markersize=7, label=str(method), **style)
-    axes.set_xlabel(f"accuracy on {kinds.familiar}, %")
-    axes.set_title(f"Accuracy on {kinds.novel}, %")
-    figures.legend_below(axes)
+        for axes in grid:
+            axes.axvline(target, color=palette.INK, linewidth=1, linestyle=(0, (1, 2)))
+    figures.multiples(grid, paths, "at", "novel", runs.colour, bars=False, markevery=[-1], linewidth=1.3)
+    grid[0].figure.supxlabel(f"accuracy on {kinds.familiar}, %", fontsize=9)
+    grid[0].figure.supylabel(f"accuracy on {kinds.novel}, %", fontsize=9)
 
 
 def _reading(paths: DataFrame, last: DataFrame, target: float | None, kinds: Kinds) -> str:
