@@ -62,8 +62,8 @@ class Comparison:
             `n_planned`, `gain` over the baseline in points, `rank_low` and `rank_high`, missing if no test is possible,
             `parameters`, `fit_seconds`, `published`, `published_id`.
         contenders: the same methods in alphabetical order.
-        pairs: p of 'these two do not differ' by pair, in the order of the table; corrected over all pairs, and NaN if
-            no test is possible.
+        pairs: differences by pair, in the order of the table, with p corrected over all pairs. Seeds that both have
+            count: where one failed with a seed, a difference need not have the sign of that of the means.
         baseline: the text of the method that gains are over; None where it was not measured.
         seeds: the smallest number of seeds of any paired comparison.
         detectable: the smallest gain, in points, that one paired t-test finds 8 times in 10; NaN if unknown.
@@ -72,7 +72,7 @@ class Comparison:
 
     table: DataFrame
     contenders: Mapping[Method, Contender]
-    pairs: Mapping[tuple[Method, Method], float]
+    pairs: Mapping[tuple[Method, Method], Estimate]
     baseline: str | None
     seeds: int
     detectable: float
@@ -83,10 +83,13 @@ class Comparison:
         """The rows that have a result."""
         return self.table[self.table["n_ok"] > 0]
 
-    def verdict(self, better: Method, worse: Method) -> Verdict:
-        """Whether the first of two methods, which has the higher mean, is significantly better, over all pairs."""
-        p_value = self.pairs.get((better, worse), self.pairs.get((worse, better), math.nan))
-        return Verdict.of(1.0, p_value)
+    def verdict(self, ours: Method, theirs: Method) -> Verdict:
+        """Whether the first of two methods is significantly better or worse on the seeds of both, over all pairs."""
+        if (theirs, ours) in self.pairs:
+            found = self.pairs[theirs, ours]
+            return Verdict.of(-found.mean, found.p_holm)
+        found = self.pairs.get((ours, theirs), Estimate())
+        return Verdict.of(found.mean, found.p_holm)
 
     @property
     def over(self) -> dict[Method, Verdict]:
@@ -131,8 +134,7 @@ def _compared(runs: Runs) -> Comparison:
     rows = [_row(runs, one, samples) | {"gain": gain_of.get(one.method, nothing)} for one in contenders]
     table = best_first(DataFrame(rows, columns=COLUMNS), "mean")
     pairs = _pairs(runs, contenders, [*table["method"]]) if runs.strength.judges else {}
-    tested = {method for pair, p_value in pairs.items() if not math.isnan(p_value) for method in pair}
-    ranks = statistics.rank_intervals([method for method in table["method"] if method in tested], pairs)
+    ranks = _ranks(table.loc[table["n_ok"] > 0, "method"], pairs)
     for place, key in enumerate(("rank_low", "rank_high")):
         table[key] = table["method"].map({method: ends[place] for method, ends in ranks.items()}).astype("Int64")
     paired = [gain for gain in gains if gain.kind == statistics.OVER_SEEDS]
@@ -287,11 +289,21 @@ def _mean_of(results: DataFrame, metric: str) -> float:
 
 def _pairs(
     runs: Runs, contenders: Iterable[Contender], best_first: Iterable[Method]
-) -> dict[tuple[Method, Method], float]:
+) -> dict[tuple[Method, Method], Estimate]:
     known = {one.method: one for one in contenders}
     pairs = [*combinations([method for method in best_first if known[method].accuracies], 2)]
     found = corrected(difference_between(runs, known[one], known[other]) for one, other in pairs)
-    return {pair: difference.p_holm for pair, difference in zip(pairs, found, strict=True)}
+    return dict(zip(pairs, found, strict=True))
+
+
+def _ranks(
+    measured: Iterable[Method], pairs: Mapping[tuple[Method, Method], Estimate]
+) -> dict[Method, tuple[int, int]]:
+    """The ranks among all measured methods, of those that some test compares with another."""
+    better_first = {pair if found.mean > 0 else pair[::-1]: found.p_holm for pair, found in pairs.items()}
+    tested = {method for pair, found in pairs.items() if not math.isnan(found.p_holm) for method in pair}
+    ranks = statistics.rank_intervals([*measured], better_first)
+    return {method: ends for method, ends in ranks.items() if method in tested}
 
 
 def _detectable(contenders: Iterable[Contender], base: Contender | None) -> float:

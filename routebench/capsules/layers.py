@@ -13,7 +13,7 @@ from routebench.capsules.coordinates import Coordinates
 from routebench.capsules.population import Capsules, Sizes
 from routebench.capsules.precision import single_precision
 from routebench.capsules.votes import Votes
-from routebench.kernels import Convolution
+from routebench.kernels import Convolution, is_transformed
 from routebench.ops import Competition, Windows, length, squash
 
 
@@ -96,7 +96,8 @@ class PrimaryCapsules(nn.Module):
 
     def forward(self, features: Float[Tensor, "batch channel height width"]) -> Capsules:
         """Capsules on the grid of the convolution's output."""
-        if self.convolution.kernel_size == (1, 1):  # a matrix product: rearrange its few channels, not all poses
+        if self.convolution.kernel_size == (1, 1) and not is_transformed():  # vmap knows no layout
+            # a matrix product: rearrange its few channels, not all poses
             features = features.contiguous(memory_format=torch.channels_last)
         maps = self.convolution(features).permute(0, 2, 3, 1)  # channels last: they become types and poses
         if self.presence == "logistic":

@@ -77,4 +77,6 @@ class Capsules:
         """The same capsules without the grid: (batch, capsule, pose), types fastest."""
         if not self.on_grid:
             return self
-        return Capsules(self.poses.flatten(1, 3), self.activations.flatten(1, 3))
+        given = {"activations": self.activations if self.has_activations else None, "logits": self.logits}
+        known = {name: value.flatten(1, 3) for name, value in given.items() if value is not None}
+        return Capsules(self.poses.flatten(1, 3), **known)

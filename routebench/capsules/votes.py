@@ -84,9 +84,18 @@ class Votes:
 
     def dense(self) -> Float[Tensor, "lane child parent pose"]:
         """Every vote, stored. A method that uses it pays lanes x children x parents x pose elements of memory."""
-        if self._stored is None:
-            self._stored = reference.votes(self._given)
-        return self._stored.transpose(1, 2)
+        if (stored := self._kept) is None:
+            stored = self._stored = reference.votes(self._given)
+        return stored.transpose(1, 2)
+
+    @property
+    def _kept(self) -> Tensor | None:
+        """The stored votes, unless they were made without the gradients that are wanted now."""
+        stored, given = self._stored, self._given
+        if stored is None or stored.requires_grad or not torch.is_grad_enabled():
+            return stored
+        wanted = any(one is not None and one.requires_grad for one in (given.children, given.weight, given.offset))
+        return None if wanted else stored
 
     def misfit(self, means: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent pose_in"]:
         """How far children are from what their parents' means predict for them: `(V_ij - mean_j) W_ij^-1`, stored.
@@ -153,12 +162,12 @@ class Votes:
         """
         if self.watch is not None:
             self.watch(coupling.expand(self.lanes, -1, -1) if shown is None else shown)
-        if self._stored is not None:
-            return reference.weigh(coupling.expand(self.lanes, -1, -1), self._stored)
+        if (stored := self._kept) is not None:
+            return reference.weigh(coupling.expand(self.lanes, -1, -1), stored)
         return products.aggregate(self._given, coupling)
 
     def agreement(self, poses: Float[Tensor, "lane parent pose"]) -> Float[Tensor, "lane child parent"]:
         """The dot product of each vote with its parent's pose. Votes are made as in `aggregate`."""
-        if self._stored is not None:
-            return reference.dot(self._stored, poses).transpose(1, 2)
+        if (stored := self._kept) is not None:
+            return reference.dot(stored, poses).transpose(1, 2)
         return products.agreement(self._given, poses)

@@ -90,7 +90,7 @@ def over_children(given: Sweep, poses: Tensor, weight: Tensor) -> Float[Tensor, 
     """The sum over children of their poses (lane, child, pose in) times weights, without any votes."""
     total: Tensor
     if given.is_matrix:
-        matrices = poses.reshape(*poses.shape[:2], weight.shape[2], -1)
+        matrices = poses.unflatten(2, (weight.shape[2], poses.shape[2] // weight.shape[2]))
         total = einsum(matrices, weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)
     else:
         total = einsum(poses, weight, "lane child d, child parent d pose -> lane parent pose")
@@ -192,7 +192,7 @@ def _is_in_graph(total: Tensor | None, gradient: Tensor | None) -> bool:
 def tiles(given: Sweep) -> list[slice]:
     """Ranges of images whose votes are stored together."""
     images, step = len(given.children), _images_in_a_tile(given)
-    return [slice(start, min(start + step, images)) for start in range(0, images, step)]
+    return [slice(start, min(start + step, images)) for start in range(0, max(images, 1), step)]
 
 
 def _images_in_a_tile(given: Sweep) -> int:

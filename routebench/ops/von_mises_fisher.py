@@ -162,7 +162,7 @@ def _at_least_two(dimension: int) -> int:
 def sample(
     mean: Float[Tensor, "*axes d"], kappa: Float[Tensor, "*axes"], generator: Generator | None = None
 ) -> Float[Tensor, "*axes d"]:
-    """One draw for each mean direction, for every kappa >= 0; not differentiable.
+    """One draw for each mean direction, for every kappa >= 0; not differentiable. NaN gives NaN, infinity the mean.
 
     Source: Wood, "Simulation of the von Mises Fisher distribution", Communications in Statistics 23, 1994, algorithm
     VM*, whose rejection accepts at least two of three proposals. Departures: the beta variable is (1 + t) / 2 with t
@@ -173,8 +173,13 @@ def sample(
         mean: unit vectors.
         kappa: concentrations, of the shape of `mean` without its last axis.
         generator: on the device of `mean`; None for torch's own.
+
+    Raises:
+        ValueError: a concentration is negative, or vectors have fewer than 2 elements.
     """
     dimension = _at_least_two(mean.shape[-1])
+    if bool((kappa < 0).any()):
+        raise ValueError(f"expected concentrations of 0 or more, got {float(kappa.min()):g}")
     centre = mean.double().reshape(-1, dimension)
     gap = _one_minus_cosine(kappa.double().expand(mean.shape[:-1]).reshape(-1), dimension, generator)[:, None]
     noise = _normal(centre.shape, centre.device, generator)
@@ -189,7 +194,8 @@ def _one_minus_cosine(kappa: Tensor, dimension: int, generator: Generator | None
     spread = (dimension - 1) / (2 * kappa + torch.hypot(2 * kappa, torch.full_like(kappa, dimension - 1)))  # b of Wood
     far = 2 * spread / (1 + spread)  # 1 - x_0
     near = 1 - far  # x_0
-    drawn, waiting = torch.empty_like(kappa), torch.arange(len(kappa), device=kappa.device)
+    drawn = torch.where(kappa.isinf(), 0.0, kappa)  # which stands for NaN alone
+    (waiting,) = kappa.isfinite().nonzero(as_tuple=True)
     while len(waiting):
         k, b, f, n = (values[waiting] for values in (kappa, spread, far, near))
         uniform = _normal((len(waiting), dimension), kappa.device, generator)

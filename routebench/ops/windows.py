@@ -1,5 +1,6 @@
 """Which children the parents of a convolutional layer see."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,17 +49,18 @@ class Windows:
     def index(self) -> Int[Tensor, "position child"]:
         """For each parent position, the numbers of the children in its window, in the order row, column, type."""
         rows, columns = self.grid
-        top = torch.arange(rows) * self.stride
-        left = torch.arange(columns) * self.stride
-        inside = torch.arange(self.kernel)
-        row = top[:, None, None, None, None] + inside[None, None, :, None, None]
-        column = left[None, :, None, None, None] + inside[None, None, None, :, None]
-        child = (row * self.width + column) * self.types + torch.arange(self.types)
-        return child.reshape(self.positions, -1)
+        with torch.inference_mode(mode=False), torch.device("cpu"):  # wherever it is first asked for, it stays
+            top = torch.arange(rows) * self.stride
+            left = torch.arange(columns) * self.stride
+            inside = torch.arange(self.kernel)
+            row = top[:, None, None, None, None] + inside[None, None, :, None, None]
+            column = left[None, :, None, None, None] + inside[None, None, None, :, None]
+            child = (row * self.width + column) * self.types + torch.arange(self.types)
+            return child.reshape(self.positions, -1)
 
     def gather(self, cells: Shaped[Tensor, "batch cell *rest"]) -> Shaped[Tensor, "lane child *rest"]:
         """What each parent position sees, repeated where windows overlap; lanes are images x positions."""
         batch, _, *rest = cells.shape
-        grid = cells.reshape(batch, self.height, self.width, -1)
+        grid = cells.reshape(batch, self.height, self.width, self.types * math.prod(rest))
         seen = grid.unfold(1, self.kernel, self.stride).unfold(2, self.kernel, self.stride)  # b h w features row column
         return seen.permute(0, 1, 2, 4, 5, 3).reshape(batch * self.positions, self.seen, *rest)

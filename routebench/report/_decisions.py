@@ -44,6 +44,11 @@ class Leader:
         return tuple(method for method, verdict in self.over.items() if verdict in TIED)
 
     @property
+    def behind(self) -> tuple[Method, ...]:
+        """Methods that are significantly better on the seeds that both finished: the leader's others were luckier."""
+        return tuple(method for method, verdict in self.over.items() if verdict is Verdict.WORSE)
+
+    @property
     def untested(self) -> tuple[Method, ...]:
         """Methods that no test compares with the leader."""
         return tuple(method for method, verdict in self.over.items() if verdict is Verdict.UNTESTABLE)

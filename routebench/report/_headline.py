@@ -289,6 +289,8 @@ def _leads(found: Decisions, leader: Leader) -> tuple[str, ...]:
     sentences = [_reached(leader, found.gain_of_leader)]
     if leader.is_shown:
         sentences.append(f"It is significantly ahead of all others{'' if leader.complete else ' that finished'}.")
+    if leader.behind:
+        sentences.append(f"On the seeds that both finished, it is significantly behind {_methods(leader.behind)}.")
     if leader.peers:
         sentences.append(f"It cannot be told apart from {_methods(leader.peers)}.")
     for method, lead in found.ties.items():

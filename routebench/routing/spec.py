@@ -1,5 +1,6 @@
 """How a routing method is written in one word: `dynamic[iterations=3,detach=true]`."""
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -73,4 +74,4 @@ def _text(value: Any) -> str:
         return f"[{','.join(map(_text, value))}]"
     if isinstance(value, str) and value not in {"true", "false", "inf", "nan"} and _BARE_WORD.fullmatch(value):
         return value
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

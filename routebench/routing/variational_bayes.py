@@ -175,7 +175,8 @@ class VariationalBayesRouting(IterativeRouting):
             return values
         if not self.training or len(values) == 1:
             return batch_norm(values, norm.running_mean, norm.running_var)
-        if iteration < self.iterations:
+        solving = self.schedule.startswith("equilibrium") and not torch.is_grad_enabled()
+        if iteration < self.iterations or solving:
             return batch_norm(values, None, None, training=True)
         normalised: Tensor = norm(values)
         return normalised

@@ -11,7 +11,7 @@ Choose the function by what would vary if the study were repeated:
 | seeds, on the same test samples | `accuracy_interval`, `paired_difference`, `equivalence_p` | `sign_flip_p` |
 | test samples, one network each | `accuracy_interval`, `paired_samples`, `discordant_odds` | `bootstrap_samples` |
 | test samples, these networks of several seeds | `paired_samples_of_seeds` | `bootstrap_samples` |
-| seeds and test samples | `crossed_difference`, `crossed_equivalence_p` | `bootstrap_both`, with five seeds or more |
+| seeds and test samples | `crossed_difference`, `crossed_equivalence_p` | `bootstrap_both`, with ten seeds or more |
 | seeds, as many as a width asks for | `two_stage_difference`, `two_stage_equivalence_p`, `seeds_needed` | |
 | data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` | |
 | runs within tasks | | `interquartile_mean_over_tasks`, `probability_of_improvement`, `performance_profile` |

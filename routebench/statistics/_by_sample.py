@@ -107,7 +107,7 @@ def paired_samples_of_seeds(ours: ArrayLike, theirs: ArrayLike, confidence: floa
     centre = float(share.sum()) / total
     spread = float((share**2).sum() + 1) / total - centre**2
     margin = stats.norm.ppf((1 + confidence) / 2) * math.sqrt(spread / total)
-    p_value = _signed_sum_p(scores)
+    p_value = signed_sum_p(scores)
     return Difference(float(share.mean()), centre - margin, centre + margin, n, OVER_SAMPLES_ONLY, p_value)
 
 
@@ -115,13 +115,20 @@ def matched(ours: ArrayLike, theirs: ArrayLike, dimensions: int) -> tuple[NDArra
     """Converts both to arrays of one shape.
 
     Raises:
-        ValueError: they have different shapes, or another number of dimensions.
+        ValueError: they have different shapes, another number of dimensions, or values other than 0 and 1.
     """
-    one, other = np.asarray(ours, dtype=bool), np.asarray(theirs, dtype=bool)
+    one, other = _right(ours), _right(theirs)
     if one.shape != other.shape or one.ndim != dimensions:
         shape = "two vectors over" if dimensions == 1 else "two arrays (seeds, n) over"
         raise ValueError(f"expected {shape} the same samples, got shapes {one.shape} and {other.shape}")
     return one, other
+
+
+def _right(answers: ArrayLike) -> NDArray[np.bool_]:
+    found = np.asarray(answers)
+    if found.dtype != bool and not np.isin(found, (0, 1)).all():
+        raise ValueError(f"expected 1 or 0 for each sample, right or wrong, got {found[~np.isin(found, (0, 1))][0]}")
+    return found.astype(bool)
 
 
 def _counts(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[int, int, int, int]:
@@ -129,7 +136,7 @@ def _counts(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[int, int,
     return int((one & other).sum()), int((one & ~other).sum()), int((other & ~one).sum()), int((~one & ~other).sum())
 
 
-def _signed_sum_p(scores: NDArray[np.int64]) -> float:
+def signed_sum_p(scores: NDArray[np.int64]) -> float:
     """P(|sum of +-score| >= |sum of score|) for independent fair signs. No library computes it exactly.
 
     Computes the distribution of the sum of the sizes with a plus by Fourier transform. That is fast, but loses

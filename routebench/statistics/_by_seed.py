@@ -87,8 +87,8 @@ def sign_flip_p(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float
         p; NaN without a shared seed.
     """
     differences = shared_differences(ours, theirs)
-    if differences.size == 0:
-        return math.nan
+    if differences.size < 2:
+        return smallest_sign_flip_p(differences.size)  # scipy wants two
     found = stats.permutation_test(
         (differences, np.zeros_like(differences)),  # swapping a pair is flipping the sign of its difference
         lambda one, other, axis: np.mean(one - other, axis=axis),

@@ -1,8 +1,6 @@
 """Family-wise error control: adjusted p-values and intervals for ranks."""
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
@@ -39,7 +37,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 
 
 def rank_intervals(
-    best_first: Sequence[Name], p_values: Mapping[tuple[Name, Name], float], alpha: float = ALPHA
+    names: Sequence[Name], p_values: Mapping[tuple[Name, Name], float], alpha: float = ALPHA
 ) -> dict[Name, tuple[int, int]]:
     """The ranks that each method may have: all intervals are right together with a probability of 1 - alpha.
 
@@ -49,14 +47,14 @@ def rank_intervals(
     (2024), section 3; with Holm's correction over all pairs in place of their bootstrap.
 
     Args:
-        best_first: names, best mean first.
+        names: of all methods.
         p_values: of 'these two do not differ' by pair, the better first, corrected over all pairs. A pair that is
             missing or NaN separates nothing.
         alpha: family-wise level.
     """
-    low, high = dict.fromkeys(best_first, 1), dict.fromkeys(best_first, len(best_first))
-    for better, worse in combinations(best_first, 2):
-        if p_values.get((better, worse), math.nan) < alpha:
+    low, high = dict.fromkeys(names, 1), dict.fromkeys(names, len(names))
+    for (better, worse), p_value in p_values.items():
+        if p_value < alpha:
             low[worse] += 1
             high[better] -= 1
-    return {name: (low[name], high[name]) for name in best_first}
+    return {name: (low[name], high[name]) for name in names}

@@ -2,11 +2,13 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from routebench import statistics
 from routebench.analysis.comparison import compare, comparison_of, difference_between
+from routebench.report._headline import headline_of
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs
 
 
@@ -152,3 +154,36 @@ def test_any_two_rows_can_be_compared() -> None:
     found = difference_between(runs, known["dynamic T=2"], known["dynamic T=1"])
     assert found.n == 3
     assert found.mean == pytest.approx(-difference_between(runs, known["dynamic T=1"], known["dynamic T=2"]).mean)
+
+
+def test_the_seeds_of_both_decide_and_not_those_of_one_alone() -> None:
+    """`lucky` has the higher mean, by a seed with which `steady` failed; with all others `steady` is a point ahead."""
+    accuracies = {"lucky": [90.0, 91.0, 92.0, 93.0, 91.5, 99.9], "steady": [90.9, 92.1, 93.0, 93.9, 92.6, math.nan]}
+    methods = {name: ([None], "method", "capsnet-small", [90.0]) for name in accuracies}
+    records = made_up_records(seeds=6, failures=False, methods=methods | {"uniform": METHODS["uniform"]})
+    for record in records:
+        value = accuracies.get(record["label"], [80.0] * 6)[record["identity"]["seed"]]
+        if math.isnan(value):
+            record |= {"status": "diverged", "reason": "no", "metrics": []}
+        for metric in record["metrics"]:
+            metric["value"] = value if metric["metric"] == "accuracy" else metric["value"]
+    runs = made_up_runs(records)
+    found, table = comparison_of(runs), compare(runs).table.set_index("name")
+    first, second, _ = found.measured["method"]
+    assert (first.name, found.verdict(first, second), found.verdict(second, first)) == ("lucky", "worse", "better")
+    assert (table["rank_low"]["steady"], table["rank_high"]["steady"], table["rank_low"]["lucky"]) == (1, 1, 2)
+    said = headline_of(runs).said
+    assert any(told.startswith("On the seeds that both finished, it is significantly behind Steady") for told in said)
+
+
+def test_what_cannot_be_tested_keeps_a_place_that_no_other_is_sure_of() -> None:
+    accuracies = {"top": 99.0, "middle": 95.0, "low": 90.0}
+    methods = {name: ([None], "method", "capsnet-small", [value]) for name, value in accuracies.items()}
+    records = made_up_records(seeds=6, failures=False, methods=methods)
+    for record in records:
+        if record["label"] == "top" and record["identity"]["seed"]:
+            record |= {"status": "diverged", "reason": "no", "metrics": []}
+    runs = replace(made_up_runs(records), correct=lambda cell: None)
+    table = compare(runs).table.set_index("name")
+    assert pd.isna(table["rank_low"]["top"])
+    assert [(table["rank_low"][name], table["rank_high"][name]) for name in ("middle", "low")] == [(1, 2), (2, 3)]

@@ -285,3 +285,25 @@ def test_flat_capsules_run_by_row_column_and_type():
         row, column = divmod(cell, 3)
         assert torch.equal(flat.poses[:, number], capsules.poses[:, row, column, kind])
         assert torch.equal(flat.activations[:, number], capsules.activations[:, row, column, kind])
+
+
+def test_windows_that_were_first_seen_in_evaluation_can_be_trained():
+    method = factory("self-routing", competition="types+positions")
+    layer, below = ConvCapsules((5, 5, 2), 3, 8, 8, method).double(), grid_capsules(5, 5, 2, 8)
+    with torch.inference_mode():
+        layer(below)
+    layer(below).poses.sum().backward()
+    assert layer.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", ["dynamic", "em", "heinsen", "self-routing", "variational-bayes"])
+def test_no_images_give_no_parents(name):
+    layer = ConvCapsules((3, 3, 2), 3, 4, 4, factory(name)).eval()
+    assert layer(Capsules(torch.randn(0, 3, 3, 2, 4), torch.rand(0, 3, 3, 2))).poses.shape == (0, 1, 1, 3, 4)
+
+
+def test_capsules_without_a_grid_keep_what_they_have():
+    plain = Capsules(torch.randn(2, 3, 3, 2, 4)).flat()
+    assert not plain.has_activations
+    whole = Capsules(torch.randn(2, 3, 3, 2, 4), torch.rand(2, 3, 3, 2), torch.randn(2, 3, 3, 2)).flat()
+    assert whole.has_activations and whole.logits.shape == (2, 18)

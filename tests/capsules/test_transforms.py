@@ -6,7 +6,7 @@ from torch.autograd import forward_ad
 from torch.func import functional_call, grad, jacfwd, jacrev, jvp, vmap
 
 from routebench.capsules import Capsules
-from routebench.capsules.layers import ConvCapsules, DenseCapsules
+from routebench.capsules.layers import ConvCapsules, DenseCapsules, PrimaryCapsules
 from routebench.registry import routing
 from routebench.routing import factory
 from tests.references.problem import assert_close
@@ -80,3 +80,9 @@ def test_gradients_of_each_image_add_up_to_that_of_the_batch(name):
     for key, value in parameters.items():
         if value.grad is not None:
             assert_close(apart[key].sum(dim=0), value.grad, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_primary_capsules_under_vmap_are_those_of_a_batch(kernel):
+    primary, images = PrimaryCapsules(8, 2, 4, kernel=kernel), torch.randn(3, 8, 5, 5)
+    assert_close(vmap(lambda image: primary(image[None]).poses[0])(images), primary(images).poses)

@@ -171,3 +171,17 @@ def test_second_moment_about_a_near_centre_keeps_its_digits_far_from_zero():
     expected = exact.var(dim=1, correction=0) * 50 / 3
     centre = (far + exact.mean(dim=1)).float()
     assert_close(votes.sweep(centre=centre, moments=2).second.double(), expected, rtol=0.01)
+
+
+def test_votes_that_were_looked_at_without_gradients_have_them_afterwards(problem):
+    votes, leaves = votes_of(problem), [problem.children, problem.weight]
+    with torch.no_grad():
+        coupling = votes.dense().norm(dim=-1).softmax(dim=2)
+    found, plain = votes.aggregate(coupling), votes_of(problem).aggregate(coupling)
+    agreed, plainly = votes.agreement(plain.detach()), votes_of(problem).agreement(plain.detach())
+    for one, other in ((found, plain), (agreed, plainly), (votes.dense(), votes_of(problem).dense())):
+        for ours, theirs in zip(gradients([one], leaves), gradients([other], leaves), strict=True):
+            assert_close(ours, theirs)
+    votes = votes_of(problem)
+    with torch.no_grad():
+        assert votes.dense().data_ptr() == votes.dense().data_ptr(), "nothing is made twice where no gradient is wanted"

@@ -1,14 +1,18 @@
 """The choice of a back end, and the check that it has to pass."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
+from routebench.capsules import Capsules
+from routebench.capsules.layers import ConvCapsules
 from routebench.commands import suite
 from routebench.errors import UserError
 from routebench.kernels import BACKENDS, Sums, backend, fused, noting, reference, sweep, trust, using, wished
 from routebench.ops import Competition, Windows
+from routebench.routing import factory
 from tests.kernels.sweeps import SMALL_GRID, random_sweep
 
 pytestmark = pytest.mark.skipif(bool(fused.missing(3, 5, 0)), reason=f"no kernel here: {fused.missing(3, 5, 0)}")
@@ -22,6 +26,31 @@ def no_verdicts(monkeypatch):
 def test_automatic_choice_takes_the_kernel_where_it_can():
     assert backend.choose(random_sweep()) == "fused"
     assert backend.choose(random_sweep(axis="children")) == "reference"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_batch_that_is_not_finite_or_empty_decides_nothing(value):
+    asked = []
+
+    def kernel(given):
+        asked.append(given)
+        return reference.dense(given)
+
+    broken = random_sweep()
+    broken.children.data[0, 0, 0] = value
+    for given in (broken, random_sweep(images=0)):
+        assert not trust.is_trusted("new", kernel, given)
+    assert not asked
+    assert trust.is_trusted("new", kernel, random_sweep())
+    assert trust.is_trusted("new", kernel, broken)
+
+
+@pytest.mark.parametrize("name", ["dynamic", "em"])
+def test_layers_of_16_bits_pass_the_check(name):
+    layer = ConvCapsules((3, 3, 2), 2, 4, 4, factory(name)).bfloat16()
+    found = layer(Capsules(torch.randn(2, 3, 3, 2, 4).bfloat16(), torch.rand(2, 3, 3, 2).bfloat16()))
+    assert found.poses.isfinite().all()
+    assert any(trust._verdicts.values())
 
 
 def test_a_wish_lasts_for_a_block():

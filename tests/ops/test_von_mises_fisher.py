@@ -145,3 +145,12 @@ def test_the_generator_decides_the_samples_of_any_batch_shape():
 def test_one_dimension_is_refused():
     with pytest.raises(ValueError, match="at least 2 elements, got 1"):
         vmf.log_constant(torch.ones(1), 1)
+
+
+def test_samples_of_concentrations_without_a_distribution():
+    mean = torch.tensor([[0.6, 0.8], [0.6, 0.8], [0.6, 0.8]], dtype=torch.float64)
+    found = vmf.sample(mean, torch.tensor([math.inf, math.nan, 1.0]))
+    torch.testing.assert_close(found[0], mean[0])
+    assert found[1].isnan().all() and found[2].isfinite().all()
+    with pytest.raises(ValueError, match="expected concentrations of 0 or more, got -1"):
+        vmf.sample(mean, torch.tensor([1.0, -1.0, 1.0]))

@@ -5,8 +5,11 @@ import math
 import pytest
 import torch
 
+from routebench.capsules import Capsules
+from routebench.capsules.layers import DenseCapsules
+from routebench.capsules.schedules import SCHEDULES
 from routebench.claims import Claim
-from routebench.routing import make
+from routebench.routing import factory, make
 from routebench.routing.variational_bayes import expected_log_determinant
 from tests.references.problem import assert_close, dense, gradients, on_grid, routed_by
 
@@ -227,3 +230,11 @@ class TestNormalisation:
         together = routed_by(method, problem).activations.reshape(3, -1)
         problem.children.data, problem.activations.data = problem.children.data[1:2], problem.activations.data[1:2]
         assert_close(routed_by(method, problem).activations.reshape(1, -1), together[1:2])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_running_statistics_follow_the_last_iteration_of_each_schedule(schedule):
+    method = factory("variational-bayes", iterations=6, schedule=schedule)
+    layer = DenseCapsules(5, 3, 4, 4, method).train()
+    SCHEDULES[schedule]([layer], Capsules(torch.randn(4, 5, 4), torch.rand(4, 5)))
+    assert int(layer.routing.norm_of_poses.num_batches_tracked) == 1

@@ -47,7 +47,14 @@ def test_nemenyis_quantiles_are_demsars_table_5(methods: int, quantile: float) -
 def test_demsars_wilcoxon_example() -> None:
     differences = DEMSAR[:, 1] - DEMSAR[:, 0]  # he has R+ = 93, R- = 12 and rejects at 5 %
     assert stats.wilcoxon(np.round(differences, 9), zero_method="zsplit").statistic == 12
-    assert statistics.wilcoxon_p(differences) == pytest.approx(0.011, abs=0.002)
+    assert statistics.wilcoxon_p(differences) == pytest.approx(2**-7)  # of all 2^14 signs; 0.011 by the normal curve
+
+
+def test_wilcoxon_is_scipys_where_differences_are_tied_or_zero() -> None:
+    for differences in ([1, 1, 2, -1, 3, 0, 2], [0, 0, 1, 2, 2, -2, 5, 6], [0.5, 0.5, 0.5, 0.5, 0.5, -0.5]):
+        exact = stats.PermutationMethod()
+        known = stats.wilcoxon(differences, zero_method="zsplit", method=exact).pvalue
+        assert statistics.wilcoxon_p(differences) == pytest.approx(known)
 
 
 def test_wilcoxon_holm_is_symmetric_and_adjusted_over_all_pairs() -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from routebench import statistics
-from routebench.statistics._by_sample import _signed_sum_p
+from routebench.statistics._by_sample import signed_sum_p
 
 
 @pytest.fixture
@@ -95,14 +95,14 @@ def counted_p(scores: list[int]) -> float:
 @pytest.mark.parametrize("n", [1, 3, 12, 150])
 def test_the_signed_sum_is_counted_exactly_down_to_tiny_p(n: int, mostly: float, rng: np.random.Generator) -> None:
     scores = rng.integers(0, 8, size=n) * np.where(rng.random(n) < mostly, 1, -1)
-    assert _signed_sum_p(scores) == pytest.approx(counted_p(scores.tolist()), rel=1e-9)
+    assert signed_sum_p(scores) == pytest.approx(counted_p(scores.tolist()), rel=1e-9)
 
 
 @pytest.mark.parametrize("ours", [510, 600, 800, 950, 999, 1000])
 def test_of_ones_it_is_the_binomial_tail_down_to_1e_300(ours: int) -> None:
     scores = np.repeat([1, -1], [ours, 1000 - ours])
-    assert _signed_sum_p(scores) == pytest.approx(2 * stats.binom.sf(ours - 1, 1000, 0.5), rel=1e-9)
-    assert _signed_sum_p(6 * scores) == pytest.approx(_signed_sum_p(scores), rel=1e-9)
+    assert signed_sum_p(scores) == pytest.approx(2 * stats.binom.sf(ours - 1, 1000, 0.5), rel=1e-9)
+    assert signed_sum_p(6 * scores) == pytest.approx(signed_sum_p(scores), rel=1e-9)
 
 
 def test_60_networks_on_10000_images_are_not_too_many(rng: np.random.Generator) -> None:

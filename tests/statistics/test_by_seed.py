@@ -83,6 +83,7 @@ def test_sign_flip_counts_the_signs_by_hand() -> None:
     assert statistics.sign_flip_p(seeds([-1, 2, 3]), seeds([0, 0, 0])) == pytest.approx(4 / 8)
     assert statistics.sign_flip_p(seeds([1, 1]), seeds([1, 1])) == 1.0
     assert math.isnan(statistics.sign_flip_p({}, {}))
+    assert statistics.sign_flip_p({0: 1.0}, {0: 0.0}) == 1.0
     assert statistics.sign_flip_p(seeds(range(1, 21)), seeds([0] * 20)) < 1e-3  # drawn, not enumerated
 
 
