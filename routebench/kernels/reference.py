@@ -90,7 +90,7 @@ def over_children(given: Sweep, poses: Tensor, weight: Tensor) -> Float[Tensor, 
     """The sum over children of their poses (lane, child, pose in) times weights, without any votes."""
     total: Tensor
     if given.is_matrix:
-        matrices = poses.unflatten(2, (weight.shape[2], poses.shape[2] // weight.shape[2]))
+        matrices = poses.reshape(*poses.shape[:2], weight.shape[2], poses.shape[2] // weight.shape[2])
         total = einsum(matrices, weight, "lane child p q, child parent q r -> lane parent p r").flatten(2)
     else:
         total = einsum(poses, weight, "lane child d, child parent d pose -> lane parent pose")

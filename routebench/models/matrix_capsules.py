@@ -55,7 +55,7 @@ class Options(TypedDict, total=False):
 def matrix_capsules(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
-    """The network of the paper, A = B = C = D = 32: 317,056 parameters and betas, where the paper says 310K.
+    """The network of the paper, A = B = C = D = 32: 317,056 parameters besides betas, where the paper says 310K.
 
     Args:
         routing: makes the routing method of each layer.
@@ -71,7 +71,7 @@ def matrix_capsules(
 def matrix_capsules_68k(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
-    """The paper's smaller network, A = 64, B = 8, C = D = 16: 68,680 parameters and betas. Arguments as before."""
+    """The paper's smaller network, A = 64, B = 8, C = D = 16: 68,680 parameters besides betas. Arguments as before."""
     return _network(routing, shape, classes, Widths(64, 8, 16, 16), options)
 
 
@@ -80,7 +80,7 @@ def matrix_capsules_68k(
 def matrix_capsules_cifar(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
-    """`matrix-capsules` with A = 256, as the paper has it for CIFAR-10: 459,296 parameters and betas."""
+    """`matrix-capsules` with A = 256, as the paper has it for CIFAR-10: 459,296 parameters besides betas."""
     return _network(routing, shape, classes, Widths(channels=256), options)
 
 
