@@ -152,6 +152,12 @@ def sections(path: str) -> str:
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", f"## {told}")
 
 
+def to_the_site(markdown: str) -> str:
+    """Points links from `docs/` to the published results, which work in the repository, to where the site has them."""
+    pages = re.sub(r"\]\(\.\./reports/([\w-]+)/report\.html", r"](reports/\1.html", markdown)
+    return pages.replace("](../reports/README.md#", "](findings.md#")
+
+
 def published_reports() -> dict[str, Path]:
     """The published reports, by the names of their folders."""
     return {page.parent.name: page for page in sorted((ROOT / "reports").glob("*/report.html"))}

@@ -9,13 +9,13 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs imports this file by its path
 
-from filling import fill, published_reports
+from filling import fill, published_reports, to_the_site
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replaces each `<!-- fill: ... -->`."""
+    """Replaces each `<!-- fill: ... -->`, and links to published results."""
     try:
-        return fill(markdown)
+        return fill(to_the_site(markdown))
     except LookupError as error:
         raise PluginError(str(error)) from error
 
