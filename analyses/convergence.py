@@ -74,9 +74,9 @@ def _draw(grid: list[Axes], table: DataFrame, runs: Runs) -> None:
                 axes.plot(line.loc[at, "test_iterations"], numbers(line.loc[at, key]), "o", **style)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
             axes.label_outer()
+            axes.tick_params(labelbottom=True)
         panels[0].set_ylabel(title)
-    for axes in grid[half:]:
-        axes.set_xlabel("iterations", fontsize=9)
+    grid[0].figure.supxlabel("iterations", fontsize=9)
 
 
 def _label(method: Method) -> str:

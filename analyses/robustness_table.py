@@ -122,10 +122,10 @@ def _saved(means: list[Mean]) -> str:
 def _reading(table: DataFrame, eps: str) -> str:
     rows = table.to_dict("records")
     best, routed = rows[0], [row for row in rows if not row["method"].is_control]
-    first = f"At eps {eps}, {best['method']} keeps most images from all attacks: {_kept(best, '. This is ')}"
+    first = f"At eps {eps}, {best['method']} has the highest accuracy under all attacks: {_kept(best, '. This is ')}"
     if best["method"].is_control and routed:
         best = routed[0]
-        first += f". Of the routing methods, {best['method']} keeps most: {_kept(best, '. This is ')}"
+        first += f". Of the routing methods, {best['method']} has the highest: {_kept(best, '. This is ')}"
     others = {row["method"].label: row for row in rows if row is not best}
     told = [_told(others[base], best, base) for base in BASELINES if base in others]
     return f"{'. '.join([first, *told])}."
@@ -139,7 +139,7 @@ def _told(other: Row, best: Row, base: str) -> str:
     """Compares the best routing method, or the best of all, with a baseline."""
     verdict = TOLD.get(best[f"gain_{base}"].verdict, "is shown")
     name = BASELINES[base][0].upper() + BASELINES[base][1:]
-    return f"{name} keeps {other['worst']:.1} % (a difference to {best['method']} {verdict})"
+    return f"{name}: {other['worst']:.1} % (a difference to {best['method']} {verdict})"
 
 
 def _notes(runs: Runs, eps: str) -> list[str]:

@@ -141,7 +141,8 @@ def _told(rows: Sequence[Row], key: str, kinds: Kinds) -> str:
         return f"there are too few seeds to test ({best})"
     shown = [row for row in done if row[key].verdict is Verdict.BETTER]
     if not shown:
-        return f"no method is shown to make fewer errors on {kinds.novel} ({best})"
+        p_holm = wording.probability(first[key].p_holm)
+        return f"no method is shown to make fewer errors on {kinds.novel} ({best}, p {p_holm} after correction)"
     names = wording.listed([row["method"] for row in shown], 4)
     verb, most = ("makes", "") if len(shown) == 1 else ("make", f"{shown[0]['method']} ")
     return f"{names} {verb} fewer errors on {kinds.novel}, {most}by {shown[0][key]:.0} %"

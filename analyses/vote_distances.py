@@ -86,14 +86,16 @@ def _rows(method: Method, arrays: Arrays) -> list[dict[str, object]]:
 def _draw(axes: list[Axes], shown: Mapping[Method, Arrays], runs: Runs, steps: int) -> None:
     grid = np.reshape(np.array(axes), (len(shown), 2, steps))
     for block, (method, arrays) in zip(grid, shown.items(), strict=True):
-        block[0, 0].set_title(method.label, fontsize=9.5)
+        block[0, 0].set_title(method.title, fontsize=9.5, color=runs.colour(method))
         for row, name in zip(block, (NEAR, FULL), strict=True):
             top = float(arrays[name][:, IMAGE].max())
             for step, panel in enumerate(row):
                 if name == FULL:
                     panel.set_yscale("symlog", linthresh=1e-3)
                 _histograms(panel, arrays, name, step, runs.colour(method))
-                panel.set_ylim(0, 1.05 * top or 1.0)  # of a method none of whose votes lie near
+                panel.set_ylim(0, 1.05 * top or 1.0)
+                if top == 0:
+                    panel.text(0.5, 0.5, "none so near", transform=panel.transAxes, ha="center", fontsize=8.5)
 
 
 def _histograms(axes: Axes, arrays: Arrays, name: str, step: int, colour: str) -> None:

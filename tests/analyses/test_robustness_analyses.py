@@ -118,7 +118,7 @@ def test_the_reading_says_who_and_whether_to_believe_it(runs):
     robust = (results["metric"] == "attacked_accuracy") & (results["label"] == "uniform")
     results.loc[robust, "value"] = 100.0
     reading = analyses["robustness-table"](replace(runs, results=results)).reading
-    assert reading.startswith("At eps 0.05, Equal shares keeps most images from all attacks: 100.0 %")
+    assert reading.startswith("At eps 0.05, Equal shares has the highest accuracy under all attacks: 100.0 %")
     assert "This is suspect: gradients are zero" in reading
 
 
