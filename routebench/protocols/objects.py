@@ -9,8 +9,6 @@ import numpy as np
 import torch
 from einops import rearrange, repeat
 from jaxtyping import Float, Int
-from scipy.ndimage import label
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from routebench.arguments import Count
@@ -173,6 +171,8 @@ def baselines(scenes: SceneSet) -> tuple[Metric, ...]:
 
 def components(true: Composed) -> Groups:
     """Neighbours of one colour, of four that a pixel has, are one group."""
+    from scipy.ndimage import label  # only here, as below
+
     found = np.zeros(true.owners.shape, dtype=np.int64)
     for number, pixels in enumerate(true.pixels.numpy()):
         for colour in pixels:
@@ -183,6 +183,8 @@ def components(true: Composed) -> Groups:
 
 def clusters(true: Composed) -> Groups:
     """K-means of the pixels that show a shape, by place, as shares of the picture, and colour; as many as are seen."""
+    from sklearn.cluster import KMeans  # only here: it takes a second to import
+
     found = torch.full_like(true.owners, GROUND)
     for own, owners, pixels in zip(found, true.owners, true.pixels, strict=True):
         seen = owners != GROUND

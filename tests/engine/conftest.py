@@ -1,6 +1,7 @@
 """Small suites, the command line in a process of its own, and the test plug-in taken out again after use."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,7 +176,17 @@ def tried(suite):
     return plan(suite(), "quick", Choices(tuning=True))
 
 
+@pytest.fixture(scope="session")
+def trials_once(tmp_path_factory):
+    """A folder for the trials that several tests need, which run once."""
+    return tmp_path_factory.mktemp("trials") / "results"
+
+
 @pytest.fixture
-def settings(tried, run_all, store):
-    run_all(tried.cells)
+def settings(tried, run_all, store, trials_once):
+    if not trials_once.exists():
+        once = Store(trials_once)
+        once.prepare()
+        run_all(tried.cells, into=once)
+    shutil.copytree(trials_once, store.path, dirs_exist_ok=True)
     return choose(tried, store)
