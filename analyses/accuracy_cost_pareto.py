@@ -210,10 +210,8 @@ def _reading(front: Front, *, several: bool) -> str:
     only = "Only controls are" if all(method.is_control for method in best) else "On the front"
     names = wording.listed(best, 5)
     told = f"{only} on the front: {names}" if only.startswith("Only") else f"{only}, by the means: {names}"
-    return (
-        f"{where}{told}; {beaten} of {len(table)} {'is' if beaten == 1 else 'are'} clearly dominated, "
-        f"{undecided} may be."
-    )
+    measured = "clearly dominated" if front.unit == STEP else "dominated, by times that other work may have disturbed"
+    return f"{where}{told}; {beaten} of {len(table)} {'is' if beaten == 1 else 'are'} {measured}, {undecided} may be."
 
 
 def _notes(front: Front, fronts: int) -> list[str]:
