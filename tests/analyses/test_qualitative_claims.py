@@ -225,6 +225,16 @@ def test_each_part_of_a_folder_is_a_test_of_its_own():
     assert list(own["on"]) == ["accuracy full, mnist5k, capsnet-small", "accuracy quick, mnist5k, capsnet-small"]
 
 
+def test_parts_that_measured_the_same_networks_are_one_test():
+    first = accuracy_runs(AS_CLAIMED)
+    second = replace(first, preset="full")
+    apart = accuracy_runs(AS_CLAIMED, seeds=5)
+    rows = find((first, second, apart)).table.query("verdict != @NOT_RUN").to_dict("records")
+    assert len(rows) == len(find((first, apart)).table.query("verdict != @NOT_RUN"))
+    shared = [row for row in rows if "accuracy full" in row["on"]]
+    assert shared and all("accuracy quick" in row["on"] for row in shared)
+
+
 def test_the_sentence_counts_and_names_what_contradicts():
     analysis = find((accuracy_runs(OTHERWISE, loss=-0.05),))
     counts = "Of 9 tests of what the papers say in words, 2 hold here, 6 do not and 1 cannot be decided"
