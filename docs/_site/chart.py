@@ -12,8 +12,9 @@ RESULTS = ROOT / "reports" / "standard"
 
 
 def chart() -> str:
-    """The gains of routing in the suite `standard`, as SVG."""
-    (runs,) = (part for part in open_folder(RESULTS).parts if (part.suite, part.protocol) == ("standard", "accuracy"))
+    """The gains of routing in the suite `standard` on Fashion-MNIST, as SVG."""
+    parts = open_folder(RESULTS).parts
+    (runs,) = (part for part in parts if (part.suite, part.preset, part.protocol) == ("standard", "full", "accuracy"))
     return figures.to_svg(analyses["gain-over-uniform"](runs).figure)
 
 
