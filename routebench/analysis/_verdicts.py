@@ -55,6 +55,11 @@ class Strength(IntEnum):
         return {"smoke": cls.SMOKE, "quick": cls.QUICK, "full": cls.FULL}.get(preset, cls.OWN)
 
     @property
+    def rank(self) -> int:
+        """Of the presets of a suite, those of the highest rank are the subject: a user's own stands beside `full`."""
+        return min(self, Strength.FULL)
+
+    @property
     def judges(self) -> bool:
         """Whether methods may be compared at all."""
         return self is not Strength.SMOKE

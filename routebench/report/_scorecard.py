@@ -200,9 +200,10 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
         (part, runs, analysis) for part, runs, analysis in found if analysis.main is not None and runs.strength.judges
     ]
     best = {
-        runs.suite: max(other.strength for _, other, _ in known if other.suite == runs.suite) for _, runs, _ in known
+        runs.suite: max(other.strength.rank for _, other, _ in known if other.suite == runs.suite)
+        for _, runs, _ in known
     }
-    strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength == best[runs.suite]]
+    strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength.rank == best[runs.suite]]
     questions = _questions(strongest)
     methods = _methods(strongest)
     if not questions or not methods:

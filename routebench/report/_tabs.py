@@ -58,8 +58,11 @@ def heading_of(runs: Runs) -> str:
     return ": ".join(filter(None, (paper_of(runs.suite), tab_of(runs))))
 
 
-def place_of_tab(runs: Runs) -> tuple[int, str, bool, int]:
-    """Sort key of a part's tab: by suite, then by name, the strongest preset first, trials of settings last."""
+def place_of_tab(runs: Runs) -> tuple[int, str, bool, int, bool]:
+    """Sort key of a part's tab: by suite, then by name, the strongest preset first, trials of settings last.
+
+    `full` stands before presets of the user's own.
+    """
     known = [*TABS]
     place = known.index(runs.suite) if runs.suite in known else len(known)
-    return place, runs.suite, is_tuning(runs), -runs.strength
+    return place, runs.suite, is_tuning(runs), -runs.strength.rank, runs.preset != "full"

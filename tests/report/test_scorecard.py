@@ -11,6 +11,7 @@ from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, UNDECIDED, UNTEST
 from routebench.registry import analyses
 from routebench.report._paper_claims import claims_of
 from routebench.report._scorecard import MIDDLE, WIDTH, scorecard_of
+from routebench.report._tabs import place_of_tab
 from tests.analysis.made_up_runs import made_up_runs
 from tests.report.accuracies import runs_with
 
@@ -164,6 +165,14 @@ def test_only_the_strongest_preset_of_a_suite_counts_and_smoke_never() -> None:
     card = scorecard_of([accuracy(smoke), accuracy(quick)])
     assert [question.runs.preset for question in card.questions] == ["quick"]
     assert scorecard_of([accuracy(smoke)]) is None
+
+
+def test_a_preset_of_ones_own_stands_beside_full_and_not_in_its_place() -> None:
+    full, quick = (made_up_runs(failures=False, preset=preset, seeds=2) for preset in ("full", "quick"))
+    other = replace(made_up_runs(failures=False, preset="other-digits", seeds=2), data="mnist")
+    card = scorecard_of([accuracy(full), accuracy(other), accuracy(quick)])
+    assert [question.title for question in card.questions] == ["Test accuracy, mnist5k", "Test accuracy, mnist"]
+    assert sorted((quick, other, full), key=place_of_tab) == [full, other, quick]
 
 
 def test_an_analysis_without_a_main_measure_is_absent() -> None:
