@@ -33,7 +33,7 @@ def test_published_results_name_no_folder_of_the_machine_that_made_them(folder):
 
 def test_runs_come_before_the_trials_that_chose_their_settings():
     text = (REPORTS / "standard" / "report.html").read_text()
-    assert Outline(text).pages[:3] == ["overview", "standard", "standard-tuning"]
+    assert Outline(text).pages[:4] == ["overview", "standard", "standard-mnist-mnist-capsnet-small", "standard-tuning"]
     assert "best trial" not in re.search(r"<h1[^>]*>(.*?)</h1>", text)[1]
 
 
