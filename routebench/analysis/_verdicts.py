@@ -55,8 +55,8 @@ class Strength(IntEnum):
         return {"smoke": cls.SMOKE, "quick": cls.QUICK, "full": cls.FULL}.get(preset, cls.OWN)
 
     @property
-    def rank(self) -> int:
-        """Of the presets of a suite, those of the highest rank are the subject: a user's own stands beside `full`."""
+    def tier(self) -> int:
+        """Presets of a suite's highest tier are the subject of its summary: a user's own stands beside `full`."""
         return min(self, Strength.FULL)
 
     @property

@@ -105,7 +105,7 @@ class Equilibrium:
             _, capsules = _pass(layers, primary, None)
             _note_one_iteration(capsules, self.tolerance)
             return [primary, *capsules]
-        with torch.no_grad():
+        with torch.no_grad(), _buffers_kept(layers):
             first, _ = _pass(layers, primary, None)
         packing = Packing(first, len(primary.poses))
 
@@ -114,14 +114,15 @@ class Equilibrium:
             updated, _ = _pass(layers, some, packing.unpack(states))
             return packing.pack(updated)
 
-        rest = fixed_point.solve(
-            once,
-            packing.pack(first),
-            lambda before, after: packing.residuals(before, after).amax(dim=0),
-            solver=self._solver(packing.parts, settles),
-            tolerance=self.tolerance,
-            limit=iterations - 2,
-        )
+        with _buffers_kept(layers):
+            rest = fixed_point.solve(
+                once,
+                packing.pack(first),
+                lambda before, after: packing.residuals(before, after).amax(dim=0),
+                solver=self._solver(packing.parts, settles),
+                tolerance=self.tolerance,
+                limit=iterations - 2,
+            )
         implicit = self.gradient == "implicit" and torch.is_grad_enabled()
         start = rest.states.requires_grad_(implicit)
         states, capsules = _pass(layers, primary, packing.unpack(start))
@@ -245,6 +246,19 @@ def _pass(
         updated.append(after)
         capsules.append(below)
     return updated, capsules
+
+
+@contextmanager
+def _buffers_kept(layers: Sequence[CapsuleLayer]) -> Iterator[None]:
+    """What a method counts in training, such as running statistics, follows the last update of a batch alone."""
+    training = [layer for layer in layers if layer.training]
+    before = [(buffer, buffer.clone()) for layer in training for buffer in layer.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, kept in before:
+            if not torch.equal(buffer, kept):  # the others may wait in the graph of an earlier batch
+                buffer.copy_(kept)
 
 
 _notebooks: list[list[Solve]] = []

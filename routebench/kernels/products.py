@@ -110,9 +110,8 @@ class _ByParent(torch.autograd.Function):
             return tuple(dict(zip(wanted, found, strict=True)).get(name) for name in INPUTS)
         to_children, to_weight, to_offset, to_coupling = ctx.needs_input_grad
         rows, matrices, shares = _rows(children, weight), _matrices(weight), coupling.permute(2, 0, 1).contiguous()
-        by_row = of_total.reshape(*of_total.shape[:2], rows.shape[1], weight.shape[3]).transpose(
-            0, 1
-        )  # parent lane row pose
+        by_row = of_total.reshape(*of_total.shape[:2], rows.shape[1], weight.shape[3])
+        by_row = by_row.transpose(0, 1)  # parent lane row pose
         of_rows, of_matrices, of_shares = torch.zeros_like(rows), torch.zeros_like(matrices), torch.empty_like(shares)
         for lanes, parents in _tiles(rows, len(shares)):
             below, given, part = rows[lanes], shares[parents, lanes], by_row[parents, lanes].flatten(1, 2)

@@ -44,7 +44,7 @@ class Leader:
         return tuple(method for method, verdict in self.over.items() if verdict in TIED)
 
     @property
-    def behind(self) -> tuple[Method, ...]:
+    def beaten_by(self) -> tuple[Method, ...]:
         """Methods that are significantly better on the seeds that both finished: the leader's others were luckier."""
         return tuple(method for method, verdict in self.over.items() if verdict is Verdict.WORSE)
 

@@ -137,7 +137,7 @@ def _whether(found: Decisions) -> str:
         size = " to ".join(dict.fromkeys(sizes))
         told = f"{names} gain{'' if len(better) > 1 else 's'} {size} points over {SHARES}"
         if better[0].method.iterations == 1:  # coupling is what the method starts with
-            return f"{told}; {better[0].method.title} is not shown to gain by iterating."
+            return f"{told}; more iterations are not shown to help {better[0].method.title}."
         return f"Routing helps here: {told}."
     configurations = wording.plural(len(found.gains), "routing configuration")
     if worse:
@@ -289,8 +289,8 @@ def _leads(found: Decisions, leader: Leader) -> tuple[str, ...]:
     sentences = [_reached(leader, found.gain_of_leader)]
     if leader.is_shown:
         sentences.append(f"It is significantly ahead of all others{'' if leader.complete else ' that finished'}.")
-    if leader.behind:
-        sentences.append(f"On the seeds that both finished, it is significantly behind {_methods(leader.behind)}.")
+    if leader.beaten_by:
+        sentences.append(f"On the seeds that both finished, it is significantly behind {_methods(leader.beaten_by)}.")
     if leader.peers:
         sentences.append(f"It cannot be told apart from {_methods(leader.peers)}.")
     for method, lead in found.ties.items():

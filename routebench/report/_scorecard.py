@@ -194,16 +194,16 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
     """Builds the scorecard from the main measures of first analyses; None without any.
 
     Args:
-        found: id of the page, runs and analysis. Of each suite, the strongest preset counts.
+        found: id of the page, runs and analysis. Of each suite, the presets of the highest tier count.
     """
     known = [
         (part, runs, analysis) for part, runs, analysis in found if analysis.main is not None and runs.strength.judges
     ]
     best = {
-        runs.suite: max(other.strength.rank for _, other, _ in known if other.suite == runs.suite)
+        runs.suite: max(other.strength.tier for _, other, _ in known if other.suite == runs.suite)
         for _, runs, _ in known
     }
-    strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength.rank == best[runs.suite]]
+    strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength.tier == best[runs.suite]]
     questions = _questions(strongest)
     methods = _methods(strongest)
     if not questions or not methods:

@@ -65,4 +65,4 @@ def place_of_tab(runs: Runs) -> tuple[int, str, bool, int, bool]:
     """
     known = [*TABS]
     place = known.index(runs.suite) if runs.suite in known else len(known)
-    return place, runs.suite, is_tuning(runs), -runs.strength.rank, runs.preset != "full"
+    return place, runs.suite, is_tuning(runs), -runs.strength.tier, runs.preset != "full"

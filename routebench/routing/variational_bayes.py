@@ -175,8 +175,7 @@ class VariationalBayesRouting(IterativeRouting):
             return values
         if not self.training or len(values) == 1:
             return batch_norm(values, norm.running_mean, norm.running_var)
-        solving = self.schedule.startswith("equilibrium") and not torch.is_grad_enabled()
-        if iteration < self.iterations or solving:
+        if iteration < self.iterations:
             return batch_norm(values, None, None, training=True)
         normalised: Tensor = norm(values)
         return normalised

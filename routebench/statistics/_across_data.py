@@ -99,10 +99,9 @@ def nemenyi_difference(methods: int, data_sets: int, alpha: float = ALPHA) -> fl
 def wilcoxon_holm(scores: ArrayLike) -> NDArray[np.float64]:
     """Wilcoxon's signed-rank test of every pair over data sets, Holm's correction over all pairs.
 
-    Zero differences are split between the signs, as in Demsar; exact. With N data sets a raw p is at
-    least `2 / 2^N`: fewer than six never reach significance. Sources: Wilcoxon, Individual comparisons by ranking
-    methods, Biometrics Bulletin 1 (1945); Demsar 2006; Benavoli, Corani and Mangili 2016, who recommend it over
-    differences of mean ranks.
+    Exact; zero differences are split between the signs, as in Demsar. With N data sets a raw p is at least `2 / 2^N`:
+    fewer than six never reach significance. Sources: Wilcoxon, Individual comparisons by ranking methods, Biometrics
+    Bulletin 1 (1945); Demsar 2006; Benavoli, Corani and Mangili 2016, who recommend it over differences of mean ranks.
 
     Args:
         scores: (N data sets, k methods), higher is better.

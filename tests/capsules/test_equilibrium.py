@@ -13,6 +13,7 @@ from routebench.capsules.schedules import SCHEDULES, concurrent, sequential
 from routebench.errors import UserError
 from routebench.kernels import using
 from routebench.models import build
+from routebench.registry import routing
 from routebench.routing import factory, make
 from tests.references.problem import assert_close, disturb
 
@@ -304,3 +305,23 @@ def test_a_network_with_the_schedule_can_be_pickled():
     copy = pickle.loads(pickle.dumps(network))
     with torch.no_grad():
         assert torch.equal(copy(images).logits, network(images).logits)
+
+
+@pytest.mark.parametrize("schedule", NAMES)
+def test_what_a_method_counts_follows_the_last_update_alone(schedule):
+    """A method of a user's own, that counts its updates in a buffer as batch normalisation does."""
+
+    class Counts(routing["inverted-attention"]):
+        def __init__(self, sizes, **given):
+            super().__init__(sizes, **given)
+            self.register_buffer("seen", torch.zeros(()))
+
+        def iterate(self, *given, **named):
+            self.seen.add_(1)
+            return super().iterate(*given, **named)
+
+    layer = DenseCapsules(5, 3, 4, 4, lambda sizes: Counts(sizes, iterations=6))
+    below = Capsules(torch.randn(2, 5, 4), torch.rand(2, 5))
+    outputs = [SCHEDULES[schedule]([layer], below)[1].poses.sum() for _ in range(2)]
+    sum(outputs).backward()
+    assert layer.routing.seen == 2

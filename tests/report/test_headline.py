@@ -29,7 +29,7 @@ def test_a_gain_that_one_iteration_has_is_not_put_down_to_iterating(accuracies, 
     em = {"em": ([1, 2], "method", "capsnet-small", accuracies), "uniform": METHODS["uniform"]}
     title = headline_of(made_up_runs(seeds=6, methods=em, failures=False, preset="full")).title
     assert title.startswith("Routing helps here: EM, T = 2 and EM, T = 1 gain ") is not told
-    assert title.endswith("points over equal shares; EM is not shown to gain by iterating.") is told
+    assert title.endswith("points over equal shares; more iterations are not shown to help EM.") is told
 
 
 def test_the_users_method_is_the_subject() -> None:
