@@ -99,9 +99,9 @@ def _reading(table: DataFrame, margin: float) -> str:
 
 
 def _lines(table: DataFrame) -> list[str]:
-    """`em T=3 – uniform`; of a method's own first iteration `em T=3 – T=1`."""
+    """`EM, T = 3 – Equal shares`; of a method's own first iteration `EM, T = 3 – T = 1`."""
     pairs = zip(table["method"], table["against"], strict=True)
-    return [f"{one} – {f'T={two.iterations}' if one.label == two.label else two}" for one, two in pairs]
+    return [f"{one} – {f'T = {two.iterations}' if one.label == two.label else two}" for one, two in pairs]
 
 
 def _draw(axes: Axes, table: DataFrame, runs: Runs, margin: float) -> None:

@@ -170,7 +170,7 @@ class Scorecard:
             for one in self._asked
             if one.iterations == 1 and any(each.verdict(_key(one)) is Verdict.BETTER for each in self._tested)
         ]
-        told = f"One iteration already is better with {wording.listed(once, NAMED)}." if once else ""
+        told = f"Better with one iteration already: {wording.listed(once)}." if once else ""
         return tuple(filter(None, (lost, told)))
 
     @property
@@ -226,18 +226,23 @@ def _key(method: Method) -> Key:
 
 
 def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> dict[str, str]:
-    """By the title of a question the methods that are better, or worse, as text: without T, unless verdicts need it."""
+    """By the title of a question the methods that are better, or worse: their names, without T where verdicts agree.
+
+    Where they are many, `8 of 9 methods`.
+    """
     shown = [*methods]
     told = {}
     for question in questions:
+        asked = {one.label for one in shown if question.verdict(_key(one)) is not Verdict.UNTESTABLE}
         decided = [one for one in shown if question.verdict(_key(one)) in (Verdict.BETTER, Verdict.WORSE)]
         verdicts = {(one.label, question.verdict(_key(one))) for one in decided}
         mixed = {one.label for one in decided if len(verdicts & {(one.label, each) for each in Verdict}) > 1}
         own = [one for one in decided if question.verdict(_key(one)) is verdict]
         found = [*dict.fromkeys(str(one) if one.label in mixed else one.title for one in own)]
-        if found:
-            more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-            told[question.title] = f"{'; '.join(found[:NAMED])}{more}"
+        if len(found) > NAMED:
+            told[question.title] = f"{len({one.label for one in own})} of {len(asked)} methods"
+        elif found:
+            told[question.title] = "; ".join(found)
     return told
 
 
@@ -272,7 +277,8 @@ def _title(question: Question, questions: Iterable[Question]) -> str:
     values = {key: [getattr(runs, key) for runs in same] for key in ("data", "suite", "model")}
     apart = [key for key, found in values.items() if len(set(found)) > 1]
     enough = [key for key in apart if len(set(values[key])) == len(same)]
-    parts = [str(getattr(question.runs, key)) for key in (enough[:1] or apart[:2])]
+    alone = [key for key in apart[:1] if values[key].count(getattr(question.runs, key)) == 1]
+    parts = [str(getattr(question.runs, key)) for key in (enough[:1] or alone or apart[:2])]
     return ", ".join((question.main.title, *parts))
 
 

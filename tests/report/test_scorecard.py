@@ -105,6 +105,25 @@ def test_questions_of_the_same_measure_are_told_apart_by_their_data() -> None:
     ]
 
 
+def test_a_question_is_told_apart_by_one_word_where_one_is_enough() -> None:
+    runs = runs_with(dynamic=97.5, uniform=90.0)
+    parts = [("a", runs), ("b", replace(runs, suite="iterations")), ("c", replace(runs, data="mnist"))]
+    card = scorecard_of([accuracy(one, part) for part, one in parts])
+    shared = f"Test accuracy, {runs.data}"
+    assert [question.title for question in card.questions] == [
+        f"{shared}, {runs.suite}",
+        f"{shared}, iterations",
+        "Test accuracy, mnist",
+    ]
+
+
+def test_many_methods_are_counted_and_few_are_named() -> None:
+    better = dict.fromkeys(("dynamic", "em", "heinsen", "wang-liu"), 97.5)
+    card = scorecard_of([accuracy(runs_with(**better, **{"self-routing": 80.0, "uniform": 90.0}))])
+    assert card.title == "Does routing help? Significantly better: 4 of 5 methods."
+    assert card.said[0] == "Significantly worse: Self routing."
+
+
 def test_nothing_shown_is_said_and_ties_are_no_headline() -> None:
     card = scorecard_of([accuracy(runs_with(dynamic=97.5, em=97.5, uniform=97.5, spread=0.0))])
     assert card.title == "Does routing help? Not shown."
@@ -118,7 +137,7 @@ def test_what_is_better_with_one_iteration_already_is_said(first) -> None:
     }
     runs = made_up_runs(methods=methods, seeds=6, spread=0.1, preset="full", failures=False)
     said = scorecard_of([accuracy(runs)]).said
-    assert said == (("One iteration already is better with EM.",) if first > 99 else ())
+    assert said == (("Better with one iteration already: EM.",) if first > 99 else ())
 
 
 def test_a_question_whose_gains_have_no_test_does_not_count() -> None:
