@@ -46,7 +46,7 @@ def test_every_running_cell_has_a_line_until_it_has_finished(tmp_path):
         assert [task.fields["told"] for task in display.bar.tasks[1:]] == ["epoch 2 of 4, loss 0.3", "starting"]
         listener.finished(one, make_record(one, "failed", "it was tired", Measurement([]), {"seconds": 3.0}))
         assert [task.description.strip() for task in display.bar.tasks] == ["all cells", str(two)]
-    assert f"[1/6] {one}: failed: it was tired in 3 s" in console.export_text()
+    assert f"[1/6] {one}: failed after 3 s: it was tired" in console.export_text()
 
 
 @pytest.mark.parametrize(("methods", "named"), [(("dynamic",), {"dynamic"}), ((), set())])

@@ -65,7 +65,7 @@ class Follower:
         self.left.pop(cell.key, None)
         self.stages = {key: stage for key, stage in self.stages.items() if key in self.left}
         seconds = float(record.provenance.get("seconds") or 0.0)
-        return self.progress(f"{cell}: {_outcome(record)} in {seconds:.0f} s")
+        return self.progress(f"{cell}: {_outcome(record, seconds)}")
 
     def progress(self, finished: str = "") -> Progress:
         """Progress of the run now."""
@@ -153,12 +153,13 @@ class Display:
         return f"{now.done} of {now.total} done{left}"
 
 
-def _outcome(record: Record) -> str:
+def _outcome(record: Record, seconds: float) -> str:
     if record.status != "ok":
-        return f"{record.status}: {record.reason}"
+        return f"{record.status} after {seconds:.0f} s: {record.reason}"
     own = [
         metric
         for metric in record.metrics
         if metric["metric"] == "accuracy" and metric["test_iterations"] == record.identity.iterations
     ]
-    return f"{own[0]['value']:.2f} {own[0]['unit']}" if own else "ok"
+    found = f"{own[0]['value']:.2f} {own[0]['unit']}" if own else "ok"
+    return f"{found} in {seconds:.0f} s"
