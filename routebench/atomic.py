@@ -64,16 +64,21 @@ def write_output(file: Path, content: str | bytes, what: str) -> None:
     """Writes a file that the user asked for, in one step, with the folders that it needs.
 
     Args:
-        file: where.
+        file: where. A link stays, and what it leads to is written. Pipes and devices are written to.
         content: text is written as UTF-8.
         what: what it is, for the message.
 
     Raises:
         UserError: it cannot be written there. The old file stays.
     """
+    written = content.encode() if isinstance(content, str) else content
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        _replace(file, content.encode() if isinstance(content, str) else content)
+        target = file.resolve() if file.is_symlink() else file
+        if target.exists() and not (target.is_file() or target.is_dir()):
+            target.write_bytes(written)
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _replace(target, written)
     except (OSError, StoreFull) as error:
         reason = error.strerror if isinstance(error, OSError) else error.reason
         raise UserError(f"{what} cannot be written to {str(file)!r}: {reason}; choose with -o") from error

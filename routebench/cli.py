@@ -66,6 +66,9 @@ def main() -> NoReturn:
         _fail(str(error), error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)  # the help, in its lines
+        sys.exit(UserError.exit_code)
     except click.UsageError as error:
         _fail(error.format_message())
     except click.ClickException as error:

@@ -109,6 +109,13 @@ def program(*arguments, cwd, **environment):
     return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=True)
 
 
+def test_without_a_command_the_help_is_shown_in_its_lines(call):
+    code, out, err = call()
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) > 10
+    assert "Error" not in err
+
+
 @pytest.mark.parametrize("line", ["--help", "suite --help", "list", "list models --json"])
 def test_help_and_listing_import_nothing_heavy(tmp_path, line):
     done = program(*line.split(), cwd=tmp_path)

@@ -135,3 +135,12 @@ def test_a_cache_that_cannot_be_written_is_told(packed, cache, monkeypatch):
     monkeypatch.setenv("ROUTEBENCH_CACHE", str(cache.parent / "other"))
     assert len(list(Store(packed).records())) == 39
     assert len([*(cache.parent / "other" / "unpacked").iterdir()]) == 1
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.write_bytes(file.read_bytes()[:500]), Path.unlink])
+@pytest.mark.parametrize("name", ["arrays.parquet", "records.parquet"])
+def test_of_a_pack_that_is_not_whole_nothing_is_unpacked(packed, tmp_path, name, damage):
+    damage(packed / name)
+    with pytest.raises(UserError):
+        unpack(packed, tmp_path / "again")
+    assert not (tmp_path / "again").exists()

@@ -67,16 +67,14 @@ def unpack(packed: Path, folder: Path) -> int:
     if not is_packed(packed):
         raise UserError(f"expected a packed results folder, with {RECORDS} in it, got {str(packed)!r}")
     _expect_free(folder)
-    count = 0
+    files = [file for held in HELD for file in _content(packed / held)]  # all, before any is written
     with told_when_full(folder):
         for part in ENDINGS:
             (folder / part).mkdir(parents=True, exist_ok=True)
-        for held in HELD:
-            for name, content in _content(packed / held) if (packed / held).exists() else ():
-                (folder / name).write_bytes(content)
-                count += 1
+        for name, content in files:
+            (folder / name).write_bytes(content)
         write_text(folder / "schema.json", json.dumps({"schema": SCHEMA}))
-    return count
+    return len(files)
 
 
 def files_of(folder: Path) -> Path:
