@@ -85,4 +85,5 @@ def test_gradients_of_each_image_add_up_to_that_of_the_batch(name):
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_primary_capsules_under_vmap_are_those_of_a_batch(kernel):
     primary, images = PrimaryCapsules(8, 2, 4, kernel=kernel), torch.randn(3, 8, 5, 5)
-    assert_close(vmap(lambda image: primary(image[None]).poses[0])(images), primary(images).poses)
+    one_by_one = vmap(lambda image: primary(image[None]).poses[0])(images)
+    assert_close(one_by_one, primary(images).poses, rtol=1e-4, atol=1e-6)  # in single precision
