@@ -35,8 +35,9 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
         columns=COLUMNS,
         notes=(
             (
-                "Each claim is tested by itself, at 5 %. Other tables correct p for all their comparisons, and may "
-                "leave open what holds here. Networks, data and budgets are those of these runs, not of the paper. "
+                "This table tests each claim by itself, at 5 %. Other tables correct p for all their comparisons: a "
+                "claim may hold here whose difference is not significant there. "
+                "Networks, data and budgets are those of these runs, not of the paper. "
                 "Undecided: the interval reaches both sides, or there is one seed."
             ),
             *_without_verdict(table),

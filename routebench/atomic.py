@@ -73,7 +73,7 @@ def write_output(file: Path, content: str | bytes, what: str) -> None:
     """
     written = content.encode() if isinstance(content, str) else content
     try:
-        target = file.resolve() if file.is_symlink() else file
+        target = Path(os.path.realpath(file))
         if target.exists() and not (target.is_file() or target.is_dir()):
             target.write_bytes(written)
             return

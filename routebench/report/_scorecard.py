@@ -276,10 +276,12 @@ def _title(question: Question, questions: Iterable[Question]) -> str:
     same = [other.runs for other in questions if other.main.title == question.main.title]
     values = {key: [getattr(runs, key) for runs in same] for key in ("data", "suite", "model")}
     apart = [key for key, found in values.items() if len(set(found)) > 1]
-    enough = [key for key in apart if len(set(values[key])) == len(same)]
-    alone = [key for key in apart[:1] if values[key].count(getattr(question.runs, key)) == 1]
-    parts = [str(getattr(question.runs, key)) for key in (enough[:1] or alone or apart[:2])]
-    return ", ".join((question.main.title, *parts))
+    told = [tuple(str(getattr(runs, key)) for key in apart) for runs in (question.runs, *same)]
+    own = told.pop(0)
+    enough = next(
+        (count for count in range(len(own)) if [one[:count] for one in told].count(own[:count]) == 1), len(own)
+    )
+    return ", ".join((question.main.title, *own[:enough]))
 
 
 def _values(main: Main, analysis: Analysis) -> dict[Key, Estimate]:

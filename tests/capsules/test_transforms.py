@@ -82,8 +82,9 @@ def test_gradients_of_each_image_add_up_to_that_of_the_batch(name):
             assert_close(apart[key].sum(dim=0), value.grad, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize(("dtype", "rtol", "atol"), [(torch.float64, 1e-9, 1e-11), (torch.float32, 1e-4, 1e-6)])
 @pytest.mark.parametrize("kernel", [1, 3])
-def test_primary_capsules_under_vmap_are_those_of_a_batch(kernel):
-    primary, images = PrimaryCapsules(8, 2, 4, kernel=kernel), torch.randn(3, 8, 5, 5)
+def test_primary_capsules_under_vmap_are_those_of_a_batch(kernel, dtype, rtol, atol):
+    primary, images = PrimaryCapsules(8, 2, 4, kernel=kernel).to(dtype), torch.randn(3, 8, 5, 5, dtype=dtype)
     one_by_one = vmap(lambda image: primary(image[None]).poses[0])(images)
-    assert_close(one_by_one, primary(images).poses, rtol=1e-4, atol=1e-6)  # in single precision
+    assert_close(one_by_one, primary(images).poses, rtol, atol)

@@ -144,3 +144,15 @@ def test_of_a_pack_that_is_not_whole_nothing_is_unpacked(packed, tmp_path, name,
     with pytest.raises(UserError):
         unpack(packed, tmp_path / "again")
     assert not (tmp_path / "again").exists()
+
+
+def test_of_what_is_interrupted_nothing_is_unpacked(packed, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("routebench.engine.results._pack.write_text", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            unpack(packed, tmp_path / "again")
+    assert list((tmp_path / "again").iterdir()) == []
+    assert unpack(packed, tmp_path / "again") > 39

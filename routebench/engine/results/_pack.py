@@ -69,11 +69,15 @@ def unpack(packed: Path, folder: Path) -> int:
     _expect_free(folder)
     files = [file for held in HELD for file in _content(packed / held)]  # all, before any is written
     with told_when_full(folder):
-        for part in ENDINGS:
-            (folder / part).mkdir(parents=True, exist_ok=True)
-        for name, content in files:
-            (folder / name).write_bytes(content)
-        write_text(folder / "schema.json", json.dumps({"schema": SCHEMA}))
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as made:
+            for part in ENDINGS:
+                (Path(made) / part).mkdir()
+            for name, content in files:
+                (Path(made) / name).write_bytes(content)
+            write_text(Path(made) / "schema.json", json.dumps({"schema": SCHEMA}))
+            for name in ("schema.json", *reversed(ENDINGS)):  # the plans last: without them nothing counts as planned
+                os.replace(Path(made) / name, folder / name)
     return len(files)
 
 
