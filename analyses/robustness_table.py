@@ -1,6 +1,6 @@
 """Accuracy under attack: every method's worst case over all attacks, with the verdict of the checks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from pandas import DataFrame
 
@@ -128,7 +128,16 @@ def _reading(table: DataFrame, eps: str) -> str:
         first += f". Of the routing methods, {best['method']} has the highest: {_kept(best, '. This is ')}"
     others = {row["method"].label: row for row in rows if row is not best}
     told = [_told(others[base], best, base) for base in BASELINES if base in others]
-    return f"{'. '.join([first, *told])}."
+    return f"{'. '.join([first, *told, *_decided([row for row in routed if row is not best])])}."
+
+
+def _decided(rows: list[Row]) -> Iterator[str]:
+    """Which of these are significantly better or worse than a baseline."""
+    for base, name in BASELINES.items():
+        for verdict in (Verdict.BETTER, Verdict.WORSE):
+            found = [row["method"] for row in rows if row[f"gain_{base}"].verdict is verdict]
+            if found:
+                yield f"Significantly {verdict} than {name}: {wording.listed(found, len(found))}"
 
 
 def _kept(row: Row, doubting: str) -> str:

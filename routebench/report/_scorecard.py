@@ -17,7 +17,7 @@ from routebench.analysis._table import flat
 Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
 WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px
 EDGE = 3.0
-NAMED = 3  # methods, and questions, in a title
+NAMED = 3  # methods in a title; more are counted
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ def _where(told: Mapping[str, str], questions: int) -> str:
     """` in 1 of 5 questions: test accuracy (EM, T = 2)`; of a single question, the methods alone."""
     if questions == 1:
         return f": {next(iter(told.values()))}"
-    named = "; ".join(f"{title[0].lower()}{title[1:]} ({who})" for title, who in [*told.items()][:NAMED])
+    named = "; ".join(f"{title[0].lower()}{title[1:]} ({who})" for title, who in told.items())
     return f" in {len(told)} of {questions} questions: {named}"
 
 

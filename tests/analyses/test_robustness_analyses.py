@@ -1,6 +1,7 @@
 """The analyses of the suite `robustness`, on what its protocol finds in networks that are hardly trained."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import torch
 from routebench import statistics
 from routebench.analysis.attacked import budgets, compared, fired_checks, main_eps, verdicts
 from routebench.analysis.figures import to_svg
+from routebench.analysis.folder import open_folder
 from routebench.data import load
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
@@ -22,6 +24,7 @@ from tests.analyses.measured import parts_of
 from tests.attacks.networks import Rounded, honest
 from tests.protocols.test_robustness import QUICK
 
+STANDARD = Path(__file__).parents[2] / "reports" / "standard"
 NAMES = ("robustness-table", "attack-curves", "attack-verdicts", "transfer", "corruptions")
 FEW = {
     **QUICK,
@@ -120,6 +123,18 @@ def test_the_reading_says_who_and_whether_to_believe_it(runs):
     reading = analyses["robustness-table"](replace(runs, results=results)).reading
     assert reading.startswith("At eps 0.05, Equal shares has the highest accuracy under all attacks: 100.0 %")
     assert "This is suspect: gradients are zero" in reading
+
+
+def test_the_reading_names_who_is_significantly_worse():
+    (published,) = (part for part in open_folder(STANDARD).parts if part.suite == "robustness")
+    found = analyses["robustness-table"](published)
+    gains = found.numbers
+    worse = found.table["method"][(gains["p_holm_uniform"] < 0.05) & (gains["gain_uniform"] < 0)]
+    assert len(worse) > 1
+    assert f"Significantly worse than equal shares: {worse.iloc[0]} and {worse.iloc[1]}" in found.reading.replace(
+        ";", " and"
+    )
+    assert "Significantly better" not in found.reading
 
 
 def by_name(found):

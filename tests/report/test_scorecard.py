@@ -124,6 +124,13 @@ def test_many_methods_are_counted_and_few_are_named() -> None:
     assert card.said[0] == "Significantly worse: Self routing."
 
 
+def test_every_question_with_an_answer_is_named() -> None:
+    parts = [(data, replace(runs_with(dynamic=80.0, uniform=90.0), data=data)) for data in ("a", "b", "c", "d")]
+    card = scorecard_of([accuracy(one, part) for part, one in parts])
+    named = "; ".join(f"test accuracy, {data} (Dynamic)" for data in ("a", "b", "c", "d"))
+    assert card.said == (f"Significantly worse in 4 of 4 questions: {named}.",)
+
+
 def test_nothing_shown_is_said_and_ties_are_no_headline() -> None:
     card = scorecard_of([accuracy(runs_with(dynamic=97.5, em=97.5, uniform=97.5, spread=0.0))])
     assert card.title == "Does routing help? Not shown."
