@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from routebench.errors import UserError
+from routebench.errors import FULL, UserError
 
 if sys.platform != "win32":  # there, leftovers are known by their age alone
     import fcntl
@@ -21,8 +21,6 @@ if sys.platform != "win32":  # there, leftovers are known by their age alone
 if TYPE_CHECKING:
     import torch
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""No space, no quota, a file larger than the system lets it be."""
 FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 """A folder, or the disk that it is on, that can only be read."""
 OLD = 24 * 3600
@@ -74,14 +72,54 @@ def write_output(file: Path, content: str | bytes, what: str) -> None:
     written = content.encode() if isinstance(content, str) else content
     try:
         target = Path(os.path.realpath(file))
-        if target.exists() and not (target.is_file() or target.is_dir()):
+        if is_stream(target):
             target.write_bytes(written)
             return
+        expect_place(file, what)
         target.parent.mkdir(parents=True, exist_ok=True)
         _replace(target, written)
     except (OSError, StoreFull) as error:
         reason = error.strerror if isinstance(error, OSError) else error.reason
         raise UserError(f"{what} cannot be written to {str(file)!r}: {reason}; choose with -o") from error
+
+
+def is_stream(file: Path) -> bool:
+    """Whether it is a pipe or a device, beside which nothing else is to be written."""
+    return file.exists() and not (file.is_file() or file.is_dir())
+
+
+def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = False) -> None:
+    """Checks that a file, or a folder, can be written at a path as far as is known before it is tried.
+
+    Args:
+        path: where. Folders on the way may be missing.
+        what: what is to be written, for the message.
+        option: that chooses another path.
+        folder: whether it is a folder.
+
+    Raises:
+        UserError: a folder or a file stands in the way, or may only be read.
+    """
+    target = Path(os.path.realpath(path))
+    if is_stream(target):
+        return
+    nearest = next(each for each in (target, *target.parents) if os.path.lexists(each))  # else the root
+    why = ""
+    if nearest == target and not folder:
+        why = "it is a folder" if target.is_dir() else ""
+        nearest = target.parent
+    if not why and not nearest.is_dir():
+        why = f"{_near(nearest, path)!r} is a file"
+    if not why and not os.access(nearest, os.W_OK | os.X_OK):
+        why = f"the folder {_near(nearest, path)!r} may only be read"
+    if why:
+        raise UserError(f"{what} cannot be written to {str(path)!r}: {why}; choose another with {option}")
+
+
+def _near(found: Path, path: Path) -> str:
+    """A folder or file on the way to a path, as the path names it."""
+    named = (each for each in (path, *path.parents) if os.path.realpath(each) == str(found))
+    return str(next(named, found))
 
 
 @contextlib.contextmanager

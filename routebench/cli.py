@@ -1,6 +1,7 @@
 """The command line. Nothing heavy is imported before it is needed: help and listings answer at once."""
 
 import importlib
+import os
 import pkgutil
 import signal
 import sys
@@ -11,7 +12,7 @@ import click
 
 from routebench import commands, terminal
 from routebench.commands.options import INTERRUPTED, TERMINATED
-from routebench.errors import UserError, nearest, printable
+from routebench.errors import UserError, nearest, printable, refusal
 
 
 class Terminated(KeyboardInterrupt):
@@ -50,8 +51,7 @@ def cli() -> None:
     Start with `routebench suite accuracy`.
 
     Exit codes: 0 done; 1 the gate found a regression, or the check a fault; 2 the call was wrong; 3 some cells have
-    no result, the others are kept; 4 nothing was measured; 130 interrupted, the same command goes on; 143 terminated,
-    likewise.
+    no result, the others are kept; 4 nothing was measured; 130 interrupted, 143 terminated: the same command goes on.
     """
 
 
@@ -73,6 +73,9 @@ def main() -> NoReturn:
         _fail(error.format_message())
     except click.ClickException as error:
         _fail(error.format_message())
+    except OSError as error:  # of a path, a disk or a device that nothing nearer expected
+        _drop_output()
+        _fail(refusal(error))
     except (click.Abort, KeyboardInterrupt) as error:
         terminated = isinstance(error, Terminated) or isinstance(error.__cause__, Terminated)
         told = "terminated" if terminated else "interrupted"
@@ -84,6 +87,14 @@ def main() -> NoReturn:
 def _called_as() -> str:
     """As the user typed it, for help and errors."""
     return "routebench" if Path(sys.argv[0]).name == "routebench" else "python -m routebench"
+
+
+def _drop_output() -> None:
+    """Lets the interpreter end without another try to print what standard output did not take."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end(*_: object) -> NoReturn:

@@ -1,6 +1,7 @@
 """Errors that a user can make, each told in one line."""
 
 import difflib
+import errno
 import sysconfig
 import traceback
 import unicodedata
@@ -11,6 +12,10 @@ from types import FrameType
 LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
 """Where errors pass through but are seldom made: the standard library, installed packages, code without a file."""
 PACKAGE = Path(__file__).parent
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""No space, no quota, a file larger than the system lets it be."""
+LONG = 100
+"""Characters of a path that a message shows at most."""
 ROUTES = ("route", "iterate")
 """What a class of the user may define of a routing method."""
 
@@ -96,6 +101,15 @@ def printable(text: str) -> str:
 
 def _is_seen(one: str) -> bool:
     return one.isprintable() or one in "\n\t" or unicodedata.category(one) == "Zs"
+
+
+def refusal(error: OSError) -> str:
+    """What the system refused, in one line: the file, where it names one, and its reason."""
+    reason = error.strerror or message_of(error) or type(error).__name__
+    if error.filename is not None:
+        file = str(error.filename)
+        return f"{file if len(file) < LONG else f'{file[:LONG]}...'!r} cannot be used: {reason}"
+    return f"output cannot be written: {reason}" if error.errno in FULL else f"the system refused: {reason}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from routebench.engine.isolation import alone, with_plugins
+from routebench.engine.isolation import Ended, alone, step, with_plugins
 from routebench.errors import UserError
 from routebench.quantities import seconds, size
 from routebench.registry import load_plugin, plugins_of_environment
@@ -285,7 +285,7 @@ def check(
         time_limit: in seconds, or such as `"15m"`.
 
     Raises:
-        UserError: the method is unknown, or it is not clear which one is meant.
+        UserError: the method is unknown, it is not clear which one is meant, or a plug-in cannot be imported.
         Ended: the method ended or crashed its process, or ran past the limit.
     """
     if not isinstance(method, str):
@@ -294,7 +294,12 @@ def check(
 
         return conformance.check(method, seed=seed, device=choose_device(device))
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
-    checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit)
+    try:
+        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit)
+    except Ended as end:
+        if end.during is None or end.during[0] != "plug-in":
+            raise
+        raise UserError(f"{' '.join(end.during)}: expected it to be imported, but it {end}") from end
     return checkup
 
 
@@ -306,10 +311,15 @@ def _check(method: str, plugins: tuple[str, ...], device: str, seed: int) -> "Ch
 
     torch.set_num_threads(1)  # inputs are small: more threads would wait for each other
     for plugin in plugins_of_environment():
-        with contextlib.suppress(UserError):  # another method may be asked for
+        with contextlib.suppress(UserError), step("plug-in", plugin, timed=False):  # another method may be asked for
             load_plugin(plugin)
-    added = [name for plugin in plugins for name in load_plugin(plugin)["methods"]]
-    return conformance.check(method or _only(added, plugins), seed=seed, device=choose_device(device))
+    added = []
+    for plugin in plugins:
+        with step("plug-in", plugin, timed=False):
+            added += load_plugin(plugin)["methods"]
+    name = method or _only(added, plugins)
+    with step("method", name, timed=False):
+        return conformance.check(name, seed=seed, device=choose_device(device))
 
 
 def _only(added: list[str], plugins: tuple[str, ...]) -> str:

@@ -1,5 +1,6 @@
 """Durations and sizes, as people write them."""
 
+import math
 import re
 
 from routebench.errors import UserError
@@ -13,7 +14,7 @@ def seconds(text: str) -> float:
     """The seconds of `90`, `90s`, `20m`, `2h` or `1h30m`.
 
     Raises:
-        UserError: it is none of these, or zero.
+        UserError: it is none of these, zero, or too large for a number.
     """
     total, place = 0.0, 0
     while (found := PART.match(text, place)) is not None:
@@ -23,7 +24,7 @@ def seconds(text: str) -> float:
             break
         total += float(number) * SECONDS[unit or "s"]
         place = found.end()
-    if place < len(text) or not total > 0:
+    if place < len(text) or not 0 < total < math.inf:
         raise UserError(f"expected a duration such as 90s, 20m or 1h30m, got {text!r}")
     return total
 
@@ -32,13 +33,14 @@ def size(text: str) -> int:
     """The bytes of `500MB`, `4GB` or `4GiB`.
 
     Raises:
-        UserError: it is none of these, or zero.
+        UserError: it is none of these, zero, or too large for a number.
     """
     found = PART.fullmatch(text)
     units = {unit.upper(): number for unit, number in BYTES.items()}
-    if found is None or found[2].upper() not in units or not float(found[1]) > 0:
+    total = float(found[1]) * units.get(found[2].upper(), 0) if found is not None else 0.0
+    if not 0 < total < math.inf:
         raise UserError(f"expected a size such as 500MB, 4GB or 4GiB, got {text!r}")
-    return int(float(found[1]) * units[found[2].upper()])
+    return int(total)
 
 
 def spoken(duration: float) -> str:

@@ -1,9 +1,16 @@
 """Wrong calls: one line that says what was expected, exit code 2, and nothing is written."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.command import Command
 from tests.data.pictures import save
+
+PACK = Path(__file__).parents[1] / "reports" / "grouping-quick"
 
 
 @pytest.fixture
@@ -37,6 +44,18 @@ MISTYPED = [
     (("suite", "accuracy", "--address", "here:1"), "--executor ray"),
     (("suite", "accuracy", "--gpus-per-cell", "0.2"), "--executor ray"),
     (("suite", "accuracy", "--memory-limit", "1MB"), "at least 500MB"),
+    (("suite", "accuracy", "--memory-limit", f"{'9' * 400}MB"), "expected a size"),
+    (("suite", "accuracy", "--threads", "99999999"), "a whole number from 1 to 1024, got '99999999'"),
+    (("suite", "accuracy", "--seeds", "1.5"), "a whole number of at least 1, got '1.5'"),
+    (("suite", "iterations", "--until", "nan"), "a number above 0, got 'nan'"),
+    (("suite", "accuracy", "--results", ""), "expected a path, got an empty one"),
+    (("suite", "accuracy", "--plugin", f"{'a' * 300}.py"), "no such file"),
+    (("tune", "accuracy", "--write", "."), "'.': it is a folder; choose another with --write"),
+    (("check", "dynamic", "--seed", "9" * 30), "a whole number from 0 to"),
+    (("compare", "absent", "absent", "--alpha", "nan"), "a number above 0 and below 1, got 'nan'"),
+    (("compare", "a" * 300, "absent"), "aaa...' cannot be used: File name too long"),
+    (("reproduce", "a" * 300), "File name too long"),
+    (("new-method", "a" * 300), "File name too long"),
     (("suite",), "NAME"),
     (("list", "method"), "methods"),
     (("report", "absent"), "absent"),
@@ -55,11 +74,55 @@ def test_a_wrong_call_is_one_line_and_writes_nothing(call, tmp_path, arguments, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_results_folder_that_cannot_be_written_is_one_line(call, tmp_path):
-    (tmp_path / "file").write_text("")
-    code, _, error = call("suite", "accuracy", "--preset", "smoke", "--results", "file")
-    assert (code, error.count("\n")) == (2, 1)
-    assert "cannot be written" in error
+FILE_IN_THE_WAY = [
+    ("suite", "accuracy", "--preset", "smoke", "--results", "file"),
+    ("suite", "accuracy", "--preset", "smoke", "--results", "file/below", "--dry-run"),
+    ("tune", "accuracy", "--dry-run", "--write", "file/chosen.json"),
+    ("publish", PACK, "--unpack", "-o", "file/below"),
+    ("export", PACK, "-o", "file/out.csv"),
+    ("report", PACK, "-o", "file/page.html"),
+    ("compare", PACK, PACK, "-o", "file/out.txt"),
+]
+
+
+@pytest.mark.parametrize("arguments", FILE_IN_THE_WAY, ids=[call[0] for call in FILE_IN_THE_WAY])
+def test_a_file_where_a_folder_must_be_is_named_in_one_line(call, tmp_path, arguments):
+    (tmp_path / "file").write_text("kept")
+    code, out, error = call(*arguments)
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert "cannot be written to 'file" in error
+    assert "'file' is a file; choose another with -" in error
+    assert (tmp_path / "file").read_text() == "kept"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_named_as_a_part_of_a_results_folder_is_one_line(call, tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "records").write_text("")
+    for command in ("status", "report", "export"):
+        code, out, error = call(command)
+        assert (code, out, error) == (2, "", "Error: 'results/records' cannot be used: Not a directory\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_output_that_a_full_device_refuses_is_one_line():
+    with Path("/dev/full").open("wb") as full:
+        called = [sys.executable, "-m", "routebench", "list"]
+        done = subprocess.run(called, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "Error: output cannot be written: No space left on device\n")
+
+
+def test_beside_a_device_no_folder_of_figures_is_made(call, tmp_path):
+    (tmp_path / "device").symlink_to(os.devnull)
+    assert call("report", PACK, "-o", "device") == (0, "report: device\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["device"]
+
+
+def test_a_plugin_that_ends_its_process_is_no_fault_of_a_method(call, tmp_path):
+    (tmp_path / "ends.py").write_text("import os\nos._exit(3)\n")
+    code, out, error = call("check", "dynamic", "--plugin", "ends.py")
+    assert (code, out) == (2, "")
+    assert error.startswith("Error: plug-in ends.py: expected it to be imported, but it ended its process with exit")
 
 
 def test_all_is_suggested_like_a_suite(call, tmp_path):

@@ -23,7 +23,7 @@ def test_durations(text, expected):
     assert seconds(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "0", "0s", "-5m", "5x", "m", "1h30", "1h x", "nan"])
+@pytest.mark.parametrize("text", ["", "0", "0s", "-5m", "5x", "m", "1h30", "1h x", "nan", "9" * 400])
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(UserError, match="expected a duration such as"):
         seconds(text)
@@ -37,7 +37,7 @@ def test_sizes(text, expected):
     assert size(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "4", "0GB", "4G", "GB", "-1GB", "4GBs"])
+@pytest.mark.parametrize("text", ["", "4", "0GB", "4G", "GB", "-1GB", "4GBs", "9" * 400 + "GB", "9" * 305 + "GB"])
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(UserError, match="expected a size such as"):
         size(text)

@@ -8,7 +8,7 @@ from pandas import DataFrame
 from rich.console import Console
 
 from routebench.commands import suite
-from routebench.engine.results import Store
+from routebench.engine.results import Store, unpack
 from routebench.engine.running import Display, Follower, StoreContext, SuiteOptions, prepare
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._config import Stage
@@ -50,8 +50,9 @@ def test_every_running_cell_has_a_line_until_it_has_finished(tmp_path):
 
 
 @pytest.mark.parametrize(("methods", "named"), [(("dynamic",), {"dynamic"}), ((), set())])
-def test_named_methods_have_a_verdict_each(methods, named):
-    (planned,) = prepare(SuiteOptions("accuracy", methods=methods, results=PUBLISHED))
+def test_named_methods_have_a_verdict_each(methods, named, tmp_path):
+    unpack(PUBLISHED, tmp_path / "results")
+    (planned,) = prepare(SuiteOptions("accuracy", methods=methods, results=tmp_path / "results"))
     found = suite._verdicts(planned)
     assert {name.lower()[:7] for name in found} == named
     assert all(told.endswith("points against equal shares: no difference is shown") for told in found.values())

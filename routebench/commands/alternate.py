@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from routebench.commands.options import SOME_FAILED
+from routebench.commands.options import SOME_FAILED, Count
 from routebench.errors import UserError
 
 SIDES = "base", "head"
@@ -26,7 +26,7 @@ The same command with more rounds adds the missing ones. With --gate the exit co
 @click.argument("options", nargs=-1, metavar="[-- OPTIONS OF SUITE]")
 @click.option("--suite", default="cost", show_default=True, help="What is measured: a suite's name or FILE.toml.")
 @click.option("--preset", default="smoke", show_default=True, help="Size of a turn.")
-@click.option("--rounds", type=click.IntRange(min=2), default=8, show_default=True, help="Rounds in total.")
+@click.option("--rounds", type=Count(min=2), default=8, show_default=True, help="Rounds in total.")
 @click.option(
     "--results",
     type=click.Path(resolve_path=True, path_type=Path),

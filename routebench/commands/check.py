@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from routebench.commands.options import PIPE_WIDTH, TIME, device, say
+from routebench.commands.options import PIPE_WIDTH, TIME, Count, device, say
 
 if TYPE_CHECKING:
     from routebench.conformance import Checkup, Finding
 
+MOST = 2**63 - 1  # that torch takes as a seed
 STYLES = {"ok": "green", "WRONG": "bold red", "measured": "dim", "not checked": "dim"}
 
 
@@ -26,7 +27,7 @@ STYLES = {"ok": "green", "WRONG": "bold red", "measured": "dim", "not checked": 
     help="File with a routing method of your own, which is checked if METHOD is left out (repeatable).",
 )
 @device
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--seed", type=Count(0, MOST), default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--time-limit", type=TIME, default="15m", show_default=True, help="Stop a method that hangs.")
 @click.option("--json", "as_json", is_flag=True, help="Every finding, as JSON.")
 def command(  # noqa: PLR0917  # click passes them by name

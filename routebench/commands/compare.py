@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from routebench.commands.options import PATH, Amount
+
 FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
 
 EPILOG = """A difference is a regression if it is in the bad direction, significant, and above the noise floor.
@@ -20,8 +22,8 @@ Times are judged only if BASE and HEAD were measured in turn: `python -m routebe
 
 
 @click.command(epilog=EPILOG)
-@click.argument("base", type=click.Path(path_type=Path), metavar="BASE")
-@click.argument("head", type=click.Path(path_type=Path), metavar="HEAD")
+@click.argument("base", type=PATH, metavar="BASE")
+@click.argument("head", type=PATH, metavar="HEAD")
 @click.option("--gate", is_flag=True, help="End with an exit code that says whether HEAD is worse.")
 @click.option(
     "--format",
@@ -31,14 +33,12 @@ Times are judged only if BASE and HEAD were measured in turn: `python -m routebe
     show_default=True,
     help="markdown fits a comment on a pull request.",
 )
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="File to write [default: standard output]."
-)
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="File to write [default: standard output].")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric (repeatable).")
 @click.option("--method", "methods", multiple=True, metavar="NAME", help="Only this method (repeatable).")
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Amount(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
     help="Family-wise significance level.",

@@ -20,7 +20,7 @@ from routebench.errors import UserError
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.PATH,
     metavar="FILE",
     help="File to write [default: standard output; parquet needs a file].",
 )
@@ -41,7 +41,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     opened = open_folder(folder)
     chosen = export.format_named(format_, output)
     if chosen == "parquet" and output is None:
-        raise UserError("parquet is no text; name a file for it with -o FILE.parquet")
+        raise UserError("parquet cannot be printed; name a file with -o FILE.parquet")
     content = export.export(opened, export.Choice(suite, preset, metric), chosen, command_line())
     for warning in opened.warnings:
         click.echo(f"warning: {warning}", err=True)

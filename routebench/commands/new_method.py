@@ -20,7 +20,7 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 @click.argument("name")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.PATH,
     default=Path(),
     metavar="DIR",
     help="Where to write it [default: here].",

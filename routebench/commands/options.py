@@ -1,6 +1,7 @@
 """Options and printing that several commands share."""
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +17,59 @@ PIPE_WIDTH = 200
 """Characters in a line of a table that is not printed to a terminal."""
 
 RESULTS = Path("results")
-_folder = click.Path(path_type=Path)
+
+
+class _Path(click.Path):
+    """As click's; an empty one, such as that of a variable that is not set, is not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        return super().convert(value, param, ctx) if value else self.fail("expected a path, got an empty one", param)
+
+
+PATH = _Path(path_type=Path)
+
+
+class Count(click.IntRange):
+    """A whole number, as click's `IntRange`, whose errors speak of numbers."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            return self.fail(f"expected a whole number{_between(self)}, got {value!r}", param, ctx)
+
+
+class Amount(click.FloatRange):
+    """A finite number, likewise."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        try:
+            number = super().convert(value, param, ctx)
+        except click.BadParameter:
+            number = math.nan
+        if math.isfinite(number):
+            return number
+        return self.fail(f"expected a number{_between(self)}, got {value!r}", param, ctx)
+
+
+def _between(numbers: Any) -> str:
+    """` from 1 to 1024`, ` above 0 and below 1`, ` of at least 1`."""
+    least, most = numbers.min, numbers.max
+    if None not in (least, most) and not (numbers.min_open or numbers.max_open):
+        return f" from {least} to {most}"
+    lower = "" if least is None else f" {'above' if numbers.min_open else 'of at least'} {least}"
+    upper = "" if most is None else f" {'below' if numbers.max_open else 'at most'} {most}"
+    return f"{lower}{' and' * bool(lower and upper)}{upper}"
 
 
 def folder(command: Callable[..., None]) -> Callable[..., None]:
     """The results folder, as an argument or as `suite` takes it: `--results DIR`. The command gets it as `folder`."""
 
-    @click.argument("folder", type=_folder, required=False, metavar="[DIR]")
-    @click.option("--results", type=_folder, metavar="DIR", help="The same as DIR  [default: results]")
+    @click.argument("folder", type=PATH, required=False, metavar="[DIR]")
+    @click.option("--results", type=PATH, metavar="DIR", help="The same as DIR  [default: results]")
     @functools.wraps(command)
     def with_folder(*, folder: Path | None, results: Path | None, **others: Any) -> None:
         if folder is not None and results is not None and folder != results:

@@ -13,7 +13,7 @@ from routebench.commands import options
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.PATH,
     metavar="FOLDER",
     required=True,
     help="Folder to write into; it must hold no results yet.",

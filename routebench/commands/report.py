@@ -13,7 +13,7 @@ from routebench.commands import options
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="FILE.html",
     help="Where to write the page [default: DIR/report.html].",
 )

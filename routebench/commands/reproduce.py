@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from routebench.commands.options import PATH, RESULTS
+
 if TYPE_CHECKING:
     from routebench.engine.results import Record
     from routebench.engine.suites import Cell
@@ -19,8 +21,8 @@ DIFFERS, FAILED = 1, 3
 @click.option("--run", "again", is_flag=True, help="Run it now, training included, and say whether the numbers agree.")
 @click.option(
     "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
+    type=PATH,
+    default=RESULTS,
     show_default=True,
     metavar="DIR",
     help="Folder in which a cell's key is looked up.",

@@ -34,9 +34,7 @@ def command(folder: Path, verify: bool) -> None:
     for line in _wanted(store):
         click.echo(line)
     if verify:
-        click.echo(
-            f"{records} records are whole; {files} files that they name are as they were when they were measured"
-        )
+        click.echo(f"verified: {records} records, and {files} files that they name, are as they were written")
     for warning in store.warnings:
         click.echo(f"warning: {warning}", err=True)
     if planned.empty:

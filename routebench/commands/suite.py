@@ -3,13 +3,22 @@
 import gc
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from routebench.commands import options
-from routebench.commands.options import NOTHING_MEASURED, PIPE_WIDTH, RESULTS, SOME_FAILED, device, say
+from routebench.commands.options import (
+    NOTHING_MEASURED,
+    PATH,
+    PIPE_WIDTH,
+    RESULTS,
+    SOME_FAILED,
+    Amount,
+    Count,
+    device,
+    say,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,6 +27,8 @@ if TYPE_CHECKING:
 
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
+MOST_THREADS = 1024
+"""Of a cell. Past the system's limit, OpenMP ends the process."""
 ALPHA = 0.05
 SAID = {"better": "significantly better", "worse": "significantly worse", "cannot be tested": "no test could be made"}
 SAID["not told apart"] = "no difference is shown"
@@ -40,10 +51,8 @@ SAID["not told apart"] = "no difference is shown"
     help="Data set, instead of the preset's; folder:PATH for your own images, take:N:NAME for N images of a set.",
 )
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
-@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, instead of the preset's.")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at a time [default: one per core, or per GPU]."
-)
+@click.option("--seeds", type=Count(min=1), metavar="N", help="Number of seeds, instead of the preset's.")
+@click.option("--jobs", type=Count(min=1), metavar="N", help="Processes at a time [default: one per core, or per GPU].")
 @device
 @click.option(
     "--backend",
@@ -54,7 +63,7 @@ SAID["not told apart"] = "no difference is shown"
 )
 @click.option(
     "--results",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=RESULTS,
     show_default=True,
     metavar="DIR",
@@ -68,7 +77,7 @@ SAID["not told apart"] = "no difference is shown"
 )
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=Count(1, MOST_THREADS),
     metavar="N",
     help="Threads of torch per cell [default: cores / jobs, at most OMP_NUM_THREADS; 1 on a cluster].",
 )
@@ -98,20 +107,20 @@ SAID["not told apart"] = "no difference is shown"
 @click.option("--address", default="auto", show_default=True, metavar="HOST:PORT", help="Head of the Ray cluster.")
 @click.option(
     "--gpus-per-cell",
-    type=click.FloatRange(min=0),
+    type=Amount(min=0),
     metavar="X",
     help="GPUs for each cell on a cluster, such as 0.25 [default: 1 if there are GPUs and --device is not cpu].",
 )
 @click.option("--loss", metavar="NAME", help="Train every entry with this loss, whatever the suite says.")
 @click.option(
     "--settings",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Train with the settings that `tune` has chosen, instead of the preset's.",
 )
 @click.option(
     "--until",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Amount(min=0, min_open=True),
     metavar="POINTS",
     help="Add seeds until the 95 % interval of every comparison that the suite names is at most this to either side.",
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands import options
-from routebench.commands.options import PIPE_WIDTH, RESULTS, SOME_FAILED, device, say
+from routebench.commands.options import PATH, PIPE_WIDTH, RESULTS, SOME_FAILED, Count, device, say
 
 if TYPE_CHECKING:
     from routebench.engine.running import PlannedRun
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 @click.option("--data", metavar="NAME", help="Data set, instead of the preset's.")
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
 @click.option("--loss", metavar="NAME", help="Train every entry with this loss, which is then not tuned.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at a time.")
+@click.option("--jobs", type=Count(min=1), metavar="N", help="Processes at a time.")
 @device
 @click.option(
     "--results",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=RESULTS,
     show_default=True,
     metavar="DIR",
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 @click.option("--address", default="auto", show_default=True, metavar="HOST:PORT", help="Head of the Ray cluster.")
 @click.option(
     "--write",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="File for the chosen settings  [default: SUITE.PRESET.settings.json in the results folder].",
 )
@@ -65,9 +65,12 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     """
     from rich.console import Console
 
+    from routebench import atomic
     from routebench.engine.running import SuiteOptions, listing, prepare
     from routebench.engine.tuning import to_repeat
 
+    if write is not None:
+        atomic.expect_place(write, "settings", "--write")
     call = prepare(SuiteOptions(**asked, tuning=True), dry_run=dry_run)
     for warning in call.warnings:
         click.echo(f"warning: {warning}", err=True)

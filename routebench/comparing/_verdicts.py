@@ -142,7 +142,7 @@ def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[s
         option: the option that they were typed for.
 
     Raises:
-        UserError: a text is neither, or its value is negative.
+        UserError: a text is neither, its value is negative, or two are for one metric.
     """
     tolerances = {}
     for text in texts:
@@ -154,6 +154,8 @@ def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[s
             size = math.nan
         if not metric.strip() or not 0 <= size < math.inf:
             raise UserError(f"expected {option} METRIC=VALUE or METRIC=VALUE%, such as accuracy=0.5, got {text!r}")
+        if metric.strip() in tolerances:
+            raise UserError(f"expected {option} once for each metric, got {metric.strip()} twice")
         tolerances[metric.strip()] = Tolerance(size, value.strip().endswith("%"))
     return tolerances
 

@@ -282,18 +282,26 @@ def plugins_of_environment() -> list[str]:
     """
     specs: list[str] = []
     for part in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
-        if specs and specs[-1].endswith(".py") and part.isidentifier() and not Path(part).exists():
+        if specs and specs[-1].endswith(".py") and part.isidentifier() and not _exists(Path(part)):
             specs[-1] += f":{part}"
         else:
             specs.append(part)
     return specs
 
 
+def _exists(path: Path) -> bool:
+    """Whether there is such a file or folder; False where the name is too long for one."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def _plugin(spec: str) -> Plugin:
-    shown, _, name = (spec, "", "") if Path(spec).exists() else spec.rpartition(":")
+    shown, _, name = (spec, "", "") if _exists(Path(spec)) else spec.rpartition(":")
     shown, name = (shown, name) if shown else (spec, "")
     path = Path(shown).resolve()
-    if not path.exists():
+    if not _exists(path):
         raise UserError(f"plug-in {shown!r}: expected a Python file or a folder, got no such file; check the path")
     if path.is_dir() and name:
         raise UserError(f"plug-in {spec!r}: expected a file before the colon, got a folder; name the file, or no name")

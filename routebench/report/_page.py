@@ -1,6 +1,7 @@
 """Writes one HTML file from a results folder; it opens offline and can be sent to anybody."""
 
 import re
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import isnan
@@ -118,6 +119,8 @@ class Summary:
 def write_report(results: Path, output: Path | None = None) -> Written:
     """Writes the page, and beside it a folder with each figure as SVG and each table as CSV.
 
+    Beside a pipe or a device, there is no such folder.
+
     Args:
         results: a results folder.
         output: the page; `report.html` in the results folder if None.
@@ -126,7 +129,14 @@ def write_report(results: Path, output: Path | None = None) -> Written:
         UserError: the folder holds no plan, or the page cannot be written.
     """
     folder, page = open_folder(results), output or results / "report.html"
-    beside = page.with_name(f"{page.stem}-figures")
+    atomic.expect_place(page, "the report")
+    with tempfile.TemporaryDirectory(prefix="routebench-") as unkept:
+        is_kept = not atomic.is_stream(page)
+        return _write(folder, page, page.with_name(f"{page.stem}-figures") if is_kept else Path(unkept))
+
+
+def _write(folder: Folder, page: Path, beside: Path) -> Written:
+    """Writes the page, and its figures and tables into the folder `beside`."""
     try:
         ids = _ids(folder.parts)
         sections = [_section(folder, runs, ids[runs.name], beside) for runs in sorted(folder.parts, key=place_of_tab)]
@@ -144,7 +154,7 @@ def write_report(results: Path, output: Path | None = None) -> Written:
         title=_document_title(sections),
         values=values_of(folder).block,
         folder=str(folder.path),
-        asv=asv_pages(results, page),
+        asv=asv_pages(folder.path, page),
     )
     atomic.write_output(page, text, "the report")
     shown = [*(part.blocks for part in sections), *(part.blocks for part in groups), whole]

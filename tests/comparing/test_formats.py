@@ -126,6 +126,11 @@ def test_a_tolerance_that_is_none_is_refused(text):
         read_tolerances([text])
 
 
+def test_two_tolerances_of_one_metric_are_refused():
+    with pytest.raises(UserError, match="once for each metric, got accuracy twice"):
+        read_tolerances(["accuracy=1", "loss=2", "accuracy=3"])
+
+
 def test_a_tenth_less_is_as_acceptable_as_a_tenth_more():
     tenth = Tolerance(10, percent=True)
     assert np.exp(tenth.as_change(100.0, relative=True)) == pytest.approx(1.1)

@@ -54,13 +54,34 @@ def test_runs_with_earlier_settings_are_not_averaged_with_later_ones(suite, sett
 def test_an_entry_without_settings_is_refused(suite, settings, tmp_path):
     file = tmp_path / "chosen.json"
     replace(settings, choices=settings.choices[:1]).write(file)
-    with pytest.raises(UserError, match="none for heinsen"):
+    with pytest.raises(UserError, match="no entry for heinsen"):
         plan(suite(), "quick", Choices(settings=file))
     with pytest.raises(UserError, match="tune tuned"):
         plan(suite(), "quick", Choices(settings=tmp_path / "missing.json"))
     file.write_text(json.dumps({"suite": "tuned"}))
-    with pytest.raises(UserError, match="expected a file that `routebench tune` wrote"):
-        plan(suite(), "quick", Choices(settings=file))
+
+
+def test_what_no_tuning_wrote_is_refused_by_its_key(suite, settings, tmp_path):
+    file = tmp_path / "chosen.json"
+    settings.write(file)
+    written = json.loads(file.read_text())
+    first = written["choices"][0]
+    for wrong, says in (
+        ([1], "expected a table"),
+        ({"suite": "tuned"}, "key 'suite_version': expected an integer of at least 1, got nothing"),
+        ({**written, "trials": "4"}, "key 'trials'"),
+        ({**written, "choices": [[]]}, r"key 'choices\[0\]': expected a table"),
+        ({**written, "choices": [{**first, "point": [1]}]}, r"key 'choices\[0\].point': expected a table, got \[1\]"),
+        ({**written, "choices": [{**first, "point": {"learning_rat": 1}}]}, "did you mean 'learning_rate'"),
+        ({**written, "choices": [{**first, "point": {"learning_rate": "1"}}]}, "learning_rate': expected a number"),
+    ):
+        file.write_text(json.dumps(wrong))
+        with pytest.raises(UserError, match=says):
+            plan(suite(), "quick", Choices(settings=file))
+    for wrong in ("{", "[" * 100_000):
+        file.write_text(wrong)
+        with pytest.raises(UserError, match="expected JSON, as `routebench tune` writes it"):
+            plan(suite(), "quick", Choices(settings=file))
 
 
 def test_a_preset_names_settings_and_what_lacks_them_has_the_defaults(suite, settings, tmp_path):
@@ -86,5 +107,5 @@ def test_what_the_user_sets_is_not_overwritten_by_settings(suite, settings, tmp_
             one for one in settings.choices if one.entry == (cell.label, cell.identity.model, cell.identity.iterations)
         )
         assert (cell.identity.tuning is not None) == (chosen.point["loss"] == "spread")
-    with pytest.raises(UserError, match="none for"):
+    with pytest.raises(UserError, match="no entry for"):
         plan(suite(), "quick", Choices(loss="cross-entropy", settings=tmp_path / "chosen.json"))

@@ -326,7 +326,7 @@ def test_a_flipped_bit_in_raw_outputs_is_told(done, store, monkeypatch):
     file.write_bytes(content)
     told = CliRunner().invoke(status.command, [str(store.path), "--verify"], catch_exceptions=False)
     assert f"arrays/{key}.safetensors is not what was written" in told.stderr
-    assert "8 records are whole; 7 files that they name are as they were" in told.stdout
+    assert "verified: 8 records, and 7 files that they name, are as they were written" in told.stdout
     with pytest.raises(UserError, match="holds no arrays"):
         load_arrays(store.path, key)
 

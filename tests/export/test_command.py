@@ -27,7 +27,7 @@ def call(tmp_path, plain, capfd):
         (("--format", "parquet"), "-o FILE.parquet"),
         (("absent", "--format", "csv"), "'absent'"),
         (("absent",), "'absent' does not exist"),
-        (("file",), "'file' is no folder"),
+        (("file",), "'file' is a file"),
         (("--format", "latex", "-o", "a.csv"), "which stands for csv"),
         (("--format", "csv", "--suite", "cost"), "accuracy (quick)"),
         (("--format", "latex", "--metric", "loss"), "--metric chooses rows"),

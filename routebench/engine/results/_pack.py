@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from routebench.atomic import told_when_full, write_text
+from routebench.atomic import expect_place, told_when_full, write_text
 from routebench.cache import CHOOSE_A_FOLDER, cache_folder
 from routebench.engine.results._record import SCHEMA
 from routebench.errors import UserError
@@ -41,7 +41,7 @@ def pack(results: Path, folder: Path) -> int:
         the number of files in it.
 
     Raises:
-        UserError: `folder` holds results, or a file of `results` cannot be read completely.
+        UserError: `folder` holds results or cannot be written, or a file of `results` cannot be read completely.
         StoreFull: the disk is full.
     """
     _expect_free(folder)
@@ -62,7 +62,7 @@ def unpack(packed: Path, folder: Path) -> int:
     """Unpacks the files of a pack into a results folder, to which runs can be added; returns their number.
 
     Raises:
-        UserError: `packed` is incomplete, or `folder` holds results.
+        UserError: `packed` is incomplete, or `folder` holds results or cannot be written.
     """
     if not is_packed(packed):
         raise UserError(f"expected a packed results folder, with {RECORDS} in it, got {str(packed)!r}")
@@ -107,6 +107,7 @@ def files_of(folder: Path) -> Path:
 
 
 def _expect_free(folder: Path) -> None:
+    expect_place(folder, "the folder", folder=True)
     held = [name for name in (*HELD, *ENDINGS) if (folder / name).exists()]
     if held:
         raise UserError(f"{str(folder)!r} holds results already ({held[0]}); name another folder with -o")

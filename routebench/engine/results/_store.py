@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from routebench.atomic import clear_leftovers, told_when_full, write_tensors, write_text
+from routebench.atomic import clear_leftovers, expect_place, told_when_full, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _plan_table as plans
 from routebench.engine.results._checks import expect_key, is_key
@@ -55,12 +55,8 @@ class Store:
         Raises:
             UserError: it is not writable, is packed, or holds another schema version.
         """
-        if is_packed(self.path):
-            raise UserError(
-                f"results folder {str(self.path)!r} is packed, so no run can be added; "
-                f"`routebench publish {shlex.quote(str(self.path))} --unpack -o FOLDER` makes one to add to"
-            )
         self.check_schema()
+        self.expect_place()
         try:
             for part in PARTS:
                 (self.path / part).mkdir(parents=True, exist_ok=True)
@@ -76,6 +72,19 @@ class Store:
         schema = self.path / "schema.json"
         if not schema.exists():
             write_text(schema, json.dumps({"schema": SCHEMA}))
+
+    def expect_place(self) -> None:
+        """Checks that runs can be added, as far as is known before one is.
+
+        Raises:
+            UserError: the folder is packed, or a file, or may only be read.
+        """
+        if is_packed(self.path):
+            raise UserError(
+                f"results folder {str(self.path)!r} is packed, so no run can be added; "
+                f"`routebench publish {shlex.quote(str(self.path))} --unpack -o FOLDER` makes one to add to"
+            )
+        expect_place(self.path, "results", "--results", folder=True)
 
     def _clear_fits(self) -> None:
         """Removes unfinished files of fits that no process trains."""
@@ -346,7 +355,7 @@ def existing(path: Path | str) -> Store:
         UserError: it does not exist, or is a file.
     """
     if not Path(path).is_dir():
-        why = "is no folder" if Path(path).exists() else "does not exist"
+        why = "is a file" if Path(path).exists() else "does not exist"
         raise UserError(
             f"expected a results folder, and {str(path)!r} {why}; run `python -m routebench suite NAME` first"
         )

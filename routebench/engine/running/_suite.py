@@ -223,6 +223,7 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
     planned = make_plans(asked, options.time_limit)
     store = Store(options.results)
     store.check_schema()
+    store.expect_place()
     preload = tuple(dict.fromkeys(module for plan in planned.plans for module in plan.preload))
     plans, until = [], time.monotonic() + MEASURING
     for first in planned.plans:

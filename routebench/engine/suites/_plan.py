@@ -109,7 +109,8 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
     if untuned and choices.settings is not None:
         missing = ", ".join(untuned)
         raise UserError(
-            f"settings {choices.settings}: none for {missing}; `{settings.command}` with these entries chooses them"
+            f"settings {choices.settings}: no entry for {missing}; they were tuned for {settings.suite}, preset "
+            f"{settings.preset}: run that, or tune what you run"
         )
     is_any = any(cell.identity.tuning for cell in cells)
     return settings.told(whole_name(preset.data)) if is_any else NONE_TUNED

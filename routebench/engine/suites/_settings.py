@@ -3,19 +3,37 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from annotated_types import Ge, Le
+
+from routebench.arguments import Count, Natural
 from routebench.atomic import write_text
 from routebench.engine.results import Identity, digest
-from routebench.engine.suites._tuning import settled, values
-from routebench.errors import UserError
+from routebench.engine.suites._readers import text
+from routebench.engine.suites._toml import TABLE, Place, each, legal, read
+from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
+from routebench.errors import UserError, nearest
+from routebench.recipe import LEGAL
 
 RULE = (
     "Of every entry the trial with the highest accuracy on held-out folds of the training images, the earlier of two "
     "that are equal. A trial that diverged or failed scores chance. Only the first trials count that all entries have. "
     "Where the best trials were repeated with other seeds, the mean over all runs of each decides among them."
 )
+
+
+def _point(value: Any, place: Place) -> Mapping[str, Any]:
+    """Settings by name. Those of the recipe are legal; the network and the method check theirs when they are built."""
+    content: Mapping[str, Any] = TABLE(value, place)
+    for name, one in content.items():
+        if not name.startswith((OF_MODEL, OF_METHOD)):
+            if name not in LEGAL:
+                raise place.below(name).wrong(f"unknown{nearest(name, LEGAL)}")
+            legal(LEGAL[name])(one, place.below(name))
+    return content
 
 
 @dataclass(frozen=True)
@@ -32,14 +50,14 @@ class ChosenPoint:
         point: the settings, by name.
     """
 
-    method: str
-    model: str
-    iterations: int | None
-    trial: int
-    score: float
-    diverged: int
-    failed: int
-    point: Mapping[str, Any]
+    method: Annotated[str, text("the name of a method")]
+    model: Annotated[str, text("the name of a model")]
+    iterations: Count | None
+    trial: Natural
+    score: Annotated[float, Ge(0.0), Le(100.0)]
+    diverged: Natural
+    failed: Natural
+    point: Annotated[Mapping[str, Any], _point]
 
     @property
     def entry(self) -> tuple[str, str, int | None]:
@@ -66,16 +84,16 @@ class ChosenSettings:
             one run each decided.
     """
 
-    suite: str
-    suite_version: int
-    preset: str
-    data: str
-    trials: int
-    planned: int
-    digest: str
-    choices: Sequence[ChosenPoint]
-    finalists: int = 1
-    repeats: int = 0
+    suite: Annotated[str, text("the name of a suite")]
+    suite_version: Count
+    preset: Annotated[str, text("the name of a preset")]
+    data: Annotated[str, text("the name of a data set")]
+    trials: Count
+    planned: Count
+    digest: Annotated[str, text("a digest")]
+    choices: Annotated[Sequence[ChosenPoint], each(partial(read, ChosenPoint))]
+    finalists: Count = 1
+    repeats: Natural = 0
 
     def write(self, file: Path) -> None:
         """Writes them as JSON."""
@@ -87,17 +105,16 @@ class ChosenSettings:
         """From a file; `suite` reads it.
 
         Raises:
-            UserError: it is missing, or is none that `write` wrote.
+            UserError: it is missing, or holds something else than `write` writes.
         """
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            content.pop("rule", None)
-            return cls(**{**content, "choices": tuple(ChosenPoint(**one) for one in content["choices"])})
         except OSError as error:
             way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"
             raise UserError(f"settings {file}: cannot be read ({error.strerror}); {way}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"settings {file}: expected a file that `routebench tune` wrote, got {error!r}") from error
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"settings {file}: expected JSON, as `routebench tune` writes it: {error}") from error
+        return read(cls, content, Place(f"settings {file}"), also=["rule"])
 
     def told(self, data: str) -> str:
         """How they were chosen, for whoever reads results on `data` that rest on them."""

@@ -1,4 +1,4 @@
-"""Reads tables of a file into frozen types, strictly: nothing is ignored, an error names file, key and expectation.
+"""Reads tables of a TOML or JSON file into frozen types, strictly: an error names file, key and expectation.
 
 The annotation of a field says what its key may hold: `seeds: Count`. Text and tables need a reader of their own, and
 a key may have another name than its field: `models: Annotated[tuple[str, ...], NETWORKS, "model"]`.
@@ -27,7 +27,7 @@ class Place:
 
     def wrong(self, told: str) -> UserError:
         """The error for what stands here."""
-        return UserError(f"{self.file}: key {self.path!r}: {told}")
+        return UserError(f"{self.file}: key {self.path!r}: {told}" if self.path else f"{self.file}: {told}")
 
 
 Reader = Callable[[Any, Place], Any]
