@@ -36,12 +36,12 @@ def test_dry_run_lists_cells_and_writes_nothing(call, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_all_is_every_standard_suite_in_order(call, tmp_path, monkeypatch, no_data):
+def test_all_is_every_suite_with_a_place_in_order(call, tmp_path, monkeypatch, no_data):
     monkeypatch.setattr("routebench.engine.running._suite.MEASURING", 0.0)  # seconds; no step is timed
     code, out, _ = call("suite", "all", "--preset", "smoke", "--jobs", "2", "--dry-run")
     assert code == 0
     titles = [line.split(",")[0] for line in out.splitlines() if ", preset smoke, " in line]
-    places = {file.stem: load_suite(file.stem).standard for file in shipped("suites").glob("*.toml")}
+    places = {file.stem: load_suite(file.stem).place_in_all for file in shipped("suites").glob("*.toml")}
     assert titles == sorted((name for name in places if places[name]), key=places.get)
     assert list(tmp_path.iterdir()) == []
 

@@ -21,7 +21,7 @@ from routebench.registry import (
 )
 
 ALL = "all"
-"""Replaces a suite's name: every standard suite."""
+"""Replaces a suite's name: every suite with a place in it."""
 STEP_LIMIT = 300.0  # seconds that a plug-in may take to import, and a method to be made, if the user says nothing
 
 
@@ -136,10 +136,10 @@ def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], di
 
 
 def _suites(name: str, broken: Mapping[str, str]) -> list[Suite]:
-    """The suite of that name, or all standard suites in order."""
+    """The suite of that name, or for `all` those with a place in it, in order."""
     if name == ALL:
         found = [load_suite(known) for known in suite_files()]
-        return sorted((suite for suite in found if suite.standard), key=lambda suite: suite.standard)
+        return sorted((suite for suite in found if suite.place_in_all), key=lambda suite: suite.place_in_all)
     try:
         _expect_known(name)
         return [load_suite(name)]

@@ -151,7 +151,7 @@ class Suite:
     methods: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
     controls: Annotated[tuple[Entry, ...], each(partial(read, Entry))] = ()
     caveat: Annotated[str, text("a sentence")] = ""
-    standard: Count = 0
+    place_in_all: Count = 0
     entries_of: Annotated[str, text("the name of a suite")] = ""
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
     tuning: Annotated[FairTuning | None, partial(read, FairTuning)] = None
