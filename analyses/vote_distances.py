@@ -52,8 +52,9 @@ def vote_distances(runs: Runs) -> Analysis | None:
         ),
         notes=(
             (
-                "Euclidean distance in the space of votes to the pose of the class capsule, weighted by coupling times "
-                "the child's activation; columns are iterations, the same weights, one seed, one test image."
+                "Euclidean distance in the space of votes to the pose of the class capsule. Each vote has the weight "
+                "coupling times the child's activation. Columns are iterations; the same network, one seed, one test "
+                "image."
             ),
             (
                 "Coloured: the right class. Grey: the wrong classes. Upper panels are near, with plain counts; lower "
@@ -87,7 +88,8 @@ def _draw(axes: list[Axes], shown: Mapping[Method, Arrays], runs: Runs, steps: i
     grid = np.reshape(np.array(axes), (len(shown), 2, steps))
     for block, (method, arrays) in zip(grid, shown.items(), strict=True):
         block[0, 0].set_title(method.title, fontsize=9.5, color=runs.colour(method))
-        for row, name in zip(block, (NEAR, FULL), strict=True):
+        for row, name, height in zip(block, (NEAR, FULL), ("weight", "weight, log"), strict=True):
+            row[0].set_ylabel(height, fontsize=8.5)
             top = float(arrays[name][:, IMAGE].max())
             for step, panel in enumerate(row):
                 if name == FULL:
@@ -96,6 +98,8 @@ def _draw(axes: list[Axes], shown: Mapping[Method, Arrays], runs: Runs, steps: i
                 panel.set_ylim(0, 1.05 * top or 1.0)
                 if top == 0:
                     panel.text(0.5, 0.5, "none so near", transform=panel.transAxes, ha="center", fontsize=8.5)
+    for panel in grid[-1, -1]:
+        panel.set_xlabel("distance", fontsize=8.5)
 
 
 def _histograms(axes: Axes, arrays: Arrays, name: str, step: int, colour: str) -> None:

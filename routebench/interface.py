@@ -258,7 +258,8 @@ def compare(
         the comparison; its `exit_code` is that of the gate, and `routebench.comparing.as_text` writes it as text.
 
     Raises:
-        UserError: a folder is missing or empty, they have nothing in common, or a metric or method is unknown.
+        UserError: a folder is missing or empty, they have nothing in common, a metric or method is unknown, or an option has
+            no legal value.
     """
     from routebench.comparing import Wishes, compare_folders, read_tolerances
 
@@ -285,9 +286,11 @@ def check(
         time_limit: in seconds, or such as `"15m"`.
 
     Raises:
-        UserError: the method is unknown, it is not clear which one is meant, or a plug-in cannot be imported.
+        UserError: the seed is negative or too large, the method is unknown, it is not clear which one is meant, or a plug-in cannot be imported.
         Ended: the method ended or crashed its process, or ran past the limit.
     """
+    if not 0 <= seed < 2**63:
+        raise UserError(f"seed: expected an integer from 0 to 2**63 - 1, got {seed!r}")
     if not isinstance(method, str):
         from routebench import conformance
         from routebench.engine.running import choose_device

@@ -45,7 +45,10 @@ MISTYPED = [
     (("suite", "accuracy", "--gpus-per-cell", "0.2"), "--executor ray"),
     (("suite", "accuracy", "--memory-limit", "1MB"), "at least 500MB"),
     (("suite", "accuracy", "--memory-limit", f"{'9' * 400}MB"), "expected a size"),
-    (("suite", "accuracy", "--threads", "99999999"), "a whole number from 1 to 1024, got '99999999'"),
+    (
+        ("suite", "accuracy", "--threads", "99999999"),
+        "threads must be an integer from 1 to 1024, or none, got 99999999",
+    ),
     (("suite", "accuracy", "--seeds", "1.5"), "a whole number of at least 1, got '1.5'"),
     (("suite", "iterations", "--until", "nan"), "a number above 0, got 'nan'"),
     (("suite", "accuracy", "--results", ""), "expected a path, got an empty one"),

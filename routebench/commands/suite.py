@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 BACKENDS = ("auto", "reference", "fused", "triton")
 """As `routebench.kernels.BACKENDS`, which torch comes with."""
-MOST_THREADS = 1024
-"""Of a cell. Past the system's limit, OpenMP ends the process."""
 ALPHA = 0.05
 SAID = {"better": "significantly better", "worse": "significantly worse", "cannot be tested": "no test could be made"}
 SAID["not told apart"] = "no difference is shown"
@@ -77,7 +75,7 @@ SAID["not told apart"] = "no difference is shown"
 )
 @click.option(
     "--threads",
-    type=Count(1, MOST_THREADS),
+    type=Count(min=1),
     metavar="N",
     help="Threads of torch per cell [default: cores / jobs, at most OMP_NUM_THREADS; 1 on a cluster].",
 )

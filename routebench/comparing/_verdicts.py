@@ -170,13 +170,21 @@ In 40 simulated runs of unchanged methods, with a spread of 0.8 points over seed
 
 @dataclass(frozen=True)
 class Wishes:
-    """The user's options of a comparison. `metrics` and `methods` are empty for all."""
+    """The user's options of a comparison. `metrics` and `methods` are empty for all.
+
+    Raises:
+        UserError: `alpha` is not between 0 and 1.
+    """
 
     metrics: Sequence[str] = ()
     methods: Sequence[str] = ()
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     alpha: float = statistics.ALPHA
     must_see: Mapping[str, Tolerance] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise UserError(f"alpha: expected a number above 0 and below 1, got {self.alpha!r}")
 
 
 def judge(series: Sequence[PairedSeries], noise: Noise, wishes: Wishes) -> list[Change]:

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from annotated_types import Ge, Le
+
+from routebench.arguments import Count, NonNegative, Positive, legal_values
 from routebench.engine.origin import command_line
 from routebench.engine.results import SCHEMA, PlannedCell, Store, digest
 from routebench.engine.running._choose import choose_config, slow_back_end
@@ -26,6 +29,8 @@ from routebench.routing.spec import parse
 MEASURING = 20.0
 """Seconds that a dry run may take to measure steps."""
 LEAST_MEMORY = 500_000_000  # bytes
+MOST_THREADS = 1024
+"""Of a cell. Where the system gives no more threads, OpenMP crashes the process."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class SuiteOptions:
     instead, as in `routebench tune`.
 
     Raises:
-        UserError: an option would have no effect, or stop everything.
+        UserError: an option has no legal value, would have no effect, or would stop everything.
     """
 
     suite: str
@@ -44,28 +49,32 @@ class SuiteOptions:
     methods: tuple[str, ...] = ()
     data: str | None = None
     models: tuple[str, ...] = ()
-    seeds: int | None = None
-    jobs: int | None = None
+    seeds: Count | None = None
+    jobs: Count | None = None
     device: str = "auto"
     backend: str = "auto"
     results: Path = Path("results")
     plugins: tuple[str, ...] = ()
-    threads: int | None = None
+    threads: Annotated[int, Ge(1), Le(MOST_THREADS)] | None = None
     isolate: bool | None = None
-    time_limit: float | None = None
-    memory_limit: int | None = None
-    budget: float | None = None
-    executor: str = "local"
+    time_limit: Positive | None = None
+    memory_limit: Count | None = None
+    budget: Positive | None = None
+    executor: Annotated[str, Literal["local", "ray"]] = "local"
     address: str = "auto"
-    gpus_per_cell: float | None = None
+    gpus_per_cell: NonNegative | None = None
     compile: bool = False
     cells: tuple[str, ...] = ()
     loss: str | None = None
     settings: Path | None = None
     tuning: bool = False
-    until: float | None = None
+    until: Positive | None = None
 
     def __post_init__(self) -> None:
+        try:
+            vars(self).update({name: legal.take(name, getattr(self, name)) for name, legal in OPTIONS.items()})
+        except ValueError as error:
+            raise UserError(str(error)) from error
         if self.executor == "local" and (self.address != "auto" or self.gpus_per_cell is not None):
             raise UserError("--address and --gpus-per-cell are for a cluster; add --executor ray, or leave them out")
         if self.memory_limit is not None and self.memory_limit < LEAST_MEMORY:
@@ -83,6 +92,10 @@ class SuiteOptions:
             )
         if self.loss is not None and not LEGAL["loss"].fits(self.loss):
             raise unknown("loss", self.loss, LEGAL["loss"].choices)
+
+
+OPTIONS = legal_values(SuiteOptions)
+"""The legal values of each option, as the annotations declare them."""
 
 
 @dataclass(frozen=True)

@@ -133,11 +133,6 @@ class ChosenSettings:
         seeds = "another seed" if self.repeats == 1 else f"{self.repeats} other seeds"
         return f", the best {self.finalists} of which ran again with {seeds},"
 
-    @property
-    def command(self) -> str:
-        """What chooses such settings."""
-        return f"python -m routebench tune {self.suite} --preset {self.preset}"
-
     def apply(self, identity: Identity, label: str, fixed: Collection[str] = ()) -> Identity | None:
         """The identity with the settings that were chosen for its entry.
 
