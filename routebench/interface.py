@@ -258,8 +258,8 @@ def compare(
         the comparison; its `exit_code` is that of the gate, and `routebench.comparing.as_text` writes it as text.
 
     Raises:
-        UserError: a folder is missing or empty, they have nothing in common, a metric or method is unknown, or an option has
-            no legal value.
+        UserError: a folder is missing or empty, they have nothing in common, a metric or method is unknown, or an
+            option has no legal value.
     """
     from routebench.comparing import Wishes, compare_folders, read_tolerances
 
@@ -286,7 +286,8 @@ def check(
         time_limit: in seconds, or such as `"15m"`.
 
     Raises:
-        UserError: the seed is negative or too large, the method is unknown, it is not clear which one is meant, or a plug-in cannot be imported.
+        UserError: the seed is negative or too large, the method is unknown, it is not clear which one is meant, or a
+            plug-in cannot be imported.
         Ended: the method ended or crashed its process, or ran past the limit.
     """
     if not 0 <= seed < 2**63:
