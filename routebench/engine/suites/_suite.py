@@ -136,7 +136,7 @@ class Suite:
 
     `caveat` is what a reader of its results has to know; `caveat_on` is, by data set, what has to be known of results
     on that one alone.
-    `standard` is its place among the suites that `suite all` runs; 0 for one that it does not run.
+    `place_in_all` is its place among the suites that `suite all` runs; 0 for one that it does not run.
     `entries_of` is another suite, which says methods, controls and training in its place; controls here are then
     further ones.
     """
