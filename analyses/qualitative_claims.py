@@ -35,8 +35,8 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
         columns=COLUMNS,
         notes=(
             (
-                "This table tests each claim by itself, at 5 %. Other tables correct p for all their comparisons: a "
-                "claim may hold here whose difference is not significant there. "
+                "Each claim has a test of its own, at 5 %; p is not corrected for the number of claims. Other tables "
+                "correct p, so that the same difference may not be significant there. "
                 "Networks, data and budgets are those of these runs, not of the paper. "
                 "Undecided: the interval reaches both sides, or there is one seed."
             ),

@@ -103,7 +103,7 @@ def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = Fa
     target = Path(os.path.realpath(path))
     if is_stream(target):
         return
-    nearest = next(each for each in (target, *target.parents) if os.path.lexists(each))  # else the root
+    nearest = next(each for each in (target, *target.parents) if os.path.lexists(each))  # the root is there
     why = ""
     if nearest == target and not folder:
         why = "it is a folder" if target.is_dir() else ""

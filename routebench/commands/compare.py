@@ -55,7 +55,7 @@ Times are judged only if BASE and HEAD were measured in turn: `python -m routebe
     multiple=True,
     metavar="METRIC=VALUE[%]",
     help="The gate is undecided unless it can detect a change of this size (repeatable) "
-    "[default: 30 % of a time, 20 % of another ratio, 1 point of a share].",
+    "[default: 30 % of a time; a warning alone from 20 % of another ratio, 1 point of a share].",
 )
 def command(  # noqa: PLR0917  # click passes them by name
     base: Path,

@@ -127,8 +127,8 @@ SAID["not told apart"] = "no difference is shown"
 def command(dry_run: bool, **asked: Any) -> None:
     """Run a suite: train, measure, print a table, write the report.
 
-    Only what is missing is trained and measured. NAME is a suite, a TOML file of your own, or `all`: eight suites,
-    which share trained networks.
+    Only what is missing is trained and measured. NAME is a suite, a TOML file of your own, or `all`: the suites
+    that share trained networks.
     """
     if sys.stderr.isatty():  # importing torch takes seconds
         click.echo(f"planning {asked['suite']}, preset {asked['preset']} ...", err=True)

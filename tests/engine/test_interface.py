@@ -1,5 +1,6 @@
 """Suites, networks and checks from Python, as a script or a notebook calls them."""
 
+import math
 import shutil
 import subprocess
 import sys
@@ -71,12 +72,27 @@ def test_torch_is_left_as_it_was(parts, suite_file, tmp_path):
         ({"address": "here:1"}, "--executor ray"),
         ({"methods": "dynamc"}, "'dynamic'"),
         ({"preset": "smok"}, "'smoke'"),
+        ({"seeds": 0}, "seeds must be an integer of at least 1, or none, got 0"),
+        ({"jobs": 0}, "jobs must be an integer of at least 1"),
+        ({"threads": 2000}, "threads must be an integer from 1 to 1024"),
+        ({"until": math.nan}, "until must be a number above 0"),
+        ({"time_limit": -1.0}, "time_limit must be a number above 0"),
+        ({"executor": "slurm"}, "executor must be one of local, ray"),
     ],
 )
 def test_a_wrong_argument_is_one_line_and_writes_nothing(tmp_path, wrong, told):
     with pytest.raises(UserError, match=told):
         routebench.run_suite("accuracy", results=tmp_path / "r", **wrong)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_other_functions_refuse_what_the_command_line_refuses(tmp_path):
+    for alpha in (0.0, 2.0, math.nan):
+        with pytest.raises(UserError, match="alpha: expected a number above 0 and below 1"):
+            routebench.compare(tmp_path, tmp_path, alpha=alpha)
+    for seed in (-1, 2**63):
+        with pytest.raises(UserError, match="seed: expected an integer from 0"):
+            routebench.check("dynamic", seed=seed)
 
 
 def test_a_script_needs_no_guard(parts, suite_file, tmp_path):

@@ -18,7 +18,8 @@ FOLDERS = sorted(file.parent for file in REPORTS.glob("*/report.html"))
 def test_published_results_are_whole(folder):
     results = load_results(folder)
     planned = pd.concat([part.planned for part in open_folder(folder).parts])
-    assert {"ok"} <= set(planned["status"]) <= {"ok", "diverged"}  # to diverge is a result
+    assert set(planned["status"]) <= {"ok", "diverged"}  # to diverge is a result
+    assert (planned["status"] == "ok").mean() > 0.99
     assert set(results["cell"]) == set(planned["cell"])
     assert not results["dirty"].any()
 
