@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--verify", is_flag=True, help="Read every file that a record names, and verify its checksum.")
 def command(folder: Path, verify: bool) -> None:
     """Say how far every plan has come, and what failed."""
-    from routebench.engine.results import existing
+    from routebench.engine.results import existing, preset_in_words
 
     store = existing(folder)
     records, files = store.verify() if verify else (0, 0)
@@ -27,7 +27,7 @@ def command(folder: Path, verify: bool) -> None:
         counts = cells["status"].value_counts()
         told = ", ".join(f"{counts[state]} {state}" for state in counts.index.astype(str))
         suite_name, preset, data = map(str, names)
-        click.echo(f"{suite_name}, preset {preset}, {data}: {told} of {len(cells)} cells")
+        click.echo(f"{suite_name}, {preset_in_words(preset)}, {data}: {told} of {len(cells)} cells")
         for row in cells[~cells["status"].isin(["ok", "not run"]) | (cells["reason"] != "")].to_dict("records"):
             steps = f" T={row['iterations']}" if isinstance(row["iterations"], int) else ""
             click.echo(f"  {row['label']}{steps} seed {row['seed']}: {row['status']}: {row['reason']}")

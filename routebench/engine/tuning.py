@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from routebench.data import unfolded
-from routebench.engine.results import Record, Store
+from routebench.engine.results import TRIALS, Record, Store
 from routebench.engine.suites import FIRST_SEED, Cell, ChosenPoint, ChosenSettings, Plan, digest_of
 from routebench.errors import UserError
 
@@ -110,7 +110,7 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
     return ChosenSettings(
         suite=plan.suite.name,
         suite_version=plan.suite.version,
-        preset=plan.preset.name.removesuffix("-trials"),
+        preset=plan.preset.name.removesuffix(TRIALS),
         data=unfolded(plan.preset.data),
         trials=counted,
         planned=max(map(len, entries.values())),

@@ -158,8 +158,10 @@ def test_the_command_runs_trials_and_then_repeats(program, parts):
     )
     told = program(*how, "--jobs", 1, "--no-isolate")
     assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("tuned, trials for preset quick, ")
     assert f": {2 * ENTRIES} trials, 0 of them done before" in told.stdout
     assert f": {4 * ENTRIES} trials, {2 * ENTRIES} of them done before" in told.stdout
     assert "the best 2 of which ran again with another seed" in told.stdout
+    assert program("status").stdout.startswith("tuned, trials for preset quick, ")
     again = program(*how, "--jobs", 1, "--no-isolate")
     assert f": {4 * ENTRIES} trials, {4 * ENTRIES} of them done before (nothing to run)" in again.stdout, again.stderr

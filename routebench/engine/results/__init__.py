@@ -6,7 +6,7 @@ from routebench.engine.results._checks import DEPTH, by_name, is_plain, is_text
 from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, UNREADABLE, other_schema, parsed
 from routebench.engine.results._pack import files_of, is_packed, pack, unpack
-from routebench.engine.results._plan_table import NOT_RUN
+from routebench.engine.results._plan_table import NOT_RUN, TRIALS, preset_in_words
 from routebench.engine.results._record import RECORD, SCHEMA, Identity, PlannedCell, Record, digest
 from routebench.engine.results._store import Store, existing, load_arrays, load_results
 
@@ -16,6 +16,7 @@ __all__ = [
     "NOT_RUN",
     "RECORD",
     "SCHEMA",
+    "TRIALS",
     "UNREADABLE",
     "Identity",
     "PlannedCell",
@@ -35,6 +36,7 @@ __all__ = [
     "other_schema",
     "pack",
     "parsed",
+    "preset_in_words",
     "unpack",
     "unsealed",
     "write_tensors",

@@ -32,6 +32,14 @@ PLANNED = (
     "seed", "status", "reason",
 )  # fmt: skip
 NOT_RUN = "not run"
+TRIALS = "-trials"
+"""What the name of a preset ends in, in plans of trials that tune it."""
+
+
+def preset_in_words(preset: str) -> str:
+    """`preset quick`; of a plan of trials, `trials for preset quick`."""
+    tuned = preset.removesuffix(TRIALS)
+    return f"preset {preset}" if tuned == preset else f"trials for preset {tuned}"
 
 
 def is_plan(content: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from annotated_types import Ge, Le
 
 from routebench.arguments import Count, NonNegative, Positive, legal_values
 from routebench.engine.origin import command_line
-from routebench.engine.results import SCHEMA, PlannedCell, Store, digest
+from routebench.engine.results import SCHEMA, PlannedCell, Store, digest, preset_in_words
 from routebench.engine.running._choose import choose_config, slow_back_end
 from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.running._queue import Queue
@@ -148,7 +148,7 @@ class PlannedRun:
     def title(self) -> str:
         """Suite, preset, data set and networks in one line."""
         preset = self.plan.preset
-        return f"{self.suite}, preset {preset.name}, {preset.data}, {', '.join(preset.models)}"
+        return f"{self.suite}, {preset_in_words(preset.name)}, {preset.data}, {', '.join(preset.models)}"
 
     @property
     def named(self) -> list[Cell]:

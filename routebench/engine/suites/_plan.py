@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from routebench.data import Dataset, Taken, whole_name
+from routebench.engine.results import TRIALS
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Lineup, line_up
 from routebench.engine.suites._points import Point, expect_few, expect_learnable, points_of
@@ -141,7 +142,7 @@ def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
 def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
     """The preset with the data and sizes of trials."""
     data = tuning.data(preset.data, fold)
-    return replace(preset, name=f"{preset.name}-trials", data=data, take=tuning.take, options={}, seeds=1, settings="")
+    return replace(preset, name=preset.name + TRIALS, data=data, take=tuning.take, options={}, seeds=1, settings="")
 
 
 def _untuned(cells: Sequence[Cell]) -> list[str]:
