@@ -49,6 +49,20 @@ def test_every_running_cell_has_a_line_until_it_has_finished(tmp_path):
     assert f"[1/6] {one}: failed after 3 s: it was tired" in console.export_text()
 
 
+def test_a_file_gets_a_line_after_five_minutes_of_silence(tmp_path, monkeypatch):
+    (planned,) = prepare(SuiteOptions("accuracy", preset="smoke", methods=("dynamic",), results=tmp_path))
+    now = [0.0]
+    monkeypatch.setattr("routebench.engine.running._progress.time.monotonic", lambda: now[0])
+    console = Console(force_terminal=False, width=100, record=True)
+    one = planned.queue.left[0]
+    with Display(console, Follower(planned)) as listener:
+        listener.started(one)
+        for now[0] in (100.0, 299.0, 301.0, 400.0, 602.0):
+            listener.advanced({one.key: Stage(0.5, "epoch 2 of 4, loss 0.3")})
+    lines = console.export_text().splitlines()
+    assert [line for line in lines if line] == ["[0/6] 8%, about 55 min left", "[0/6] 8%, about 1 h 50 min left"]
+
+
 @pytest.mark.parametrize(("methods", "named"), [(("dynamic",), {"dynamic"}), ((), set())])
 def test_named_methods_have_a_verdict_each(methods, named, tmp_path):
     unpack(PUBLISHED, tmp_path / "results")

@@ -15,6 +15,9 @@ from routebench.engine.suites import Cell
 from routebench.errors import printable
 from routebench.quantities import spoken
 
+SILENCE = 300.0
+"""Seconds without a line, after which a file gets one."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -103,6 +106,8 @@ def follow(follower: Follower, tell: Callable[[Progress], None]) -> Listener:
 class Display:
     """Shows the progress of a run: a line per finished cell, and on a terminal a bar and a line per running cell.
 
+    In a file, which has no bar, a line says how far the run is where five minutes passed without one.
+
     Args:
         console: where it is shown.
         follower: of the run.
@@ -120,6 +125,7 @@ class Display:
         )
         self.all = self.bar.add_task("all cells", total=max(follower.total, 1), told=self._done(follower.progress()))
         self.cells: dict[str, TaskID] = {}
+        self.last_line = time.monotonic()
 
     def __enter__(self) -> Listener:
         self.bar.start()
@@ -135,15 +141,22 @@ class Display:
     def _advance(self, stages: Mapping[str, Stage]) -> None:
         for key in self.cells.keys() & stages.keys():
             self.bar.update(self.cells[key], completed=stages[key].share, told=stages[key].doing or "starting")
-        self._show(self.follower.advanced(stages))
+        now = self.follower.advanced(stages)
+        if not self.console.is_terminal and time.monotonic() - self.last_line >= SILENCE:
+            self._print(str(now))
+        self._show(now)
 
     def _finish(self, cell: Cell, record: Record) -> None:
         if cell.key in self.cells:
             self.bar.remove_task(self.cells.pop(cell.key))
         now = self.follower.finished(cell, record)
         style = None if record.status == "ok" else "red"
-        self.console.print(printable(str(now)), style=style, markup=False, highlight=False, soft_wrap=True)
+        self._print(str(now), style)
         self._show(now)
+
+    def _print(self, line: str, style: str | None = None) -> None:
+        self.console.print(printable(line), style=style, markup=False, highlight=False, soft_wrap=True)
+        self.last_line = time.monotonic()
 
     def _show(self, now: Progress) -> None:
         self.bar.update(self.all, completed=now.share * max(now.total, 1), told=self._done(now))
