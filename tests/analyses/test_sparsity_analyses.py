@@ -1,5 +1,6 @@
 """The analyses of the suite `sparsity`, on what its protocol finds in untrained networks."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -77,3 +78,18 @@ def test_static_coupling_says_what_is_lost_and_by_whom(runs):
 
     assert losing(30.0).endswith("costs accuracy with Dynamic, T = 3 (30.1 points).")
     assert "is not shown to cost" in losing(-30.0)
+
+
+def test_methods_whose_coupling_cannot_change_do_not_make_the_correction_stricter(runs):
+    def p_of(loss_of_uniform):
+        results = runs.results.copy()
+        seeds = results["seed"]
+        for label, base in (("dynamic", 2.0), ("uniform", loss_of_uniform)):
+            own = (results["metric"] == "static_loss") & (results["label"] == label)
+            results.loc[own, "value"] = base + (seeds[own] / 5 if base else 0)
+        table = analyses["static-coupling"](replace(runs, results=results)).table
+        return {str(row["method"]): row["lost"].p_holm for row in table.to_dict("records")}
+
+    with_constant, with_another = p_of(0.0), p_of(1.0)
+    assert math.isnan(with_constant["Equal shares"])
+    assert with_constant["Dynamic, T = 3"] < with_another["Dynamic, T = 3"] < 1
