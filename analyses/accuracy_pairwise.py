@@ -190,6 +190,8 @@ def _ratio(value: float) -> str:
 
 
 def _reading(table: DataFrame) -> str:
+    if len(table) == 1:
+        return _of_one(table.iloc[0])
     counts = table["verdict"].value_counts()
     better = int(counts.get(Verdict.BETTER, 0) + counts.get(Verdict.BETTER_BY_LITTLE, 0))
     said = [f"in {_count(better)} one method is better"]
@@ -199,10 +201,20 @@ def _reading(table: DataFrame) -> str:
         said.append(f"{_count(int(counts[Verdict.OPEN]))} cannot be told apart, which is not the same as equal")
     if Verdict.UNTESTABLE in counts:
         said.append(f"{_count(int(counts[Verdict.UNTESTABLE]))} cannot be tested")
-    said_all = f"Of {wording.plural(len(table), 'pair')} of methods, {'; '.join(said)}."
-    if len(table) < 2:
-        return said_all
-    return f"{said_all} p is corrected for all {len(table)} pairs together."
+    return f"Of {len(table)} pairs of methods, {'; '.join(said)}. p is corrected for all {len(table)} pairs together."
+
+
+def _of_one(pair: Series) -> str:
+    first, second = pair["first"], pair["second"]
+    match pair["verdict"]:
+        case Verdict.BETTER | Verdict.BETTER_BY_LITTLE:
+            return f"{first} is better than {second}."
+        case Verdict.EQUAL:
+            return f"{first} and {second} are equal within {MARGIN:g} points."
+        case Verdict.OPEN:
+            return f"{first} and {second} cannot be told apart, which is not the same as equal."
+        case _:
+            return f"{first} and {second} cannot be tested."
 
 
 def _count(number: int) -> str:

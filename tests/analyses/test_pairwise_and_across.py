@@ -61,6 +61,19 @@ def test_pairs_are_the_comparisons_and_agree_with_its_ranks() -> None:
     assert {method.exact for method in behind} <= {*found[found["rank_low"] > 1]["name"]}
 
 
+@pytest.mark.parametrize(
+    ("seeds", "spread", "told"),
+    [
+        (4, 0.3, "CNN is better than Equal shares."),
+        (2, 9.0, "Equal shares and CNN cannot be told apart, which is not the same as equal."),
+    ],
+)
+def test_one_pair_is_told_by_names(seeds, spread, told) -> None:
+    methods = {"uniform": FEW["uniform"], "cnn": FEW["cnn"]}
+    reading = analyses["accuracy-pairwise"](on("mnist5k", methods=methods, seeds=seeds, spread=spread)).reading
+    assert reading == told
+
+
 def test_the_same_function_is_compared_once() -> None:
     methods = {name: FEW[name] for name in ("dynamic", "uniform", "cnn")}
     records = made_up_records(seeds=3, failures=False, methods=methods)
@@ -83,7 +96,7 @@ def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:
     }
     analysis = analyses["accuracy-pairwise"](on("mnist5k", seeds=10, spread=0.05, methods=methods))
     assert list(analysis.numbers["verdict"]) == [Verdict.EQUAL]
-    assert "in one both are equal within 0.5 points" in analysis.reading
+    assert "and Equal shares are equal within 0.5 points" in analysis.reading
 
 
 def test_one_seed_is_compared_by_image_and_says_so() -> None:
