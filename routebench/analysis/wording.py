@@ -56,11 +56,14 @@ def rounded(value: float, half_width: float, *, sign: bool = False) -> str:
 
     Args:
         value: to be written.
-        half_width: of its interval; NaN or 0 where there is none, which gives one decimal.
+        half_width: of its interval; NaN or 0 where there is none, which gives one decimal, or the first digit of a
+            smaller value.
         sign: whether a plus is written.
     """
-    known = half_width > 0 and math.isfinite(half_width)
-    digits = min(3, max(0, math.ceil(-math.log10(half_width / 3)))) if known else 1
+    if half_width > 0 and math.isfinite(half_width):
+        digits = min(3, max(0, math.ceil(-math.log10(half_width / 3))))
+    else:
+        digits = min(3, max(1, math.ceil(-math.log10(abs(value))))) if abs(value) > 0 else 1
     return signed(value, digits) if sign else fixed(value, digits)
 
 
