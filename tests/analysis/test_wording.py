@@ -23,7 +23,7 @@ from routebench.analysis import wording
         (wording.rounded(0.0071, math.nan, sign=True), "+0.007"),
         (wording.rounded(-0.019, 0.0), "−0.02"),
         (wording.rounded(0.0, math.nan), "0.0"),
-        (wording.rounded(0.0071, 2.0), "0"),
+        (wording.rounded(0.0071, 2.0), "0.0"),
         (wording.signed(-0.1), "−0.10"),
         (wording.signed(-0.001), "0.00"),  # not minus nothing
         (wording.mean_with_interval(97.0, 96.6, 97.4, statistics.OVER_SEEDS), "97.00 ± 0.40"),
