@@ -58,16 +58,17 @@ def static_coupling(runs: Runs) -> Analysis | None:
         columns=COLUMNS,
         notes=(
             "Poses and activations still depend on the image; only coupling is held, in every sweep of every layer.",
-            "A loss is tested against 0 over seeds. Methods whose coupling is the same for all images cannot lose.",
-            "Holm's correction leaves those out.",
+            "A loss is tested against 0 over seeds, with Holm's correction.",
+            "Where coupling is the same for all images and nothing is lost, there is no test.",
         ),
     )
 
 
 def _lost(runs: Runs) -> dict[Method, Estimate]:
-    """The loss of each method, tested against none where coupling depends on the image: else it is 0 by construction.
+    """The loss of each method, tested against none.
 
-    Untested methods do not count in Holm's correction, which they would make stricter for the others.
+    Where coupling is the same for all images and nothing is lost, the loss is 0 by construction. There is no test then,
+    and none to count in Holm's correction, which it would make stricter for the others.
     """
     losses, shares = runs.by_seed("static_loss"), runs.by_seed("share_between", **CLASSES)
     found = {method: difference(own, dict.fromkeys(own, 0.0)) for method, own in losses.items()}

@@ -56,14 +56,14 @@ def rounded(value: float, half_width: float, *, sign: bool = False) -> str:
 
     Args:
         value: to be written.
-        half_width: of its interval; NaN or 0 where there is none, which gives one decimal, or the first digit of a
-            smaller value.
+        half_width: of its interval; NaN or 0 without one. Then the value has one decimal; one below 0.1 keeps its
+            first digit, up to three decimals.
         sign: whether a plus is written.
     """
     if half_width > 0 and math.isfinite(half_width):
         digits = min(3, max(0, math.ceil(-math.log10(half_width / 3))))
     else:
-        digits = min(3, max(1, math.ceil(-math.log10(abs(value))))) if abs(value) > 0 else 1
+        digits = min(3, math.ceil(-math.log10(abs(value)))) if 0 < abs(value) < 0.1 else 1
     return signed(value, digits) if sign else fixed(value, digits)
 
 

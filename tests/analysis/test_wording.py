@@ -23,6 +23,9 @@ from routebench.analysis import wording
         (wording.rounded(0.0071, math.nan, sign=True), "+0.007"),
         (wording.rounded(-0.019, 0.0), "−0.02"),
         (wording.rounded(0.0, math.nan), "0.0"),
+        (wording.rounded(1e-9, math.nan), "0.000"),
+        (wording.rounded(math.inf, math.nan), "inf"),
+        (wording.rounded(250.0, math.nan), "250.0"),
         (wording.rounded(0.0071, 2.0), "0.0"),
         (wording.signed(-0.1), "−0.10"),
         (wording.signed(-0.001), "0.00"),  # not minus nothing

@@ -33,6 +33,7 @@ def changed(tmp_path):
     ("old", "new", "says"),
     [
         ("seeds = 1", "sedes = 1", ["presets.smoke.sedes", "'seeds'"]),
+        ("[presets.smoke]", "[presets.smoke-trials]", ["presets.smoke-trials", "end in '-trials'", "rename it"]),
         ("seeds = 1", 'seeds = "one"', ["presets.smoke.seeds", "integer", "'one'"]),
         ("seeds = 1", "seeds = true", ["presets.smoke.seeds", "integer"]),
         ("seeds = 1", "seeds = 0", ["presets.smoke.seeds", "at least 1"]),

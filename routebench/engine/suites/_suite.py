@@ -36,6 +36,7 @@ from typing import Annotated, Any
 
 from routebench.arguments import Count, Legal
 from routebench.data import unfolded
+from routebench.engine.results import TRIALS
 from routebench.engine.suites._primary import Primary
 from routebench.engine.suites._readers import BESIDE, NAMES, NETWORKS, PROTOCOL, SENTENCES, grid, recipe_table, text
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, by_key, each, legal, read
@@ -264,6 +265,11 @@ def _check(suite: Suite) -> None:
                     f"{suite.file}: key '{table}.training_of': unknown model {model!r}{nearest(model, models)}"
                 )
     for preset in suite.presets.values():
+        if preset.name.endswith(TRIALS):
+            raise UserError(
+                f"{suite.file}: key 'presets.{preset.name}': expected a name that does not end in {TRIALS!r}, by which "
+                "plans of trials are known; rename it"
+            )
         entries = suite.with_entries(preset.name) if preset.without else suite
         variants, controls = (one.variant for one in entries.methods), (one.name for one in entries.controls)
         spared = {*variants, *controls, *CONTROLS} - {""}
