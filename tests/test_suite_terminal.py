@@ -9,7 +9,7 @@ from rich.console import Console
 
 from routebench.commands import suite
 from routebench.engine.results import Store, unpack
-from routebench.engine.running import Display, Follower, StoreContext, SuiteOptions, prepare
+from routebench.engine.running import Display, Follower, StoreContext, SuiteOptions, prepare, time_ahead
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._config import Stage
 from routebench.protocols.base import FitRequest, Measurement
@@ -61,6 +61,18 @@ def test_a_file_gets_a_line_after_five_minutes_of_silence(tmp_path, monkeypatch)
             listener.advanced({one.key: Stage(0.5, "epoch 2 of 4, loss 0.3")})
     lines = console.export_text().splitlines()
     assert [line for line in lines if line] == ["[0/6] 8%, about 55 min left", "[0/6] 8%, about 1 h 50 min left"]
+
+
+def test_the_time_ahead_is_told_or_how_to_learn_it(tmp_path):
+    (planned,) = prepare(SuiteOptions("accuracy", preset="smoke", methods=("dynamic",), results=tmp_path))
+    queue = planned.queue
+    assert time_ahead(queue, 2) == "; 2 at a time, --dry-run estimates how long"
+    assert time_ahead(queue, 2, "duration unknown") == "; 2 at a time, duration unknown"
+    for cell in queue.left:
+        queue.times.add(cell.identity, 40.0)
+    assert time_ahead(queue, 2) == "; about 2 min, 2 at a time"
+    queue.left.clear()
+    assert not time_ahead(queue, 2)
 
 
 @pytest.mark.parametrize(("methods", "named"), [(("dynamic",), {"dynamic"}), ((), set())])

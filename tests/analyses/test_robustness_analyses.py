@@ -25,7 +25,7 @@ from tests.attacks.networks import Rounded, honest
 from tests.protocols.test_robustness import QUICK
 
 STANDARD = Path(__file__).parents[2] / "reports" / "standard"
-NAMES = ("robustness-table", "attack-curves", "attack-verdicts", "transfer", "corruptions")
+NAMES = ("robustness-table", "attack-curves", "attack-verdicts", "transfer-attack", "corruptions")
 FEW = {
     **QUICK,
     "attacks": ["noise", "fgsm", "pgd", "apgd-ce"],
@@ -81,7 +81,7 @@ def test_without_black_box_or_controls_the_rest_stands(runs, name):
     black = (runs.results["attack"] == "transfer").fillna(False).astype(bool)
     results = runs.results[~black & (runs.results["label"] == "dynamic")]
     found = analyses[name](replace(runs, results=results))
-    assert (found is None) == (name == "transfer")
+    assert (found is None) == (name == "transfer-attack")
 
 
 def test_budgets_are_those_that_were_run(runs):
@@ -194,7 +194,7 @@ def test_verdicts_count_seeds(runs):
 
 
 def test_transfer_sets_a_second_cnn_beside_capsules(runs):
-    found = analyses["transfer"](runs)
+    found = analyses["transfer-attack"](runs)
     rows = found.numbers[(found.numbers["eps"] == 0.05) & (found.numbers["name"] == "cnn")]
     own = runs.results.query("attack == 'transfer' and label == 'cnn' and eps == '0.05'")
     accuracy = own[own["metric"] == "attacked_accuracy"]

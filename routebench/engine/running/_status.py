@@ -85,16 +85,23 @@ def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[
         yield f" {state}  {cell.key} {takes}  {cell}{why}"
     counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
     how = ", estimated from training steps; tests come on top" if to_do and queue.times.is_foretold else ""
-    yield f"{len(plan.cells)} cells: {counts}{time_ahead(queue, jobs)}{how}"
+    ahead = time_ahead(queue, jobs, "duration unknown")
+    yield f"{len(plan.cells)} cells: {counts}{ahead}{how}"
     begun = queue.within_budget(jobs)
     if len(begun) < len(to_do):
         yield f"the budget is expected to allow {len(begun)} of them, the first of the list that fit"
 
 
-def time_ahead(queue: Queue, jobs: int) -> str:
-    """`; about 3 min, 2 at a time`; empty if nothing is to be done."""
+def time_ahead(queue: Queue, jobs: int, unknown: str = "--dry-run estimates how long") -> str:
+    """`; about 3 min, 2 at a time`; empty if nothing is to be done.
+
+    Args:
+        queue: of cells to do.
+        jobs: cells at a time.
+        unknown: said instead of the duration, where nothing like these cells has finished.
+    """
     if not queue.left:
         return ""
     total = queue.times.total([cell.identity for cell in queue.left])
-    told = "duration unknown" if total is None else spoken(total / jobs)
-    return f"; {told}, {jobs} at a time"
+    together = f"{jobs} at a time"
+    return f"; {together}, {unknown}" if total is None else f"; {spoken(total / jobs)}, {together}"

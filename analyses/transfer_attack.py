@@ -39,8 +39,8 @@ SAVED = (
 )
 
 
-@analysis_of("robustness", "transfer", place=40)
-def transfer(runs: Runs) -> Analysis | None:
+@analysis_of("robustness", "transfer-attack", place=40)
+def transfer_attack(runs: Runs) -> Analysis | None:
     """Accuracy under noise, under images made for another CNN, and under all attacks; Hinton et al. 2018, section 6."""
     eps = main_eps(runs)
     table = _table(runs)
@@ -110,4 +110,4 @@ def _reading(runs: Runs, shown: DataFrame, eps: str) -> str:
 
 
 if __name__ == "__main__":
-    run(transfer)
+    run(transfer_attack)
