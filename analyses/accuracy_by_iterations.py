@@ -29,11 +29,11 @@ KINDS = (OVER_SEEDS, OVER_SEEDS_LOGIT, OVER_SAMPLES)
 
 @analysis_of("accuracy", "accuracy-by-iterations", place=20)
 def accuracy_by_iterations(runs: Runs) -> Analysis | None:
-    """Mean test accuracy (%) with its 95 % interval, per method and iteration count T."""
+    """Mean test accuracy (%) with its 95 % interval, per method and T; in the figure, of those with several T."""
     found = comparison_of(runs).every[["method", "mean", "n_ok", "n_planned"]]
     table = found.sort_values("method", ignore_index=True)
     labels = sorted({method.title for method in table["method"]})
-    if not any(method.iterations for method in table["method"]):
+    if all(len(line) == 1 for line in _lines(table).values()):
         return None
     seen = {cell.kind for cell in table["mean"]}
     kinds = [kind for kind in KINDS if kind in seen] or [ONE_VALUE]
@@ -66,12 +66,11 @@ def _lines(table: DataFrame) -> dict[Method, dict[int, Estimate]]:
 
 
 def _figure(table: DataFrame, runs: Runs) -> Figure:
-    """A panel per method with iterations."""
-    iterated = table[[bool(method.iterations) for method in table["method"]]]
-    lines = iterated.assign(
-        T=[method.iterations for method in iterated["method"]],
-        method=[replace(method, iterations=None) for method in iterated["method"]],
-    )
+    """A panel per method with several T."""
+    plain = table["method"].map(lambda method: replace(method, iterations=None))
+    several = {method for method, line in _lines(table).items() if len(line) > 1}
+    iterated = table[plain.isin(several)]
+    lines = iterated.assign(T=[method.iterations for method in iterated["method"]], method=plain)
     flat = table.drop(index=iterated.index)
     return figures.figure_of(_draw, lines, flat, runs, **figures.panels_of(lines))
 
@@ -91,17 +90,20 @@ def _draw(grid: list[Axes], lines: DataFrame, flat: DataFrame, runs: Runs) -> No
 
 
 def _reading(table: DataFrame) -> str:
+    lines = _lines(table)
+    alone = [method for method, line in lines.items() if len(line) == 1]
     sentences = []
-    for method, line in _lines(table).items():
+    for method, line in lines.items():
         best, first = max(line, key=lambda steps: line[steps].mean), min(line)
-        if len(line) == 1:
-            sentences.append(f"{method} was run with T={first} only")
-        elif best == first:
+        if method in alone:
+            continue
+        if best == first:
             sentences.append(f"{method} is best with its fewest iterations, T={best}")
         else:
             gain = line[best].mean - line[first].mean
             sentences.append(f"{method} is best with T={best}, {gain:.2f} points above T={first}")
-    return f"By their means, {'; '.join(sentences)}."
+    rest = f" {wording.listed(alone)} {'was' if len(alone) == 1 else 'were'} run with one T only." if alone else ""
+    return f"By their means, {'; '.join(sentences)}.{rest}"
 
 
 if __name__ == "__main__":

@@ -34,12 +34,13 @@ TITLES: Mapping[str, str] = MappingProxyType({
 class Method:
     """A method as a row of a table.
 
-    Its text for readers is `EM (final lambda 0.1; margin loss), T = 2`; `exact` is its spelling in commands.
+    Its text for readers is `EM (final lambda 0.1), T = 2`, or with a variant `EM (margin loss), T = 2`; `exact` is its
+    spelling in commands.
 
     Args:
         name: its registered name.
         params: hyperparameters that differ from the defaults, as `key=value,key=value`.
-        variant: what a suite changes besides hyperparameters, in its words; empty for nothing.
+        variant: what a suite calls this entry of the method, whatever it changes; empty for nothing.
         iterations: T of training; None if it has none.
         model: network.
         role: `method` or `control`.
@@ -97,11 +98,12 @@ class Method:
 
     @property
     def title(self) -> str:
-        """For a reader, without T: `EM (final lambda 0.1; margin loss)`."""
+        """For a reader, without T: `EM (final lambda 0.1)`; with a variant that alone, as in `EM (as released)`."""
         words = self.name.replace("-", " ").replace("_", " ")
         title = TITLES.get(self.name) or words[:1].upper() + words[1:]
         where = (self.model,) if self.networks > 1 else ()
-        details = "; ".join((*_in_words(self.params), *filter(None, (self.variant,)), *where))
+        own = (self.variant,) if self.variant else _in_words(self.params)
+        details = "; ".join((*own, *where))
         return f"{title} ({details})" if details else title
 
     @property

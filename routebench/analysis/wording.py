@@ -2,6 +2,7 @@
 
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 from routebench.analysis._method import CONTROL
 from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
-NOTHING = "–"
+NOTHING, UNBROKEN = "–", "\N{NO-BREAK SPACE}"
 
 
 def percent(value: float) -> str:
@@ -140,17 +141,12 @@ def name_of(label: str, iterations: Any) -> str:
 
 
 def in_lines(name: str, width: int = 30) -> str:
-    """A name for a figure: one longer than `width` in lines, broken between hyperparameters and before its variant."""
+    """A name for a figure: one longer than `width` in lines, broken before hyperparameters."""
     if len(name) <= width:
         return name
-    parts = name.replace("[", "\n[").replace(" (", "\n(").replace(",", ",\n").split("\n")
-    lines = parts[:1]
-    for part in parts[1:]:
-        if len(lines[-1]) + len(part) <= width + 10:
-            lines[-1] += (" " if part.startswith("(") else "") + part
-        else:
-            lines.append(part)
-    return "\n".join(lines)
+    whole = name.replace(" ", UNBROKEN).replace(f"{UNBROKEN}(", " (").replace(f";{UNBROKEN}", "; ")
+    lines = textwrap.wrap(whole, width + 10, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace(UNBROKEN, " ")
 
 
 def marked(row: Mapping[Any, Any], key: str = "name") -> str:

@@ -75,7 +75,7 @@ class Origins:
 
     Args:
         made: data, seeds, selection, budget, in words.
-        recipe: the training settings, as a suite file would have them.
+        recipe: the training settings, as a suite file would have them; without epochs where nothing was trained.
         provenance: commit, versions, machine.
         command: repeats the numbers.
         besides: what the command names beyond these numbers; empty if nothing.
@@ -104,6 +104,8 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
     identities = [record.identity for record in records]
     provenance = _facts(_flat(_with_commit(record.provenance)) for record in records)
     recipe = _facts(identity.training for identity in identities)
+    if not _trains(runs):
+        recipe = tuple(fact for fact in recipe if fact.name != "epochs")
     command, besides = _command(runs, plan, records)
     return Origins(
         made=_made(runs, str(plan.get("taken", "")), identities, records, test_samples),

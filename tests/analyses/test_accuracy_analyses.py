@@ -118,6 +118,14 @@ def test_accuracy_by_iterations_has_a_panel_for_each_method_with_iterations(
     assert heads == [label for label, (counts, *_) in METHODS.items() if counts != [None]]
 
 
+def test_accuracy_by_iterations_has_no_panel_of_a_method_with_one_t() -> None:
+    records = [one for one in made_up_records() if one["label"] != "em" or one["identity"]["iterations"] == 2]
+    analysis = analyses["accuracy-by-iterations"](made_up_runs(records))
+    assert analysis.reading.endswith(" EM was run with one T only.")
+    assert list(analysis.numbers[analysis.numbers["label"] == "em"]["iterations"]) == [2]
+    assert "EM" not in [axes.get_title("left") for axes in analysis.figure.axes]
+
+
 def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> None:
     table = found["iteration-matrix"].numbers.set_index(["label", "iterations", "test_iterations"])
     records = [r for r in made_up_records() if r["label"] == "dynamic" and r["identity"]["iterations"] == 1]

@@ -44,7 +44,8 @@ def test_a_method_is_known_by_its_parts_and_written_as_the_plan_has_it(label, pa
     ("label", "text"),
     [
         ("em[mass_normalisation=ratio]", "EM (ratio), T = 2"),
-        ("em[final_lambda=0.1,bias=false] (margin loss)", "EM (final lambda 0.1; no bias; margin loss), T = 2"),
+        ("em[final_lambda=0.1,bias=false]", "EM (final lambda 0.1; no bias), T = 2"),
+        ("em[final_lambda=0.1,bias=false] (margin loss)", "EM (margin loss), T = 2"),
         ("inverted-attention[activations=true]", "Inverted attention (activations), T = 2"),
         ("my_own", "My own, T = 2"),
         ("uniform", "Equal shares, T = 2"),

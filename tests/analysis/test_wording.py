@@ -59,11 +59,11 @@ def test_numbers_read_as_expected(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        ("em (margin loss) T=2", ["em (margin loss) T=2"]),
-        ("inverted-attention[activations=True] T=2", ["inverted-attention[activations=True] T=2"]),
+        ("EM (margin loss), T = 2", ["EM (margin loss), T = 2"]),
+        ("Inverted attention (6x6 poses), T = 2", ["Inverted attention (6x6 poses), T = 2"]),
         (
-            "em[competition=types,mass_normalisation=ratio,start_beta_a=-2500.0] (balanced) T=3",
-            ["em[competition=types,", "mass_normalisation=ratio,", "start_beta_a=-2500.0] (balanced) T=3"],
+            "EM (final lambda 0.02; types; mass floor 1e-07; mean damping 0.1), T = 1",
+            ["EM (final lambda 0.02; types;", "mass floor 1e-07;", "mean damping 0.1), T = 1"],
         ),
         ("x" * 80, ["x" * 80]),
     ],

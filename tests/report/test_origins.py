@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 from routebench.report._origins import origins_of
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs, record_of
@@ -22,6 +23,16 @@ def test_it_says_how_the_numbers_were_made() -> None:
     assert value(found.provenance, "TF32").value == "no"
     assert found.command == "python -m routebench suite accuracy --preset quick"
     assert found.warnings == ()
+
+
+def test_where_nothing_is_trained_there_are_no_epochs():
+    records = made_up_records()
+    trained = origins_of(made_up_runs(records), {}, [*map(record_of, records)], N_TEST)
+    assert "epochs" in {fact.name for fact in trained.recipe}
+    results = made_up_runs(records).results.drop(columns="epoch")
+    runs = replace(made_up_runs(records), results=results, protocol="cost")
+    timed = origins_of(runs, {}, [*map(record_of, records)], None)
+    assert {fact.name for fact in timed.recipe} == {fact.name for fact in trained.recipe} - {"epochs"}
 
 
 def test_it_says_how_many_images_a_preset_took() -> None:

@@ -10,7 +10,7 @@ recipe = "sabour"               # of `routebench.recipes`, where settings start;
 learning_rate = 1e-3            # what is written out replaces a recipe's, whichever table it is in
 [[methods]]
 name = "dynamic"                # also: params, iterations, training, training_of
-variant = "margin loss"         # in words, where two entries differ in training or network alone
+variant = "margin loss"         # in words; reports call the entry so, and do not name its hyperparameters
 models = { tsai-simple = "tsai-simple-dynamic" }    # in networks of its own, beside those of the preset
 [[controls]]                    # run whatever methods the user picks
 name = "cnn"                    # without capsules: says which network stands beside which
@@ -57,7 +57,7 @@ class Entry:
 
     Args:
         name: of a routing method; of a control with a network of its own, what it is called.
-        variant: what tells it from other entries of the same method and hyperparameters, in words.
+        variant: a few words that tell it from other entries of the method; reports then name no hyperparameters.
         params: hyperparameters that differ from the defaults.
         iterations: a grid of its own, in place of the preset's.
         training: overrides of the recipe.
@@ -255,6 +255,14 @@ def _check(suite: Suite) -> None:
             raise UserError(
                 f"{suite.file}: key 'methods': {entry.name!r} is there twice and reads the same; "
                 "tell the entries apart by `variant`, a few words"
+            )
+        if any(
+            one.name == entry.name and one.params != entry.params and one.variant == entry.variant != ""
+            for one in suite.methods
+        ):
+            raise UserError(
+                f"{suite.file}: key 'methods': {entry.name!r} has the variant {entry.variant!r} with different params; "
+                "reports call an entry by its variant, so give each its own"
             )
     tables = {f"presets.{preset.name}": preset.training_of for preset in suite.presets.values()}
     tables |= {f"methods.{entry.name}": entry.training_of for entry in (*suite.methods, *suite.controls)}
