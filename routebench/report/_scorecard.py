@@ -204,8 +204,8 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
         for _, runs, _ in known
     }
     strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength.tier == best[runs.suite]]
-    questions = _questions(strongest)
     methods = _methods(strongest)
+    questions = _wide_first(_questions(strongest), methods)
     if not questions or not methods:
         return None
     main = _main_iterations(questions, methods) | _decided(questions, methods)
@@ -269,6 +269,14 @@ def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
         if values:
             questions.append(Question(part, runs, main, main.title, values, gains, named))
     return [replace(question, title=_title(question, questions)) for question in questions]
+
+
+def _wide_first(questions: list[Question], methods: Iterable[Method]) -> list[Question]:
+    """The questions in order, but those asked of fewer than half as many methods as the widest at the end."""
+    labels = {method.label for method in methods if not method.is_control}
+    asked = {question.part: len(labels & {label for label, _ in question.means}) for question in questions}
+    widest = max(asked.values(), default=0)
+    return sorted(questions, key=lambda question: 2 * asked[question.part] < widest)
 
 
 def _title(question: Question, questions: Iterable[Question]) -> str:

@@ -68,6 +68,16 @@ def test_less_may_be_better_and_neither_may_be(better, kind) -> None:
     assert [one.kind for label in ("dynamic", "em") for one in marks(card, label, 3)] == [kind, "ns"]
 
 
+def test_questions_asked_of_few_methods_stand_last() -> None:
+    main = Main("x", "X", "%", higher_is_better=True, gains={Method.of("dynamic", 3): GOOD})
+    part, runs, analysis = other_suite(main)
+    few = replace(analysis, table=analysis.table[analysis.table["method"].map(lambda one: one.name != "em")])
+    three = accuracy(made_up_runs(failures=False))
+    for found, order in ((analysis, ["other", "accuracy"]), (few, ["accuracy", "other"])):  # of two methods, and of one
+        card = scorecard_of([(part, runs, found), three])
+        assert [question.runs.suite for question in card.questions] == order
+
+
 def test_a_question_that_nobody_compared_shows_its_values() -> None:
     card = scorecard_of([other_suite(Main("x", "X", "ms", digits=1))])
     assert not card.compares
