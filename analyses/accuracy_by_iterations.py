@@ -1,5 +1,6 @@
 """Test accuracy against the number of routing iterations; equal shares are a line across."""
 
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from matplotlib.axes import Axes
@@ -32,16 +33,17 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     """Mean test accuracy (%) with its 95 % interval, per method and T; in the figure, of those with several T."""
     found = comparison_of(runs).every[["method", "mean", "n_ok", "n_planned"]]
     table = found.sort_values("method", ignore_index=True)
-    labels = sorted({method.title for method in table["method"]})
-    if all(len(line) == 1 for line in _lines(table).values()):
+    lines = _lines(table)
+    several = {method for method, line in lines.items() if len(line) > 1}
+    if not several:
         return None
     seen = {cell.kind for cell in table["mean"]}
     kinds = [kind for kind in KINDS if kind in seen] or [ONE_VALUE]
     return Analysis(
         title="Accuracy against routing iterations",
-        reading=_reading(table),
+        reading=_reading(lines),
         table=table,
-        figure=_figure(table, runs),
+        figure=_figure(table, several, runs),
         columns=(
             Column("Method", "method.title", numeric=False),
             Column("T", "method.iterations"),
@@ -51,7 +53,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
         notes=(
             f"Dashed: equal shares. Grey: other methods. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",
         ),
-        alternative=f"Lines of test accuracy over T for {wording.listed(labels, 8)}.",
+        alternative=f"Lines of test accuracy over T for {wording.listed(sorted(map(str, several)), 8)}.",
         saved=SAVED,
     )
 
@@ -65,10 +67,9 @@ def _lines(table: DataFrame) -> dict[Method, dict[int, Estimate]]:
     return found
 
 
-def _figure(table: DataFrame, runs: Runs) -> Figure:
+def _figure(table: DataFrame, several: Set[Method], runs: Runs) -> Figure:
     """A panel per method with several T."""
     plain = table["method"].map(lambda method: replace(method, iterations=None))
-    several = {method for method, line in _lines(table).items() if len(line) > 1}
     iterated = table[plain.isin(several)]
     lines = iterated.assign(T=[method.iterations for method in iterated["method"]], method=plain)
     flat = table.drop(index=iterated.index)
@@ -89,15 +90,13 @@ def _draw(grid: list[Axes], lines: DataFrame, flat: DataFrame, runs: Runs) -> No
     grid[0].figure.supylabel("test accuracy, %", fontsize=9)
 
 
-def _reading(table: DataFrame) -> str:
-    lines = _lines(table)
-    alone = [method for method, line in lines.items() if len(line) == 1]
-    sentences = []
+def _reading(lines: Mapping[Method, Mapping[int, Estimate]]) -> str:
+    sentences, alone = [], []
     for method, line in lines.items():
         best, first = max(line, key=lambda steps: line[steps].mean), min(line)
-        if method in alone:
-            continue
-        if best == first:
+        if len(line) == 1:
+            alone.append(method)
+        elif best == first:
             sentences.append(f"{method} is best with its fewest iterations, T={best}")
         else:
             gain = line[best].mean - line[first].mean

@@ -67,7 +67,9 @@ def test_the_time_ahead_is_told_or_how_to_learn_it(tmp_path):
     (planned,) = prepare(SuiteOptions("accuracy", preset="smoke", methods=("dynamic",), results=tmp_path))
     queue = planned.queue
     assert time_ahead(queue, 2) == "; 2 at a time, --dry-run estimates how long"
-    assert time_ahead(queue, 2, "duration unknown") == "; 2 at a time, duration unknown"
+    assert time_ahead(queue, 2, tried=True) == "; 2 at a time, duration unknown"
+    (timed,) = prepare(SuiteOptions("cost", preset="smoke", results=tmp_path))  # trains nothing
+    assert time_ahead(timed.queue, 1) == "; 1 at a time, duration unknown"
     for cell in queue.left:
         queue.times.add(cell.identity, 40.0)
     assert time_ahead(queue, 2) == "; about 2 min, 2 at a time"

@@ -124,6 +124,8 @@ def test_accuracy_by_iterations_has_no_panel_of_a_method_with_one_t() -> None:
     assert analysis.reading.endswith(" EM was run with one T only.")
     assert list(analysis.numbers[analysis.numbers["label"] == "em"]["iterations"]) == [2]
     assert "EM" not in [axes.get_title("left") for axes in analysis.figure.axes]
+    once = [one for one in made_up_records() if one["identity"]["iterations"] in (None, 2)]
+    assert analyses["accuracy-by-iterations"](made_up_runs(once)) is None
 
 
 def test_iteration_matrix_is_the_mean_over_seeds(found: dict[str, Analysis]) -> None:

@@ -212,7 +212,7 @@ def test_two_entries_that_read_the_same_are_refused(parts, suite_file):
     with pytest.raises(UserError, match="'em' is there twice"):
         load_suite(str(suite_file(more=VARIANTS.replace('variant = "margin loss"', ""))))
     named = VARIANTS.replace('"spread" }', '"spread" }\nvariant = "margin loss"\nparams = { final_lambda = 0.1 }')
-    with pytest.raises(UserError, match="'em' has the variant 'margin loss' with different params"):
+    with pytest.raises(UserError, match="'em' is there twice and reads the same"):
         load_suite(str(suite_file(more=named)))
 
 

@@ -9,6 +9,7 @@ from routebench.engine.running._times import Times
 from routebench.engine.suites import Cell, Plan
 from routebench.errors import UserError
 from routebench.quantities import short, spoken
+from routebench.registry import protocols
 
 
 @dataclass(frozen=True)
@@ -85,23 +86,30 @@ def listing(plan: Plan, known: PlanStatus, queue: Queue, jobs: int) -> Iterator[
         yield f" {state}  {cell.key} {takes}  {cell}{why}"
     counts = f"{len(known.cached)} cached, {len(known.failed)} failed, {len(known.missing)} to do"
     how = ", estimated from training steps; tests come on top" if to_do and queue.times.is_foretold else ""
-    ahead = time_ahead(queue, jobs, "duration unknown")
+    ahead = time_ahead(queue, jobs, tried=True)
     yield f"{len(plan.cells)} cells: {counts}{ahead}{how}"
     begun = queue.within_budget(jobs)
     if len(begun) < len(to_do):
         yield f"the budget is expected to allow {len(begun)} of them, the first of the list that fit"
 
 
-def time_ahead(queue: Queue, jobs: int, unknown: str = "--dry-run estimates how long") -> str:
+def time_ahead(queue: Queue, jobs: int, *, tried: bool = False) -> str:
     """`; about 3 min, 2 at a time`; empty if nothing is to be done.
 
     Args:
         queue: of cells to do.
         jobs: cells at a time.
-        unknown: said instead of the duration, where nothing like these cells has finished.
+        tried: whether a dry run has tried to foretell what is unknown; else the text names `--dry-run` where it can.
     """
     if not queue.left:
         return ""
-    total = queue.times.total([cell.identity for cell in queue.left])
-    together = f"{jobs} at a time"
-    return f"; {together}, {unknown}" if total is None else f"; {spoken(total / jobs)}, {together}"
+    total, together = queue.times.total([cell.identity for cell in queue.left]), f"{jobs} at a time"
+    if total is not None:
+        return f"; {spoken(total / jobs)}, {together}"
+    can = not tried and any(map(is_foretold, queue.left))
+    return f"; {together}, {'--dry-run estimates how long' if can else 'duration unknown'}"
+
+
+def is_foretold(cell: Cell) -> bool:
+    """Whether a dry run measures a training step of it: there no code of others runs, and some cells train nothing."""
+    return not cell.plugins and not cell.broken and getattr(protocols[cell.identity.protocol], "trains", True)

@@ -9,12 +9,12 @@ import torch
 from routebench.data import declared_where_missing, load
 from routebench.engine.running._config import RunConfig, prepare_torch, torch_as_before
 from routebench.engine.running._fits import untrained
+from routebench.engine.running._status import is_foretold
 from routebench.engine.running._times import Times
 from routebench.engine.suites import Cell
 from routebench.errors import UserError
 from routebench.losses import Moment
 from routebench.protocols.base import FitRequest
-from routebench.registry import protocols
 from routebench.training import make_optimiser, training_step
 
 IMAGES, SHORT = 16, 4.0
@@ -32,8 +32,7 @@ def foretell(cells: Iterable[Cell], times: Times, config: RunConfig, *, until: f
     with torch_as_before(), declared_where_missing():
         prepare_torch(config)
         for cell in cells:
-            known = cell.plugins or cell.broken or times.knows(cell.identity)
-            if known or not getattr(protocols[cell.identity.protocol], "trains", True):
+            if not is_foretold(cell) or times.knows(cell.identity):
                 continue
             if time.monotonic() >= until:
                 return

@@ -249,20 +249,11 @@ def _check(suite: Suite) -> None:
     if suite.tuning is not None:
         suite.tuning.expect_whole(Place(suite.file, "tuning"))
     for entry in suite.methods:
-        if [(one.name, one.params, one.variant, one.models) for one in suite.methods].count(
-            (entry.name, entry.params, entry.variant, entry.models)
-        ) > 1:
+        told = [(one.name, one.variant or one.params, one.models) for one in suite.methods]  # as reports call them
+        if told.count((entry.name, entry.variant or entry.params, entry.models)) > 1:
             raise UserError(
                 f"{suite.file}: key 'methods': {entry.name!r} is there twice and reads the same; "
                 "tell the entries apart by `variant`, a few words"
-            )
-        if any(
-            one.name == entry.name and one.params != entry.params and one.variant == entry.variant != ""
-            for one in suite.methods
-        ):
-            raise UserError(
-                f"{suite.file}: key 'methods': {entry.name!r} has the variant {entry.variant!r} with different params; "
-                "reports call an entry by its variant, so give each its own"
             )
     tables = {f"presets.{preset.name}": preset.training_of for preset in suite.presets.values()}
     tables |= {f"methods.{entry.name}": entry.training_of for entry in (*suite.methods, *suite.controls)}
