@@ -2,7 +2,7 @@
 
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,6 +138,15 @@ class Protocol(ABC):
         Raises:
             UserError: it is not, with what was expected, what came, and what to do.
         """
+
+    def fits(self, request: FitRequest, options: Mapping[str, Any]) -> Iterable[FitRequest]:
+        """What a cell trains, for a dry run to foretell how long that takes.
+
+        Args:
+            request: the cell's fit.
+            options: the suite's settings for this protocol, keys as in `options`.
+        """
+        return (request,)
 
     @abstractmethod
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:

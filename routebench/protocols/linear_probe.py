@@ -51,6 +51,14 @@ class LinearProbe(Protocol):
         """One class per image, which the probe reads."""
         expect_one_label("linear-probe", data)
 
+    def fits(self, request: FitRequest, options: Mapping[str, Any]) -> Iterator[FitRequest]:
+        """One fit upright, one for each of `train_angles`, and one for `affine`."""
+        yield request
+        for angle in options.get("train_angles", []):
+            yield _turned(request, angle)
+        if options.get("affine") and (name := affine_data(request.data)):
+            yield replace(request, data=name)
+
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Accuracies per feature and view; arrays `predicted` and `correct` of the main probe on upright images."""
         data = load(request.data)
@@ -69,11 +77,8 @@ class LinearProbe(Protocol):
 
     def _trained_turned(self, request: FitRequest, angle: int, context: Context) -> list[Metric]:
         """Smith et al., figure 4."""
-        turned = replace(request, recipe=replace(request.recipe, augmentation=f"rotate{angle}"))
-        view = View("maximal", angle)
-        probed = _Probed(
-            context.fit(turned).network, load(request.data), view, {"train_angle": angle}, context.device
-        )  # fmt: skip
+        view, network = View("maximal", angle), context.fit(_turned(request, angle)).network
+        probed = _Probed(network, load(request.data), view, {"train_angle": angle}, context.device)
         return [*probed.fitted(), *probed.explained(), *probed.tested(view)]
 
     def _trained_on_a_canvas(self, request: FitRequest, name: str, context: Context) -> list[Metric]:
@@ -87,6 +92,10 @@ def affine_data(name: str) -> str:
     """The data set that is to this one what affNIST is to MNIST; empty if there is none."""
     known = {"mnist": "affnist" if affnist_is_there() else "affnist-synthetic", "mnist5k": "affnist5k-synthetic"}
     return known.get(name, "")
+
+
+def _turned(request: FitRequest, angle: int) -> FitRequest:
+    return replace(request, recipe=replace(request.recipe, augmentation=f"rotate{angle}"))
 
 
 class _Probed:

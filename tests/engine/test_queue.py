@@ -54,6 +54,8 @@ def test_expected_time_is_that_of_the_nearest_kind(made):
     assert times.expected(two.identity) == 10.0
     assert times.expected(cells["uniform", None, 0].identity) == 20.0  # the mean of other methods
     assert times.total([two.identity, other.identity]) == 40.0
+    assert times.total([two.identity, other.identity, two.identity], jobs=2) == 30.0
+    assert times.total([two.identity], jobs=2) == 10.0  # one cell is not shared out
 
 
 def test_what_is_foretold_stands_behind_what_the_method_took_and_before_other_methods(made):
@@ -85,6 +87,16 @@ def test_a_whole_batch_is_measured_if_it_is_short(monkeypatch, seconds, images):
     monkeypatch.setattr(_steps.time, "perf_counter", count(step=seconds).__next__)
     request = FitRequest("capsnet-small", "mnist5k", recipe, 0, method="uniform")
     assert _steps.seconds_of(request, torch.device("cpu")) == pytest.approx(4000 * seconds / images)
+
+
+def test_every_fit_of_a_cell_is_foretold(monkeypatch):
+    monkeypatch.setattr(_steps, "seconds_of", lambda request, device: 100.0 if request.data == "mnist5k" else 1.0)
+    config, found = RunConfig("cpu", jobs=1, threads=1), {}
+    for preset in ("smoke", "rotated", "affine"):
+        times, cell = Times(), plan(load_suite("smith-probes"), preset, Choices()).cells[0]
+        _steps.foretell([cell], times, config, until=time.monotonic() + 60)
+        found[preset] = times.expected(cell.identity)
+    assert found == {"smoke": 100.0, "rotated": 200.0, "affine": 101.0}
 
 
 def test_nothing_is_foretold_of_code_of_others_or_when_time_is_up(made):

@@ -103,9 +103,9 @@ def time_ahead(queue: Queue, jobs: int, *, tried: bool = False) -> str:
     """
     if not queue.left:
         return ""
-    total, together = queue.times.total([cell.identity for cell in queue.left]), f"{jobs} at a time"
+    total, together = queue.times.total([cell.identity for cell in queue.left], jobs), f"{jobs} at a time"
     if total is not None:
-        return f"; {spoken(total / jobs)}, {together}"
+        return f"; {spoken(total)}, {together}"
     can = not tried and any(map(is_foretold, queue.left))
     return f"; {together}, {'--dry-run estimates how long' if can else 'duration unknown'}"
 

@@ -15,6 +15,7 @@ from routebench.engine.suites import Cell
 from routebench.errors import UserError
 from routebench.losses import Moment
 from routebench.protocols.base import FitRequest
+from routebench.registry import protocols
 from routebench.training import make_optimiser, training_step
 
 IMAGES, SHORT = 16, 4.0
@@ -37,7 +38,9 @@ def foretell(cells: Iterable[Cell], times: Times, config: RunConfig, *, until: f
             if time.monotonic() >= until:
                 return
             with contextlib.suppress(UserError, RuntimeError):  # a run says it; or there is not memory enough
-                times.foretell(cell.identity, seconds_of(cell.request(), torch.device(config.device)))
+                fits = protocols[cell.identity.protocol]().fits(cell.request(), cell.identity.options)
+                seconds = sum(seconds_of(one, torch.device(config.device)) for one in fits)
+                times.foretell(cell.identity, seconds)
 
 
 def seconds_of(request: FitRequest, device: torch.device) -> float:
