@@ -320,7 +320,7 @@ def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
         caveats.append("Some comparisons rest on fewer than three seeds.")
     if found.test_samples and found.test_samples < 5000:
         image = f"{found.test_samples:,} test images: one image is {100 / found.test_samples:.2g} points"
-        caveats.append(f"{image}. Intervals over seeds do not cover other images.")
+        caveats.append(f"{image}. Intervals over seeds say nothing of other test images.")
     if (runs.planned["status"] != "ok").any():
         caveats.append(finished(runs))
     return tuple(caveats)
