@@ -1,5 +1,7 @@
 """Differences to equal shares over several data sets or suites, from all runs together."""
 
+import math
+
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
@@ -51,7 +53,10 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
         ),
         notes=(
             f"{len(tasks)} tasks: {wording.listed(list(tasks), len(tasks))}. Each method at its best T of each task.",
-            "Limits: 95 %, runs drawn again within each task. Tasks are not drawn: other tasks may say otherwise.",
+            (
+                "Limits: 95 %, runs drawn again within each task, if each has five or more. Each task counts the same, "
+                "however many runs it has. Tasks are not drawn: other tasks may say otherwise."
+            ),
         ),
         alternative="Performance profiles: the share of runs that gain more than so many points over equal shares.",
     )
@@ -92,6 +97,8 @@ def _reading(table: DataFrame, tasks: int) -> str:
     below = [str(row["label"]) for row in rows if row["iqm"].high < 0]
     told = [f"better than equal shares: {wording.listed(above, 8)}"] if above else []
     told += [f"worse: {wording.listed(below, 8)}"] if below else []
+    if not any(math.isfinite(row["iqm"].low) for row in rows):
+        return f"Over {tasks} tasks, runs are too few for intervals: each task needs five."
     return f"Over {tasks} tasks, by intervals that are each for itself, {'; '.join(told) or 'none is told apart'}."
 
 

@@ -5,13 +5,14 @@ import os
 import pkgutil
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from routebench import commands, terminal
-from routebench.commands.options import INTERRUPTED, TERMINATED
+from routebench.commands.options import FAULT, INTERRUPTED, TERMINATED
 from routebench.errors import UserError, nearest, printable, refusal
 
 
@@ -51,7 +52,8 @@ def cli() -> None:
     Start with `routebench suite accuracy`.
 
     Exit codes: 0 done; 1 the gate found a regression, or the check a fault; 2 the call was wrong; 3 some cells have
-    no result, the others are kept; 4 nothing was measured; 130 interrupted, 143 terminated: the same command goes on.
+    no result, the others are kept; 4 nothing was measured; 70 routebench itself failed, please report it; 130
+    interrupted, 143 terminated: the same command goes on.
     """
 
 
@@ -81,6 +83,10 @@ def main() -> NoReturn:
         told = "terminated" if terminated else "interrupted"
         click.echo(f"{told}; finished cells are kept: run the same command again to go on", err=True)
         sys.exit(TERMINATED if terminated else INTERRUPTED)
+    except Exception:  # noqa: BLE001  # else Python ends with 1, which says that something got worse
+        traceback.print_exc()
+        click.echo("routebench itself failed; please report it, with the output of `routebench doctor`", err=True)
+        sys.exit(FAULT)
     sys.exit(0)
 
 

@@ -4,8 +4,10 @@ TIMES = ("s", "ms", "us", "ns")
 YARDSTICKS = "yardsticks"
 """Unit of CPU time, of a small piece of work that is timed in turn with what is measured."""
 TIMED = (*TIMES, YARDSTICKS)
-COUNTED = ("flop", "count", "bytes")
-"""Units of what is counted: the same code gives the same number."""
+DETERMINED = ("flop", "bytes")
+"""Units of what the code determines, whatever the seed."""
+COUNTED = (*DETERMINED, "count")
+"""Units of what is counted: the same code and seed give the same number. Templates that died are counted, too."""
 
 
 def whole_of(metric: str, unit: str) -> float | None:

@@ -109,6 +109,20 @@ def program(*arguments, cwd, **environment):
     return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=True)
 
 
+def test_a_fault_of_routebench_has_an_exit_code_of_its_own(monkeypatch, capsys):
+    """1 would say that the gate found a regression."""
+
+    def broken(**_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli.cli, "main", broken)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 70
+    assert "ZeroDivisionError" in told and "please report it" in told
+
+
 def test_without_a_command_the_help_is_shown_in_its_lines(call):
     code, out, err = call()
     assert (code, out) == (2, "")

@@ -8,6 +8,7 @@ from typing import Any
 from pandas import DataFrame
 
 from routebench import statistics
+from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
@@ -51,7 +52,7 @@ class NamedPair:
         names = f"{self.ours.method} against {self.theirs.method}"
         if self.more is None:
             return f"{names}: {self.seeds} of the first {self.first} seeds; how many it needs is not known yet"
-        wanted = f"{self.more} more seeds needed" if self.more else "enough"
+        wanted = f"{wording.plural(self.more, 'more seed')} needed" if self.more else "enough"
         return f"{names}: {self.seeds} seeds, {wanted} for ± {self.half_width:g} points"
 
 

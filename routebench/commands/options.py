@@ -12,7 +12,7 @@ import click
 from routebench.errors import UserError, printable
 from routebench.quantities import seconds, size
 
-SOME_FAILED, NOTHING_MEASURED, INTERRUPTED, TERMINATED = 3, 4, 130, 143
+SOME_FAILED, NOTHING_MEASURED, FAULT, INTERRUPTED, TERMINATED = 3, 4, 70, 130, 143
 PIPE_WIDTH = 200
 """Characters in a line of a table that is not printed to a terminal."""
 

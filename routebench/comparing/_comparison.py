@@ -32,7 +32,7 @@ from routebench.comparing._verdicts import (
     Wishes,
     judge,
 )
-from routebench.errors import unknown
+from routebench.errors import UserError, unknown
 from routebench.units import is_of_machine
 
 Rows = Iterable[Mapping[str, Any]]
@@ -155,21 +155,22 @@ def compare_folders(base: Path, head: Path, wishes: Wishes) -> FolderComparison:
     pairs = pairs.of_methods(wishes.methods)
     lost = lost_metrics(pairs.measured, wishes.metrics)
     told = notes_of(ours.of_methods(wishes.methods), theirs.of_methods(wishes.methods))
-    unjudged = tuple(_unjudged(judged, wishes.tolerances))
+    unjudged = tuple(_unjudged(judged, {*wishes.tolerances, *wishes.must_see}))
     return FolderComparison(ours, theirs, pairs, lost, tuple(judged), unjudged, wishes.alpha, (*told, *notes))
 
 
-def _unjudged(changes: Iterable[Change], tolerances: Container[str]) -> Iterator[Group]:
+def _unjudged(changes: Iterable[Change], asked: Container[str]) -> Iterator[Group]:
     """Metrics without a verdict that should have one.
 
-    Seconds that nothing repeats are asked for by a tolerance, and where all cells are not compared the cells tell it.
+    Seconds that nothing repeats should only if they are `asked` for, by a tolerance or a size that must be seen. Where
+    all cells are not compared the cells tell it.
     """
     groups: dict[Group, list[Change]] = {}
     for change in changes:
         groups.setdefault(change.group, []).append(change)
     for group, rows in groups.items():
         series = [one for row in rows for one in row.series]
-        by_wish = group.metric not in tolerances and once_timed(series)
+        by_wish = group.metric not in asked and once_timed(series)
         hidden = all(pair.obstacle for one in series for pair in one.cells.values())
         decided = any(row.judged or row.verdict == UNDECIDED for row in rows)
         if not (group.higher_is_better is None or by_wish or hidden or decided):
@@ -186,13 +187,20 @@ def _chosen(series: Sequence[PairedSeries], wishes: Wishes, pairs: Pairs, lost: 
     metrics = (metrics | lost) - {f"{metric}_iqr" for metric in metrics}
     if series:
         refuse_unknown([*wishes.tolerances, *wishes.must_see], metrics)
+        _refuse_without_direction(series, wishes)
     for metric in wishes.metrics:
         if series and metric not in metrics:
             raise unknown("metric", metric, metrics)
     names = {name for one in series for name in _names(one)}
     names |= {pair.base.label for own in (pairs.measured, pairs.broken, pairs.missing) for pair in own}
+    legal = {
+        name
+        for own in (pairs.measured, pairs.broken, pairs.missing)
+        for pair in own
+        for name in pair.address.names(pair.base.label)
+    }
     for method in wishes.methods:
-        if method not in names:
+        if method not in names | legal:
             raise unknown("method", method, names)
     return [
         one
@@ -202,7 +210,18 @@ def _chosen(series: Sequence[PairedSeries], wishes: Wishes, pairs: Pairs, lost: 
 
 
 def _names(series: PairedSeries) -> set[str]:
-    return {series.method, next(iter(series.cells.values())).address.method}
+    pair = next(iter(series.cells.values()))
+    return {series.method, *pair.address.names(pair.base.label)}
+
+
+def _refuse_without_direction(series: Sequence[PairedSeries], wishes: Wishes) -> None:
+    judged = {one.group.metric for one in series if one.group.higher_is_better is not None}
+    for option, wish in (("--tolerance", wishes.tolerances), ("--must-see", wishes.must_see)):
+        for metric in wish:
+            if metric not in judged:
+                raise UserError(
+                    f"{option} {metric}: neither direction of it is better, so it is never judged; leave it out"
+                )
 
 
 def refuse_unknown(tolerances: Iterable[str], metrics: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ Each way of measuring has a test of its own; `TESTS` names them for readers.
 | times, measured in turn | t over rounds | none: the t interval holds it |
 | several seeds | t over seeds, paired | none: the t interval holds it |
 | one value in each of several settings | t over settings (methods), spread pooled over methods | 95 % of the spread |
-| a count, or a value that no seed varies | none needed | 0 |
+| bytes, operations, or a value that no seed varies | none needed | 0 |
 """
 
 import math
@@ -24,7 +24,7 @@ from scipy import special
 from routebench import statistics
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import ROUNDING, FloatArray, PairedSeries, once_timed
-from routebench.units import COUNTED, TIMED
+from routebench.units import DETERMINED, TIMED
 
 POWER = 0.8
 MANY = 1000  # rounds or seeds, more than anyone runs
@@ -97,7 +97,7 @@ def weigh(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
     change = float(np.median(changes)) if first.group.relative else float(np.mean(changes))
     if all(one.right for one in series) and len({_images(one) for one in series}) == 1:
         return _over_samples(series, noise)
-    if first.group.unit in COUNTED or (first.group.unit != "%" and all(one.steady for one in series)):
+    if first.group.unit in DETERMINED or (first.group.unit != "%" and all(one.steady for one in series)):
         same = all(value == 0 for value in changes)
         return Evidence("counted", change, 1.0 if same else 0.0, detectable=_by_error(0.0))
     if first.group.unit in TIMED and not once_timed(series):

@@ -37,6 +37,15 @@ class Address:
     seed: int
     options: str
 
+    @property
+    def network(self) -> str:
+        """The model, with its settings if it has any."""
+        return self.model if self.model_params == "{}" else f"{self.model} {self.model_params}"
+
+    def names(self, label: str) -> set[str]:
+        """What a user may call the method by: its name, its label, or the label with the network in brackets."""
+        return {self.method, label, f"{label} ({self.network})"}
+
     def without_options(self) -> tuple[object, ...]:
         """The same for two cells that differ in the protocol's options only."""
         return tuple(value for name, value in vars(self).items() if name != "options")
@@ -79,8 +88,8 @@ class Side:
     """What was damaged in the folder."""
 
     def of_methods(self, names: Collection[str]) -> "Side":
-        """The cells of some methods, by name or label; all of them for none."""
-        own = {at: cell for at, cell in self.cells.items() if not names or {at.method, cell.label} & set(names)}
+        """The cells of some methods, by any of their names; all of them for none."""
+        own = {at: cell for at, cell in self.cells.items() if not names or at.names(cell.label) & set(names)}
         return replace(self, cells=own)
 
     def correct(self, cell: MeasuredCell) -> NDArray[np.float64] | None:
@@ -159,10 +168,10 @@ class Pairs:
         return len(self.measured) + len(self.broken) + len(self.missing)
 
     def of_methods(self, names: Collection[str]) -> "Pairs":
-        """Those of some methods, by name or label; all of them for none."""
+        """Those of some methods, by any of their names; all of them for none."""
 
         def wanted(pairs: tuple[CellPair, ...]) -> tuple[CellPair, ...]:
-            return tuple(pair for pair in pairs if not names or {pair.address.method, pair.base.label} & set(names))
+            return tuple(pair for pair in pairs if not names or pair.address.names(pair.base.label) & set(names))
 
         return Pairs(wanted(self.measured), wanted(self.broken), wanted(self.missing))
 

@@ -96,7 +96,7 @@ def as_json(comparison: FolderComparison) -> str:
 
 def _as_plain(change: Change) -> dict[str, Any]:
     group = change.group
-    scale: Callable[[float], float] = math.expm1 if group.relative else float
+    scale: Callable[[float], float] = words.ratio_less_one if group.relative else float
     numbers = {
         "base": change.base,
         "head": change.head,

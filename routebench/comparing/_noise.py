@@ -161,7 +161,7 @@ def _change(series: PairedSeries) -> float:
 
 def _reproducible(group: Sequence[PairedSeries]) -> bool:
     same = sum(all(np.array_equal(*both) for both in one.right.values()) for one in group if one.right)
-    return same >= max(1, len(group) // 2)
+    return 2 * same >= len(group)
 
 
 def _over_base_seeds(group: Sequence[PairedSeries]) -> tuple[float, int]:

@@ -1,12 +1,13 @@
 """A measurement that both folders have: one metric of one method in one setting, over its seeds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from routebench.analysis.wording import plural
 from routebench.comparing._folders import Address, CellPair, MeasuredCell, Side
 from routebench.units import TIMES, is_of_machine
 
@@ -16,8 +17,9 @@ REPEATS = ("repeat", "round")
 PART = "part"
 """The coordinate that says what of a network was measured; what is slower in one part need not be in another."""
 OTHER_ITERATIONS = "at other iterations"
-ABSOLUTE = ("%", "")
-"""Units compared by difference; all others by ratio."""
+ABSOLUTE = ("%", "points", "nat", "count", "")
+"""Units compared by difference: values may be zero, and some negative. All others are compared by ratio."""
+NO_RATIO = "a value is not positive, so that there is no ratio"
 SPEEDS = ("peak_flops", "bandwidth")
 """Metrics of the machine itself, measured beside each cell: never judged."""
 ROUNDING = 1e-12
@@ -98,6 +100,8 @@ class PairedSeries:
         The change; 0 if it is within rounding.
         """
         base, head = self.base[seed], self.head[seed]
+        if np.array_equal(base, head):  # zeros have no logarithm
+            return 0.0
         if self.group.relative:
             base, head = np.log(base), np.log(head)
         change, scale = float(head.mean() - base.mean()), float(np.abs([base.mean(), head.mean()]).max())
@@ -129,10 +133,11 @@ def series_of(pairs: Iterable[CellPair], base: Side, head: Side) -> tuple[list[P
         for spot in (spot for spot in ours if spot in theirs):
             _add(by_key, pair, spot, ours[spot], theirs[spot])
     _add_other_seeds(by_key, base)
+    notes = [f"Metrics only in {who}: {', '.join(sorted(names))}." for who, names in alone.items() if names]
     for series in by_key.values():
+        notes += _without_unknown_seeds(series)
         _finish(series, base, head)
     _tell_networks_apart(by_key.values())
-    notes = [f"Metrics only in {who}: {', '.join(sorted(names))}." for who, names in alone.items() if names]
     return list(by_key.values()), notes
 
 
@@ -198,18 +203,39 @@ def _add_other_seeds(by_key: Mapping[tuple[object, ...], PairedSeries], base: Si
                 series.base_means[address.seed] = float(np.mean([row["value"] for row in rows]))
 
 
+def _without_unknown_seeds(series: PairedSeries) -> Iterator[str]:
+    """Leaves out seeds for which BASE has no number, if others have one, and says so."""
+    unknown = [seed for seed in series.seeds if not np.isfinite(series.base[seed]).all()]
+    if 0 < len(unknown) < len(series.seeds):
+        for seed in unknown:
+            del series.base[seed], series.head[seed], series.cells[seed]
+        series.base_means = {seed: mean for seed, mean in series.base_means.items() if np.isfinite(mean)}
+        yield (
+            f"{series.group.name} of {series.name}: BASE has no number for {plural(len(unknown), 'seed')}, "
+            "which the comparison leaves out."
+        )
+
+
 def _finish(series: PairedSeries, base: Side, head: Side) -> None:
     """Refuses values that no difference can be made of, and fetches the outcome per test image."""
     values = np.concatenate([*series.base.values(), *series.head.values()])
     if not np.isfinite(values).all():
         series.obstacle = series.obstacle or "a value is not finite"
-    elif series.group.relative and (values <= 0).any():
-        series.obstacle = series.obstacle or "a value is not positive, so that there is no ratio"
+    elif series.group.relative and any((pair <= 0).any() for pair in _unequal(series)):
+        series.obstacle = series.obstacle or NO_RATIO
     if series.group.unit == "%" and not series.group.note and not series.obstacle:
         outcomes = {seed: _right(series, seed, base, head) for seed in series.seeds}
         kept = {seed: right for seed, right in outcomes.items() if right is not None}
         if len(kept) == len(outcomes) and len({right.shape for right in kept.values()}) == 1:
             series.right = kept
+
+
+def _unequal(series: PairedSeries) -> Iterator[FloatArray]:
+    """The values of both sides, of seeds where they differ."""
+    for seed in series.seeds:
+        base, head = series.base[seed], series.head[seed]
+        if not np.array_equal(base, head):
+            yield np.concatenate([base, head])
 
 
 def _right(series: PairedSeries, seed: int, base: Side, head: Side) -> NDArray[np.bool_] | None:
@@ -237,5 +263,4 @@ def _tell_networks_apart(series: Iterable[PairedSeries]) -> None:
 
 
 def _network(series: PairedSeries) -> str:
-    address = next(iter(series.cells.values())).address
-    return address.model if address.model_params == "{}" else f"{address.model} {address.model_params}"
+    return next(iter(series.cells.values())).address.network

@@ -10,7 +10,7 @@ from routebench import statistics
 from routebench.analysis.wording import listed
 from routebench.comparing._evidence import Evidence, weigh
 from routebench.comparing._noise import SEEN, Noise
-from routebench.comparing._series import Group, PairedSeries, once_timed
+from routebench.comparing._series import NO_RATIO, Group, PairedSeries, once_timed
 from routebench.errors import UserError
 from routebench.units import TIMED
 
@@ -160,6 +160,7 @@ def read_tolerances(texts: Iterable[str], option: str = "--tolerance") -> dict[s
     return tolerances
 
 
+LARGEST_RATIO = math.log(1e6)
 TINY = 1e-9
 """With one seed, a loss of more than a point with p below this is undecided, however large the noise floor.
 
@@ -191,7 +192,7 @@ def judge(series: Sequence[PairedSeries], noise: Noise, wishes: Wishes) -> list[
     """All rows over some series, with their verdicts."""
     changes = [_plain(level, own) for level, own in _rows(series)]
     judged = _judge([_weighed(change, noise, wishes) for change in changes], wishes.alpha)
-    return [_of_all(change, judged, noise, wishes.alpha) for change in judged]
+    return [_left_open(_of_all(change, judged, noise, wishes.alpha), judged) for change in judged]
 
 
 def _rows(series: Sequence[PairedSeries]) -> Iterable[tuple[str, list[PairedSeries]]]:
@@ -265,6 +266,8 @@ def _judge(changes: Sequence[Change], alpha: float) -> list[Change]:
         for place, p_value in zip(places, adjusted.tolist(), strict=True):
             change, each = changes[place], alpha / 2 / made
             could_see = max(change.evidence.detectable(each), change.threshold)
+            if change.group.relative and could_see > LARGEST_RATIO:
+                could_see = math.nan  # nothing that a reader could use
             p_value = change.evidence.p_value if change.evidence.sure else p_value  # noqa: PLW2901  # not corrected
             verdict, why = _verdict(change, p_value, alpha)
             judged[place] = replace(change, p_value=p_value, could_see=could_see, alpha=each, verdict=verdict, why=why)
@@ -277,10 +280,8 @@ def _verdict(change: Change, p_value: float, alpha: float) -> tuple[str, str]:
     better = (size > 0) == change.group.higher_is_better
     if size == 0 and (change.base == change.head or change.evidence.kind == "accepted"):
         return SAME, ""
-    if math.isnan(p_value):
-        return (
-            UNJUDGED if better or size == 0 else UNDECIDED
-        ), "the same change with every seed, and no spread to test"
+    if math.isnan(p_value) and abs(size) > change.accepted:
+        return (UNJUDGED if better else UNDECIDED), "the same change with every seed, and no spread to test"
     if p_value >= alpha:
         return UNSHOWN, ""
     if abs(size) > change.threshold:
@@ -303,6 +304,24 @@ def _of_all(change: Change, judged: Sequence[Change], noise: Noise, alpha: float
         return change
     why = f"not of all methods: see {listed(named)}" if named else "not of all methods"
     return replace(change, verdict=UNSHOWN, why=why)
+
+
+def _left_open(change: Change, judged: Sequence[Change]) -> Change:
+    """Undecided, if a single series is worse by what the gate has to detect, and nothing can judge it or its method.
+
+    Of times, a metric without any verdict is told.
+    """
+    open_ratio = change.verdict == UNCOMPARED and change.why == NO_RATIO
+    if change.level != SETTING or not (open_ratio or (change.verdict == UNJUDGED and not change.evidence.kind)):
+        return change
+    rises = change.head > change.base
+    if change.group.higher_is_better is None or change.head == change.base or rises == change.group.higher_is_better:
+        return change
+    (series,) = change.series
+    methods = [row for row in judged if row.level == METHOD and row.judged]
+    of_method = any(one is series for row in methods for one in row.series)
+    is_large = open_ratio or (abs(change.evidence.change) > change.must_see and change.group.unit not in TIMED)
+    return replace(change, verdict=UNDECIDED) if is_large and not of_method else change
 
 
 def _holds(change: Change, evidence: Evidence, alpha: float) -> bool:

@@ -28,28 +28,40 @@ def verdict(comparison: FolderComparison) -> str:
     if undecided := [one for one in comparison.blind if one.undecided]:
         return f"Undecided: no regression found{gained}, but {names} too noisy: {wanting(undecided[0])}.{gaps}"
     unseen = f"; small changes of {names} go undetected" if names else ""
+    if comparison.unjudged:
+        return f"Undecided: no regression found{gained}{unseen}, but not all was judged.{gaps}"
     return f"No regression{' in what was compared' if gaps else ''}{gained}{unseen}.{gaps}"
 
 
 def value(number: float, unit: str) -> str:
-    """`95.20 %`, `4.59 ms`, `5.14 MB`."""
+    """`95.20 %`, `4.59 ms`, `5.14 MiB`."""
     if math.isnan(number):
         return NOTHING
     if unit == "%":
         return f"{number:.2f} %"
     if unit == "bytes":
-        return f"{number / BYTES['MiB']:.4g} MB"
+        return f"{number / BYTES['MiB']:.4g} MiB"
     return f"{number:,.4g}{' ' if unit else ''}{unit}"
 
 
 def size(change: float, group: Group) -> str:
-    """`−1.00 points`, `+20 %`, or signed as it is where there is no unit."""
+    """`−1.00 points`, `+20 %`, or signed with four digits, and with its unit if there is one."""
     if math.isnan(change):
         return NOTHING
     if group.relative:
-        percent = 100 * math.expm1(change)
+        percent = 100 * ratio_less_one(change)
         return f"{signed(percent, 1 if abs(percent) < 10 else 0)} %"
-    return f"{signed(change)} points" if group.unit == "%" else signed(change, 4)
+    if group.unit in ("%", "points"):
+        return f"{signed(change)} points"
+    if group.unit == "count":
+        return signed(change, 0 if change.is_integer() else 1)
+    digits = 4 if abs(change) >= 0.1 or change == 0 else 3 - math.floor(math.log10(abs(change)))
+    return f"{signed(change, digits)}{' ' if group.unit else ''}{group.unit}"
+
+
+def ratio_less_one(change: float) -> float:
+    """HEAD / BASE - 1 of the logarithm of HEAD / BASE; infinite where no number holds it."""
+    return math.expm1(change) if change < 700 else math.inf
 
 
 def extent(change: float, group: Group) -> str:

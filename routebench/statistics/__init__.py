@@ -89,6 +89,7 @@ from routebench.statistics._stopping import (
 )
 from routebench.statistics._summary import (
     OVER_STRATA,
+    TOO_FEW_RUNS,
     interquartile_mean,
     interquartile_mean_over_tasks,
     performance_profile,
@@ -118,6 +119,7 @@ __all__ = [
     "STANDARDISED",
     "TOO_FEW",
     "TOO_FEW_DATA",
+    "TOO_FEW_RUNS",
     "TOO_FEW_SEEDS",
     "Difference",
     "Interval",

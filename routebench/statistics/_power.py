@@ -23,7 +23,7 @@ def smallest_detectable_difference(deviation: float, n: int, alpha: float = ALPH
 
     Returns:
         d in the unit of `deviation`; NaN where n < 2 or the deviation is zero or NaN, because the spread is then
-            unknown.
+            unknown, and where alpha is too small to solve for it (1e-9 with two pairs). 0 if alpha is `power` or more.
     """
     if n < 2 or not deviation > 0:
         return math.nan
@@ -41,7 +41,10 @@ def _noncentrality(degrees: int, alpha: float, power: float) -> float:
         tails = stats.nct.sf(critical, degrees, [noncentrality, -noncentrality])
         return float(np.sum(tails)) - power
 
-    return float(optimize.brentq(shortfall, 0.0, 4 * critical + 10))
+    most = 4 * critical + 10
+    if shortfall(0.0) >= 0:
+        return 0.0  # the test finds that often what is not there
+    return float(optimize.brentq(shortfall, 0.0, most)) if shortfall(most) > 0 else math.nan
 
 
 def smallest_detectable_share(discordant: float, n: int, alpha: float = ALPHA, power: float = 0.8) -> float:

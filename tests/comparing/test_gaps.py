@@ -3,10 +3,12 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
-from routebench.comparing import Wishes, as_json, as_text, compare_folders, verdict
-from tests.comparing.planted import COST, headline, write
+from routebench.comparing import Wishes, as_json, as_markdown, as_text, compare_folders, read_tolerances, verdict
+from routebench.errors import UserError
+from tests.comparing.planted import COST, headline, in_turn, trained_again, write
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +128,152 @@ def test_a_metric_of_which_nothing_is_judged_is_told(tmp_path):
         comparison
     )
     assert compare_folders(base, tmp_path / "head", Wishes(metrics=("training_flops",))).exit_code == 0
+
+
+def with_metric(values, *, name="static_accuracy", unit="%", higher=True):
+    """Each cell with one more metric: `values` gives it by method and seed."""
+
+    def edit(record, arrays):
+        value = values(record["identity"]["method"], record["identity"]["seed"])
+        record["metrics"].append(
+            {
+                "metric": name, "split": "test", "value": value, "unit": unit, "higher_is_better": higher,
+                "test_iterations": None, "epoch": None, "where": {},
+            }
+        )  # fmt: skip
+
+    return edit
+
+
+def compared(tmp_path, base, head, wishes=None, *, keep=headline, **metric):
+    """Two folders with one metric beside the published ones, which alone is compared."""
+    folders = [
+        write(tmp_path / side, with_metric(values, **metric), keep=keep)
+        for side, values in (("base", base), ("head", head))
+    ]
+    name = metric.get("name", "static_accuracy")
+    return compare_folders(*folders, Wishes(metrics=(name,)) if wishes is None else wishes)
+
+
+def one_seed(record):
+    return headline(record) and record["identity"]["seed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("unit", "higher", "base", "head"),
+    [("count", False, 0.0, 5.0), ("nat", True, -100.0, -300.0), ("points", False, 0.0, 8.0)],
+)
+def test_what_may_be_zero_or_negative_is_compared_by_difference(tmp_path, unit, higher, base, head):
+    comparison = compared(
+        tmp_path,
+        lambda method, seed: base + 0.01 * seed,
+        lambda method, seed: (head if method in ("dynamic", "em") else base) + 0.02 * seed,
+        name="found",
+        unit=unit,
+        higher=higher,
+    )
+    assert comparison.exit_code == 1
+    worse = {change.method.split("[")[0] for change in comparison.with_verdict("regression")}
+    assert worse == {"dynamic", "em"}
+
+
+def test_a_ratio_that_cannot_be_had_leaves_the_gate_undecided(tmp_path):
+    def base(method, seed):
+        return 0.0 if method == "em" else 5.0
+
+    comparison = compared(tmp_path, base, lambda method, seed: 5.0, name="found", unit="bytes", higher=False)
+    assert comparison.exit_code == 4
+    assert "no ratio" in verdict(comparison) and verdict(comparison).startswith("Undecided")
+
+
+def test_zeros_on_both_sides_are_the_same(tmp_path):
+    comparison = compared(
+        tmp_path, lambda method, seed: 0.0, lambda method, seed: 0.0, name="found", unit="bytes", higher=False
+    )
+    assert (comparison.exit_code, verdict(comparison)) == (0, "No regression.")
+
+
+def test_a_large_loss_with_one_seed_is_not_passed_though_another_method_is_the_same(tmp_path):
+    comparison = compared(
+        tmp_path, lambda method, seed: 90.0, lambda method, seed: 50.0 if method == "dynamic" else 90.0, keep=one_seed
+    )
+    assert comparison.exit_code == 4
+    assert verdict(comparison).startswith("Undecided: static_accuracy of dynamic T=3: −40.00 points")
+
+
+def test_a_seed_without_a_number_in_base_hides_no_other(tmp_path):
+    def base(method, seed):
+        return math.nan if (method, seed) == ("dynamic", 0) else 90.0 + seed / 10
+
+    comparison = compared(tmp_path, base, lambda method, seed: 60.0 if method == "dynamic" else 90.0 + seed / 10)
+    assert comparison.exit_code != 0
+    (note,) = [note for note in comparison.notes if "has no number" in note]
+    assert note.startswith("static_accuracy of dynamic T=3: BASE has no number for 1 seed")
+
+
+def test_a_tolerance_settles_the_same_change_with_every_seed(tmp_path):
+    def less(method, seed):
+        return 90.0 + seed / 10 - (0.1 if method == "dynamic" else 0.0)
+
+    def comparison(folder, **accepted):
+        wishes = Wishes(
+            metrics=("static_accuracy",), tolerances=read_tolerances([f"{k}={v}" for k, v in accepted.items()])
+        )
+        return compared(tmp_path / folder, lambda method, seed: 90.0 + seed / 10, less, wishes)
+
+    assert comparison("without").exit_code == 4
+    assert comparison("with", static_accuracy=0.5).exit_code == 0
+
+
+def test_what_must_be_seen_and_has_no_verdict_is_undecided(published):
+    wishes = Wishes(must_see=read_tolerances(["fit_seconds=10%"], "--must-see"))
+    comparison = compare_folders(published, published, wishes)
+    assert comparison.exit_code == 4
+    assert "Nothing judged for fit_seconds" in verdict(comparison)
+
+
+@pytest.mark.parametrize("option", ["must_see", "tolerances"])
+def test_a_metric_without_direction_cannot_be_wished_for(published, option):
+    with pytest.raises(UserError, match="parameters: neither direction of it is better"):
+        compare_folders(published, published, Wishes(**{option: read_tolerances(["parameters=1%"])}))
+
+
+def test_a_method_with_its_network_in_brackets_keeps_its_broken_cells(published, tmp_path):
+    head = write(
+        tmp_path / "head", of_dynamic(lambda record: record.update(status="failed", metrics=[])), keep=headline
+    )
+    model = compare_folders(published, published, Wishes()).pairs.measured[0].address.model
+    for name in ("dynamic", f"dynamic ({model})"):
+        comparison = compare_folders(published, head, Wishes(methods=(name,)))
+        assert (comparison.exit_code, len(comparison.pairs.broken)) == (1, 3)
+
+
+def test_two_rounds_show_no_size_that_no_number_holds(tmp_path, fixed_rng):
+    base, head = in_turn(
+        tmp_path, 2, fixed_rng, spread=0.1, metrics=("training_time", "inference_time", "training_cpu_time")
+    )
+    comparison = compare_folders(base, head, Wishes())
+    assert comparison.exit_code == 4
+    json.loads(as_json(comparison))
+    for told in (as_text(comparison), as_markdown(comparison)):
+        assert "e+" not in told and "unknown" in told
+
+
+def test_fewer_than_half_identical_networks_are_not_at_least_half(tmp_path):
+    rng = np.random.default_rng(3)
+    again = trained_again(rng)
+
+    def edit(record, arrays):
+        if record["identity"]["method"] != "uniform":
+            again(record, arrays)
+
+    def three(record):
+        return one_seed(record) and record["identity"]["method"] in ("uniform", "em", "dynamic")
+
+    base, head = write(tmp_path / "base", keep=three), write(tmp_path / "head", edit, keep=three)
+    floors = {
+        change.name: change.evidence.floor
+        for change in compare_folders(base, head, Wishes(metrics=("accuracy",))).changes
+        if change.evidence.kind == "samples" and len(change.series) == 1
+    }
+    assert len(floors) == 3 and min(floors.values()) > 1.5  # one point, if one network of three were half of them

@@ -33,6 +33,11 @@ def test_nothing_is_known_about_the_spread(deviation: float, n: int) -> None:
     assert math.isnan(statistics.smallest_detectable_difference(deviation, n))
 
 
+def test_a_level_that_cannot_be_solved_for_gives_nothing() -> None:
+    assert math.isnan(statistics.smallest_detectable_difference(1.0, 2, alpha=1e-12))
+    assert statistics.smallest_detectable_difference(1.0, 5, alpha=0.9) == 0.0  # what is not there is found as often
+
+
 @pytest.mark.parametrize("n", [3, 5, 20])
 def test_it_is_statsmodels_where_that_converges(n: int) -> None:
     expected = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8)

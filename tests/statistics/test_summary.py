@@ -9,6 +9,7 @@ from scipy import stats
 from routebench.statistics import (
     NO_VALUE,
     OVER_STRATA,
+    TOO_FEW_RUNS,
     expected_best,
     interquartile_mean,
     interquartile_mean_over_tasks,
@@ -17,8 +18,12 @@ from routebench.statistics import (
     stable_from,
 )
 
-TASKS = [np.array([0.1, 0.4, 0.2, 0.9, 0.3]), np.array([-0.2, 0.0, 0.3, 0.1]), np.array([1.0, 1.2, 0.8, 1.1, 0.7, 0.9])]
-OTHERS = [np.array([0.0, 0.3, 0.5, 0.1]), np.array([0.2, 0.1, 0.3]), np.array([0.5, 0.9, 0.6, 0.8])]
+TASKS = [
+    np.array([0.1, 0.4, 0.2, 0.9, 0.3]),
+    np.array([-0.2, 0.0, 0.3, 0.1, 0.2]),
+    np.array([1.0, 1.2, 0.8, 1.1, 0.7, 0.9]),
+]
+OTHERS = [np.array([0.0, 0.3, 0.5, 0.1, 0.4]), np.array([0.2, 0.1, 0.3, 0.0, 0.1]), np.array([0.5, 0.9, 0.6, 0.8, 0.7])]
 
 
 def test_interquartile_mean_leaves_a_quarter_out_at_either_end():
@@ -27,11 +32,12 @@ def test_interquartile_mean_leaves_a_quarter_out_at_either_end():
 
 
 def test_limits_are_those_of_scipy_where_runs_are_drawn_within_tasks():
-    found = interquartile_mean_over_tasks(TASKS)
+    tasks = [task[:5] for task in TASKS]  # as many runs of each, as in the paper
+    found = interquartile_mean_over_tasks(tasks)
     assert found.kind == OVER_STRATA
-    assert found.mean == pytest.approx(stats.trim_mean(np.concatenate(TASKS), 0.25))
+    assert found.mean == pytest.approx(stats.trim_mean(np.concatenate(tasks), 0.25))
     theirs = stats.bootstrap(
-        TASKS,
+        tasks,
         lambda *drawn: stats.trim_mean(np.concatenate(drawn), 0.25),
         vectorized=False,
         method="percentile",
@@ -39,6 +45,21 @@ def test_limits_are_those_of_scipy_where_runs_are_drawn_within_tasks():
         rng=np.random.default_rng(5),
     )
     assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.03)
+
+
+def test_a_task_with_more_runs_counts_no_more():
+    often, seldom = np.repeat([0.1, 0.3], 20), np.array([5.0, 5.1, 5.2, 5.3, 5.4])
+    found = interquartile_mean_over_tasks([often, seldom])
+    assert found.mean == pytest.approx(interquartile_mean([*often, *np.repeat(seldom, 8)]))
+    assert found.mean > 1
+
+
+@pytest.mark.parametrize("runs", [1, 4])
+def test_few_runs_of_a_task_have_no_limits(runs):
+    few = [TASKS[0], TASKS[1][:runs]]
+    for found in (interquartile_mean_over_tasks(few), probability_of_improvement(few, [OTHERS[0], OTHERS[1]])):
+        assert found.kind == TOO_FEW_RUNS
+        assert np.isfinite(found.mean) and np.isnan([found.low, found.high]).all()
 
 
 def test_probability_of_improvement_is_mann_whitney_over_tasks():
