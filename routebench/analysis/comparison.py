@@ -201,12 +201,12 @@ def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
 
 
 def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
-    """`ours - theirs` in points: paired by seed, or by test image if they share one seed.
+    """`ours - theirs` in points: paired by seed, or by test image if each has one seed, and the same.
 
-    If all seeds differ by the same amount, other than none, their spread is unknown and there is no test.
+    Where one of them has more, one shared seed gives no test: it may be all that did not diverge. If all seeds differ by the same amount, other than none, their spread is unknown and there is no test.
     """
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
-    if len(seeds) == 1:
+    if len(seeds) == len(ours.accuracies) == len(theirs.accuracies) == 1:
         one, other = runs.correct(ours.cells[seeds[0]]), runs.correct(theirs.cells[seeds[0]])
         if one is not None and other is not None and one.shape == other.shape:
             return Estimate.of(statistics.paired_samples(one, other), 100)

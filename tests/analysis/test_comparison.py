@@ -60,6 +60,10 @@ def test_failures_are_counted_and_never_averaged_in() -> None:
     assert found["interval"] == statistics.OVER_SAMPLES
 
 
+def test_one_seed_that_is_left_of_several_is_tested_by_no_image() -> None:
+    assert math.isnan(row(compare(made_up_runs()), "em T=3")["p"])
+
+
 def test_a_method_without_any_result_keeps_its_row_at_the_end() -> None:
     records = made_up_records(failures=False)
     for record in records:
