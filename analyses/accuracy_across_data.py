@@ -70,7 +70,9 @@ def _table(scores: DataFrame, ranking: Ranking, critical: float) -> DataFrame:
 
 
 def _reading(table: DataFrame, ranking: Ranking) -> str:
-    first = f"{table['name'].iloc[0]} has the best mean rank over {ranking.data_sets} data sets"
+    best = [*table.loc[table["rank"] == table["rank"].min(), "name"]]
+    has = "has" if len(best) == 1 else "have"
+    first = f"{wording.listed(best, 6)} {has} the best mean rank over {ranking.data_sets} data sets"
     if ranking.data_sets == 2:
         return f"{first}, but two data sets cannot show that methods differ."
     if not ranking.p_value < ALPHA:

@@ -193,7 +193,7 @@ def _reading(table: DataFrame) -> str:
     if len(table) == 1:
         return _of_one(table.iloc[0])
     counts = table["verdict"].value_counts()
-    better = int(counts.get(Verdict.BETTER, 0) + counts.get(Verdict.BETTER_BY_LITTLE, 0))
+    better = sum(int(counts.get(one, 0)) for one in (Verdict.BETTER, Verdict.BETTER_BY_LITTLE, Verdict.WORSE))
     said = [f"in {_count(better)} one method is better"]
     if Verdict.EQUAL in counts:
         said.append(f"in {_count(int(counts[Verdict.EQUAL]))} both are equal within {MARGIN:g} points")
@@ -209,6 +209,8 @@ def _of_one(pair: Series) -> str:
     match pair["verdict"]:
         case Verdict.BETTER | Verdict.BETTER_BY_LITTLE:
             return f"{first} is better than {second}."
+        case Verdict.WORSE:
+            return f"{second} is better than {first}, on the seeds that both finished."
         case Verdict.EQUAL:
             return f"{first} and {second} are equal within {MARGIN:g} points."
         case Verdict.OPEN:
@@ -248,11 +250,14 @@ def _draw(axes: Axes, table: DataFrame, names: list[Method]) -> None:
     gains, texts = np.full((len(names), len(names)), np.nan), np.full((len(names), len(names)), "", dtype=object)
     shown = table[table["first"].isin(names) & table["second"].isin(names)]
     for row in shown.to_dict("records"):
-        at = place[row["second"]], place[row["first"]]
-        better = row["verdict"] in (Verdict.BETTER, Verdict.BETTER_BY_LITTLE)
-        gains[at] = row["difference"].mean if better else np.nan
-        texts[at] = _short(row["difference"].mean) + ("=" if row["verdict"] == Verdict.EQUAL else "")
-    gains, texts = gains[:, :-1], texts[:, :-1]
+        is_worse = row["verdict"] == Verdict.WORSE  # on the seeds that both finished
+        ahead, behind = ("second", "first") if is_worse else ("first", "second")
+        at, size = (place[row[behind]], place[row[ahead]]), (-1 if is_worse else 1) * row["difference"].mean
+        better = row["verdict"] in (Verdict.BETTER, Verdict.BETTER_BY_LITTLE, Verdict.WORSE)
+        gains[at] = size if better else np.nan
+        texts[at] = _short(size) + ("=" if row["verdict"] == Verdict.EQUAL else "")
+    columns = len(names) - (not any(texts[:, -1]))
+    gains, texts = gains[:, :columns], texts[:, :columns]
     colours = sns.color_palette("ch:start=2.8,rot=-.25,light=.86,dark=.3", as_cmap=True)
     top = float(np.nanquantile(gains, 0.9)) if np.isfinite(gains).any() else 1.0
     sns.heatmap(gains, ax=axes, cmap=colours, vmin=0, vmax=max(top, 1e-9), cbar=False, linewidths=0)
@@ -266,19 +271,20 @@ def _draw(axes: Axes, table: DataFrame, names: list[Method]) -> None:
         style: dict[str, Any] = {"color": ink, "weight": "bold" if strong else "normal", "fontsize": 6.5}
         axes.text(column_at + 0.5, row_at + 0.5, text, ha="center", va="center", **style)
     numbered = [f"{number}.  {wording.in_lines(str(name))}" for number, name in enumerate(names, 1)]
-    axes.set_xticks(np.arange(len(names) - 1) + 0.5, [str(number) for number in range(1, len(names))], fontsize=8)
+    axes.set_xticks(np.arange(columns) + 0.5, [str(number) for number in range(1, columns + 1)], fontsize=8)
     axes.set_yticks(np.arange(len(names)) + 0.5, numbered, rotation=0, fontsize=8)
     axes.tick_params(length=0, labelcolor=palette.INK, labeltop=True, labelbottom=False)
     axes.grid(visible=False)
 
 
 def _short(value: float) -> str:
-    """`.42`, `1.3`, `87`: three characters, which fit into a square."""
+    """`.42`, `1.3`, `87`: three characters, which fit into a square; `−.42` where seeds failed."""
     if math.isnan(value):
         return ""
-    if value >= 9.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 0.995 else f"{value:.2f}"[1:]
+    sign, size = ("−" if value < 0 else ""), abs(value)
+    if size >= 9.95:
+        return f"{sign}{size:.0f}"
+    return sign + (f"{size:.1f}" if size >= 0.995 else f"{size:.2f}"[1:])
 
 
 if __name__ == "__main__":

@@ -74,8 +74,11 @@ def _reading(found: Comparison) -> str:
     seen = {*found.over.values()}
     if seen == {Verdict.UNTESTABLE}:
         return f"{reading}; no test could compare it with the others."
-    if peers := [method for method, verdict in found.over.items() if verdict is Verdict.OPEN]:
-        return f"{reading}; these runs cannot tell it apart from {wording.listed(peers, 5)}."
+    peers, ahead = (found.with_verdict(verdict) for verdict in (Verdict.OPEN, Verdict.WORSE))
+    told = [f"on the seeds that both finished it is significantly behind {wording.listed(ahead, 5)}"] if ahead else []
+    told += [f"these runs cannot tell it apart from {wording.listed(peers, 5)}"] if peers else []
+    if told:
+        return f"{reading}; {'; '.join(told)}."
     behind = "all others that could be tested" if Verdict.UNTESTABLE in seen else "all others"
     return f"{reading}, and is significantly ahead of {behind}."
 

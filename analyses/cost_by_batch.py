@@ -29,11 +29,14 @@ def cost_by_batch(runs: Runs) -> Analysis | None:
 def _reading(table: DataFrame) -> str:
     own = table[table["part"] == parts_of(table)[0]]
     small, large = int(own["batch"].min()), int(own["batch"].max())
-    ends = own.pivot_table(index=["method", "backend"], columns="batch", values="value")[[small, large]].dropna()
-    ratios = ends[large] / ends[small]
+    part = part_in_words(own["part"].iloc[0])
+    by_batch = own.pivot_table(index=["method", "backend"], columns="batch", values="value")
+    ratios = (by_batch[large] / by_batch[small]).dropna()
+    if small == large or ratios.empty:
+        return f"In the {part}, no method was measured with both the smallest and the largest batch."
     least, most = wording.significant(ratios.min()), wording.significant(ratios.max())
-    where = f"In the {part_in_words(own['part'].iloc[0])}, a batch of {large:,} takes"
-    return f"{where} {least} to {most} times as long as one of {small:,}."
+    times = least if least == most else f"{least} to {most}"
+    return f"In the {part}, a batch of {large:,} takes {times} times as long as one of {small:,}."
 
 
 if __name__ == "__main__":

@@ -41,7 +41,10 @@ def cost_memory(runs: Runs) -> Analysis | None:
 
 def _reading(table: DataFrame) -> str:
     own = table[(table["part"] == parts_of(table)[0]) & (table["iterations"] > 0)]
-    by_line = own.sort_values("iterations").groupby(["method", "backend"])["value"]
+    own = own.sort_values("iterations")
+    by_line = own.groupby(["method", "backend"])["value"]
+    if own["iterations"].nunique() < 2:
+        return f"Memory was measured with T={own['iterations'].iloc[0]} only: how it grows is not known."
     growth, (method, backend) = max((values.iloc[-1] / values.iloc[0], of) for of, values in by_line)
     where = (
         f"In the {part_in_words(own['part'].iloc[0])}, from T={own['iterations'].min()} to T={own['iterations'].max()}"

@@ -99,7 +99,12 @@ def _reading(table: DataFrame, change: str, top: str) -> str:
         return _explained(table, change)
     key = _key("pose", change)
     rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: -row[key].mean)
+    if not rows:
+        return f"No method has poses that a {change} could be read from."
     best, last = rows[0], rows[-1]
+    if len(rows) == 1:
+        told = f"with {best['method']}, R² is {wording.significant(best[key].mean)}"
+        return f"After a {change}, a linear map predicts how poses differ between images of a class: {told}."
     return (
         f"After a {change}, a linear map explains most of how poses differ between images of a class with "
         f"{best['method']} (R² {wording.significant(best[key].mean)}), and least with {last['method']} "

@@ -1,5 +1,7 @@
 """Held-out accuracy against training time, and whether it still rose at the end."""
 
+import math
+
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
@@ -55,15 +57,16 @@ def _curves(runs: Runs) -> DataFrame:
 
 def _row(method: object, rows: DataFrame) -> dict[str, object]:
     by_epoch = rows.pivot_table(index="seed", columns="epoch", values="value")
-    last, before = by_epoch.iloc[:, -1], by_epoch.iloc[:, -2]
+    last = by_epoch.iloc[:, -1]
+    before = by_epoch.iloc[:, -2] if by_epoch.shape[1] > 1 else last * math.nan
     mean = by_epoch.mean()
     near = int(mean.index[mean >= mean.iloc[-1] - 0.5][0])
     seconds = rows.groupby("epoch")["seconds"].mean()
-    rise: Estimate = mean_of(last - before)
+    rise: Estimate = mean_of((last - before).dropna())
     return {
         "method": method,
         "rise": rise,
-        "last": mean_of(last, whole=100),
+        "last": mean_of(last.dropna(), whole=100),
         "area": mean_of(by_epoch.mean(axis=1), whole=100),
         "seconds": float(seconds[near]),
         "whole": float(seconds.iloc[-1]),

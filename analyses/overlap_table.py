@@ -100,8 +100,11 @@ def _standing(found: Comparison) -> str:
     seen = {*found.over.values()}
     if seen == {Verdict.UNTESTABLE}:
         return "No test could compare it with the others."
-    if peers := [method for method, verdict in found.over.items() if verdict is Verdict.OPEN]:
-        return f"It cannot be told apart from {wording.listed(peers, 4)}."
+    peers, ahead = (found.with_verdict(verdict) for verdict in (Verdict.OPEN, Verdict.WORSE))
+    told = f"On the seeds that both finished, it is significantly behind {wording.listed(ahead, 4)}. " if ahead else ""
+    told += f"It cannot be told apart from {wording.listed(peers, 4)}." if peers else ""
+    if told:
+        return told.strip()
     left = " that were tested" if Verdict.UNTESTABLE in seen else ""
     return f"That is significantly more than all others{left}."
 

@@ -105,7 +105,9 @@ def _not_run(table: DataFrame) -> list[str]:
 def _reading(table: DataFrame) -> str:
     counts = Counter(table["verdict"])
     tested = len(table) - counts[NOT_RUN]
-    told = [f"{counts[HOLDS]} hold here", f"{counts[FAILS]} do not", f"{counts[UNDECIDED]} cannot be decided"]
+    hold, fail = counts[HOLDS] == 1, counts[FAILS] == 1
+    told = [f"{counts[HOLDS]} {'holds' if hold else 'hold'} here", f"{counts[FAILS]} {'does' if fail else 'do'} not"]
+    told.append(f"{counts[UNDECIDED]} cannot be decided")
     told += [f"{counts[UNTESTED]} have no verdict"] if counts[UNTESTED] else []
     failing = [str(claim) for claim in dict.fromkeys(table.loc[table["verdict"] == FAILS, "claim"])]
     against = f" Against the papers: {'; '.join(_lower(claim) for claim in failing)}." if failing else ""
@@ -113,7 +115,7 @@ def _reading(table: DataFrame) -> str:
 
 
 def _lower(claim: str) -> str:
-    return claim if claim.startswith("EM") else claim[0].lower() + claim[1:]
+    return claim if claim[1:2].isupper() else claim[0].lower() + claim[1:]
 
 
 if __name__ == "__main__":

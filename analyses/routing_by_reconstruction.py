@@ -102,6 +102,8 @@ def _published(row: Row) -> str:
 def _reading(conditions: FourConditions, effects: dict[str, Estimate]) -> str:
     if not effects:
         return f"Only {len(conditions.accuracies)} of the four conditions finished, so that no effect can be given."
+    if not all(found.known for found in effects.values()):
+        return "No seed has finished with all four conditions, so that no effect can be given."
     told = [f"{name} {found:+.2}" for name, found in effects.items()]
     if not all(found.has_limits for found in effects.values()):
         return f"With one seed, effects in points are {wording.listed(told)}, and no interval can be given."

@@ -1,6 +1,7 @@
 """Differences to equal shares over several data sets or suites, from all runs together."""
 
 import math
+from collections import Counter
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,7 +24,8 @@ Tasks = list[NamedPair]
 @analysis_of("", "summary-over-tasks", place=91, folder=True)
 def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
     """Differences to equal shares: interquartile mean, probability of improvement, profiles (Agarwal et al. 2021)."""
-    tasks = {runs.name: _against_baseline(runs) for runs in parts if runs.primary}
+    asked = {runs.name: _against_baseline(runs) for runs in parts if runs.primary}
+    tasks = {name: pairs for name, pairs in asked.items() if pairs}
     if len(tasks) < 2:
         return None
     first, *others = tasks.values()
@@ -63,12 +65,10 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _against_baseline(runs: Runs) -> dict[str, NamedPair]:
-    """Comparisons with equal shares that have results, by label."""
-    return {
-        pair.ours.method.label: pair
-        for pair in named_pairs(runs)
-        if pair.theirs.method.label == BASELINE and pair.seeds
-    }
+    """Comparisons with equal shares that have results, by label; none of a method named with several T."""
+    found = [pair for pair in named_pairs(runs) if pair.theirs.method.label == BASELINE and pair.seeds]
+    often = Counter(pair.ours.method.label for pair in found)
+    return {pair.ours.method.label: pair for pair in found if often[pair.ours.method.label] == 1}
 
 
 def _gains(pairs: Tasks) -> list[NDArray[np.float64]]:

@@ -110,6 +110,8 @@ def _curves(table: DataFrame, runs: Runs) -> list[Line]:
 def _reading(table: DataFrame) -> str:
     rows = table.to_dict("records")
     trials = min(row["trials"] for row in rows)
+    if max(row["trials"] for row in rows) < 2:
+        return f"{rows[0]['method']} has the best trial, {rows[0]['best']:.2f} %, of one trial of each entry."
     found = stable_from(np.stack([row["curve"][:trials] for row in rows]))
     often = (
         f"From {found} of {trials} trials on, the order of all {len(rows)} entries stays the same"

@@ -9,7 +9,7 @@
 """
 
 from routebench.analysis import figures, wording
-from routebench.analysis._estimate import Estimate, corrected, difference, gains_over, mean_of
+from routebench.analysis._estimate import Estimate, base_of, corrected, difference, gains_over, mean_of
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._result import Analysis, Main, analysis_of
 from routebench.analysis._runs import Runs, means_over_seeds
@@ -37,6 +37,7 @@ __all__ = [
     "Strength",
     "Verdict",
     "analysis_of",
+    "base_of",
     "best_first",
     "by_method",
     "corrected",

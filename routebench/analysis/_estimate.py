@@ -134,10 +134,15 @@ def gains_over(base: str, values: Mapping[Method, Mapping[int, float]]) -> dict[
     Returns:
         one for each other method; empty without the base.
     """
-    theirs = next((method for method in values if method.label == base), None)
-    others = [method for method in values if method != theirs] if theirs else []
-    gains = corrected(difference(values[method], values[theirs]) for method in others if theirs)
+    others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
+    gains = corrected(difference(values[method], values[theirs]) for method, theirs in others.items())
     return dict(zip(others, gains, strict=True))
+
+
+def base_of(method: Method, label: str, known: Iterable[Method]) -> Method | None:
+    """The method of a label that another is compared with: in its own network if it is there, else in the first."""
+    bases = [one for one in known if one.label == label]
+    return next((one for one in bases if one.model == method.model), bases[0] if bases else None)
 
 
 def shown(value: Any, form: str = "") -> str:

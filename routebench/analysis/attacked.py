@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from routebench import statistics
-from routebench.analysis import Estimate, Method, Runs, corrected, difference
+from routebench.analysis import Estimate, Method, Runs, base_of, corrected, difference
 from routebench.masking import verdict
 
 LINF = {"norm": "linf"}
@@ -74,19 +74,17 @@ def verdicts(runs: Runs) -> dict[Method, str]:
 def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Estimate]:
     """Differences in accuracy under attack to a baseline, in points, corrected over all other methods.
 
-    Paired by seed; with one shared seed and the worst case, by image.
+    Paired by seed; where each has one seed, the same, by image, for the worst case.
 
     Returns:
         one for each other measured method; empty without the baseline.
     """
     values = runs.by_seed("attacked_accuracy", **where)
-    theirs = next((method for method in values if method.label == base), None)
-    if theirs is None:
-        return {}
-    others = [method for method in values if method != theirs]
+    others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
     found = []
-    for method in others:
-        by_image = _by_image(runs, method, theirs, where) if len({*values[method]} & {*values[theirs]}) == 1 else None
+    for method, theirs in others.items():
+        has_one = len(values[method]) == len(values[theirs]) == len({*values[method]} & {*values[theirs]}) == 1
+        by_image = _by_image(runs, method, theirs, where) if has_one else None
         found.append(by_image or difference(values[method], values[theirs]))
     return dict(zip(others, corrected(found), strict=True))
 

@@ -65,7 +65,7 @@ class Comparison:
         pairs: differences by pair, in the order of the table, with p corrected over all pairs. Seeds that both have
             count: where one failed with a seed, a difference need not have the sign of that of the means.
         baseline: the text of the method that gains are over; None where it was not measured.
-        seeds: the smallest number of seeds of any paired comparison.
+        seeds: the smallest number of seeds of any paired comparison; the largest of any method where none is paired.
         detectable: the smallest gain, in points, that one paired t-test finds 8 times in 10; NaN if unknown.
         test_samples: how many test images; None where unknown.
     """
@@ -97,6 +97,10 @@ class Comparison:
         first, *others = self.measured["method"]
         return {method: self.verdict(first, method) for method in others}
 
+    def with_verdict(self, verdict: Verdict) -> list[Method]:
+        """The methods against which that of the highest mean has a verdict."""
+        return [method for method, found in self.over.items() if found is verdict]
+
     @property
     def every(self) -> DataFrame:
         """The same, with a row for every method, including those that are the same function as another."""
@@ -125,9 +129,10 @@ def compare(runs: Runs) -> Comparison:
 def _compared(runs: Runs) -> Comparison:
     contenders = distinct(runs, contenders_of(runs))
     samples = images_of(runs, contenders)
-    base = next((one for one in contenders if one.method.label == BASELINE and one.accuracies), None)
-    others = [one for one in contenders if base and one is not base]
-    gains = corrected(difference_between(runs, one, base) for one in others if base)
+    bases = {one.method.model: one for one in contenders if one.method.label == BASELINE and one.accuracies}
+    base = bases.get(runs.model, next(iter(bases.values()), None))
+    others = [one for one in contenders if base and bases.get(one.method.model) is not one]
+    gains = corrected(difference_between(runs, one, bases.get(one.method.model, base)) for one in others if base)
     gains = gains if runs.strength.judges else [replace(gain, p=math.nan, p_holm=math.nan) for gain in gains]
     gain_of = {one.method: gain for one, gain in zip(others, gains, strict=True)}
     nothing = Estimate(kind="")
@@ -143,7 +148,7 @@ def _compared(runs: Runs) -> Comparison:
         contenders={one.method: one for one in contenders},
         pairs=pairs,
         baseline=str(base.method) if base else None,
-        seeds=min((gain.n for gain in paired), default=min(1, len(contenders))),
+        seeds=min((gain.n for gain in paired), default=max((len(one.accuracies) for one in contenders), default=0)),
         detectable=_detectable(contenders, base),
         test_samples=samples,
     )
@@ -203,7 +208,8 @@ def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
 def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
     """`ours - theirs` in points: paired by seed, or by test image if each has one seed, and the same.
 
-    Where one of them has more, one shared seed gives no test: it may be all that did not diverge. If all seeds differ by the same amount, other than none, their spread is unknown and there is no test.
+    Where one of them has more, one shared seed gives no test: it may be all that did not diverge. If all seeds differ
+    by the same amount, other than none, their spread is unknown and there is no test.
     """
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
     if len(seeds) == len(ours.accuracies) == len(theirs.accuracies) == 1:

@@ -114,8 +114,9 @@ def _middle_costs_no_accuracy(runs: Runs, parts: Sequence[Runs]) -> Statistics:
 
 
 def _votes_gathered(runs: Runs) -> Statistics:
-    """Of EM routing with the most iterations."""
-    cells = runs.planned[(runs.planned["method"] == "em") & (runs.planned["status"] == "ok")]
+    """Of EM routing with the most iterations, in the network of the runs."""
+    planned = runs.planned
+    cells = planned[(planned["label"] == "em") & (planned["model"] == runs.model) & (planned["status"] == "ok")]
     cells = cells[cells["iterations"].fillna(0) > 1]
     cells = cells[cells["iterations"] == cells["iterations"].max()]
     found = {

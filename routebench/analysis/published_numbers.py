@@ -248,6 +248,8 @@ def _elsewhere(row: Row, rival: Row | None, answer: Answer) -> tuple[str, str]:
     if other is None:
         return UNDECIDED, f"measured elsewhere ({answer.where}), without its rival {rival['id']}"
     found = difference(answer.values, other.values)
+    if row["value"] == rival["value"]:
+        return UNDECIDED, f"measured elsewhere ({answer.where}), and the paper prints the same number for {rival['id']}"
     if not found.p < ALPHA:
         return UNDECIDED, f"measured elsewhere ({answer.where}); a difference from {rival['id']} is not shown there"
     if (found.mean > 0) == (row["value"] > rival["value"]):

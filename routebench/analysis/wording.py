@@ -35,9 +35,12 @@ def decimals(half_width: float, most: int) -> int:
 
 
 def significant(value: float, beside: float = math.nan) -> str:
-    """Two significant digits, or as many decimals as those of the number beside it; a dash for what is missing."""
-    if math.isnan(value):
-        return NOTHING
+    """Two significant digits, and three decimals at most; or as many decimals as the number beside it has.
+
+    A dash for what is missing.
+    """
+    if not math.isfinite(value):
+        return NOTHING if math.isnan(value) else f"{'−' if value < 0 else ''}∞"
     size = abs(value) if math.isnan(beside) else max(abs(value), abs(beside))
     decimals = min(3, max(0, 1 - math.floor(math.log10(size)))) if size > 0 else 0
     rounded = round(value, decimals)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from routebench.analysis import Estimate, Method, Runs, Verdict
 from routebench.analysis.comparison import Comparison, comparison_of, difference_between
-from routebench.statistics import CONSTANT, holm
+from routebench.analysis.named import over_first
+from routebench.statistics import CONSTANT
 
 TIED = (Verdict.OPEN, Verdict.EQUAL)
 
@@ -83,7 +84,8 @@ class Decisions:
         gains: of each routing method over equal shares, the largest first.
         ties: the leader's lead over each method that it beats by the same margin on every seed, where a t-test is
             undefined.
-        iterating: the leading routing method minus the same with one iteration; None without such a pair.
+        iterating: the leading routing method minus the same with one iteration, its p corrected over all methods and T;
+            None without such a pair.
         comparison: the comparison behind the decisions.
     """
 
@@ -106,7 +108,7 @@ class Decisions:
             if row["gain"].known and not row["method"].is_control
         )
         ranked = tuple(sorted(gains, key=lambda gain: -gain.estimate.mean))
-        iterating = _iterating(runs, leader.routed, found) if leader and leader.routed else None
+        iterating = _iterating(runs, leader.routed) if leader and leader.routed else None
         ties = _ties(runs, leader, found) if leader else {}
         return cls(leader, len(found.measured), found.baseline is not None, ranked, ties, iterating, found)
 
@@ -136,15 +138,8 @@ def _ties(runs: Runs, leader: Leader, found: Comparison) -> dict[Method, Estimat
     return {one: lead for one, lead in leads.items() if lead.kind == CONSTANT}
 
 
-def _iterating(runs: Runs, best: Method, found: Comparison) -> Gain | None:
-    """The planned comparison with one iteration: one pair, so no correction."""
-    single = next(
-        (row["method"] for row in found.every.to_dict("records")
-         if row["method"].iterations == 1 and (row["method"].label, row["method"].model) == (best.label, best.model)),
-        None,
-    )  # fmt: skip
-    if single is None or single == best:
-        return None
-    theirs = next(one for one in found.contenders.values() if single in (one.method, *one.method.same))
-    gain = difference_between(runs, found.contenders[best], theirs)
-    return Gain(best, Estimate(gain.mean, gain.low, gain.high, gain.n, gain.kind, gain.p, float(holm([gain.p])[0])))
+def _iterating(runs: Runs, best: Method) -> Gain | None:
+    """The method against its own first iteration. The data chose it, so p is corrected for all such pairs."""
+    found = {(one.label, one.model, one.iterations): gain for one, gain in over_first(runs).items()}
+    gain = found.get((best.label, best.model, best.iterations))
+    return None if gain is None else Gain(best, gain)

@@ -141,7 +141,8 @@ def _whether(found: Decisions) -> str:
         return f"Routing helps here: {told}."
     configurations = wording.plural(len(found.gains), "routing configuration")
     if worse:
-        return f"Routing is not shown to help: of {configurations}, {len(worse)} lose to {SHARES} and none gains."
+        lose = "1 loses" if len(worse) == 1 else f"{len(worse)} lose"
+        return f"Routing is not shown to help: of {configurations}, {lose} to {SHARES} and none gains."
     if all(gain.verdict is Verdict.UNTESTABLE for gain in found.gains):
         return "Whether routing helps could not be tested: too few seeds, and no answers per image."
     return f"Routing is not shown to help: none of {configurations} differs significantly from {SHARES}."
@@ -177,6 +178,7 @@ def _of_named(
     elif len(longer):
         told.append("No method is shown to gain by iterating")
     said = [_decided(table)]
+    told = told or [said.pop().removesuffix(".")]
     for against in dict.fromkeys(table["against"]):
         if against.is_control:
             name = SHARES if against.label == BASELINE else f"the {against}"
@@ -188,7 +190,8 @@ def _of_named(
     for word, gains in (("Better", explored), ("Worse", worse)) if len(over) else ():
         if gains:
             found = "; ".join(map(_sized, gains))
-            said.append(f"{word} than with one iteration, corrected for all {len(iterated)} such pairs: {found}.")
+            pairs_in_all = "this pair alone" if len(iterated) == 1 else f"all {len(iterated)} such pairs"
+            said.append(f"{word} than with one iteration, corrected for {pairs_in_all}: {found}.")
     if len(over) and tuned & {gain.method.label for gain in (*explored, *worse)}:
         said.append("In these pairs each T has settings of its own.")
     return f"{'. '.join(told)}.", (*said, _reached(leader))
@@ -197,7 +200,8 @@ def _of_named(
 def _decided(table: DataFrame) -> str:
     """How many named comparisons are decided on these test images, and how many if these were drawn anew too."""
     counts = [sum(one not in (Verdict.OPEN, Verdict.UNTESTABLE) for one in table[key]) for key in VERDICTS]
-    told = f"The suite named {len(table)} comparisons beforehand; {counts[0]} of them are decided"
+    are = "is" if counts[0] == 1 else "are"
+    told = f"The suite named {wording.plural(len(table), 'comparison')} beforehand; {counts[0]} of them {are} decided"
     if not any(one.known for one in table["both"]):
         return f"{told}."
     return f"{told} on these test images, {counts[1]} if these were drawn anew too."
@@ -214,13 +218,14 @@ def _sized(gain: Gain) -> str:
 def _over_shares(better: Sequence[Gain]) -> str:
     """Which methods are better than equal shares, and by how much."""
     better = sorted(better, key=lambda gain: -gain.estimate.mean)
-    sizes = [f"{gain.estimate.mean:.1f}" for gain in better]
+    sizes = [wording.rounded(gain.estimate.mean, gain.estimate.half_width) for gain in better]
     if not better:
         return f"No method is shown to be better than {SHARES}"
     if len(better) == 1:
         return f"{better[0].method} is better than {SHARES}, by {sizes[0]} points"
     names = wording.listed([gain.method for gain in better], NAMED)
-    return f"{len(better)} methods are better than {SHARES}, by {sizes[-1]} to {sizes[0]} points: {names}"
+    size = " to ".join(dict.fromkeys((sizes[-1], sizes[0])))
+    return f"{len(better)} methods are better than {SHARES}, by {size} points: {names}"
 
 
 def _by_iterating(gaining: Sequence[Gain], losing: Sequence[Gain]) -> str:
@@ -280,8 +285,8 @@ def _iterating(gain: Gain) -> str:
     told = {
         Verdict.BETTER: "significant", Verdict.WORSE: "significant", Verdict.UNTESTABLE: "no test is possible",
     }.get(gain.verdict, "not significant")  # fmt: skip
-    alone = "" if gain.verdict is Verdict.UNTESTABLE else " as a planned test of one pair; not corrected for others"
-    return f"{gain.method} against one iteration of the same method: {size}{interval}, {told}{alone}."
+    over = "" if gain.verdict is Verdict.UNTESTABLE else " after correction for all methods and T"
+    return f"{gain.method} against one iteration of the same method: {size}{interval}, {told}{over}."
 
 
 def _leads(found: Decisions, leader: Leader) -> tuple[str, ...]:

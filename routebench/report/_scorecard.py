@@ -282,7 +282,7 @@ def _wide_first(questions: list[Question], methods: Iterable[Method]) -> list[Qu
 def _title(question: Question, questions: Iterable[Question]) -> str:
     """The title, with what distinguishes it from questions of the same title."""
     same = [other.runs for other in questions if other.main.title == question.main.title]
-    values = {key: [getattr(runs, key) for runs in same] for key in ("data", "suite", "model")}
+    values = {key: [getattr(runs, key) for runs in same] for key in ("data", "suite", "model", "preset")}
     apart = [key for key, found in values.items() if len(set(found)) > 1]
     told = [tuple(str(getattr(runs, key)) for key in apart) for runs in (question.runs, *same)]
     own = told.pop(0)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analyses.qualitative_claims import _lower
 from routebench import statistics
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
@@ -246,3 +247,17 @@ def test_the_sentence_counts_and_names_what_contradicts():
 def test_nothing_to_test_gives_nothing():
     assert find(()) is None
     assert find((replace(accuracy_runs(AS_CLAIMED), protocol="cost"),)) is None
+
+
+def test_a_variant_of_em_says_nothing_of_em():
+    runs = sparsity_runs()
+    other = runs.planned[runs.planned["label"] == "em"].assign(label="em[final_lambda=0.1]", cell="absent")
+    kept = find((replace(runs, planned=pd.concat([runs.planned, other])),)).numbers.set_index("claim")["verdict"]
+    assert kept[VOTES] == verdicts(runs)[VOTES] == HOLDS
+
+
+@pytest.mark.parametrize(
+    ("claim", "inside"), [("FGSM never", "FGSM never"), ("EM is", "EM is"), ("A probe", "a probe")]
+)
+def test_a_claim_within_a_sentence_keeps_its_capitals(claim, inside):
+    assert _lower(claim) == inside

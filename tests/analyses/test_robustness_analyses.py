@@ -169,6 +169,14 @@ def test_differences_of_one_seed_are_paired_by_image(one_seed):
     assert found["uniform"].p == pytest.approx(expected.p_value)
 
 
+def test_one_seed_left_of_two_is_tested_by_no_image(runs):
+    where = {**ALL, "eps": "0.15"}
+    results = runs.results
+    left = replace(runs, results=results[(results["label"] != "uniform") | (results["seed"] == 0)])
+    assert np.isfinite(by_name(compared(runs, "cnn", where))["uniform"].p)
+    assert np.isnan(by_name(compared(left, "cnn", where))["uniform"].p)
+
+
 def test_curves_start_without_an_attack_and_state_the_units(runs):
     table = analyses["attack-curves"](runs).numbers
     free = table[(table["eps"] == 0) & (table["name"] == "cnn")]

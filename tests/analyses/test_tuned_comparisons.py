@@ -322,3 +322,33 @@ def test_without_curves_of_named_methods_there_is_no_figure(runs):
     found = learning_curves(replace(runs, results=runs.results[~lost]))
     assert found.figure is None
     assert {row.exact for row in found.table["method"]} == {one.exact for one in runs.methods.values()} - named
+
+
+def test_one_epoch_has_no_last_step_up(runs):
+    later = (runs.results["label"] == "em") & (runs.results["epoch"].fillna(0) > 1)
+    table = learning_curves(replace(runs, results=runs.results[~later])).table
+    unknown = {method.label for method, rise in zip(table["method"], table["rise"], strict=True) if np.isnan(rise.mean)}
+    assert unknown == {"em"}
+
+
+def test_one_trial_of_each_entry_has_neither_order_nor_spread(tried):
+    first = tried.results[tried.results["trial"].astype(int) == 0]
+    reading = tuning_curves(replace(tried, results=first)).reading
+    assert reading.endswith("of one trial of each entry.") and "nan" not in reading
+
+
+def test_a_headline_of_pairs_without_equal_shares_says_how_many_are_decided(runs):
+    pairs = [pair for pair in runs.primary["pairs"] if pair["theirs"]["label"] == "cnn"]
+    found = headline_of(replace(runs, primary={**runs.primary, "pairs": pairs}))
+    assert found.title.startswith(f"The suite named {len(pairs)} comparisons beforehand; ")
+    assert not found.said[0].startswith("The suite named")
+
+
+def test_several_iterations_of_one_method_are_no_best_of_it(runs):
+    (em,) = [
+        pair for pair in runs.primary["pairs"] if pair["ours"]["label"] == "em" and pair["theirs"]["label"] == "uniform"
+    ]
+    other = {**em, "ours": {**em["ours"], "iterations": 1 if em["ours"]["iterations"] != 1 else 2}}
+    often = replace(runs, primary={**runs.primary, "pairs": [*runs.primary["pairs"], other]})
+    labels = {*summary_over_tasks((often, replace(often, data="another"))).table["label"]}
+    assert "em" not in labels and "wang-liu" in labels

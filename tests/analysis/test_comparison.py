@@ -6,8 +6,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from analyses.accuracy_pairwise import accuracy_pairwise
+from analyses.accuracy_table import accuracy_table
 from routebench import statistics
-from routebench.analysis.comparison import compare, comparison_of, difference_between
+from routebench.analysis import figures
+from routebench.analysis.comparison import compare, comparison_of, difference_between, gains_of
 from routebench.report._headline import headline_of
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs
 
@@ -178,6 +181,26 @@ def test_the_seeds_of_both_decide_and_not_those_of_one_alone() -> None:
     assert (table["rank_low"]["steady"], table["rank_high"]["steady"], table["rank_low"]["lucky"]) == (1, 1, 2)
     said = headline_of(runs).said
     assert any(told.startswith("On the seeds that both finished, it is significantly behind Steady") for told in said)
+    assert "it is significantly behind Steady" in accuracy_table(runs).reading
+    assert "in 3 one method is better" in accuracy_pairwise(runs).reading
+    assert figures.to_svg(accuracy_pairwise(runs).figure)
+    both = made_up_runs([record for record in records if record["label"] != "uniform"])
+    assert accuracy_pairwise(both).reading == "Steady is better than Lucky, on the seeds that both finished."
+
+
+def test_each_method_is_compared_with_equal_shares_in_its_own_network() -> None:
+    records = [record for record in made_up_records(failures=False) if record["label"] in ("em", "uniform")]
+    for record in made_up_records(failures=False):
+        if record["label"] in ("em", "uniform"):
+            record["cell"] = record["cell"][::-1]
+            record["identity"]["model"] = "another"  # which comes first by name
+            for metric in record["metrics"]:
+                metric["value"] -= 20.0 if metric["metric"] == "accuracy" else 0.0
+            records.append(record)
+    runs = replace(made_up_runs(records), model="capsnet-small")
+    gains = {method.exact: gain for method, gain in gains_of(runs).items()}
+    assert len(gains) == 6 and all(name.startswith("em") for name in gains)
+    assert all(abs(gain.mean) < 3 for gain in gains.values())
 
 
 def test_what_cannot_be_tested_keeps_a_place_that_no_other_is_sure_of() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from routebench.analysis import Verdict
 from routebench.analysis.comparison import compare, comparison_of
+from routebench.analysis.named import over_first
 from routebench.report._decisions import Decisions
 from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 from tests.report.accuracies import runs_with
@@ -40,6 +41,15 @@ def test_peers_are_those_that_no_test_tells_apart_and_share_ranks() -> None:
     ranks = found.table.set_index("method")
     assert ranks["rank_high"][first] == 1 + len(peers)
     assert {one for one in others if ranks["rank_low"][one] == 1} <= {*peers}
+
+
+def test_the_gain_by_iterating_is_corrected_for_all_methods_and_iterations() -> None:
+    """The data chose the pair: the routing method of the highest mean."""
+    runs = made_up_runs(failures=False)
+    found, every = Decisions.of(runs).iterating, over_first(runs)
+    chosen = next(gain for method, gain in every.items() if method.exact == found.method.exact)
+    assert len(every) == 6
+    assert found.estimate.p_holm == chosen.p_holm > chosen.p
 
 
 def test_without_raw_outputs_nobody_was_tested() -> None:

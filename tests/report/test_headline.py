@@ -82,7 +82,8 @@ def test_few_seeds_few_images_and_failures_are_caveats() -> None:
     found = headline_of(made_up_runs())
     assert "37 of 39 planned runs finished." in found.caveats
     assert (
-        "1,000 test images: one image is 0.1 points. Intervals over seeds say nothing of other test images." in found.caveats
+        "1,000 test images: one image is 0.1 points. Intervals over seeds say nothing of other test images."
+        in found.caveats
     )
     assert any("Fewer than three seeds" in caveat for caveat in headline_of(made_up_runs(seeds=2)).caveats)
     assert not any("Fewer than three seeds" in caveat for caveat in found.caveats)

@@ -52,6 +52,13 @@ def test_a_cell_is_the_gain_and_is_coloured_where_it_is_significant() -> None:
     assert base.value.startswith("90.")
 
 
+def test_two_presets_of_one_suite_are_two_questions() -> None:
+    runs = runs_with(dynamic=97.5, uniform=90.0)
+    card = scorecard_of([accuracy(runs), accuracy(replace(runs, preset="mine"), "mine")])
+    assert len({question.title for question in card.questions}) == 2
+    assert card.title.startswith("Does routing help? Significantly better in 2 of 2 questions")
+
+
 def test_of_each_method_one_iteration_count_is_shown_unasked_and_those_that_differ() -> None:
     card = scorecard_of([accuracy(made_up_runs(failures=False))])
     shown = {row.method.exact for row in card.rows if row.main}
