@@ -32,6 +32,14 @@ def test_published_results_name_no_folder_of_the_machine_that_made_them(folder):
     assert told == []
 
 
+@pytest.mark.parametrize("name", ["papers-full", "papers-quick"])
+def test_every_claim_leads_to_the_suites_that_measured_it(name):
+    text = (REPORTS / name / "report.html").read_text()
+    (table,) = re.findall(r'<table class="scores claims">(.*?)</table>', text, re.DOTALL)
+    rows = table.split("<tbody>")[1].split("<tr>")[1:]
+    assert rows and all('<a href="#' in row.rpartition("<td>")[2] for row in rows)
+
+
 def test_runs_come_before_the_trials_that_chose_their_settings():
     text = (REPORTS / "standard" / "report.html").read_text()
     assert Outline(text).pages[:4] == ["overview", "standard", "standard-mnist-mnist-capsnet-small", "standard-tuning"]
