@@ -175,7 +175,7 @@ def _published_row(row: Row, beside: dict[str, DataFrame]) -> dict[Any, Any]:
     """Means in %, with the paper's standard deviation as the half-width."""
     ids = [str(same["id"].iloc[0]) for same in beside.values() if len(same)]
     told = {"name": f"{row['method'].label}, published", "main": False, "n": 5, "published": True}
-    found = {**row, **told, "published_id": f"{ids[0]} to {ids[-1]}"}
+    found = {**row, **told, "published_id": " to ".join(dict.fromkeys((ids[0], ids[-1])))}
     for view, same in beside.items():
         cells = [100 * float(same[key].iloc[0]) for key in ("value", "uncertainty")] if len(same) else []
         found[view] = Estimate(cells[0], cells[0] - cells[1], cells[0] + cells[1]) if cells else Estimate()
