@@ -90,7 +90,9 @@ def _reading(table: DataFrame, seeds: Mapping[Line, Mapping[int, float]]) -> str
     text = "Models were not trained both with small and large angles"
     if told:
         changes = wording.listed([text for _, text in told], 5)
-        text = f"Trained and tested on digits turned by up to {last}° and not {at}, probes change, in points, by {changes}"
+        text = (
+            f"Trained and tested on digits turned by up to {last}° and not {at}, probes change, in points, by {changes}"
+        )
     return f"{text}; {_leads(table[table['angle'] == last], last)}."
 
 

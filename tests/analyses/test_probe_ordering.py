@@ -182,7 +182,7 @@ def test_training_on_turned_digits_is_told_from_the_largest_fall(runs):
     analysis = analyses["probe-rotated-training"](runs)
     then, before = values_of(runs, OURS, "presences", 180, 180), values_of(runs, OURS, "presences", 0)
     change = np.mean([then[seed] - before[seed] for seed in then])
-    assert f"probes change by −{-change:.2f}" in analysis.reading
+    assert f"probes change, in points, by −{-change:.2f}" in analysis.reading
     assert f"at up to 180°, shown to be ahead of the VAE: all features of {READ_OURS}, behind it:" in analysis.reading
     assert f"presences of {READ_OURS}" in analysis.reading.rpartition("behind it:")[2]
     assert "for VAE" in analysis.reading and "features of VAE" not in analysis.reading  # has but one kind
