@@ -64,9 +64,9 @@ COLUMNS = (
 )  # fmt: skip
 NOTES = (
     (
-        "Nats: the divergence of what is said of one image from the mean over 500 test images, all presences of a "
-        "layer together. They are what the model itself is told; a probe of logits reads differences far below the "
-        "noise of a presence too."
+        "Nats: how much the presences of a layer, drawn, say about which of 500 test images is seen. It is the mean "
+        "divergence of their distribution for one image from that for all. The model itself sees drawn presences; a "
+        "probe sees their logits, and reads differences far smaller than the noise of a draw."
     ),
     "Bounds compare between rows only where poses are as certain, and switched on and off in the same way.",
 )

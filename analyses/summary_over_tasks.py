@@ -56,8 +56,9 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
         notes=(
             f"{len(tasks)} tasks: {wording.listed(list(tasks), len(tasks))}. Each method at its best T of each task.",
             (
-                "Limits: 95 %, runs drawn again within each task, if each has five or more. Each task counts the same, "
-                "however many runs it has. Tasks are not drawn: other tasks may say otherwise."
+                "Limits: 95 %, runs drawn again within each task, if each has five or more; with five of each of two "
+                "tasks they hold in 90 of 100 cases. Each task counts the same, however many runs it has. Tasks are "
+                "not drawn: other tasks may say otherwise."
             ),
         ),
         alternative="Performance profiles: the share of runs that gain more than so many points over equal shares.",

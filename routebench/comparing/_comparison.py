@@ -191,17 +191,11 @@ def _chosen(series: Sequence[PairedSeries], wishes: Wishes, pairs: Pairs, lost: 
     for metric in wishes.metrics:
         if series and metric not in metrics:
             raise unknown("metric", metric, metrics)
-    names = {name for one in series for name in _names(one)}
-    names |= {pair.base.label for own in (pairs.measured, pairs.broken, pairs.missing) for pair in own}
-    legal = {
-        name
-        for own in (pairs.measured, pairs.broken, pairs.missing)
-        for pair in own
-        for name in pair.address.names(pair.base.label)
-    }
+    planned = (*pairs.measured, *pairs.broken, *pairs.missing)
+    legal = {name for pair in planned for name in pair.address.names(pair.base.label)}
     for method in wishes.methods:
-        if method not in names | legal:
-            raise unknown("method", method, names)
+        if method not in legal:
+            raise unknown("method", method, {one.method for one in series} | {pair.base.label for pair in planned})
     return [
         one
         for one in series
@@ -211,7 +205,7 @@ def _chosen(series: Sequence[PairedSeries], wishes: Wishes, pairs: Pairs, lost: 
 
 def _names(series: PairedSeries) -> set[str]:
     pair = next(iter(series.cells.values()))
-    return {series.method, *pair.address.names(pair.base.label)}
+    return pair.address.names(pair.base.label)
 
 
 def _refuse_without_direction(series: Sequence[PairedSeries], wishes: Wishes) -> None:

@@ -5,7 +5,7 @@ Cells are matched by the names that a user knows them by, not by the hash of the
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,18 +84,23 @@ class Side:
 
     path: Path
     cells: Mapping[Address, MeasuredCell]
+    store: Store
     warnings: tuple[str, ...] = ()
     """What was damaged in the folder."""
+    kept: dict[str, NDArray[np.bool_] | None] = field(default_factory=dict)
+    """Outcomes that were read, by cell: every metric of a cell asks for them."""
 
     def of_methods(self, names: Collection[str]) -> "Side":
         """The cells of some methods, by any of their names; all of them for none."""
         own = {at: cell for at, cell in self.cells.items() if not names or at.names(cell.label) & set(names)}
         return replace(self, cells=own)
 
-    def correct(self, cell: MeasuredCell) -> NDArray[np.float64] | None:
-        """(n_test,) 1 or 0 per test image; None if it was not kept."""
-        found = Store(self.path).arrays(cell.key).get("correct")
-        return None if found is None or found.ndim != 1 else found.astype(np.float64)
+    def correct(self, cell: MeasuredCell) -> NDArray[np.bool_] | None:
+        """(n_test,) whether each test image is right; None if it was not kept."""
+        if cell.key not in self.kept:
+            found = self.store.arrays(cell.key).get("correct")
+            self.kept[cell.key] = None if found is None or found.ndim != 1 else found.astype(bool)
+        return self.kept[cell.key]
 
     def facts(self, name: str) -> list[str]:
         """The different values of a fact of provenance, such as `commit`, over all cells that have a record."""
@@ -122,7 +127,7 @@ def read_side(path: Path) -> Side:
         raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first")
     identities = {cell.cell: cell.identity for plan in store.plans() for cell in plan.cells}
     cells = dict(_cells(store, planned.to_dict("records"), identities))
-    return Side(path, cells, tuple(store.warnings))
+    return Side(path, cells, store, tuple(store.warnings))
 
 
 @dataclass(frozen=True)

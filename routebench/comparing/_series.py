@@ -247,7 +247,7 @@ def _right(series: PairedSeries, seed: int, base: Side, head: Side) -> NDArray[n
     sides = ((ours, series.base[seed]), (theirs, series.head[seed]))
     if any(abs(100 * right.mean() - values.mean()) > 1e-3 for right, values in sides):
         return None
-    return np.stack([ours, theirs]).astype(bool)
+    return np.stack([ours, theirs])
 
 
 def _tell_networks_apart(series: Iterable[PairedSeries]) -> None:

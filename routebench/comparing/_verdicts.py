@@ -307,9 +307,9 @@ def _of_all(change: Change, judged: Sequence[Change], noise: Noise, alpha: float
 
 
 def _left_open(change: Change, judged: Sequence[Change]) -> Change:
-    """Undecided, if a single series is worse by what the gate has to detect, and nothing can judge it or its method.
+    """Undecided, if a single series is worse by what the gate has to detect, and no test judges it or its method.
 
-    Of times, a metric without any verdict is told.
+    Times are left as they are: the gate says which of them were not measured in turn.
     """
     open_ratio = change.verdict == UNCOMPARED and change.why == NO_RATIO
     if change.level != SETTING or not (open_ratio or (change.verdict == UNJUDGED and not change.evidence.kind)):

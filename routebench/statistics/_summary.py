@@ -15,7 +15,8 @@ from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Interval, fin
 
 OVER_STRATA = "bootstrap over runs within tasks"
 FEWEST_RUNS = 5
-"""Of each task. With three on each of two tasks, 16 of 100 intervals of no difference left 0 out; with one, all."""
+"""Of each of two tasks, on which nothing differed, five runs gave intervals without 0 in 10 of 100 simulated cases,
+three in 16, two in 33, and one in all."""
 TOO_FEW_RUNS = f"fewer than {FEWEST_RUNS} runs of a task, no interval"
 DRAWS = 2000
 
