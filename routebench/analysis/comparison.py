@@ -4,7 +4,7 @@ The table, the figures and the headline of a report use these numbers, so that t
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from weakref import WeakKeyDictionary
@@ -131,10 +131,11 @@ def _compared(runs: Runs) -> Comparison:
     samples = images_of(runs, contenders)
     bases = {one.method.model: one for one in contenders if one.method.label == BASELINE and one.accuracies}
     base = bases.get(runs.model, next(iter(bases.values()), None))
-    others = [one for one in contenders if base and bases.get(one.method.model) is not one]
-    gains = corrected(difference_between(runs, one, bases.get(one.method.model, base)) for one in others if base)
+    own_base = {one.method: bases.get(one.method.model, base) for one in contenders}
+    against = [(one, own) for one in contenders if (own := own_base[one.method]) and own is not one]
+    gains = corrected(difference_between(runs, *pair) for pair in against)
     gains = gains if runs.strength.judges else [replace(gain, p=math.nan, p_holm=math.nan) for gain in gains]
-    gain_of = {one.method: gain for one, gain in zip(others, gains, strict=True)}
+    gain_of = {one.method: gain for (one, _), gain in zip(against, gains, strict=True)}
     nothing = Estimate(kind="")
     rows = [_row(runs, one, samples) | {"gain": gain_of.get(one.method, nothing)} for one in contenders]
     table = best_first(DataFrame(rows, columns=COLUMNS), "mean")
@@ -142,14 +143,15 @@ def _compared(runs: Runs) -> Comparison:
     ranks = _ranks(table.loc[table["n_ok"] > 0, "method"], pairs)
     for place, key in enumerate(("rank_low", "rank_high")):
         table[key] = table["method"].map({method: ends[place] for method, ends in ranks.items()}).astype("Int64")
-    paired = [gain for gain in gains if gain.kind == statistics.OVER_SEEDS]
+    paired = [statistics.shared_differences(one.accuracies, own.accuracies) for one, own in against]
+    paired = [own for own in paired if len(own) > 1]
     return Comparison(
         table=table,
         contenders={one.method: one for one in contenders},
         pairs=pairs,
         baseline=str(base.method) if base else None,
-        seeds=min((gain.n for gain in paired), default=max((len(one.accuracies) for one in contenders), default=0)),
-        detectable=_detectable(contenders, base),
+        seeds=min(map(len, paired), default=max((len(one.accuracies) for one in contenders), default=0)),
+        detectable=_detectable(paired),
         test_samples=samples,
     )
 
@@ -312,12 +314,8 @@ def _ranks(
     return {method: ends for method, ends in ranks.items() if method in tested}
 
 
-def _detectable(contenders: Iterable[Contender], base: Contender | None) -> float:
-    """The detectable gain, from the median variance of the gains and the smallest number of seeds."""
-    if base is None:
-        return math.nan
-    gains = [statistics.shared_differences(one.accuracies, base.accuracies) for one in contenders if one is not base]
-    gains = [own for own in gains if len(own) > 1]
+def _detectable(gains: Sequence[NDArray[np.float64]]) -> float:
+    """The detectable gain, from the median variance of the gains by seed and the smallest number of seeds."""
     if not gains:
         return math.nan
     # The median, so that one method that collapsed with one seed does not speak for all.

@@ -96,10 +96,13 @@ def _em_and_cnn(methods: Iterable[Method]) -> tuple[Method | None, Method | None
 def _starts(sign: int, start: str, metric: str, epoch: str, runs: Runs) -> Statistics:
     """Of inverted attention at the largest T that both starts have: zeros less the other start, or the reverse."""
     label = f"{ATTENTION}[start={start}]"
-    steps = [one.iterations for one in runs.methods.values() if one.label == label and one.iterations]
-    if steps:
+    plain_steps, steps = (
+        {one.iterations for one in runs.methods.values() if one.label == name and one.iterations}
+        for name in (ATTENTION, label)
+    )
+    if shared := plain_steps & steps:
         plain, other = (
-            values_of(runs, (name, max(steps)), metric, epoch, **TRAINED[metric]) for name in (ATTENTION, label)
+            values_of(runs, (name, max(shared)), metric, epoch, **TRAINED[metric]) for name in (ATTENTION, label)
         )
         yield {seed: sign * gap for seed, gap in difference(plain, other).items()}, f"{ATTENTION}, {label}"
 
@@ -107,11 +110,12 @@ def _starts(sign: int, start: str, metric: str, epoch: str, runs: Runs) -> Stati
 def _spread_over_t(method: str, runs: Runs) -> Statistics:
     """Standard deviation of accuracy over T, a method's less that of inverted attention."""
     own, other = lines_of(runs, ATTENTION).get(ATTENTION, {}), lines_of(runs, method)
-    line = max(other.values(), key=len, default={})
+    label = max(other, key=lambda one: (len(other[one]), one == method), default=method)
+    line = other.get(label, {})
     shared = sorted({*own} & {*line})
     if len(shared) > 2:
         ours, theirs = (deviations({steps: one[steps] for steps in shared}) for one in (own, line))
-        yield difference(theirs, ours), f"{method}, {ATTENTION}, T={', '.join(map(str, shared))}"
+        yield difference(theirs, ours), f"{label}, {ATTENTION}, T={', '.join(map(str, shared))}"
 
 
 def _jitters(runs: Runs) -> dict[Method, dict[int, float]]:

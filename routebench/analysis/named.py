@@ -51,7 +51,8 @@ class NamedPair:
     def __str__(self) -> str:
         names = f"{self.ours.method} against {self.theirs.method}"
         if self.more is None:
-            return f"{names}: {self.seeds} of the first {self.first} seeds; how many it needs is not known yet"
+            wanted = "how many it needs is known once all have"
+            return f"{names}: {self.seeds} of the first {self.first} seeds have results; {wanted}"
         wanted = f"{wording.plural(self.more, 'more seed')} needed" if self.more else "enough"
         return f"{names}: {self.seeds} seeds, {wanted} for ± {self.half_width:g} points"
 

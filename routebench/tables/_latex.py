@@ -139,7 +139,7 @@ def _column(table: TextTable, place: int) -> list[str]:
     if table.numeric[place]:
         texts = aligned([cell.text for cell in cells], _phantom, escape_piece)
     texts = [rf"\textbf{{{text}}}" if cell.bold else text for cell, text in zip(cells, texts, strict=True)]
-    return [escape(table.header[place]), *map(_row_start, texts)]
+    return [*map(_row_start, (escape(table.header[place]), *texts))]
 
 
 def _phantom(text: str) -> str:
@@ -147,7 +147,7 @@ def _phantom(text: str) -> str:
 
 
 def _row_start(text: str) -> str:
-    """A bracket or a star at the start of a row would be read as an argument of the line break before it."""
+    """A bracket or a star at the start of a row would be read as an argument of the line break or rule before it."""
     return f"{{}}{text}" if text.startswith(("[", "*")) else text
 
 

@@ -104,6 +104,21 @@ def test_accuracy_that_hangs_on_the_number_of_iterations(own, other, verdict):
     assert (found[THAN_DYNAMIC], found[THAN_EM]) == (NOT_RUN, NOT_RUN)
 
 
+def test_the_spread_over_iterations_names_the_form_that_it_is_of():
+    levels = {ATTENTION: 90.0, "em": 80.0, "em[competition=types]": 70.0}
+    lines = {
+        label: ([1, 2, 3], "method", "capsnet-small", [level, level + 2, level + 1])
+        for label, level in levels.items()
+    }
+
+    def named(known):
+        return find((runs_of(known),)).numbers.set_index("claim")["of"][THAN_EM]
+
+    assert named(lines) == f"em, {ATTENTION}, T=1, 2, 3"
+    steps, role, model, values = lines["em"]
+    assert named(lines | {"em": (steps[:2], role, model, values[:2])}).startswith("em[competition=types], ")
+
+
 def attacked(white, black):
     """em is so many points above the CNN under BIM and under images made for another CNN."""
     rows, planned = [], []

@@ -153,6 +153,16 @@ def test_starts_of_parents():
     assert EVERY["A learned start of parents is no better than zeros"].test(runs) is None
 
 
+def test_starts_are_compared_at_an_iteration_count_that_both_have():
+    random = "inverted-attention[start=random]"
+    tested = {"split": "test", "test_iterations": 2}
+    runs = runs_of("accuracy", [("inverted-attention", "accuracy", 95.0, tested), (random, "accuracy", 94.9, tested)])
+    further = runs.planned[runs.planned["label"] == random].assign(iterations=3)
+    further["cell"] = further["cell"] + "T3"
+    runs = replace(runs, planned=pd.concat([runs.planned, further], ignore_index=True))
+    assert verdict("Parents that start at random end as good", runs) == HOLDS
+
+
 TURNS = tuple({"change": f"turn by {degrees}°", "layer": "objects"} for degrees in (90, 15))
 
 

@@ -132,7 +132,12 @@ def nasty_table():
     names += ["αβγδεζηθικλμνξοπρςστυφχψω", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", "→∞√≤≥≈≠′“”‘’„…—\u2009", "\u4e2d\U0001f600"]
     rows = tuple((TextCell(name, bold=True), TextCell("97.12 ± 0.40", bold=True)) for name in names)
     texts = {"caption": (NASTY,), "notes": (NASTY,), "caveats": (NASTY,), "origin": (f"{NASTY}\n{NASTY}",)}
-    return TextTable(name=NASTY, question=NASTY, header=("Method", "%"), numeric=(False, True), rows=rows, **texts)
+    return TextTable(name=NASTY, question=NASTY, header=("[mm] method", "%"), numeric=(False, True), rows=rows, **texts)
+
+
+def test_no_row_begins_like_an_argument_of_the_line_before_it():
+    starts = [line for line in code(as_latex([nasty_table()])).splitlines() if line.endswith(r"\\")]
+    assert len(starts) > 3 and not [line for line in starts if line.startswith(("[", "*"))]
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
