@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ Tasks = list[NamedPair]
 @analysis_of("", "summary-over-tasks", place=91, folder=True)
 def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
     """Differences to equal shares: interquartile mean, probability of improvement, profiles (Agarwal et al. 2021)."""
-    asked = {runs.name: _against_baseline(runs) for runs in parts if runs.primary}
+    asked = {runs.name: _against_baseline(runs) for runs in _once_a_task(parts)}
     tasks = {name: pairs for name, pairs in asked.items() if pairs}
     if len(tasks) < 2:
         return None
@@ -63,6 +64,16 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
         ),
         alternative="Performance profiles: the share of runs that gain more than so many points over equal shares.",
     )
+
+
+def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
+    """Those that name comparisons; of a suite's presets on the same data and network only the strongest."""
+    tasks: dict[tuple[str, str, str], list[Runs]] = {}
+    for runs in parts:
+        if runs.primary:
+            tasks.setdefault((runs.suite, runs.data, runs.model), []).append(runs)
+    strongest = {task: max(one.strength.tier for one in own) for task, own in tasks.items()}
+    return [one for task, own in tasks.items() for one in own if one.strength.tier == strongest[task]]
 
 
 def _against_baseline(runs: Runs) -> dict[str, NamedPair]:

@@ -299,6 +299,7 @@ def test_tasks_are_put_together(runs):
 def test_one_task_needs_no_summary(runs):
     assert summary_over_tasks((runs,)) is None
     assert summary_over_tasks((replace(runs, primary={}), runs)) is None
+    assert summary_over_tasks((replace(runs, preset="quick"), replace(runs, preset="full"))) is None
 
 
 def test_curves_that_still_rise_are_named(runs):
