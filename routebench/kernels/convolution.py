@@ -120,8 +120,8 @@ class _Convolution(torch.autograd.Function):
         products = torch.bmm(at_images.transpose(0, 1), at_kernels.permute(1, 2, 0))  # (product, batch, parent)
         ctx.save_for_backward(images, weight, at_images, at_kernels, *matrices)
         ctx.stride, ctx.shape = stride, shape
-        outputs = matrices.outputs @ products.flatten(1)
-        return outputs.view(*shape.outputs, len(images), len(weight)).permute(2, 3, 0, 1)
+        outputs = matrices.outputs @ products.transpose(0, 1)  # (batch, output, parent)
+        return outputs.view(len(images), *shape.outputs, len(weight)).permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(ctx: Any, of_outputs: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -129,15 +129,15 @@ class _Convolution(torch.autograd.Function):
         if torch.is_grad_enabled():  # a gradient of this gradient may be wanted
             return *_pull_directly(images, weight, ctx.stride, of_outputs, ctx.needs_input_grad[:2]), None
         matrices = Transforms(*given)
-        of_products = matrices.outputs.T @ of_outputs.permute(2, 3, 0, 1).flatten(2).flatten(0, 1)
-        of_products = of_products.view(-1, len(images), len(weight))
+        of_products = matrices.outputs.T @ of_outputs.permute(0, 2, 3, 1).flatten(1, 2)  # (batch, product, parent)
+        of_products = of_products.transpose(0, 1)
         of_images = of_weight = None
         if ctx.needs_input_grad[0]:
-            of_phases = matrices.images.T @ torch.bmm(of_products, at_kernels.transpose(0, 1)).flatten(1)
+            of_phases = matrices.images.T @ torch.bmm(of_products, at_kernels.transpose(0, 1)).transpose(0, 1)
             of_images = _from_phases(of_phases, images.shape, ctx.shape.inputs, ctx.stride)
         if ctx.needs_input_grad[1]:
             of_kernels = torch.bmm(of_products.transpose(1, 2), at_images.transpose(0, 1))
-            of_phases = matrices.kernels.T @ of_kernels.flatten(1)
+            of_phases = matrices.kernels.T @ of_kernels.transpose(0, 1)
             of_weight = _from_phases(of_phases, weight.shape, ctx.shape.taps, ctx.stride)
         return of_images, of_weight, None
 
@@ -206,9 +206,9 @@ def _phases(maps: Tensor, sides: tuple[int, int], stride: int) -> Tensor:
 
 
 def _from_phases(phases: Tensor, like: Sequence[int], sides: tuple[int, int], stride: int) -> Tensor:
-    """The gradient of `_phases`: (place, image phase channel) to (image, channel, row, column), channels last."""
+    """The gradient of `_phases`: (image, place, phase channel) to (image, channel, row, column), channels last."""
     count, channels, height, width = like
-    split = phases.view(*sides, count, stride, stride, channels).permute(2, 0, 3, 1, 4, 5)
+    split = phases.view(count, *sides, stride, stride, channels).transpose(2, 3)
     last = split.reshape(count, sides[0] * stride, sides[1] * stride, channels)[:, :height, :width]
     if last.shape[1:3] != (height, width):
         last = pad(last, (0, 0, 0, width - last.shape[2], 0, height - last.shape[1]))
