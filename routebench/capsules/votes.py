@@ -48,7 +48,8 @@ class Votes:
         self._stored: Tensor | None = None  # lane, parent, child, pose
         self.watch: Callable[[Tensor], Tensor | None] | None = None
         """Called with the coupling (lane, child, parent) of every sweep, for analyses and tests, which may give another
-        one in its place; votes are stored. Of `aggregate` it only sees the coupling."""
+        one in its place; votes are stored, and those that `dense` has stored are used. Of `aggregate` it only sees the
+        coupling."""
 
     @property
     def lanes(self) -> int:
@@ -143,7 +144,9 @@ class Votes:
             moments=moments,
             constant_coupling=constant_coupling,
         )
-        return reference.dense(given, self.watch) if self.watch and watched else sweep(given)
+        if self.watch is None:
+            return sweep(given)
+        return reference.dense(given, self.watch if watched else None, self._kept)
 
     def aggregate(
         self,

@@ -29,13 +29,14 @@ def sweep(given: Sweep) -> Sums:
     return Sums(mass, first, second)
 
 
-def dense(given: Sweep, watch: Watch | None = None) -> Sums:
+def dense(given: Sweep, watch: Watch | None = None, stored: Tensor | None = None) -> Sums:
     """The sweep as the formulas have it: every vote of every lane in memory.
 
     Args:
         watch: called with the coupling (lane, child, parent); it may give another one in its place.
+        stored: what `votes` made of the same children; None to make them here.
     """
-    apart = votes(given)
+    apart = votes(given) if stored is None else stored
     if given.centre is not None:
         apart = apart - given.centre[:, :, None]
     squares = apart.square() if given.curvature is not None or given.moments == 2 else None

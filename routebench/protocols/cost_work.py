@@ -1,7 +1,7 @@
 """What the protocol `cost` measures: a network, its routed layers, or one dense layer, with random weights."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from routebench import kernels
 from routebench.capsules import Capsules
-from routebench.capsules.layers import DenseCapsules
+from routebench.capsules.intercepted import routed_layers
+from routebench.capsules.layers import CapsuleLayer, DenseCapsules
 from routebench.losses import Moment
 from routebench.models import CapsuleNetwork, Output, build
 from routebench.ops import length, squash
@@ -55,14 +56,16 @@ class Work:
     """A subject with one batch, ready to run.
 
     Args:
-        inference: runs it once without gradients.
+        inference: runs it once without gradients, as a trained network runs.
         training: once with gradients, which for the network is a step of the optimiser.
         held: says how many bytes inputs, weights and outputs have.
+        layers: that route.
     """
 
     inference: Callable[[], object]
     training: Callable[[], object]
     held: Callable[[], int]
+    layers: list[CapsuleLayer]
 
 
 Prepare = Callable[[int], Work]
@@ -90,25 +93,27 @@ def _prepare_network(network: nn.Module, subject: Subject, device: torch.device)
 
         @torch.no_grad()
         def infer() -> Output:
+            _switch([network], training=False)
             output: Output = network(images)
             return output
 
         def train() -> object:
+            _switch([network], training=True)
             return training_step(network, optimiser, images, labels, recipe=recipe, moment=Moment())
 
-        return Work(infer, train, lambda: _bytes([images, *network.parameters(), infer().logits]))
+        held = [images, *network.parameters()]
+        return Work(infer, train, lambda: _bytes([*held, infer().logits]), routed_layers(network))
 
     return with_batch
 
 
 def _prepare_layers(network: CapsuleNetwork, subject: Subject, device: torch.device) -> Prepare:
-    layers = list(network.layers)
-    weights = [weight for layer in layers for weight in layer.parameters()]
+    layers: list[CapsuleLayer] = list(network.layers)  # type: ignore[arg-type]
 
     def with_batch(batch: int) -> Work:
         some = network.primary(network.features(torch.rand(min(batch, IMAGES), *subject.shape, device=device)))
         poses, activations = (_repeated(tensor, batch) for tensor in (some.poses, some.activations))
-        return _routed(lambda below: network.run_layers(layers, below), Capsules(poses, activations), weights)  # type: ignore[arg-type]
+        return _routed(lambda below: network.run_layers(layers, below), Capsules(poses, activations), layers)
 
     return with_batch
 
@@ -121,29 +126,40 @@ def _prepare_dense(subject: Subject, device: torch.device) -> Prepare:
     def with_batch(batch: int) -> Work:
         poses = squash(torch.randn(batch, children, 8, device=device))
         below = Capsules(poses.requires_grad_(), length(poses).detach().requires_grad_())
-        return _routed(lambda found: [layer(found)], below, list(layer.parameters()))
+        return _routed(lambda found: [layer(found)], below, [layer])
 
     return with_batch
 
 
-def _routed(run: Callable[[Capsules], list[Capsules]], below: Capsules, weights: list[Tensor]) -> Work:
+def _routed(run: Callable[[Capsules], list[Capsules]], below: Capsules, layers: list[CapsuleLayer]) -> Work:
     """Forward through capsule layers, and back to their weights and to the capsules below them."""
-    inputs = [below.poses, below.activations]
+    inputs, weights = [below.poses, below.activations], [weight for layer in layers for weight in layer.parameters()]
     leaves = [tensor for tensor in (*inputs, *weights) if tensor.requires_grad]
 
     def forward() -> list[Tensor]:
         above = run(below)[-1]
         return [above.poses, above.activations if above.logits is None else above.logits]
 
-    infer = torch.no_grad()(forward)
+    @torch.no_grad()
+    def infer() -> list[Tensor]:
+        _switch(layers, training=False)
+        return forward()
 
     def train() -> None:
+        _switch(layers, training=True)
         for leaf in leaves:
             leaf.grad = None
         outputs = [output for output in forward() if output.requires_grad]
         torch.autograd.backward(outputs, [*map(torch.ones_like, outputs)])
 
-    return Work(infer, train, lambda: _bytes([*inputs, *weights, *infer()]))
+    return Work(infer, train, lambda: _bytes([*inputs, *weights, *infer()]), layers)
+
+
+def _switch(modules: Iterable[nn.Module], *, training: bool) -> None:
+    """Sets the mode, where it is another one: batch statistics, noise and dropout belong to training alone."""
+    for module in modules:
+        if module.training != training:
+            module.train(training)
 
 
 def _repeated(tensor: Tensor, batch: int) -> Tensor:

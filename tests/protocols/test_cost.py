@@ -125,6 +125,31 @@ def test_more_iterations_are_more_arithmetic() -> None:
     assert three[1] == one[1]  # least traffic
 
 
+@pytest.mark.parametrize(("method", "steps"), [("dynamic", 1), ("dynamic", 3), ("dynamic", 5), ("uniform", None)])
+def test_votes_are_counted_once_however_many_iterations(method, steps) -> None:
+    children, parents, below, above = 128, 10, 8, 16
+    subject = Subject(f"dense {children}", request(method, steps), (1, 28, 28), 10)
+    flops = next(metric.value for metric in _floors(subject, [1], 1.0, 1.0) if metric.metric == "training_flops")
+    votes = 3 * 2 * children * parents * below * above  # forward, and backward for poses and for weights
+    if steps in (None, 1):
+        assert flops == votes  # one matrix product
+    else:
+        # Each sweep weighs the votes, and each but the first has logits; of each product, two more backward.
+        products = 3 * 2 * children * parents * above * (2 * steps - 1)
+        assert votes < flops <= votes + products
+
+
+@pytest.mark.parametrize("part", ["network", "layers", "dense 6"])
+def test_inference_runs_as_a_trained_network_does(part) -> None:
+    work = prepare(Subject(part, request("variational-bayes", 2), (1, 28, 28), 10), torch.device("cpu"))(4)
+    statistics = [buffer for layer in work.layers for buffer in layer.buffers() if buffer.is_floating_point()]
+    before = [buffer.clone() for buffer in statistics]
+    work.inference()
+    assert statistics and all(map(torch.equal, statistics, before))
+    work.training()
+    assert not all(map(torch.equal, statistics, before))
+
+
 def test_memory_grows_with_the_batch_and_the_largest_batch_fits(metrics) -> None:
     memory = {tuple(m.where.values()): m.value for m in metrics if m.metric == "training_memory"}
     assert set(memory) == {(part, "reference", batch) for part in ("network", "layers", "dense 6") for batch in (2, 4)}
