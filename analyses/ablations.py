@@ -24,7 +24,7 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.comparison import ACCURACY, Contender, contenders_of, difference_between, finished, images_of
+from routebench.analysis.comparison import ACCURACY, Contender, contenders_of, difference_between, finished, objects_of
 
 PLAIN = "plain form"
 SAVED = (
@@ -91,7 +91,7 @@ def _row(runs: Runs, one: Contender, base: Contender | None) -> dict[str, Any]:
     return {
         "method": one.method,
         "variant": settings if base else f"{PLAIN}: {settings}",
-        "mean": Estimate.of(statistics.accuracy_interval(one.values, images_of(runs, [one]))),
+        "mean": Estimate.of(statistics.accuracy_interval(one.values, objects_of(runs, [one]))),
         "n_ok": len(one.accuracies),
         "n_planned": one.planned,
         "difference": difference_between(runs, one, base) if base else Estimate(kind=""),

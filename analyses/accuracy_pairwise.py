@@ -9,7 +9,6 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from numpy.typing import NDArray
 from pandas import DataFrame, Series
 
 from routebench import statistics
@@ -32,6 +31,7 @@ from routebench.analysis import (
 )  # fmt: skip
 from routebench.analysis.comparison import (
     OTHER_IMAGES,
+    Answers,
     Contender,
     answers_of,
     contenders_of,
@@ -126,15 +126,14 @@ def _row(runs: Runs, first: Contender, second: Contender, margin: float) -> dict
     }
 
 
-def _by_image(answers: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None) -> dict[str, object]:
+def _by_image(answers: Answers | None) -> dict[str, object]:
     """Statistics per test image, if outcomes were kept."""
     if answers is None:
         return {"both": Estimate(), "odds": math.nan, "discordant": math.nan}
-    ours, theirs = answers
     return {
-        "both": Estimate.of(statistics.crossed_difference(ours, theirs), 100),
-        "odds": statistics.discordant_odds(ours.ravel(), theirs.ravel()).mean,
-        "discordant": float((ours != theirs).mean()),
+        "both": answers.difference,
+        "odds": statistics.discordant_odds(answers.ours.ravel(), answers.theirs.ravel()).mean,
+        "discordant": float((answers.ours != answers.theirs).mean()),
     }
 
 

@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import tomllib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,21 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
     for plugin in plugins:
         load_plugin(plugin)
     return collect(kinds)
+
+
+@cache
+def views_of(data: str, test_images: int) -> int | None:
+    """How many test images in a row show the same object; None if several do and nobody knows which.
+
+    Args:
+        data: name of the data set, as plans have it.
+        test_images: how many were measured: of some of them, nobody knows which are views of one object.
+    """
+    known = next((one for one in catalogue(kinds=("data",))["data"] if one["name"] == data.rpartition(":")[2]), {})
+    if "views" not in known:
+        return 1
+    views: int | None = known["views"] if test_images == known["test"] else None
+    return views
 
 
 def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:

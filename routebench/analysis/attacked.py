@@ -9,6 +9,7 @@ import numpy as np
 
 from routebench import statistics
 from routebench.analysis import Estimate, Method, Runs, base_of, corrected, difference
+from routebench.catalogue import views_of
 from routebench.masking import verdict
 
 LINF = {"norm": "linf"}
@@ -90,8 +91,8 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
 
 
 def _by_image(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> Estimate | None:
-    """The difference over images of the one shared seed; None if outcomes were not kept."""
-    if where["attack"] != "worst":
+    """The difference over images of the one shared seed; None if outcomes were not kept, or some show one object."""
+    if where["attack"] != "worst" or views_of(runs.data, 0) is None:
         return None
     rows = runs.values("attacked_accuracy", **where)
     one, other = (rows[rows["method"] == method].set_index("seed")["cell"] for method in (ours, theirs))

@@ -21,6 +21,7 @@ from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Column, Row, best_first, flat
 from routebench.analysis._verdicts import Verdict
+from routebench.catalogue import views_of
 
 SAVED = (
     "name label iterations role model=method.model mean low high interval=mean.kind n_ok n_planned gain gain_low "
@@ -128,7 +129,7 @@ def compare(runs: Runs) -> Comparison:
 
 def _compared(runs: Runs) -> Comparison:
     contenders = distinct(runs, contenders_of(runs))
-    samples = images_of(runs, contenders)
+    objects = objects_of(runs, contenders)
     bases = {one.method.model: one for one in contenders if one.method.label == BASELINE and one.accuracies}
     base = bases.get(runs.model, next(iter(bases.values()), None))
     own_base = {one.method: bases.get(one.method.model, base) for one in contenders}
@@ -137,7 +138,7 @@ def _compared(runs: Runs) -> Comparison:
     gains = gains if runs.strength.judges else [replace(gain, p=math.nan, p_holm=math.nan) for gain in gains]
     gain_of = {one.method: gain for (one, _), gain in zip(against, gains, strict=True)}
     nothing = Estimate(kind="")
-    rows = [_row(runs, one, samples) | {"gain": gain_of.get(one.method, nothing)} for one in contenders]
+    rows = [_row(runs, one, objects) | {"gain": gain_of.get(one.method, nothing)} for one in contenders]
     table = best_first(DataFrame(rows, columns=COLUMNS), "mean")
     pairs = _pairs(runs, contenders, [*table["method"]]) if runs.strength.judges else {}
     ranks = _ranks(table.loc[table["n_ok"] > 0, "method"], pairs)
@@ -152,7 +153,7 @@ def _compared(runs: Runs) -> Comparison:
         baseline=str(base.method) if base else None,
         seeds=min(map(len, paired), default=max((len(one.accuracies) for one in contenders), default=0)),
         detectable=_detectable(paired),
-        test_samples=samples,
+        test_samples=images_of(runs, contenders),
     )
 
 
@@ -207,6 +208,13 @@ def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
     return next((int(correct.size) for correct in kept if correct is not None), None)
 
 
+def objects_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
+    """Number of different objects on test images; None where unknown, or without outcomes."""
+    images = images_of(runs, contenders)
+    views = images and views_of(runs.data, images)
+    return images // views if images and views else None
+
+
 def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
     """`ours - theirs` in points: paired by seed, or by test image if each has one seed, and the same.
 
@@ -215,30 +223,54 @@ def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estima
     """
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
     if len(seeds) == len(ours.accuracies) == len(theirs.accuracies) == 1:
-        one, other = runs.correct(ours.cells[seeds[0]]), runs.correct(theirs.cells[seeds[0]])
-        if one is not None and other is not None and one.shape == other.shape:
-            return Estimate.of(statistics.paired_samples(one, other), 100)
+        answers = answers_of(runs, ours, theirs)
+        if answers is not None:
+            return answers.difference
     return Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
 
 
 def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
     """`ours - theirs` in points, as if seeds and test images were both drawn anew; unknown if no answers were kept."""
     answers = answers_of(runs, ours, theirs)
-    return Estimate() if answers is None else Estimate.of(statistics.crossed_difference(*answers), 100)
+    return Estimate() if answers is None else answers.difference
 
 
-def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
-    """Whether each of two methods had each test image right, (seed, image), with the seeds that both have.
+@dataclass(frozen=True)
+class Answers:
+    """Whether each of two methods had each test image right.
 
-    None unless outcomes were kept for each of these seeds, on as many images.
+    Args:
+        ours, theirs: (seed, image), with the seeds that both have.
+        views: so many images in a row show the same object.
+    """
+
+    ours: NDArray[np.bool_]
+    theirs: NDArray[np.bool_]
+    views: int = 1
+
+    @property
+    def difference(self) -> Estimate:
+        """`ours - theirs` in points, as if seeds and objects were both drawn anew; with one seed, objects alone."""
+        return Estimate.of(statistics.crossed_difference(self.ours, self.theirs, views=self.views), 100)
+
+    def p_beyond(self, margin: float) -> float:
+        """The p-value of a difference of `margin` points or more, in either direction."""
+        return statistics.crossed_equivalence_p(self.ours, self.theirs, margin / 100, views=self.views)
+
+
+def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> Answers | None:
+    """What both answered with the seeds that both have.
+
+    None unless outcomes were kept for each of these seeds, on as many images, of which it is known which show the same
+    object.
     """
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
     kept = [(runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])) for seed in seeds]
     right = [(one, other) for one, other in kept if one is not None and other is not None]
     sizes = {array.size for pair in right for array in pair}
-    if len(right) < max(len(seeds), 1) or len(sizes) != 1:
+    if len(right) < max(len(seeds), 1) or len(sizes) != 1 or (views := views_of(runs.data, *sizes)) is None:
         return None
-    return np.stack([one for one, _ in right]), np.stack([other for _, other in right])
+    return Answers(np.stack([one for one, _ in right]), np.stack([other for _, other in right]), views)
 
 
 def tied(differences: Iterable[Estimate]) -> str:
@@ -274,13 +306,13 @@ def finished(explained: str = "") -> Column:
     return Column("Seeds", "n_ok", lambda row: f"{row['n_ok']} / {row['n_planned']}", explained)
 
 
-def _row(runs: Runs, one: Contender, samples: int | None) -> dict[str, object]:
+def _row(runs: Runs, one: Contender, objects: int | None) -> dict[str, object]:
     method = one.method
     known = None if method.params else published.find(runs.data, method.model, method.label, method.iterations)
     own = runs.results[runs.results["cell"].isin(list(one.cells.values()))]
     return {
         "method": method,
-        "mean": Estimate.of(statistics.accuracy_interval(one.values, samples)),
+        "mean": Estimate.of(statistics.accuracy_interval(one.values, objects)),
         "n_ok": len(one.accuracies),
         "n_planned": one.planned,
         "parameters": _mean_of(own, "parameters"),

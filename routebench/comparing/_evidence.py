@@ -22,6 +22,7 @@ import numpy as np
 from scipy import special
 
 from routebench import statistics
+from routebench.catalogue import views_of
 from routebench.comparing._noise import Noise
 from routebench.comparing._series import ROUNDING, FloatArray, PairedSeries, once_timed
 from routebench.units import DETERMINED, TIMED
@@ -96,7 +97,9 @@ def weigh(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
     changes = [float(np.mean([one.change(seed) for seed in one.seeds])) for one in series]
     change = float(np.median(changes)) if first.group.relative else float(np.mean(changes))
     if all(one.right for one in series) and len({_images(one) for one in series}) == 1:
-        return _over_samples(series, noise)
+        views = views_of(first.group.data, _images(first))
+        if views is not None:
+            return _over_samples(series, noise, views)
     if first.group.unit in DETERMINED or (first.group.unit != "%" and all(one.steady for one in series)):
         same = all(value == 0 for value in changes)
         return Evidence("counted", change, 1.0 if same else 0.0, detectable=_by_error(0.0))
@@ -116,15 +119,16 @@ def _images(series: PairedSeries) -> int:
     return int(next(iter(series.right.values())).shape[1])
 
 
-def _over_samples(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
+def _over_samples(series: Sequence[PairedSeries], noise: Noise, views: int) -> Evidence:
+    """McNemar's test over test images; so many in a row that show one object are one sample, as are several seeds."""
     right = np.stack([both for one in series for both in one.right.values()])  # (networks, 2, n_test)
-    base, head = right[:, 0], right[:, 1]
+    base, head = (statistics.by_view(right[:, side], views) for side in (0, 1))
     test = statistics.paired_samples_of_seeds(head, base)
-    per_image = head.mean(axis=0) - base.mean(axis=0)
-    networks, images = base.shape
-    error = 100 * float(np.sqrt((per_image**2).sum())) / images
+    per_object = head.mean(axis=0) - base.mean(axis=0)
+    networks, objects = base.shape
+    error = 100 * float(np.sqrt((per_object**2).sum())) / objects
     floor = noise.over_seeds(series)
-    least = 100 / (networks * images)
+    least = 100 / (networks * objects)
     return Evidence("samples", 100 * test.mean, test.p_value, floor, _by_error(error, least))
 
 

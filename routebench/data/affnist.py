@@ -26,7 +26,7 @@ PLACES = ("affNIST/transformed/test.mat", "affNIST/transformed/test_batches/*.ma
 
 
 @datasets.register("affnist")
-@facts(train=54_000, held_out=6_000, test=320_000, shape=(1, SIDE, SIDE), classes=10)
+@facts(train=54_000, held_out=6_000, test=320_000, shape=(1, SIDE, SIDE), classes=10, views=None)
 def affnist() -> Dataset:
     """`mnist` placed at random on 40x40 to train with; the official affNIST test part to test with.
 
@@ -44,7 +44,7 @@ def affnist() -> Dataset:
 
 
 @datasets.register("affnist-synthetic")
-@facts(train=54_000, held_out=6_000, test=10_000 * VARIANTS, shape=(1, SIDE, SIDE), classes=10)
+@facts(train=54_000, held_out=6_000, test=10_000 * VARIANTS, shape=(1, SIDE, SIDE), classes=10, views=VARIANTS)
 def affnist_synthetic() -> Dataset:
     """`mnist` placed at random on 40x40 to train with; made like affNIST, but not affNIST, to test with.
 
@@ -58,7 +58,7 @@ def affnist_synthetic() -> Dataset:
 
 
 @datasets.register("affnist5k-synthetic")
-@facts(train=3600, held_out=400, test=1000 * VARIANTS, shape=(1, SIDE, SIDE), classes=10)
+@facts(train=3600, held_out=400, test=1000 * VARIANTS, shape=(1, SIDE, SIDE), classes=10, views=VARIANTS)
 def affnist5k_synthetic() -> Dataset:
     """`mnist5k` in the manner of `affnist-synthetic`."""
     return _synthetic("affnist5k-synthetic", load("mnist5k"))

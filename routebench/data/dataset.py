@@ -256,6 +256,7 @@ def facts(
     classes: int,
     *,
     several: bool = False,
+    views: int | None = 1,
 ) -> Callable[[Loader], Loader]:
     """A decorator that states a data set's size without loading it: sets `loader.facts`, a dict, and `loader.declared`.
 
@@ -264,11 +265,12 @@ def facts(
         shape: of each: channels, height and width.
         classes: how many.
         several: whether an image may show several classes.
+        views: how many test images in a row show the same object; None if several do, but not in a row.
     """
 
     def state(loader: Loader) -> Loader:
         stated: dict[str, Any] = {"train": train, "held_out": held_out, "test": test}
-        stated |= {"shape": list(shape), "classes": classes}
+        stated |= {"shape": list(shape), "classes": classes} | ({} if views == 1 else {"views": views})
         vars(loader)["facts"] = stated
         vars(loader)["declared"] = partial(_declared, stated, several=several)
         return loader

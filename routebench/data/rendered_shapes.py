@@ -63,42 +63,42 @@ SMALL = Series("rendered-shapes-small", 32, all_lightings=False, digest="dd25568
 
 
 @datasets.register("rendered-shapes")
-@facts(train=24_300, held_out=24_300, test=24_300, shape=(1, 48, 48), classes=5)
+@facts(train=24_300, held_out=24_300, test=24_300, shape=(1, 48, 48), classes=5, views=972)
 def rendered_shapes() -> Dataset:
     """Rendered toys of five classes, grey, 48x48: 75 objects, 162 views, 6 lightings; no object is in two parts."""
     return _dataset(WHOLE, None)
 
 
 @datasets.register("rendered-shapes-azimuth")
-@facts(train=8_100, held_out=8_100, test=24_300, shape=(1, 48, 48), classes=5)
+@facts(train=8_100, held_out=8_100, test=24_300, shape=(1, 48, 48), classes=5, views=972)
 def rendered_shapes_azimuth() -> Dataset:
     """`rendered-shapes`, trained on 6 of 18 azimuths (300 to 40 degrees), tested on all."""
     return _dataset(WHOLE, "azimuth")
 
 
 @datasets.register("rendered-shapes-elevation")
-@facts(train=8_100, held_out=8_100, test=24_300, shape=(1, 48, 48), classes=5)
+@facts(train=8_100, held_out=8_100, test=24_300, shape=(1, 48, 48), classes=5, views=972)
 def rendered_shapes_elevation() -> Dataset:
     """`rendered-shapes`, trained on 3 of 9 elevations (30 to 40 degrees), tested on all."""
     return _dataset(WHOLE, "elevation")
 
 
 @datasets.register("rendered-shapes-small")
-@facts(train=4_050, held_out=4_050, test=4_050, shape=(1, 32, 32), classes=5)
+@facts(train=4_050, held_out=4_050, test=4_050, shape=(1, 32, 32), classes=5, views=162)
 def rendered_shapes_small() -> Dataset:
     """The toys of `rendered-shapes` at 32x32, from the same viewpoints, each in one of the 6 lightings."""
     return _dataset(SMALL, None)
 
 
 @datasets.register("rendered-shapes-small-azimuth")
-@facts(train=1_350, held_out=1_350, test=4_050, shape=(1, 32, 32), classes=5)
+@facts(train=1_350, held_out=1_350, test=4_050, shape=(1, 32, 32), classes=5, views=162)
 def rendered_shapes_small_azimuth() -> Dataset:
     """`rendered-shapes-small`, trained on 6 of 18 azimuths (300 to 40 degrees), tested on all."""
     return _dataset(SMALL, "azimuth")
 
 
 @datasets.register("rendered-shapes-small-elevation")
-@facts(train=1_350, held_out=1_350, test=4_050, shape=(1, 32, 32), classes=5)
+@facts(train=1_350, held_out=1_350, test=4_050, shape=(1, 32, 32), classes=5, views=162)
 def rendered_shapes_small_elevation() -> Dataset:
     """`rendered-shapes-small`, trained on 3 of 9 elevations (30 to 40 degrees), tested on all."""
     return _dataset(SMALL, "elevation")

@@ -97,21 +97,21 @@ TESTING = Part("testing", (0, 1, 2, 3, 5))
 
 
 @datasets.register("smallnorb")
-@facts(train=19_440, held_out=4_860, test=24_300, shape=(2, 48, 48), classes=5)
+@facts(train=19_440, held_out=4_860, test=24_300, shape=(2, 48, 48), classes=5, views=None)
 def smallnorb() -> Dataset:
     """The official smallNORB: 24,300 + 24,300 stereo pairs of toys, grey, averaged from 96x96 to 48x48."""
     return _dataset("smallnorb", None)
 
 
 @datasets.register("smallnorb-azimuth")
-@facts(train=6_480, held_out=1_620, test=24_300, shape=(2, 48, 48), classes=5)
+@facts(train=6_480, held_out=1_620, test=24_300, shape=(2, 48, 48), classes=5, views=None)
 def smallnorb_azimuth() -> Dataset:
     """The official smallNORB, trained on 6 of 18 azimuths (300 to 40 degrees), tested on all."""
     return _dataset("smallnorb-azimuth", "azimuth")
 
 
 @datasets.register("smallnorb-elevation")
-@facts(train=6_480, held_out=1_620, test=24_300, shape=(2, 48, 48), classes=5)
+@facts(train=6_480, held_out=1_620, test=24_300, shape=(2, 48, 48), classes=5, views=None)
 def smallnorb_elevation() -> Dataset:
     """The official smallNORB, trained on the 3 smallest of 9 elevations, tested on all."""
     return _dataset("smallnorb-elevation", "elevation")

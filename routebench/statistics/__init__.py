@@ -35,6 +35,7 @@ from routebench.statistics._best_of import expected_best, stable_from
 from routebench.statistics._by_sample import (
     NO_DISCORDANT,
     OVER_SAMPLES_ONLY,
+    by_view,
     discordant_odds,
     paired_samples,
     paired_samples_of_seeds,
@@ -127,6 +128,7 @@ __all__ = [
     "accuracy_interval",
     "bootstrap_both",
     "bootstrap_samples",
+    "by_view",
     "cliques",
     "crossed_difference",
     "crossed_equivalence_p",

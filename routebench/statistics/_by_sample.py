@@ -111,6 +111,18 @@ def paired_samples_of_seeds(ours: ArrayLike, theirs: ArrayLike, confidence: floa
     return Difference(float(share.mean()), centre - margin, centre + margin, n, OVER_SAMPLES_ONLY, p_value)
 
 
+def by_view(right: NDArray[np.bool_], views: int) -> NDArray[np.bool_]:
+    """Answers (seeds, n) as (seeds x views, objects), where so many samples in a row are views of one object.
+
+    Raises:
+        ValueError: n is no multiple of the views.
+    """
+    seeds, n = right.shape
+    if n % views:
+        raise ValueError(f"expected {views} views of each object, got {n} samples")
+    return right.reshape(seeds, n // views, views).swapaxes(1, 2).reshape(seeds * views, n // views)
+
+
 def matched(ours: ArrayLike, theirs: ArrayLike, dimensions: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Converts both to arrays of one shape.
 

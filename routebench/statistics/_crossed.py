@@ -6,14 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from routebench.statistics._by_sample import matched, paired_samples
+from routebench.statistics._by_sample import by_view, matched, paired_samples, paired_samples_of_seeds
 from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Difference, no_difference
 
 OVER_BOTH = "t over seeds and test samples"
 BOTH_CONSTANT = "t over seeds and test samples (all equal)"
 
 
-def crossed_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE) -> Difference:
+def crossed_difference(
+    ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE, *, views: int = 1
+) -> Difference:
     """The difference of two accuracies, with seeds and test samples both random.
 
     Of the differences d (seeds s, samples i), with the mean squares of a two-way table without replication
@@ -33,21 +35,28 @@ def crossed_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = C
         ours: correct or not, (seeds, n).
         theirs: correct or not with the same seeds on the same samples in the same order, (seeds, n).
         confidence: e.g. 0.95.
+        views: so many samples in a row show the same object; objects are then drawn, and not samples. A model that
+            knows an object's class from one side knows it from most, so that its views are one answer rather than many.
 
     Returns:
-        the difference as a proportion, its n the seeds. One seed gives `paired_samples`, and its kind says so. Without
-            any spread p is 1 if there is no difference, else NaN (untestable).
+        the difference as a proportion, its n the seeds. One seed gives `paired_samples`, of several views
+            `paired_samples_of_seeds` with views for seeds, and its kind says so. Without any spread p is 1 if there is
+            no difference, else NaN (untestable).
 
     Raises:
-        ValueError: the two have different shapes.
+        ValueError: the two have different shapes, or samples are no multiple of the views.
     """
     one, other = matched(ours, theirs, dimensions=2)
     seeds, n = one.shape
     if one.size == 0:
         return no_difference(kind=NO_VALUE)
-    if seeds == 1:
+    if seeds == 1 and views == 1:
         return paired_samples(one[0], other[0], confidence)
-    differences = one.astype(np.float64) - other
+    if seeds == 1:
+        return paired_samples_of_seeds(by_view(one, views), by_view(other, views), confidence)
+    by_object = by_view(one, views).astype(np.float64) - by_view(other, views)
+    n //= views
+    differences = by_object.reshape(seeds, views, n).mean(axis=1)
     mean = float(differences.mean())
     between_seeds, beyond_rest = _mean_squares(differences)
     pooled = between_seeds + beyond_rest
@@ -59,7 +68,7 @@ def crossed_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = C
     return Difference(mean, mean - margin, mean + margin, seeds, OVER_BOTH, p_value)
 
 
-def crossed_equivalence_p(ours: ArrayLike, theirs: ArrayLike, margin: float) -> float:
+def crossed_equivalence_p(ours: ArrayLike, theirs: ArrayLike, margin: float, *, views: int = 1) -> float:
     """The p-value of 'the true difference is at least `margin`, in either direction', over seeds and test samples.
 
     Two one-sided tests, as in `equivalence_p`, with the standard error and the degrees of freedom of
@@ -69,6 +78,7 @@ def crossed_equivalence_p(ours: ArrayLike, theirs: ArrayLike, margin: float) -> 
         ours: correct or not, (seeds, n).
         theirs: correct or not with the same seeds on the same samples in the same order, (seeds, n).
         margin: the smallest difference that matters, as a proportion, above zero.
+        views: as for `crossed_difference`.
 
     Returns:
         p; NaN with fewer than two seeds or without any spread.
@@ -78,7 +88,7 @@ def crossed_equivalence_p(ours: ArrayLike, theirs: ArrayLike, margin: float) -> 
     """
     if not margin > 0:
         raise ValueError(f"expected a margin above zero, got {margin}")
-    found = crossed_difference(ours, theirs)
+    found = crossed_difference(ours, theirs, views=views)
     if found.kind != OVER_BOTH:
         return math.nan
     error = found.half_width / float(special.stdtrit(found.n - 1, (1 + CONFIDENCE) / 2))

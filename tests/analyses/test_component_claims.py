@@ -107,8 +107,7 @@ def test_accuracy_that_hangs_on_the_number_of_iterations(own, other, verdict):
 def test_the_spread_over_iterations_names_the_form_that_it_is_of():
     levels = {ATTENTION: 90.0, "em": 80.0, "em[competition=types]": 70.0}
     lines = {
-        label: ([1, 2, 3], "method", "capsnet-small", [level, level + 2, level + 1])
-        for label, level in levels.items()
+        label: ([1, 2, 3], "method", "capsnet-small", [level, level + 2, level + 1]) for label, level in levels.items()
     }
 
     def named(known):

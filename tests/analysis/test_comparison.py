@@ -10,7 +10,15 @@ from analyses.accuracy_pairwise import accuracy_pairwise
 from analyses.accuracy_table import accuracy_table
 from routebench import statistics
 from routebench.analysis import figures
-from routebench.analysis.comparison import compare, comparison_of, difference_between, gains_of
+from routebench.analysis.comparison import (
+    compare,
+    comparison_of,
+    contenders_of,
+    difference_between,
+    gains_of,
+    objects_of,
+    with_other_images,
+)
 from routebench.report._headline import headline_of
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs
 
@@ -206,6 +214,28 @@ def test_each_method_is_compared_with_equal_shares_in_its_own_network() -> None:
         for metric in record["metrics"]:
             metric["value"] += noise if metric["metric"] == "accuracy" else 0.0
     assert comparison_of(replace(made_up_runs(records), model="capsnet-small")).detectable < 3
+
+
+def test_views_of_one_object_are_one_sample() -> None:
+    methods = {"good": ([None], "method", "capsnet-small", [85.0]), "uniform": METHODS["uniform"]}
+    runs, rng = made_up_runs(seeds=3, methods=methods), np.random.default_rng(0)
+    rates = {"good": 0.9, "uniform": 0.6}
+    objects = {cell: rng.random(25) < rates[method.name] for cell, method in runs.methods.items()}
+    toys = replace(runs, data="rendered-shapes-small", correct=lambda cell: np.repeat(objects[cell], 162))
+    plain = replace(runs, correct=objects.get)
+    for one_seed in (False, True):
+        found = []
+        some = replace(toys, correct=lambda cell: np.repeat(objects[cell], 54))
+        for own in (plain, toys, some, replace(toys, data="mnist")):
+            ours, theirs = contenders_of(own)
+            if one_seed:
+                ours, theirs = (replace(one, accuracies={0: one.accuracies[0]}) for one in (ours, theirs))
+            found.append(difference_between(own, ours, theirs) if one_seed else with_other_images(own, ours, theirs))
+        assert found[1].p == pytest.approx(found[0].p, rel=1e-3)
+        assert not found[2].known or math.isnan(found[2].p)  # which views of an object were taken, nobody knows
+        assert found[3].p < found[1].p
+    (one, *_) = contenders_of(made_up_runs(seeds=1, methods=methods))
+    assert (objects_of(plain, [one]), objects_of(toys, [one])) == (25, 25)
 
 
 def test_what_cannot_be_tested_keeps_a_place_that_no_other_is_sure_of() -> None:

@@ -144,6 +144,14 @@ def test_training_has_familiar_viewpoints_of_its_own_objects(tiny, axis, share):
         assert float(data.conditions["familiar"].double().mean()) == pytest.approx(share)
 
 
+def test_the_views_of_a_test_object_stand_in_a_row(tiny):
+    data = rendered_shapes._dataset(tiny, None)
+    objects = (len(data.classes) * data.conditions["instance"] + data.test.labels).view(len(data.classes), -1)
+    assert bool((objects == objects[:, :1]).all())
+    for loader in (rendered_shapes.rendered_shapes, rendered_shapes.rendered_shapes_small_azimuth):
+        assert loader.facts["test"] == loader.facts["views"] * len(TOYS) * len(PARTS[2])
+
+
 def test_an_image_is_what_its_conditions_say(tiny):
     data = rendered_shapes._dataset(tiny, "azimuth")
     for place in (5, 40, 71):

@@ -55,6 +55,36 @@ def test_what_cannot_be_said_has_a_kind() -> None:
         statistics.crossed_difference(right, wrong[:2])
 
 
+@pytest.mark.parametrize("n_seeds", [1, 3])
+def test_copies_of_a_sample_are_one_sample(n_seeds: int) -> None:
+    rng = np.random.default_rng(4)
+    ours, theirs = rng.random((n_seeds, 60)) < 0.9, rng.random((n_seeds, 60)) < 0.8
+    plain = statistics.crossed_difference(ours, theirs)
+    copies = [np.repeat(right, 5, axis=1) for right in (ours, theirs)]
+    found = statistics.crossed_difference(*copies, views=5)
+    assert (found.mean, found.p_value) == (pytest.approx(plain.mean), pytest.approx(plain.p_value))
+    assert statistics.crossed_difference(*copies).p_value < plain.p_value
+    if n_seeds > 1:
+        assert found.half_width == pytest.approx(plain.half_width)
+        equal = statistics.crossed_equivalence_p(ours, theirs, 0.3)
+        assert statistics.crossed_equivalence_p(*copies, 0.3, views=5) == pytest.approx(equal)
+    with pytest.raises(ValueError, match="expected 7 views of each object, got 300 samples"):
+        statistics.crossed_difference(*copies, views=7)
+
+
+def test_views_that_stand_or_fall_together_keep_the_size_as_objects_and_not_as_samples() -> None:
+    rng = np.random.default_rng(8)
+    as_objects, as_samples = [], []
+    for _ in range(RUNS):
+        of_object = rng.normal(0, 1.5, (2, 25))  # what each method finds easy differs, and both are as good
+        odds = 1.0 + np.repeat(of_object, 40, axis=1)[:, None] + rng.normal(0, 0.2, (2, 3, 1))
+        ours, theirs = rng.random((2, 3, 1000)) < 1 / (1 + np.exp(-odds))
+        as_objects.append(statistics.crossed_difference(ours, theirs, views=40).p_value < 0.05)
+        as_samples.append(statistics.crossed_difference(ours, theirs).p_value < 0.05)
+    assert share(as_objects) < 0.08
+    assert share(as_samples) > 0.2
+
+
 @pytest.mark.parametrize(("of_seed", "of_sample"), SPREADS)
 def test_the_crossed_test_keeps_its_size_with_3_seeds_and_1000_samples(of_seed: float, of_sample: float) -> None:
     drawn = equal_networks(np.random.default_rng(5), RUNS, 3, 1000, of_seed, of_sample)
