@@ -33,9 +33,10 @@ COLUMNS = (
     Mean("Between images", "share_between", "±.3", "part of the variance of coupling that lies between images; the "
          "rest lies between pairs of child and parent", where=CLASSES),
     Mean("Starved", "starved_share", "±.3", "share of parents that get less than a tenth of an equal share of their "
-         "children, on average", where=CLASSES),
-    Mean("Gradient at children", "at_primary", "~", "norm of the gradient of the loss with respect to the poses of "
-         "primary capsules, mean over 250 training images", metric="gradient_norm", where={"layer": "primary"}),
+         "children over all test images together", where=CLASSES),
+    Mean("Gradient at children", "at_primary", "~", "norm of the gradient of the loss that the network was trained "
+         "with, with respect to the poses of primary capsules; mean over 250 training images",
+         metric="gradient_norm", where={"layer": "primary"}),
     Mean("At parents", "at_classes", "~", "the same, of class capsules", metric="gradient_norm",
          where={"layer": "classes"}),
     SEEDS,

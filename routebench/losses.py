@@ -1,5 +1,6 @@
 """Training objectives of the source papers: from a network's output and the labels to a mean over images."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,14 +19,14 @@ Loss = Callable[[Output, Labels, "Moment"], Float[Tensor, ""]]
 
 @dataclass(frozen=True)
 class Moment:
-    """When in training a loss is evaluated.
+    """When in training a loss is evaluated; by default after it, when every schedule has ended.
 
     Args:
         step: optimiser steps taken.
         progress: share of the training run that has passed, 0 to 1.
     """
 
-    step: int = 0
+    step: int = sys.maxsize
     progress: float = 1.0
 
 

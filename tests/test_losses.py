@@ -196,6 +196,10 @@ def test_sigmoid_margin_has_the_values_of_the_authors_code():
     assert found == pytest.approx([0.2142, 0.595, 0.98996], abs=1e-4)
 
 
+def test_after_training_every_schedule_has_ended():
+    assert (linear_margin(Moment()), sigmoid_margin(Moment())) == pytest.approx((0.9, 0.98996), abs=1e-4)
+
+
 class TestCrossEntropyOnCapsules:
     def test_can_become_small_although_lengths_stay_below_one(self):
         lengths = torch.full((1, 10), 1e-3)

@@ -49,11 +49,14 @@ def share_between(coupling: Float[Tensor, "image child parent"]) -> float:
     return float(between / total) if total > torch.finfo(torch.float32).eps ** 2 else 0.0
 
 
-def starved_share(mass: Float[Tensor, "image parent"]) -> float:
-    """The share of parents that get less than a tenth of an equal share of their children's mass, mean over images.
+def starved_share(mass: Float[Tensor, "image position parent"]) -> float:
+    """The share of parents that get less than a tenth of an equal share of their children's mass, over all images.
+
+    A parent that gets nothing from most images and much from some is not starved: class capsules hardly ever are. In a
+    convolutional layer, the parents of each position count.
 
     Source: Mitterreiter, Koch, Giesen and Laue, AAAI 2023, for the word; the tenth is our choice.
     """
-    total = mass.sum(dim=1, keepdim=True)
-    shares = torch.where(total > 0, mass / total, 1 / mass.shape[1])
-    return float((shares.mean(dim=0) < STARVED / mass.shape[1]).double().mean())
+    total, parents = mass.sum(dim=2, keepdim=True), mass.shape[2]
+    shares = torch.where(total > 0, mass / total, 1 / parents)
+    return float((shares.mean(dim=0) < STARVED / parents).double().mean())

@@ -179,7 +179,7 @@ def _coupling_statistics(layer: LayerTrace) -> dict[str, float]:
         "t_score": float(score.mean()),
         "t_score_weighted": float((score * weights).sum()),
         "share_between": measures.share_between(coupling.reshape(images, -1, coupling.shape[2])),
-        "starved_share": measures.starved_share(mass.reshape(images, -1)),
+        "starved_share": measures.starved_share(mass.reshape(images, -1, coupling.shape[2])),
     }
 
 

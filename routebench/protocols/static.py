@@ -15,6 +15,7 @@ from routebench.data import Images
 from routebench.losses import LOSSES, Moment
 from routebench.models.network import Output
 from routebench.protocols.base import Metric
+from routebench.protocols.chosen import evenly
 from routebench.recipe import Recipe
 from routebench.training import answers, is_right
 
@@ -110,13 +111,15 @@ def static_metrics(network: nn.Module, train: Images, test: Images, device: torc
 def gradient_metrics(network: nn.Module, images: Images, recipe: Recipe, device: torch.device) -> Iterator[Metric]:
     """Metric `gradient_norm` of every capsule layer: of the loss of an image with respect to the layer's poses, mean.
 
+    Over `BATCH` of the images, taken evenly, with the loss that the network was trained with.
+
     Layers whose poses the loss does not depend on are left out, such as class capsules with activations of their own.
 
     Source: the question is that of Mitterreiter, Koch, Giesen and Laue, AAAI 2023: do gradients vanish with depth?
     """
-    pixels = images.pixels[:BATCH].to(device).to(torch.float32).div(255)
-    output: Output = network(pixels)
-    loss = len(pixels) * LOSSES[recipe.loss](output, images.labels[:BATCH].to(device), Moment())
+    some = images.at(evenly(len(images), BATCH))
+    output: Output = network(some.pixels.to(device).to(torch.float32).div(255))
+    loss = len(some) * LOSSES[recipe.loss](output, some.labels.to(device), Moment())
     names = layer_names(len(output.layers))
     gradients = torch.autograd.grad(loss, [layer.poses for layer in output.layers], allow_unused=True)
     for name, gradient in zip(names, gradients, strict=True):

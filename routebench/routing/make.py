@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from routebench.capsules import Sizes
 from routebench.errors import UserError, nearest
 from routebench.registry import routing
@@ -40,5 +42,6 @@ def make(name: str, sizes: Sizes, **params: Any) -> RoutingMethod:
 
 def factory(name: str, **params: Any) -> Callable[[Sizes], RoutingMethod]:
     """`make` with everything but the sizes, which the network knows."""
-    make(name, Sizes(2, 2, 4), **params)  # wrong hyperparameters are reported before a network is built
+    with torch.random.fork_rng(devices=[]):  # methods with parameters draw, and networks of one seed start alike
+        make(name, Sizes(2, 2, 4), **params)  # wrong hyperparameters are reported before a network is built
     return lambda sizes: make(name, sizes, **params)

@@ -47,5 +47,7 @@ def test_variance_between_images_and_between_pairs():
 
 def test_starved_parents_get_less_than_a_tenth_of_an_equal_share():
     mass = torch.tensor([[6.0, 3.9, 0.09, 0.01], [6.0, 3.6, 0.39, 0.01]])  # means 60, 37.5, 2.4 and 0.1 %
-    assert measures.starved_share(mass) == 0.5
-    assert measures.starved_share(torch.zeros(2, 4)) == 0
+    assert measures.starved_share(mass[:, None]) == 0.5
+    assert measures.starved_share(torch.zeros(2, 1, 4)) == 0
+    assert measures.starved_share(torch.eye(4)[:, None]) == 0  # each gets all of one image in four
+    assert measures.starved_share(torch.stack([mass, 1e-6 * mass.flip(1)], dim=1)) == 0.5  # each position by itself
