@@ -31,8 +31,8 @@ from routebench.analysis import (
 )  # fmt: skip
 from routebench.analysis.comparison import (
     OTHER_IMAGES,
-    Answers,
     Contender,
+    PairedAnswers,
     answers_of,
     contenders_of,
     difference_between,
@@ -126,7 +126,7 @@ def _row(runs: Runs, first: Contender, second: Contender, margin: float) -> dict
     }
 
 
-def _by_image(answers: Answers | None) -> dict[str, object]:
+def _by_image(answers: PairedAnswers | None) -> dict[str, object]:
     """Statistics per test image, if outcomes were kept."""
     if answers is None:
         return {"both": Estimate(), "odds": math.nan, "discordant": math.nan}

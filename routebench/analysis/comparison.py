@@ -236,7 +236,7 @@ def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimat
 
 
 @dataclass(frozen=True)
-class Answers:
+class PairedAnswers:
     """Whether each of two methods had each test image right.
 
     Args:
@@ -258,7 +258,7 @@ class Answers:
         return statistics.crossed_equivalence_p(self.ours, self.theirs, margin / 100, views=self.views)
 
 
-def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> Answers | None:
+def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> PairedAnswers | None:
     """What both answered with the seeds that both have.
 
     None unless outcomes were kept for each of these seeds, on as many images, of which it is known which show the same
@@ -270,7 +270,7 @@ def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> Answers | None
     sizes = {array.size for pair in right for array in pair}
     if len(right) < max(len(seeds), 1) or len(sizes) != 1 or (views := views_of(runs.data, *sizes)) is None:
         return None
-    return Answers(np.stack([one for one, _ in right]), np.stack([other for _, other in right]), views)
+    return PairedAnswers(np.stack([one for one, _ in right]), np.stack([other for _, other in right]), views)
 
 
 def tied(differences: Iterable[Estimate]) -> str:

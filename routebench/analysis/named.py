@@ -13,7 +13,7 @@ from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import Verdict
-from routebench.analysis.comparison import Answers, Contender, answers_of, contenders_of, difference_between
+from routebench.analysis.comparison import Contender, PairedAnswers, answers_of, contenders_of, difference_between
 
 FIRST_IS = {"dynamic": BASELINE}
 """Methods whose first iteration is another method, to the last bit: `first_is` of suites, which plans do not keep."""
@@ -93,7 +93,7 @@ def named_table(runs: Runs) -> DataFrame:
     })  # fmt: skip
 
 
-def _over_both(answers: Sequence[Answers | None], margin: float) -> dict[str, Any]:
+def _over_both(answers: Sequence[PairedAnswers | None], margin: float) -> dict[str, Any]:
     """`both`, `both_beyond`, `both_verdict`: over seeds and test images; no value where answers were not kept."""
     differences = corrected(Estimate() if pair is None else pair.difference for pair in answers)
     beyond = statistics.holm([math.nan if pair is None else pair.p_beyond(margin) for pair in answers])
