@@ -147,7 +147,7 @@ def _notes(table: DataFrame) -> list[str]:
         ),
         "Filled: p below 0.05 after Holm's correction over all variants here.",
     ]
-    if statistics.OVER_SAMPLES in {gap.kind for gap in table["difference"]}:
+    if any(gap.kind in statistics.BY_SAMPLE for gap in table["difference"]):
         notes.append("One seed only: differences are over test images, and another seed may order them otherwise.")
     if table["slower"].notna().any():
         notes.append("Time is on the wall clock, whatever else ran; the suite `cost` measures it alone.")

@@ -223,7 +223,7 @@ def _count(number: int) -> str:
 
 
 def _notes(table: DataFrame, methods: int) -> list[str]:
-    one_seed = all(found.kind == statistics.OVER_SAMPLES for found in table["difference"])
+    one_seed = all(found.kind in statistics.BY_SAMPLE for found in table["difference"])
     notes = []
     if table["verdict"].isin(TOLD).any():
         notes.append(f"Each square: points of test accuracy by which the column is ahead of the row. {MARKED}")

@@ -6,7 +6,7 @@ from routebench import published
 from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, Verdict, analysis_of, run, wording
 from routebench.analysis.comparison import ACCURACY, RANK, SAVED, Comparison, comparison_of, finished, gains_of, tied
 from routebench.analysis.named import named_gains
-from routebench.statistics import CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
+from routebench.statistics import BY_SAMPLE, CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 P_VALUE = (
     "chance of a gain this large if there were none, corrected for all gains of this table together (Holm): it may be "
@@ -93,7 +93,7 @@ def _notes(found: Comparison) -> list[str]:
             f"Smallest detectable difference: with {wording.plural(found.seeds, 'seed')}, a true gain of "
             f"{found.detectable:.1f} points is found 8 times in 10 by one paired t-test at 5 %."
         )
-    elif OVER_SAMPLES in gains:
+    elif not gains.isdisjoint(BY_SAMPLE):
         notes.append(
             "One seed only: gains are compared on the same test images (McNemar's exact test). They hold for these "
             "trained networks; another seed may order them otherwise."

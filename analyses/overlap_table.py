@@ -20,7 +20,7 @@ from routebench.analysis import (
     wording,
 )
 from routebench.analysis.comparison import RANK, SAVED, Comparison, comparison_of, finished, gains_of
-from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
+from routebench.statistics import BY_SAMPLE, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 PARTS = (
     Column("One digit, %", "exact_match_one_digit", ".1", "exact match on the test images that show one digit"),
@@ -131,7 +131,7 @@ def _notes(found: Comparison) -> list[str]:
             f"Smallest detectable difference: with {wording.plural(found.seeds, 'seed')}, a true gain of "
             f"{found.detectable:.1f} points is found 8 times in 10 by one paired t-test at 5 %."
         )
-    elif OVER_SAMPLES in gains:
+    elif not gains.isdisjoint(BY_SAMPLE):
         notes.append("One seed only: gains are compared on the same test images (McNemar's exact test).")
     if found.baseline is None:
         notes.append("No gain over equal shares can be given: the control `uniform` has no finished run.")

@@ -38,6 +38,7 @@ FEATURES = {  # in the order of the table
     OWN_ANSWER: "no probe: the class with the highest score",
 }
 METRIC = "linear-probe accuracy"
+AS_THEY_ARE = "maximal_0"
 LEFT_OPEN = {
     "generative-capsules": "Priors, optimiser and training time of generative capsules are not given there.",
     "vae": "The VAE is not described there, so that ours may be another.",
@@ -110,7 +111,8 @@ def _views(found: DataFrame) -> dict[str, str]:
         views[f"affine_{name}"] = str(name)
     for angle in sorted(set(found.loc[turned, "angle"].astype(int))):
         views[f"alike_{angle}"] = f"Trained ≤ {angle}°"
-    return views
+    # Beside no others, digits as they are may be turned by the data set itself, as those of affNIST are.
+    return {AS_THEY_ARE: "Test digits"} if [*views] == [AS_THEY_ARE] else views
 
 
 def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
@@ -225,19 +227,22 @@ def _reading(table: DataFrame, views: list[str]) -> str:
     first, last = views[0], views[-1]
     main = best_first(table[table["main"]], last)
     best = _subject(main)
-    told = f"Read linearly, features of {best['method']} tell {best[last]:.1} % of digits {_in_words(last)}"
+    seen, those = f"digits {_in_words(last)}", f"those {_in_words(last)}"
+    if views == [AS_THEY_ARE]:
+        seen, those = "test digits", "them"
+    told = f"Read linearly, features of {best['method']} tell {best[last]:.1} % of {seen}"
     if first != last:
         told += f", and {best[first]:.1} % of {_in_words(first)} ones"
     sentences = [told]
     if others := _others(main, best, last):
-        sentences.append(f"Of those {_in_words(last)}, {wording.listed(others)}")
+        sentences.append(f"Of {those}, {wording.listed(others)}")
     if main["unsupervised"].all():
         sentences.append("None of these models saw labels" if len(main) > 1 else "It saw no labels")
     return f"{'. '.join(sentences)}."
 
 
 def _collapsed(runs: Runs, found: DataFrame) -> list[str]:
-    same = constant(by_seed(runs), turned_up_to(found[found["main"]]))
+    same = constant(by_seed(runs), turned_up_to(found[found["feature"] != OWN_ANSWER]))
     told = [f"{method} with {wording.plural(len(seeds), 'seed')}" for method, seeds in same.items()]
     if not told:
         return []

@@ -3,13 +3,26 @@
 import math
 from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas import DataFrame
 
-from routebench.analysis import BASELINE, Analysis, Column, Estimate, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis import (
+    BASELINE,
+    Analysis,
+    Column,
+    Estimate,
+    Runs,
+    analysis_of,
+    figures,
+    highest_tiers,
+    palette,
+    run,
+    wording,
+)
 from routebench.analysis.named import NamedPair, named_pairs
 from routebench.statistics import (
     interquartile_mean_over_tasks,
@@ -68,12 +81,9 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
 
 def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
     """Those that name comparisons; of a suite's presets on the same data and network only the strongest."""
-    tasks: dict[tuple[str, str, str], list[Runs]] = {}
-    for runs in parts:
-        if runs.primary:
-            tasks.setdefault((runs.suite, runs.data, runs.model), []).append(runs)
-    strongest = {task: max(one.strength.tier for one in own) for task, own in tasks.items()}
-    return [one for task, own in tasks.items() for one in own if one.strength.tier == strongest[task]]
+    task, named = attrgetter("suite", "data", "model"), [runs for runs in parts if runs.primary]
+    best = highest_tiers(named, task)
+    return [runs for runs in named if runs.strength.tier == best[task(runs)]]
 
 
 def _against_baseline(runs: Runs) -> dict[str, NamedPair]:

@@ -43,6 +43,12 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
 
 
 @cache
+def facts_of_data(name: str) -> dict[str, Any]:
+    """What is stated of a data set by its name in plans, `take:5000:mnist` too; empty for a folder of images."""
+    whole = name.rpartition(":")[2]
+    return next((known for known in catalogue(kinds=("data",))["data"] if known["name"] == whole), {})
+
+
 def views_of(data: str, test_images: int) -> int | None:
     """How many test images in a row show the same object; None if several do and nobody knows which.
 
@@ -50,7 +56,7 @@ def views_of(data: str, test_images: int) -> int | None:
         data: name of the data set, as plans have it.
         test_images: how many were measured: of some of them, nobody knows which are views of one object.
     """
-    known = next((one for one in catalogue(kinds=("data",))["data"] if one["name"] == data.rpartition(":")[2]), {})
+    known = facts_of_data(data)
     if "views" not in known:
         return 1
     views: int | None = known["views"] if test_images == known["test"] else None

@@ -12,7 +12,7 @@ from routebench.analysis import figures, wording
 from routebench.analysis._estimate import Estimate, base_of, corrected, difference, gains_over, mean_of
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._result import Analysis, Main, analysis_of
-from routebench.analysis._runs import Runs, means_over_seeds
+from routebench.analysis._runs import Runs, highest_tiers, means_over_seeds
 from routebench.analysis._script import run
 from routebench.analysis._table import METHOD, MODEL, SEEDS, Column, Mean, Row, best_first, by_method, numbers, table_of
 from routebench.analysis._verdicts import MARGIN, Strength, Verdict
@@ -44,6 +44,7 @@ __all__ = [
     "difference",
     "figures",
     "gains_over",
+    "highest_tiers",
     "mean_of",
     "means_over_seeds",
     "numbers",

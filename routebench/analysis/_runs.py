@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -248,3 +248,11 @@ def across_data(parts: Iterable[Runs]) -> list[tuple[Runs, ...]]:
     for runs in parts:
         groups.setdefault((runs.suite, runs.preset, runs.model, runs.protocol), {}).setdefault(runs.data, runs)
     return [tuple(group[data] for data in sorted(group)) for group in groups.values() if len(group) > 1]
+
+
+def highest_tiers(parts: Iterable[Runs], group: Callable[[Runs], Hashable]) -> dict[Hashable, int]:
+    """The highest tier of the presets in each group of parts."""
+    best: dict[Hashable, int] = {}
+    for runs in parts:
+        best[group(runs)] = max(best.get(group(runs), runs.strength.tier), runs.strength.tier)
+    return best

@@ -92,13 +92,18 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
 
 def _by_image(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> Estimate | None:
     """The difference over images of the one shared seed; None if outcomes were not kept, or some show one object."""
-    if where["attack"] != "worst" or views_of(runs.data, 0) is None:
+    if where["attack"] != "worst":
         return None
     rows = runs.values("attacked_accuracy", **where)
     one, other = (rows[rows["method"] == method].set_index("seed")["cell"] for method in (ours, theirs))
     (seed,) = {*one.index} & {*other.index}
     right, others_right = (_robust(runs, cells[seed], where["eps"]) for cells in (one, other))
-    if right is None or others_right is None or right.shape != others_right.shape:
+    if (
+        right is None
+        or others_right is None
+        or right.shape != others_right.shape
+        or views_of(runs.data, right.size) != 1
+    ):
         return None
     found = statistics.paired_samples(right, others_right)
     return Estimate.of(found, scale=100)

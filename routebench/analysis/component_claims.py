@@ -24,7 +24,7 @@ from routebench.analysis.judging import (
     values_of,
 )
 from routebench.analysis.paper_claims import HINTON, NORMALISED, TSAI
-from routebench.catalogue import catalogue
+from routebench.catalogue import facts_of_data
 
 ATTENTION = "inverted-attention"
 ABLATIONS = (f"{ATTENTION}[layer_norm=false]", f"{ATTENTION}[schedule=sequential]", f"{ATTENTION}[activations=true]")
@@ -78,9 +78,7 @@ def _above_chance(runs: Runs) -> Statistics:
     rows = runs.values("attacked_accuracy", **where)
     routed, _ = _em_and_cnn(rows["method"])
     lowest = rows[rows["method"] == routed].groupby("seed")["value"].min()
-    facts = next(
-        (entry for entry in catalogue(kinds=("data",))["data"] if entry["name"] == runs.data.rpartition(":")[2]), {}
-    )
+    facts = facts_of_data(runs.data)
     if routed and "classes" in facts:
         chance = 100 / facts["classes"]
         yield {int(str(seed)): float(value) - chance for seed, value in lowest.items()}, str(routed)

@@ -61,16 +61,17 @@ def by_seed(runs: Runs) -> dict[Line, dict[int, float]]:
 
 
 def constant(seeds: Mapping[Line, Mapping[int, float]], upright: DataFrame) -> dict[Method, list[int]]:
-    """The seeds of each method whose probe says the same of every image: as accurate at every angle, to the digit.
+    """The seeds of each method whose probes say the same of every image: as accurate at every angle, to the digit.
 
-    Features that are the same for all images do so, such as those of a network that collapsed.
+    Features that are the same for all images do so, such as those of a network that collapsed. The probes of all
+    features of a method count, since there may be one angle alone.
 
     Args:
         seeds: from `by_seed`.
-        upright: from `turned_up_to`, of main features only.
+        upright: from `turned_up_to`.
     """
     found: dict[Method, list[int]] = {}
-    for _, rows in upright.groupby(["method", "feature"], sort=False):
+    for _, rows in upright.groupby("method", sort=False):
         by_angle = [seeds.get(_line(row), {}) for row in rows.to_dict("records")]
         method: Method = rows["method"].iloc[0]
         common = sorted(set.intersection(*map(set, by_angle))) if len(by_angle) > 1 else []

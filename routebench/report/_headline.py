@@ -14,7 +14,7 @@ from routebench.analysis.named import is_over_first, named_table, over_first
 from routebench.registry import analyses
 from routebench.report._asking import ask
 from routebench.report._decisions import Decisions, Gain, Leader
-from routebench.statistics import OVER_SAMPLES
+from routebench.statistics import BY_SAMPLE, OVER_SAMPLES
 
 NAMED = 4  # methods in a sentence
 SHARES = "equal shares"
@@ -273,7 +273,7 @@ def _about(found: Decisions) -> tuple[str, ...]:
         seeds = wording.plural(comparison.seeds, "seed")
         smallest = wording.rounded(comparison.detectable, comparison.detectable)
         sentences.append(f"With {seeds}, differences below {smallest} points would usually be missed.")
-    elif any(gain.estimate.kind == OVER_SAMPLES for gain in found.gains):
+    elif any(gain.estimate.kind in BY_SAMPLE for gain in found.gains):
         sentences.append("One seed: methods are compared on the same test images. Another seed may order them anew.")
     return tuple(sentences)
 

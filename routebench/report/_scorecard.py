@@ -6,12 +6,13 @@ A question is the main measure of a suite, as `Main` of its first analysis names
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
 from pandas import DataFrame, isna
 
-from routebench.analysis import BASELINE, Analysis, Estimate, Main, Method, Runs, Verdict, wording
+from routebench.analysis import BASELINE, Analysis, Estimate, Main, Method, Runs, Verdict, highest_tiers, wording
 from routebench.analysis._table import flat
 
 Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
@@ -199,10 +200,7 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
     known = [
         (part, runs, analysis) for part, runs, analysis in found if analysis.main is not None and runs.strength.judges
     ]
-    best = {
-        runs.suite: max(other.strength.tier for _, other, _ in known if other.suite == runs.suite)
-        for _, runs, _ in known
-    }
+    best = highest_tiers((runs for _, runs, _ in known), attrgetter("suite"))
     strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength.tier == best[runs.suite]]
     methods = _methods(strongest)
     questions = _wide_first(_questions(strongest), methods)

@@ -33,6 +33,7 @@ from routebench.statistics._across_data import (
 )
 from routebench.statistics._best_of import expected_best, stable_from
 from routebench.statistics._by_sample import (
+    BY_SAMPLE,
     NO_DISCORDANT,
     OVER_SAMPLES_ONLY,
     by_view,
@@ -102,6 +103,7 @@ __all__ = [
     "BOOTSTRAP_BOTH",
     "BOOTSTRAP_SAMPLES",
     "BOTH_CONSTANT",
+    "BY_SAMPLE",
     "CONFIDENCE",
     "CONSTANT",
     "FEWEST_SEEDS",

@@ -17,6 +17,8 @@ from routebench.statistics._intervals import (
 )
 
 OVER_SAMPLES_ONLY = "over test samples (these networks)"
+BY_SAMPLE = (OVER_SAMPLES, OVER_SAMPLES_ONLY)
+"""Kinds of differences that say nothing about other seeds; the second if some samples belong together."""
 NO_DISCORDANT = "no sample that only one has right"
 
 

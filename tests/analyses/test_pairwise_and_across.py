@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from analyses.accuracy_pairwise import detectable_in, pairs_of
@@ -106,6 +107,15 @@ def test_one_seed_is_compared_by_image_and_says_so() -> None:
     assert any("McNemar" in note for note in analysis.notes)
     assert any(note.startswith("Smallest detectable difference: on the same test images") for note in analysis.notes)
     assert 0.3 < detectable_in(analysis.table) < 5
+
+
+def test_one_seed_on_views_of_objects_says_so_too() -> None:
+    runs = on("mnist5k", seeds=1)
+    toys = replace(runs, data="rendered-shapes-small", correct=lambda cell: np.repeat(runs.correct(cell)[:25], 162))
+    analysis = analyses["accuracy-pairwise"](toys)
+    assert set(analysis.numbers["interval"]) == {statistics.OVER_SAMPLES_ONLY}
+    assert any("McNemar" in note for note in analysis.notes)
+    assert any(note.startswith("One seed only: gains") for note in analyses["accuracy-table"](toys).notes)
 
 
 def test_correcting_for_many_pairs_asks_for_more() -> None:

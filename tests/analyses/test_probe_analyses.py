@@ -120,6 +120,22 @@ def test_the_page_names_networks_whose_features_are_constant(runs):
     assert told.endswith("Features that are constant, so that a probe says one class of every image: VAE with 1 seed.")
 
 
+def test_digits_as_they_are_need_not_be_upright(runs):
+    results = runs.results
+    turned, affine = results["angle"].fillna(0).astype(int) > 0, (results["kind"] == "affine").fillna(False)
+    trained = results["train_angle"].fillna(0).astype(int) > 0
+    results = results[~turned & ~affine & ~trained].copy()
+    analysis = analyses["probe-table"](replace(runs, results=results))
+    assert " % of test digits. Of them, " in analysis.reading and "upright" not in analysis.reading
+    assert "Test digits" in analysis.shown() and analysis.main.title == "Probe, test digits"
+    assert "constant" not in analysis.reading
+    vae = (results["label"] == "vae") & (results["seed"] == 1) & (results["metric"] == "probe_accuracy")
+    assert len({*results.loc[vae, "feature"]}) > 1
+    results.loc[vae, "value"] = 11.35
+    told = analyses["probe-table"](replace(runs, results=results)).reading
+    assert told.endswith("so that a probe says one class of every image: VAE with 1 seed.")
+
+
 def test_networks_trained_on_turned_digits_have_a_column_of_their_own(runs):
     analysis = analyses["probe-table"](runs)
     assert "Trained ≤ 90°" in analysis.shown()

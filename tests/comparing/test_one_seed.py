@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from routebench.comparing import Wishes, compare_folders, verdict
+from routebench.comparing._evidence import weigh
+from routebench.comparing._noise import Noise
+from routebench.comparing._series import Group, PairedSeries
 from routebench.comparing._verdicts import ALL, REGRESSION, SETTING, UNDECIDED
 from tests.comparing.planted import headline, lose, retrained, write
 
@@ -89,3 +92,21 @@ def test_the_spread_of_bases_other_seeds_is_the_noise_of_one(tmp_path, fixed_rng
         for base in (three, one)
     )
     assert 0 < known.threshold < unknown.threshold
+
+
+def weighed(right, data):
+    """The evidence for one method whose answers (side, image) are those of one seed."""
+    base, head = ({0: np.array([100 * one.mean()])} for one in right)
+    group = Group("viewpoint", "quick", data, "accuracy", "test", "%", higher_is_better=True)
+    one = PairedSeries(group, "em", 3, "", base, head, right={0: right}, base_means={0: float(base[0][0])})
+    return weigh([one], Noise([one]))
+
+
+def test_views_of_one_object_are_one_sample_of_the_gate():
+    objects = np.random.default_rng(2).random((2, 25)) < [[0.9], [0.5]]
+    images = np.repeat(objects, 162, axis=1)
+    plain, toys, apart = weighed(objects, "mnist5k"), weighed(images, "rendered-shapes-small"), weighed(images, "mnist")
+    assert toys.p_value == pytest.approx(plain.p_value)
+    assert apart.p_value < 1e-9 < plain.p_value
+    assert {one.kind for one in (plain, toys, apart)} == {"samples"}
+    assert weighed(images, "smallnorb").kind == ""  # nobody knows which images show one object

@@ -192,6 +192,10 @@ def test_how_many_seeds_are_missing_is_told(suite, settings, store):
 
     made = plan(suite, "quick", Choices(settings=settings, until=0.5))
     write_plan(made, store)
+    pretend([cell for cell in made.cells if cell.identity.seed < 3], store)
+    (pair, *_) = named_pairs(open_folder(store.path).parts[0])
+    assert pair.more is None
+    assert str(pair).endswith(": 3 of the first 4 seeds have results; how many it needs is known once all have")
     pretend(made.cells, store)
     needs = needs_of(made, store, 0.5)
     pairs = named_pairs(open_folder(store.path).parts[0])
