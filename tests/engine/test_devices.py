@@ -1,11 +1,16 @@
 """Which device a cell gets, where there are several. All GPUs here are pretended: nothing is computed on them."""
 
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
 import torch
 
 from routebench.engine import doctor
+from routebench.engine.isolation import Isolated
 from routebench.engine.results import Identity
 from routebench.engine.running import _cell, _choose
 from routebench.engine.running._cell import make_record
@@ -188,3 +193,36 @@ def test_a_pretended_apple_computer_uses_its_gpu_when_asked(monkeypatch):
     assert [finding.about for finding in doctor.examine(torch.device("cpu"))].count("device mps") == 1
     with pytest.raises(UserError, match="--device mps: machines of a cluster"):
         chosen(device="mps", executor="ray")
+
+
+FORKED_FROM = """
+import torch
+torch.cuda._is_compiled = lambda: True
+torch.cuda._device_count_nvml = lambda: 1
+def answer():
+    raise SystemExit("CUDA itself was asked")
+torch._C._cuda_getDeviceCount = answer
+import routebench.engine.running._forkserver
+assert torch.cuda.is_available() and "torch.utils.cpp_extension" in __import__("sys").modules
+"""
+
+
+def test_the_process_that_workers_are_forked_from_asks_the_driver_for_gpus_and_not_cuda():
+    """CUDA, once asked, cannot be used after a fork: every cell of a suite on a GPU with several jobs failed so."""
+    told = {**os.environ, "CUDA_HOME": sys.prefix}
+    told.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
+    done = subprocess.run([sys.executable, "-c", FORKED_FROM], env=told, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="it needs a GPU")
+def test_on_a_gpu_a_forked_process_can_use_it(tmp_path):
+    process = Isolated(_on_the_gpu, output=tmp_path / "output")
+    while (said := process.said()) is None or said[0] == "step":
+        time.sleep(0.01)
+    process.close()
+    assert said == ("answer", 3.0)
+
+
+def _on_the_gpu():
+    return torch.ones(3, device="cuda").sum().item()

@@ -19,6 +19,8 @@ from reports.gpu import cells, check, devices, environment, forecast, parts, row
 from routebench.cli import cli
 from routebench.engine.results import existing
 from routebench.engine.running import _suite
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
 from routebench.kernels import drawing
 
 GPU = parts.Where("cuda", Path("nowhere"), tiny=False)
@@ -200,15 +202,17 @@ def test_cells_of_a_part(part, count, no_data, monkeypatch, tmp_path):
     assert cells.chosen(pattern, int(most), suite).count("--cell") == count
 
 
-def test_attacks_are_on_networks_that_were_trained_before(no_data, tmp_path):
-    """The same training in every key: else they would be trained again."""
-    import tomllib
-
-    given = tomllib.loads((parts.HERE.parents[1] / "suites" / "reconstruction.toml").read_text())
-    own = tomllib.loads((parts.SUITES / "robustness.toml").read_text())
-    assert own["training"] == given["training"]
-    for key in ("data", "model", "iterations", "seeds", "training", "training_of"):
-        assert own["presets"]["gpu"][key] == given["presets"]["full"][key], key
+def test_attacks_are_on_networks_that_were_trained_before(no_data):
+    """Each cell asks for a training that a cell of `reconstruction` asks for: else it would be trained again."""
+    known = [one.identity for one in plan(load_suite("reconstruction"), "full", Choices()).cells]
+    attacked = plan(load_suite("reports/gpu/suites/robustness.toml"), "gpu", Choices())
+    wanted = [one.identity for one in attacked.cells if one.identity.method in {"dynamic", "none"}]
+    assert len(wanted) == 18
+    for one in wanted:
+        same = [
+            other for other in known if (other.method, other.model, other.seed) == (one.method, one.model, one.seed)
+        ]
+        assert one.training in [other.training for other in same], one
 
 
 def test_this_python_lacks_nothing():

@@ -4,6 +4,11 @@ It imports everything that a worker needs, and computes nothing, because threads
 cells do not need, take as long to import as torch; only plug-ins with analyses import them.
 """
 
+import os
+
+# torch.utils.cpp_extension asks for GPUs at import. If CUDA itself answers, no process that is forked later can use it.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+
 from routebench import terminal
 from routebench.engine.running import _processes as workers
 from routebench.registry import EVERY, leave_out_environment
