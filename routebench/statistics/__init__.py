@@ -12,6 +12,7 @@ Choose the function by what would vary if the study were repeated:
 | test samples, one network each | `accuracy_interval`, `paired_samples`, `discordant_odds` | `bootstrap_samples` |
 | test samples, these networks of several seeds | `paired_samples_of_seeds` | `bootstrap_samples` |
 | seeds and test samples | `crossed_difference`, `crossed_equivalence_p` | `bootstrap_both`, with ten seeds or more |
+| another laboratory's runs | `predicted_mean`, `predicted_best` | |
 | seeds, as many as a width asks for | `two_stage_difference`, `two_stage_equivalence_p`, `seeds_needed` | |
 | data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` | |
 | runs within tasks | | `interquartile_mean_over_tasks`, `probability_of_improvement`, `performance_profile` |
@@ -74,6 +75,7 @@ from routebench.statistics._intervals import (
     wilson_interval,
 )
 from routebench.statistics._power import smallest_detectable_difference, smallest_detectable_share
+from routebench.statistics._prediction import PREDICTED, predicted_best, predicted_mean
 from routebench.statistics._resampling import (
     BOOTSTRAP_BOTH,
     BOOTSTRAP_SAMPLES,
@@ -118,6 +120,7 @@ __all__ = [
     "OVER_SEEDS_LOGIT",
     "OVER_SEEDS_TWO_STAGES",
     "OVER_STRATA",
+    "PREDICTED",
     "RANKED",
     "STANDARDISED",
     "TOO_FEW",
@@ -149,6 +152,8 @@ __all__ = [
     "paired_samples",
     "paired_samples_of_seeds",
     "performance_profile",
+    "predicted_best",
+    "predicted_mean",
     "probability_of_improvement",
     "probability_of_superiority",
     "rank_intervals",
