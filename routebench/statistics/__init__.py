@@ -19,7 +19,8 @@ Choose the function by what would vary if the study were repeated:
 
 `sign_flip_p` assumes no normal distribution. Effect sizes: `standardised_difference` of paired seeds, in the reports;
 `probability_of_superiority` for runs that share no seeds, such as another laboratory's. Family-wise error: `holm` and
-`rank_intervals`. Tuning budgets: `expected_best` and `stable_from`.
+`rank_intervals`. Spreads of several rows, each of few seeds: `moderated_variances`. Tuning budgets: `expected_best` and
+`stable_from`.
 """
 
 from routebench.statistics._across_data import (
@@ -74,6 +75,7 @@ from routebench.statistics._intervals import (
     mean_interval,
     wilson_interval,
 )
+from routebench.statistics._moderation import moderated_variances
 from routebench.statistics._power import smallest_detectable_difference, smallest_detectable_share
 from routebench.statistics._prediction import PREDICTED, predicted_best, predicted_mean
 from routebench.statistics._resampling import (
@@ -146,6 +148,7 @@ __all__ = [
     "interquartile_mean",
     "interquartile_mean_over_tasks",
     "mean_interval",
+    "moderated_variances",
     "nemenyi_difference",
     "paired_difference",
     "paired_margins",
