@@ -18,6 +18,7 @@ from routebench.analysis.published_numbers import (
     counted,
     published_and_measured,
 )
+from routebench.published import Statistic
 
 MARKS = {REPRODUCED: "o", PARTLY: "D", NOT: "X", UNDECIDED: "s"}
 COLOURS = {REPRODUCED: palette.HUES[2], PARTLY: palette.HUES[0], NOT: palette.HUES[1], UNDECIDED: palette.MUTED}
@@ -26,16 +27,17 @@ AS_PERCENT: dict[str, Callable[[float], float]] = {
     "linear-probe accuracy": lambda value: 100 * value,
 }
 SAVED = (
-    f"{' '.join(PRINTED)} measured low=measured.low high=measured.high seeds=measured.n gap verdict reason on "
-    "printed_parameters counted_parameters parameters_agree"
+    f"{' '.join(PRINTED)} measured low=measured.low high=measured.high seeds=measured.n expected_low=expected.low "
+    "expected_high=expected.high gap verdict reason on printed_parameters counted_parameters parameters_agree"
 )
 PERCENTAGES = ("test accuracy", "test accuracy (all digits correct)", "accuracy after attack", *AS_PERCENT)
 RULES = (
     (
-        "Reproduced: trained under the paper's conditions, and the published value lies within our 95 % interval over "
-        "seeds, widened by its printed precision. It means compatible, not equal: an interval wider than 3 points to "
-        "either side (or a tenth of the number, where it is no share) is undecided. Not: the same conditions, and "
-        "outside."
+        "Reproduced: trained under the paper's conditions, and the published value lies where 95 of 100 such values "
+        "would, if the paper's runs were like ours: one run, or the mean or the best of some, as the paper says. It is "
+        "predicted from our seeds and widened by the printed precision. It means compatible, not equal: a prediction "
+        "wider than 3 points to either side (or a tenth of the number, where it is no share) is undecided. Not: the "
+        "same conditions, and outside."
     ),
     (
         "Partly: another preset, suite or network, where the comparison with the paper's own rival comes out the same "
@@ -92,12 +94,22 @@ def _parameters(row: Row) -> str:
     return f"{row['printed_parameters']}; {wording.count(row['counted_parameters'])}: {agree}"
 
 
+def _expected(row: Row) -> str:
+    found, printed = row["expected"], Statistic.read(row["statistic"])
+    if not found.has_limits:
+        return wording.NOTHING
+    return f"{wording.fixed(found.low, _digits(row))} to {wording.fixed(found.high, _digits(row))}, {printed}"
+
+
 COLUMNS = (
     Column("Method", "method", _method, "as routebench calls it, or as printed", numeric=False),
     Column("Verdict", "verdict", "", "see the notes", numeric=False),
     Column("Published", "value", _published),
     Column("Measured", "measured", lambda row: format(row["measured"], f"[].{_digits(row)}"),
            "mean over seeds with its 95 % interval, in the published unit"),
+    Column("Expected", "expected", _expected,
+           "where the paper's one run, mean or best of some lies in 95 of 100 cases, if its runs were like ours",
+           extra=True),
     Column("Gap", "gap", lambda row: wording.signed(row["gap"], _digits(row)), "measured less published"),
     Column("Task", "dataset", lambda row: f"{row['dataset']}: {row['metric']}", numeric=False),
     Column("Paper", "source", lambda row: f"{row['source']}, {row['where']}", numeric=False),
@@ -142,7 +154,8 @@ def _points(table: DataFrame) -> DataFrame:
     for row in table.to_dict("records"):
         found, turned = row["measured"], AS_PERCENT.get(row["metric"], float)
         if found.known and row["metric"] in PERCENTAGES:
-            values = {"value": row["value"], "measured": found.mean, "low": found.low, "high": found.high}
+            limits = row["expected"] if row["expected"].has_limits else found
+            values = {"value": row["value"], "measured": found.mean, "low": limits.low, "high": limits.high}
             points.append({"verdict": row["verdict"], **{key: turned(value) for key, value in values.items()}})
     return DataFrame(points)
 

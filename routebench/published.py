@@ -3,7 +3,9 @@
 Columns of `published.csv`: `id`; `source`, `citation`, `where` (table, figure or section); `dataset` and
 `printed_method` as printed, `data`, `method` and `model` as routebench calls the same thing, empty where it has none;
 `variant`; `printed_iterations` and, where it is one number, `iterations`; `metric`, `unit`, `value`, `uncertainty`,
-`uncertainty_kind`; `params` (parameters, as printed); `conditions` (how the number was made, and what to beware of).
+`uncertainty_kind`; `statistic` (what the number is: empty for one run, also where the paper does not say; `mean of 5`
+or `best of 3` runs; `best of several` where nobody states how many); `params` (parameters, as printed);
+`conditions` (how the number was made, and what to beware of).
 
 How routebench measures the same thing, empty where it does not: `settings` (hyperparameters of the method that differ
 from the defaults, as in a label's brackets; then, after `; `, the words of a variant); `relation` (`at least`,
@@ -13,7 +15,8 @@ from the defaults, as in a label's brackets; then, after `; `, the words of a va
 data set of their cells, where it is not `data`); `measured` (their metric; after `|` one that will do where a suite
 does not select as the paper did); `at` (columns of results and the value that they must have, `split=test;angle=45`;
 `iterations` is the T of the cell where the paper prints none, `best of 1,2,3` where it reports the best of several).
-`rounding` is added when read: half a unit of the last printed digit.
+Added when read: `rounding`, half a unit of the last printed digit; `spread`, the largest standard deviation that rounds
+to `uncertainty`, where that is one.
 """
 
 import re
@@ -27,9 +30,22 @@ from pandas import DataFrame
 COLUMNS = (
     *("id", "source", "citation", "where", "dataset", "data", "printed_method", "method", "model", "variant"),
     *("printed_iterations", "iterations", "metric", "unit", "value", "uncertainty", "uncertainty_kind"),
-    *("params", "conditions", "settings", "relation", "rival", "any_network", "suite", "preset", "cell_data"),
-    *("measured", "at", "rounding"),
+    *(
+        "statistic",
+        "params",
+        "conditions",
+        "settings",
+        "relation",
+        "rival",
+        "any_network",
+        "suite",
+        "preset",
+        "cell_data",
+    ),
+    *("measured", "at", "rounding", "spread"),
 )
+DEVIATION = "standard deviation"
+SEVERAL = "several"
 
 
 @dataclass(frozen=True)
@@ -49,12 +65,47 @@ class PublishedAccuracy:
     conditions: str
 
 
+@dataclass(frozen=True)
+class Statistic:
+    """What a printed number is.
+
+    Args:
+        runs: of how many; None where it is the best of a number that nobody states.
+        best: whether it is the best of them; else their mean.
+    """
+
+    runs: int | None = 1
+    best: bool = False
+
+    @classmethod
+    def read(cls, text: str) -> "Statistic":
+        """As `published.csv` has it: empty, `mean of 5`, `best of 3` or `best of several`.
+
+        Raises:
+            ValueError: it is none of these.
+        """
+        if not text:
+            return cls()
+        kind, _, runs = text.partition(" of ")
+        if kind not in ("mean", "best") or not (re.fullmatch(r"[1-9]\d*", runs) or text == f"best of {SEVERAL}"):
+            raise ValueError(f"expected 'mean of 5', 'best of 3', 'best of {SEVERAL}' or nothing, got {text!r}")
+        return cls(None if runs == SEVERAL else int(runs), kind == "best")
+
+    def __str__(self) -> str:
+        if self.runs == 1:
+            return "one run"
+        return f"the {'best' if self.best else 'mean'} of {self.runs or SEVERAL} runs"
+
+
 @cache
 def _table() -> DataFrame:
     texts = pd.read_csv(Path(__file__).with_name("published.csv"), dtype=str, keep_default_na=False)
     numbers = {name: pd.to_numeric(texts[name]) for name in ("value", "uncertainty")}
     rounding = texts["value"].map(_half_a_unit)
-    return texts.assign(**numbers, iterations=pd.to_numeric(texts["iterations"]).astype("Int64"), rounding=rounding)
+    largest = numbers["uncertainty"] + texts["uncertainty"].map(_half_a_unit)
+    spread = largest.where(texts["uncertainty_kind"] == DEVIATION)
+    iterations = pd.to_numeric(texts["iterations"]).astype("Int64")
+    return texts.assign(**numbers, iterations=iterations, rounding=rounding, spread=spread)
 
 
 def _half_a_unit(printed: str) -> float:

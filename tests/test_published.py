@@ -83,6 +83,27 @@ def test_how_routebench_measures_a_row_names_what_exists() -> None:
         assert (row["metric"], row["data"]) == (rival["metric"], rival["data"]), row["id"]
 
 
+def test_what_each_number_is_stands_beside_it() -> None:
+    table = published.load_published()
+    kinds = {text: published.Statistic.read(text) for text in table["statistic"].unique()}
+    assert kinds[""] == published.Statistic(runs=1, best=False)
+    assert set(table.loc[table["uncertainty_kind"] == published.DEVIATION, "statistic"]) == {"mean of 5"}
+    assert [str(published.Statistic.read(text)) for text in ("", "mean of 5", "best of 3", "best of several")] == [
+        "one run",
+        "the mean of 5 runs",
+        "the best of 3 runs",
+        "the best of several runs",
+    ]
+    assert table.set_index("id").loc["SMI-007", "spread"] == pytest.approx(0.005)  # printed: 0.00
+    assert table["spread"].notna().equals(table["uncertainty_kind"] == published.DEVIATION)
+
+
+@pytest.mark.parametrize("text", ["mean", "mean of several", "best of 0", "worst of 3", "mean of 5 runs", "best of"])
+def test_a_kind_of_number_that_nobody_knows_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected 'mean of 5'"):
+        published.Statistic.read(text)
+
+
 def test_rounding_is_half_a_unit_of_the_last_printed_digit() -> None:
     table = published.load_published().set_index("id")
     assert table.loc["KIE-001", "rounding"] == pytest.approx(0.005)

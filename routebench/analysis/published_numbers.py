@@ -3,14 +3,17 @@
 The rules:
 
 - reproduced: measured under the same conditions (data set, network, method with its settings, T, and the suite and
-  preset that train as the paper did), and the published value lies within our 95 % interval over seeds, widened by half
-  a unit of its last printed digit and by the published uncertainty, where that is a standard deviation or an interval.
-  The interval may reach 3 points to either side, or a tenth of the number where it is no share.
-- not: measured under the same conditions, and outside.
+  preset that train as the paper did), and the published value lies where 95 of 100 such values would, if the paper's
+  runs were like ours. `statistic` in `published.csv` says what the value is: one run, a mean or the best of some. The
+  interval is a prediction from our seeds, and from the paper's standard deviation where it prints one, widened by half
+  a unit of the last printed digit. It may reach 3 points to either side, or a tenth of the number where it is no share.
+- not: measured under the same conditions, and outside. One in twenty is so by chance.
 - partly: measured with the same data set, method, settings and T, but by another suite or preset, or on another network
   where the row is the plain form of its method; and the comparison with the row's rival, measured beside it on the same
   network or on the paper's, comes out the same way (paired over seeds, p below 0.05).
-- undecided: measured, but with one seed or with a wider interval, or elsewhere with a comparison that is not shown.
+- undecided: measured, but with a wider interval, or with one seed, which says nothing of how far runs lie apart, where
+  the paper prints no standard deviation; or the best of a number of runs that nobody states, and not below what one run
+  reaches; or elsewhere, with a comparison that is not shown.
 - not run: anything else.
 """
 
@@ -29,7 +32,7 @@ from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
 from routebench.analysis.viewpoints import FAMILIAR, matched_to_reference
 from routebench.catalogue import Catalogue, catalogue
-from routebench.statistics import ALPHA, OVER_SEEDS, OVER_SEEDS_LOGIT
+from routebench.statistics import ALPHA, predicted_best, predicted_mean
 from routebench.units import whole_of
 
 REPRODUCED, PARTLY, NOT, UNDECIDED, NOT_RUN = "reproduced", "partly", "not", "undecided", "not run"
@@ -38,12 +41,14 @@ BEST_OF = "best of "
 """Begins the T of a published number that is the best of several."""
 MATCHED = "_matched"
 """Ends the name of an accuracy at an epoch that is matched, as table 2 of Hinton et al. has it."""
+ERROR = "test error"
+"""The metric of which less is better."""
 NO_MEASURE = "nothing here measures this"
 PRECISE, PRECISE_OF_VALUE = 0.03, 0.1
 """Half an interval that agrees with a published number, at most: of the whole where it is a share, or of the number."""
 PRINTED = (
     *("id", "source", "where", "dataset", "method", "printed_method", "iterations"),
-    *("metric", "unit", "value", "uncertainty", "relation"),
+    *("metric", "unit", "value", "uncertainty", "statistic", "relation"),
 )
 """Columns of `published.csv` that are shown."""
 
@@ -72,6 +77,14 @@ class Answer:
     def mean(self) -> Estimate:
         """Over seeds."""
         return mean_of((self.values[seed] for seed in sorted(self.values)), self.whole)
+
+    def expected(self, row: Row) -> Estimate:
+        """Where the paper's own number lies in 95 of 100 cases, if its runs were like ours; `mean` is ours."""
+        values, asked = [self.values[seed] for seed in sorted(self.values)], published.Statistic.read(row["statistic"])
+        if asked.best:
+            lowest = row["metric"] == ERROR
+            return Estimate.of(predicted_best(values, asked.runs or 1, lowest=lowest, whole=self.whole))
+        return Estimate.of(predicted_mean(values, asked.runs or 1, float(row["spread"]), whole=self.whole))
 
     @property
     def where(self) -> str:
@@ -117,6 +130,7 @@ def _row(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], listed: Cata
     return {
         **{key: row[key] for key in PRINTED},
         "measured": found,
+        "expected": answer.expected(row) if answer and answer.same else Estimate(),
         "gap": found.mean - row["value"],
         "verdict": verdict,
         "reason": reason,
@@ -228,7 +242,7 @@ def _in_unit(value: float, unit: str, row: Row) -> float:
     """A measured value as the paper prints it: an error for an accuracy, a fraction for a percentage."""
     if unit == "%" and row["unit"] == "fraction":
         value /= 100
-    return 100 - value if row["metric"] == "test error" else value
+    return 100 - value if row["metric"] == ERROR else value
 
 
 def _verdict(row: Row, known: Mapping[str, Row], parts: Sequence[Runs], answer: Answer | None) -> tuple[str, str]:
@@ -258,25 +272,30 @@ def _elsewhere(row: Row, rival: Row | None, answer: Answer) -> tuple[str, str]:
 
 
 def _reproduced(row: Row, answer: Answer) -> tuple[str, str]:
-    found = answer.mean
-    if found.kind not in (OVER_SEEDS, OVER_SEEDS_LOGIT):
-        return UNDECIDED, f"{wording.plural(found.n, 'seed')}: no interval over seeds"
-    margin = float(row["rounding"]) + (0.0 if math.isnan(row["uncertainty"]) else float(row["uncertainty"]))
-    low, high, value = found.low - margin, found.high + margin, float(row["value"])
+    found, seeds = answer.expected(row), wording.plural(len(answer.values), "seed")
+    printed = published.Statistic.read(row["statistic"])
+    if not found.has_limits:
+        same = "" if len(answer.values) < 2 else " with the same value"
+        return UNDECIDED, f"{seeds}{same}: nothing tells how far runs lie apart"
+    margin, value = float(row["rounding"]), float(row["value"])
+    low, high = found.low - margin, found.high + margin
     inside = {"at least": high >= value, "at most": low <= value}.get(row["relation"], low <= value <= high)
     if row["relation"] in ("at least", "at most") and inside and low < value < high:
         return UNDECIDED, "the interval reaches over the published bound"
-    if inside and row["relation"] not in ("at least", "at most") and not _is_precise(answer, value):
-        return UNDECIDED, f"{found:~}: the interval of {wording.plural(found.n, 'seed')} is too wide to tell"
+    worse = value > high if row["metric"] == ERROR else value < low
+    if printed.runs is None and not worse:
+        return UNDECIDED, f"{printed}, and not worse than one run may be by {seeds}"
+    if inside and row["relation"] not in ("at least", "at most") and not _is_precise(answer, found, value):
+        return UNDECIDED, f"{found:~} for {printed}: what {seeds} predict is too wide to tell"
     if inside:
-        return REPRODUCED, f"within the interval of {wording.plural(found.n, 'seed')}, same conditions"
-    return NOT, f"outside the interval of {wording.plural(found.n, 'seed')}, same conditions"
+        return REPRODUCED, f"within what {seeds} predict for {printed}, same conditions"
+    return NOT, f"outside what {seeds} predict for {printed}, same conditions"
 
 
-def _is_precise(answer: Answer, published_value: float) -> bool:
+def _is_precise(answer: Answer, found: Estimate, published_value: float) -> bool:
     """Whether the interval is narrow enough that agreement says something."""
     allowed = PRECISE_OF_VALUE * abs(published_value) if answer.whole is None else PRECISE * answer.whole
-    return answer.mean.half_width <= allowed
+    return found.half_width <= allowed
 
 
 def _why_not_run(row: Row, parts: Sequence[Runs]) -> str:

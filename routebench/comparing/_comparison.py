@@ -16,6 +16,7 @@ from routebench.comparing._series import (
     SPEEDS,
     Group,
     PairedSeries,
+    Spot,
     once_timed,
     series_of,
     spot_of,
@@ -36,6 +37,8 @@ from routebench.errors import UserError, unknown
 from routebench.units import is_of_machine
 
 Rows = Iterable[Mapping[str, Any]]
+UNDEFINED = {"precision": "recall"}
+"""Metrics that are undefined where another one of the same place is 0: what is never answered has no precision."""
 
 
 @dataclass(frozen=True)
@@ -243,17 +246,23 @@ def lost_metrics(pairs: Iterable[CellPair], metrics: Collection[str] = ()) -> tu
 
 def _of(pair: CellPair) -> Iterator[LostMetric]:
     lost: dict[str, list[str]] = {}
-    theirs: dict[Any, list[Any]] = {}
+    theirs: dict[Spot, list[Any]] = {}
     for metric in pair.head.metrics:
         if metric.get("epoch") is None:
             theirs.setdefault(spot_of(metric), []).append(metric["value"])
     for spot, rows in values_of(pair.base).items():
         instead = _instead(rows, theirs.get(spot, []))
-        if instead and _counts(rows, pair):
+        if instead and _counts(rows, pair) and not _is_undefined(spot, theirs):
             lost.setdefault(spot[0], []).append(instead)
     for name, values in lost.items():
         count = "" if len(values) == 1 else f" ({plural(len(values), 'setting')})"
         yield LostMetric(pair, name, ", ".join(dict.fromkeys(values)) + count)
+
+
+def _is_undefined(spot: Spot, theirs: Mapping[Spot, list[Any]]) -> bool:
+    """Whether HEAD cannot have the metric there, by its own numbers."""
+    decides = theirs.get((UNDEFINED.get(spot[0], ""), *spot[1:]), [])
+    return bool(decides) and all(value == 0 for value in decides)
 
 
 def _counts(rows: Rows, pair: CellPair) -> bool:

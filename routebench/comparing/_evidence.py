@@ -7,7 +7,7 @@ Each way of measuring has a test of its own; `TESTS` names them for readers.
 | right or wrong per test image | exact signs over images, all seeds of one together | spread over seeds (`one_seed`) |
 | times, measured in turn | t over rounds | none: the t interval holds it |
 | several seeds | t over seeds, paired | none: the t interval holds it |
-| one value in each of several settings | t over settings (methods), spread pooled over methods | 95 % of the spread |
+| one value in each of several settings | t over settings (methods), spread by method, moderated | 95 % of the spread |
 | bytes, operations, or a value that no seed varies | none needed | 0 |
 """
 
@@ -23,7 +23,7 @@ from scipy import special
 
 from routebench import statistics
 from routebench.catalogue import views_of
-from routebench.comparing._noise import Noise
+from routebench.comparing._noise import OWN, Noise, Spread
 from routebench.comparing._series import ROUNDING, FloatArray, PairedSeries, once_timed
 from routebench.units import DETERMINED, TIMED
 
@@ -64,6 +64,7 @@ class Evidence:
         why: what is missing, where there is no kind.
         needed: from a level and a size to the seeds or rounds that find it 8 times in 10; 0 if unknown.
         pairs: how many seeds or rounds there are, where they are what is tested.
+        guessed: whether seeds are too few to tell the noise floor.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class Evidence:
     why: str = ""
     needed: Callable[[float, float], int] = _no_number
     pairs: int = 0
+    guessed: bool = False
 
     @property
     def sure(self) -> bool:
@@ -107,10 +109,10 @@ def weigh(series: Sequence[PairedSeries], noise: Noise) -> Evidence:
         return _over_rounds(series, change)
     shared = set.intersection(*(set(one.seeds) for one in series))
     if len(shared) > 1:
-        return _over_seeds(series, sorted(shared))
+        return _over_seeds(series, sorted(shared), noise)
     spread = noise.over_settings(series) if len(series) > 1 else None
     if spread is not None:
-        return _over_settings(change, *spread)
+        return _by_spread("settings", change, *spread)
     same = change == 0 and not any(changes)
     return Evidence("", change, why="" if same else "one value on each side, and nothing that tells its noise")
 
@@ -129,7 +131,8 @@ def _over_samples(series: Sequence[PairedSeries], noise: Noise, views: int) -> E
     error = 100 * float(np.sqrt((per_object**2).sum())) / objects
     floor = noise.over_seeds(series)
     least = 100 / (networks * objects)
-    return Evidence("samples", 100 * test.mean, test.p_value, floor, _by_error(error, least))
+    guessed = noise.is_guess(series)
+    return Evidence("samples", 100 * test.mean, test.p_value, floor, _by_error(error, least), guessed=guessed)
 
 
 def _over_rounds(series: Sequence[PairedSeries], change: float) -> Evidence:
@@ -159,13 +162,27 @@ def changes_by_round(series: PairedSeries) -> FloatArray:
     return np.subtract(turns["head"][:rounds], turns["base"][:rounds], dtype=np.float64)
 
 
-def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int]) -> Evidence:
-    """By t. Changes that are the same but for rounding have no spread, and then there is no test."""
+def _over_seeds(series: Sequence[PairedSeries], seeds: Sequence[int], noise: Noise) -> Evidence:
+    """By t. Changes that are the same but for rounding have no spread; it is then that of like rows, if these vary."""
     changes = {seed: float(np.mean([one.change(seed) for one in series])) for seed in seeds}
     size = max(abs(value) for one in series for seed in seeds for value in one.base[seed])
     if np.ptp(list(changes.values())) <= ROUNDING * max(size, 1.0):
-        changes = dict.fromkeys(seeds, changes[seeds[0]])
+        change = changes[seeds[0]]
+        spreads = noise.of_equal_changes(series) if change else None
+        if spreads is not None:
+            moderated, own = (_by_spread("seeds", change, spread) for spread in spreads)
+            return own if own.p_value > OWN else moderated
+        changes = dict.fromkeys(seeds, change)
     return _by_t("seeds", np.array(list(changes.values())))
+
+
+def _by_spread(kind: str, change: float, spread: Spread, floor: float = 0.0) -> Evidence:
+    """By t, with a spread that is known otherwise."""
+    error = math.sqrt(spread.variance / spread.count)
+    if error == 0:
+        return Evidence(kind, change, 1.0 if change == 0 else 0.0, floor, _by_error(0.0))
+    p_value = float(2 * special.stdtr(spread.degrees, -abs(change) / error))
+    return Evidence(kind, change, p_value, floor, _by_error(error))
 
 
 def _by_t(kind: str, changes: FloatArray) -> Evidence:
@@ -186,11 +203,3 @@ def _needed(deviation: float, alpha: float, size: float) -> int:
         seen = statistics.smallest_detectable_difference(deviation, middle, alpha) <= size
         few, enough = (few, middle) if seen else (middle, enough)
     return enough
-
-
-def _over_settings(change: float, count: int, deviation: float, degrees: int, floor: float) -> Evidence:
-    error = deviation / math.sqrt(count)
-    if error == 0:
-        return Evidence("settings", change, 1.0 if change == 0 else 0.0, floor, _by_error(0.0))
-    p_value = float(2 * special.stdtr(degrees, -abs(change) / error))
-    return Evidence("settings", change, p_value, floor, _by_error(error))

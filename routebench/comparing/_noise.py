@@ -6,14 +6,17 @@ must then come from elsewhere than from the changes that are judged. Otherwise a
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import special
 
 from routebench.comparing._series import FloatArray, Group, PairedSeries
+from routebench.statistics import moderated_variances
 
+T = TypeVar("T")
 SPREAD = 0.8
 """Standard deviation of accuracy over seeds, in points, that is assumed where none can be estimated.
 
@@ -28,86 +31,246 @@ COVERED = 0.95  # of differences between measurements of unchanged code lie belo
 FEWEST_METHODS = 3  # for a spread over methods
 
 
+OWN = 0.05
+"""A change has to be significant at this level by its own row's spread alone, however much less the others vary.
+
+In simulations of unchanged methods (`tests/simulations/gate_noise.py`), with spreads of any mix, at most one comparison
+in twenty had a regression with it; where spreads are equal, it costs a fiftieth of the power.
+"""
+PAIRED = 0.1
+"""Share of the level for changes seed by seed: where these agree, they do so by far."""
+RESOLVED = 1 / 6
+"""Variance of the difference of two rounded values, in squared steps. Changes that agree vary at least so much."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far the mean change of a row varies from seed to seed.
+
+    Args:
+        variance: of the change with one seed.
+        degrees: degrees of freedom; 0 where nothing tells.
+        count: independent changes that the mean is over.
+    """
+
+    variance: float
+    degrees: float
+    count: int
+
+    def limit(self, level: float) -> float:
+        """The size that the mean change exceeds with that probability, to either side; infinite without a spread."""
+        if not self.degrees > 0:
+            return math.inf
+        return float(special.stdtrit(self.degrees, 1 - level / 2)) * math.sqrt(self.variance / self.count)
+
+
 @dataclass
 class Noise:
     """The noise of two folders, estimated from all their series.
+
+    Each row has a spread of its own. Few seeds estimate it badly, so it is drawn towards those of the metric's other
+    rows of that level, as far as these are alike (`statistics.moderated_variances`).
 
     Args:
         series: every comparable one.
     """
 
     series: Sequence[PairedSeries]
+    _found: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def over_seeds(self, series: Sequence[PairedSeries]) -> float:
         """The size that changes of unchanged code stay below in 95 of 100 comparisons, from their spread over seeds.
 
-        The 95 % hold for all rows of a level together. Otherwise one of seven methods would exceed the floor in every
-        third comparison. Changes are taken seed by seed. Their variance is pooled over the group's series for a single
-        series, over its methods for a method, and over these series for all methods. 0 if predictions are identical.
+        The 95 % hold for all rows that images judge, of all metrics together. The spread is that of changes seed by
+        seed, at `PAIRED` of the level, or that of each side over its own seeds, at the rest. The first is smaller where
+        a seed does the same on both sides; the second has twice the degrees of freedom. 0 if nothing changed.
         """
+        if not _moved(series):
+            return 0.0
+        own = self._of(series[0].group)
+        one_seed = min(len(one.seeds) for one in series) < 2
+        if one_seed and (_reproducible(own) or not self._known(series[0].group)):
+            return _floor_of_one_seed(series, own, len(self._like(series)))
+        level = 1 - COVERED ** (1 / (2 * self._judged(series)))
+        shares = {True: PAIRED, False: 1 - PAIRED}
+        return min(self._limit(series, share * level, paired=paired) for paired, share in shares.items())
+
+    def is_guess(self, series: Sequence[PairedSeries]) -> bool:
+        """Whether seeds are too few for a spread: one, or two with fewer than `FEWEST` degrees of freedom in all."""
         seeds = min(len(one.seeds) for one in series)
-        if seeds < 2:
-            return _floor_of_one_seed(series, self._of(series[0].group), len(self._like(series)))
-        alike, single = self._like(series), [[one] for one in self._of(series[0].group)]
-        # Few seeds can agree by chance: means of several settings vary at least as single ones that are independent.
-        spreads = ((alike, 1), (single, len(series)))
-        return max(_floor(spread_over_seeds(own), len(alike), seeds * many) for own, many in spreads)
+        return seeds < 2 or (seeds == 2 and not self._known(series[0].group))
 
-    def over_settings(self, series: Sequence[PairedSeries]) -> tuple[int, float, int, float] | None:
-        """The number of changes in these series, their standard deviation, its degrees of freedom, and a floor.
+    def of_equal_changes(self, series: Sequence[PairedSeries]) -> tuple[Spread, Spread] | None:
+        """The spread of a row whose changes are the same with every seed by chance: moderated, and its own.
 
-        The deviation is from the median of each method, pooled over the group. The floor is the 95 % quantile of its
-        absolute values. If methods have too few series, and these series are of three methods or more, the deviation is
-        that of the methods' means. None if neither can be had.
+        It is that of each side over its seeds. None where changes of no like row vary: then it is not by chance.
         """
-        left: list[float] = []
-        degrees = 0
-        for of_method in _by_method(self._of(series[0].group)):
-            changes = _changes(of_method)
-            left += np.abs(changes - np.median(changes)).tolist()
-            degrees += changes.size - 1
+        if not any(own.variance > 0 for _, own in self._spreads(series, spread_over_seeds, paired=True)):
+            return None
+        return self._spreads(series, spread_over_seeds, paired=False)[self._place(series)]
+
+    def over_settings(self, series: Sequence[PairedSeries]) -> tuple[Spread, float] | None:
+        """The spread of one change among the settings of a method, each with one seed, and a floor.
+
+        Of one method, it is drawn towards those of the others. The floor is the size that 95 % of single changes stay
+        below. If methods have too few series, and these series are of three methods or more, the spread is that of the
+        methods' means, without a floor. None if neither can be had.
+        """
+        methods = _by_method(self._of(series[0].group))
+        rows, own = [_among(row) for row in methods], _by_method(series)
         count = _changes(series).size
-        if degrees >= FEWEST and count > 1:
-            deviation = math.sqrt(sum(value**2 for value in left) / degrees)
-            return count, deviation, degrees, float(np.quantile(left, COVERED))
-        means = [float(_changes(of_method).mean()) for of_method in _by_method(series)]
-        if degrees < FEWEST and len(means) >= FEWEST_METHODS:
-            return len(means), float(np.std(means, ddof=1)), len(means) - 1, 0.0
+        if sum(row.degrees for row in rows) >= FEWEST and count > 1:
+            places = [place for place, row in enumerate(methods) if row[0].method in {one[0].method for one in own}]
+            single = len(places) == 1
+            drawn = _moderated(rows) if single else rows
+            spread = _mean_spread([drawn[place] for place in places], count)
+            floor = replace(spread, count=1).limit(1 - COVERED)
+            return spread, max(floor, rows[places[0]].limit(OWN)) if single else floor
+        means = np.array([float(_changes(of_method).mean()) for of_method in own])
+        if sum(row.degrees for row in rows) < FEWEST and len(means) >= FEWEST_METHODS:
+            return Spread(float(means.var(ddof=1)), len(means) - 1, len(means)), 0.0
         return None
 
+    def _limit(self, series: Sequence[PairedSeries], level: float, *, paired: bool) -> float:
+        """By the moderated spread of the row, and by its own at `OWN`."""
+        # Few seeds can agree by chance: means of several settings vary at least as single ones that are independent.
+        kinds = (spread_over_seeds,) if len(series) == 1 else (spread_over_seeds, _spread_of_singles)
+        found = (self._spreads(series, spread, paired=paired)[self._place(series)] for spread in kinds)
+        return max(max(moderated.limit(level), own.limit(OWN)) for moderated, own in found)
+
+    def _spreads(
+        self, series: Sequence[PairedSeries], spread: Callable[..., Spread], *, paired: bool
+    ) -> list[tuple[Spread, Spread]]:
+        """Moderated and own, of this row and those like it."""
+
+        def find() -> list[tuple[Spread, Spread]]:
+            own = [spread(row, paired=paired) for row in self._like(series)]
+            return list(zip(_moderated(own), own, strict=True))
+
+        return self._once((spread, paired, *_level(series)), find)
+
+    def _once(self, key: Any, find: Callable[[], T]) -> T:
+        """What was found for a key before; it is the same for all rows like one."""
+        if key not in self._found:
+            self._found[key] = find()
+        found: T = self._found[key]
+        return found
+
+    def _known(self, group: Group) -> bool:
+        """Whether seeds tell a spread: those of both sides, or of BASE alone where HEAD has one."""
+        return sum(spread_over_seeds([one], paired=False).degrees for one in self._of(group)) >= FEWEST
+
     def _of(self, group: Group) -> list[PairedSeries]:
-        return [one for one in self.series if one.group == group and not one.obstacle]
+        return self._once(group, lambda: [one for one in self.series if one.group == group and not one.obstacle])
 
     def _like(self, series: Sequence[PairedSeries]) -> list[list[PairedSeries]]:
-        """The groups over which variance is pooled: single series, all series of each method, or these alone."""
+        """The rows whose spreads are compared: single series, all series of each method, or these alone."""
         own = self._of(series[0].group)
         if len(series) == 1:
             return [[one] for one in own]
-        if len({one.method for one in series}) == 1:
-            return _by_method(own)
-        return [list(series)]
+        return _by_method(own) if len({one.method for one in series}) == 1 else [list(series)]
+
+    def _place(self, series: Sequence[PairedSeries]) -> int:
+        return next(place for place, row in enumerate(self._like(series)) if any(one is series[0] for one in row))
+
+    def _judged(self, series: Sequence[PairedSeries]) -> int:
+        """How many rows of this level, of all metrics, images judge and could find changed."""
+
+        def find() -> list[PairedSeries]:
+            return [one for one in self.series if one.right and not one.obstacle and _moved([one])]
+
+        moved = self._once("moved", find)
+        if len(series) == 1:
+            return max(1, len(moved))
+        one_method = len({one.method for one in series}) == 1
+        return max(1, len({(one.group, one.method if one_method else "") for one in moved}))
 
 
-def spread_over_seeds(pooled: Iterable[Sequence[PairedSeries]]) -> tuple[float, int]:
-    """Standard deviation over seeds of the mean change of a group of series, pooled over groups; degrees of freedom."""
-    squares, degrees = 0.0, 0
-    for series in pooled:
-        shared = sorted(set.intersection(*(set(one.seeds) for one in series)))
-        if len(shared) > 1:
-            changes = np.array([np.mean([one.change(seed) for one in series]) for seed in shared])
-            squares += float(((changes - changes.mean()) ** 2).sum())
-            degrees += changes.size - 1
-    return (math.sqrt(squares / degrees), degrees) if degrees else (math.nan, 0)
+def _level(series: Sequence[PairedSeries]) -> tuple[object, ...]:
+    """The same for rows like one: single series, methods, or these series of several methods."""
+    methods = len({one.method for one in series})
+    alone = tuple(map(id, series)) if methods > 1 else ()
+    return series[0].group, len(series) == 1, *alone
 
 
-def _floor(spread: tuple[float, int], rows: int, count: int) -> float:
-    """The size that means over `count` changes stay below in 95 of 100 comparisons; 0 without a spread.
+def spread_over_seeds(row: Sequence[PairedSeries], *, paired: bool) -> Spread:
+    """How far the mean over a row varies over the seeds that all its series share.
 
-    `rows` is the number of rows of this level. Another level has as many, so the correction is for twice that number.
+    Args:
+        row: its series.
+        paired: whether of changes seed by seed; else of each side over its seeds, whose spreads are taken as equal.
     """
-    deviation, degrees = spread
-    level = (1 + COVERED ** (1 / (2 * rows))) / 2
-    return float(special.stdtrit(degrees, level)) * deviation / math.sqrt(count) if degrees else 0.0
+    sides = [_by_seed(row, side) for side in (("change",) if paired else ("base", "head"))]
+    count = len(set.intersection(*(set(one.seeds) for one in row)))
+    same = paired and all(_is_identical(one) for one in row)
+    variance, degrees = _pooled(sides, least=0.0 if same else _step(row[0]) ** 2 * RESOLVED / len(row))
+    return Spread(variance, 0 if same else degrees, count)
+
+
+def _spread_of_singles(row: Sequence[PairedSeries], *, paired: bool) -> Spread:
+    """The same, if the series of the row are independent of each other."""
+    parts = [spread_over_seeds([one], paired=paired) for one in row]
+    return _mean_spread(parts, min(len(one.seeds) for one in row) * len(row))
+
+
+def _mean_spread(parts: Sequence[Spread], count: int) -> Spread:
+    """The mean of independent variances, with Satterthwaite's degrees of freedom."""
+    known = [part for part in parts if part.degrees > 0]
+    total, parted = sum(part.variance for part in known), sum(part.variance**2 / part.degrees for part in known)
+    if parted == 0:
+        return Spread(0.0, sum(part.degrees for part in known), count)
+    return Spread(total / len(known), total**2 / parted, count)
+
+
+def _moderated(rows: Sequence[Spread]) -> list[Spread]:
+    variances, degrees = moderated_variances([row.variance for row in rows], [row.degrees for row in rows])
+    found = zip(rows, variances.tolist(), degrees.tolist(), strict=True)
+    return [replace(row, variance=variance, degrees=free) for row, variance, free in found]
+
+
+def _by_seed(row: Sequence[PairedSeries], side: str) -> FloatArray:
+    """The mean over a row's series, by seed: of changes, or of one side's values; BASE with all its seeds."""
+    values = [_values(one, side) for one in row]
+    shared = sorted(set.intersection(*(set(own) for own in values)))
+    return np.array([np.mean([own[seed] for own in values]) for seed in shared])
+
+
+def _values(series: PairedSeries, side: str) -> dict[int, float]:
+    if side == "change":
+        return {seed: series.change(seed) for seed in series.seeds}
+    if side == "base" and series.base_means and not series.group.relative:
+        return series.base_means
+    own = series.base if side == "base" else series.head
+    return {seed: float((np.log(values) if series.group.relative else values).mean()) for seed, values in own.items()}
+
+
+def _pooled(sides: Sequence[FloatArray], least: float) -> tuple[float, int]:
+    """The variance of a change from that of changes, or from those of both sides; and its degrees of freedom."""
+    degrees = sum(max(0, side.size - 1) for side in sides)
+    squares = sum(float(((side - side.mean()) ** 2).sum()) for side in sides if side.size)
+    return (max(len(sides) * squares / degrees, least), degrees) if degrees else (0.0, 0)
+
+
+def _step(series: PairedSeries) -> float:
+    """The smallest change that images can show; 0 where none are kept."""
+    return 100 / next(iter(series.right.values())).shape[1] if series.right else 0.0
+
+
+def _is_identical(series: PairedSeries) -> bool:
+    """Whether all predictions are the same on both sides: then nothing tells what training again would change."""
+    if series.right:
+        return all(np.array_equal(*both) for both in series.right.values())
+    return not _moved([series])
+
+
+def _moved(series: Iterable[PairedSeries]) -> bool:
+    return any(one.change(seed) != 0 for one in series for seed in one.seeds)
+
+
+def _among(row: Sequence[PairedSeries]) -> Spread:
+    """How far changes differ among the settings of a method."""
+    changes = _changes(row)
+    return Spread(float(changes.var(ddof=1)) if changes.size > 1 else 0.0, changes.size - 1, changes.size)
 
 
 def _changes(series: Iterable[PairedSeries]) -> FloatArray:
@@ -131,11 +294,10 @@ def _floor_of_one_seed(series: Sequence[PairedSeries], group: Sequence[PairedSer
     """The size in points that changes by retraining alone stay below, in 95 of 100 comparisons of so many rows.
 
     1. If at least half of the group's predictions are identical bit by bit, training is reproducible: `SEEN`.
-    2. Else, if BASE has several seeds, it follows from their spread. HEAD does not enter.
-    3. Else it follows from `SPREAD`, or from the smaller half of the group's changes if these say more. So up to half
+    2. Else it follows from `SPREAD`, or from the smaller half of the group's changes if these say more. So up to half
        of the methods can get worse without raising the floor.
-    4. For all methods together, without BASE's seeds, it is at least t times the spread over methods. So one method
-       alone cannot make all of them worse.
+    3. For all methods together, it is at least t times the spread over methods. So one method alone cannot make all of
+       them worse.
 
     Args:
         series: those whose mean change is judged.
@@ -145,9 +307,6 @@ def _floor_of_one_seed(series: Sequence[PairedSeries], group: Sequence[PairedSer
     if _reproducible(group):
         return SEEN
     level, many = (1 + COVERED ** (1 / rows)) / 2, math.sqrt(len(series))
-    base_spread, degrees = _over_base_seeds(group)
-    if degrees >= FEWEST:
-        return float(special.stdtrit(degrees, level)) * math.sqrt(2) * base_spread / many
     usual, quantile = math.sqrt(2) * SPREAD, float(special.ndtri(level))
     if len({one.method for one in series}) == 1:
         return quantile * max(usual, _smaller_half(group)) / many
@@ -162,13 +321,6 @@ def _change(series: PairedSeries) -> float:
 def _reproducible(group: Sequence[PairedSeries]) -> bool:
     same = sum(all(np.array_equal(*both) for both in one.right.values()) for one in group if one.right)
     return 2 * same >= len(group)
-
-
-def _over_base_seeds(group: Sequence[PairedSeries]) -> tuple[float, int]:
-    """Standard deviation over BASE's seeds, pooled over series, and its degrees of freedom."""
-    values = [np.array(list(one.base_means.values())) for one in group]
-    degrees = sum(own.size - 1 for own in values)
-    return math.sqrt(sum(float(((own - own.mean()) ** 2).sum()) for own in values) / max(1, degrees)), degrees
 
 
 def _smaller_half(group: Sequence[PairedSeries]) -> float:

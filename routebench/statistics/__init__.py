@@ -12,13 +12,15 @@ Choose the function by what would vary if the study were repeated:
 | test samples, one network each | `accuracy_interval`, `paired_samples`, `discordant_odds` | `bootstrap_samples` |
 | test samples, these networks of several seeds | `paired_samples_of_seeds` | `bootstrap_samples` |
 | seeds and test samples | `crossed_difference`, `crossed_equivalence_p` | `bootstrap_both`, with ten seeds or more |
+| another laboratory's runs | `predicted_mean`, `predicted_best` | |
 | seeds, as many as a width asks for | `two_stage_difference`, `two_stage_equivalence_p`, `seeds_needed` | |
 | data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` | |
 | runs within tasks | | `interquartile_mean_over_tasks`, `probability_of_improvement`, `performance_profile` |
 
 `sign_flip_p` assumes no normal distribution. Effect sizes: `standardised_difference` of paired seeds, in the reports;
 `probability_of_superiority` for runs that share no seeds, such as another laboratory's. Family-wise error: `holm` and
-`rank_intervals`. Tuning budgets: `expected_best` and `stable_from`.
+`rank_intervals`. Spreads of several rows, each of few seeds: `moderated_variances`. Tuning budgets: `expected_best` and
+`stable_from`.
 """
 
 from routebench.statistics._across_data import (
@@ -73,7 +75,9 @@ from routebench.statistics._intervals import (
     mean_interval,
     wilson_interval,
 )
+from routebench.statistics._moderation import moderated_variances
 from routebench.statistics._power import smallest_detectable_difference, smallest_detectable_share
+from routebench.statistics._prediction import PREDICTED, predicted_best, predicted_mean
 from routebench.statistics._resampling import (
     BOOTSTRAP_BOTH,
     BOOTSTRAP_SAMPLES,
@@ -118,6 +122,7 @@ __all__ = [
     "OVER_SEEDS_LOGIT",
     "OVER_SEEDS_TWO_STAGES",
     "OVER_STRATA",
+    "PREDICTED",
     "RANKED",
     "STANDARDISED",
     "TOO_FEW",
@@ -143,12 +148,15 @@ __all__ = [
     "interquartile_mean",
     "interquartile_mean_over_tasks",
     "mean_interval",
+    "moderated_variances",
     "nemenyi_difference",
     "paired_difference",
     "paired_margins",
     "paired_samples",
     "paired_samples_of_seeds",
     "performance_profile",
+    "predicted_best",
+    "predicted_mean",
     "probability_of_improvement",
     "probability_of_superiority",
     "rank_intervals",

@@ -87,12 +87,12 @@ def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE, whole: floa
     margin = float(special.stdtrit(sample.size - 1, (1 + confidence) / 2) * standard_error(sample))
     is_share = whole is not None and sample.min() >= 0 and sample.max() <= whole
     if whole is not None and is_share and (mean < margin or mean + margin > whole):
-        low, high = _on_logit_scale(mean / whole, margin / whole)
+        low, high = logit_limits(mean / whole, margin / whole)
         return Interval(mean, whole * low, whole * high, sample.size, OVER_SEEDS_LOGIT)
     return Interval(mean, mean - margin, mean + margin, sample.size, OVER_SEEDS)
 
 
-def _on_logit_scale(mean: float, margin: float) -> tuple[float, float]:
+def logit_limits(mean: float, margin: float) -> tuple[float, float]:
     """Limits in [0, 1] of a mean in (0, 1) whose margin is that of t."""
     place, apart = special.logit(mean), margin / (mean * (1 - mean))
     return float(special.expit(place - apart)), float(special.expit(place + apart))

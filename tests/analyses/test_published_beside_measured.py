@@ -102,8 +102,62 @@ def test_the_paper_s_own_conditions_come_before_others():
 def test_one_seed_gives_no_verdict():
     table = published_and_measured((part((99.3, 99.3), seeds=1),)).set_index("id")
     assert table.loc["KIE-003", "verdict"] == UNDECIDED
-    assert table.loc["KIE-003", "reason"] == "1 seed: no interval over seeds"
+    assert table.loc["KIE-003", "reason"] == "1 seed: nothing tells how far runs lie apart"
     assert find((part((99.3, 99.3), seeds=1),)).figure is not None
+
+
+def verdict_on(monkeypatch, accuracies, **changed):
+    """The verdict and its reason on KIE-003, printed with these columns, beside `dynamic` with these accuracies."""
+    table = published.load_published()
+    table.loc[table["id"] == "KIE-003", [*changed]] = [*changed.values()]
+    monkeypatch.setattr(published, "load_published", lambda: table)
+    runs = part((99.3, 99.3), seeds=len(accuracies))
+    planted = runs.results["metric"].eq("accuracy") & runs.results["label"].eq("dynamic")
+    values = runs.results["seed"].map(dict(enumerate(accuracies)))
+    results = runs.results.assign(value=runs.results["value"].mask(planted, values))
+    found = published_and_measured((replace(runs, results=results),)).set_index("id").loc["KIE-003"]
+    return found["verdict"], found["reason"]
+
+
+CLOSE = (90.0, 90.2, 90.4)  # one other run: 90.2 +- 0.99; the mean: 90.2 +- 0.50; the mean of five: 90.2 +- 0.63
+
+
+@pytest.mark.parametrize(
+    ("statistic", "value", "verdict"),
+    [
+        ("", 91.1, REPRODUCED),  # outside the interval of our mean, but where one run in twenty lies
+        ("", 91.3, NOT),
+        ("mean of 5", 90.8, REPRODUCED),
+        ("mean of 5", 91.1, NOT),
+        ("best of 5", 91.8, REPRODUCED),  # the best lies higher than one
+        ("best of 5", 89.9, NOT),
+        ("best of several", 89.0, NOT),
+        ("best of several", 90.2, UNDECIDED),
+        ("best of several", 95.0, UNDECIDED),
+    ],
+)
+def test_a_number_is_judged_as_what_it_is(monkeypatch, statistic, value, verdict):
+    assert verdict_on(monkeypatch, CLOSE, statistic=statistic, value=value)[0] == verdict
+
+
+def test_the_best_error_is_the_lowest(monkeypatch):
+    changed = {"metric": "test error", "statistic": "best of 5"}
+    assert verdict_on(monkeypatch, CLOSE, value=100 - 91.8, **changed)[0] == REPRODUCED
+    assert verdict_on(monkeypatch, CLOSE, value=100 - 89.9, **changed)[0] == NOT
+
+
+def test_one_seed_is_judged_by_the_deviation_that_the_paper_prints(monkeypatch):
+    changed = {"statistic": "mean of 5", "spread": 0.2}
+    assert verdict_on(monkeypatch, (90.0,), value=90.5, **changed)[0] == REPRODUCED
+    assert verdict_on(monkeypatch, (90.0,), value=91.0, **changed)[0] == NOT
+    assert verdict_on(monkeypatch, (90.0,), value=91.0, statistic="", spread=0.2)[0] == UNDECIDED
+
+
+def test_equal_values_say_nothing(monkeypatch):
+    assert verdict_on(monkeypatch, (90.0, 90.0, 90.0), value=90.0) == (
+        UNDECIDED,
+        "3 seeds with the same value: nothing tells how far runs lie apart",
+    )
 
 
 def test_a_wide_interval_agrees_with_nothing():
