@@ -21,6 +21,7 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import Estimate, Strength, mean_of
+from routebench.analysis._ranges import range_of
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
 from routebench.units import whole_of
@@ -79,8 +80,9 @@ def estimates_of(rows: DataFrame) -> tuple["pd.Series[int]", list[Estimate]]:
     groups = rows.groupby(keys, dropna=False, sort=False).ngroup()
     seeds = rows["value"].groupby([groups, rows["seed"]], sort=False).mean()
     first = rows.groupby(groups)[["metric", "unit"]].first()
-    wholes = [whole_of(str(metric), "" if unit is None else str(unit)) for metric, unit in first.to_numpy(object)]
-    return groups, [mean_of(own, wholes[int(str(group))]) for group, own in seeds.groupby(level=0)]
+    units = [(str(metric), "" if unit is None else str(unit)) for metric, unit in first.to_numpy(object)]
+    bounds = [(whole_of(*one), range_of(*one)) for one in units]
+    return groups, [mean_of(own, *bounds[int(str(group))]) for group, own in seeds.groupby(level=0)]
 
 
 def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:

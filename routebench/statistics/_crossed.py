@@ -41,9 +41,9 @@ def crossed_difference(
             its degrees of freedom are of these rows alone. None for one stage.
 
     Returns:
-        the difference as a proportion, with limits from -1 to 1, its n the seeds. One seed gives `paired_samples`, of several views
-            `paired_samples_of_seeds` with views for seeds, and its kind says so. Without any spread p is 1 if there is
-            no difference, else NaN (untestable).
+        the difference as a proportion, with limits from -1 to 1, its n the seeds. One seed gives `paired_samples`, of
+            several views `paired_samples_of_seeds` with views for seeds, and its kind says so. Without any spread p is
+            1 if there is no difference, else NaN (untestable).
 
     Raises:
         ValueError: the two have different shapes, or samples are no multiple of the views.
