@@ -1,5 +1,6 @@
 """Gains of inference without the encoder, in bound, reconstruction and class, and its cost."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np

@@ -5,7 +5,7 @@ from typing import Any
 
 from pandas import DataFrame, Series, concat
 
-from routebench.analysis._estimate import difference
+from routebench.analysis._estimate import SeedValues, difference
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row

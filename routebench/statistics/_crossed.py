@@ -102,7 +102,7 @@ def _by_object(one: NDArray[np.bool_], other: NDArray[np.bool_], views: int) -> 
     """Ours minus theirs, (seeds, objects), each the mean over its views."""
     seeds, n = one.shape
     apart = by_view(one, views).astype(np.float64) - by_view(other, views)
-    return apart.reshape(seeds, views, n // views).mean(axis=1)
+    return np.asarray(apart.reshape(seeds, views, n // views).mean(axis=1))
 
 
 def _error(differences: NDArray[np.float64], first: int | None) -> tuple[float, int]:
