@@ -10,6 +10,7 @@ from routebench.analysis.comparison import (
     RANK,
     SAVED,
     Comparison,
+    assumed,
     comparison_of,
     finished,
     gains_of,
@@ -128,7 +129,7 @@ def _notes(runs: Runs, found: Comparison) -> list[str]:
         notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
     if found.baseline is None:
         notes.append("No gain over equal shares can be given: the control `uniform` has no finished run.")
-    return [*notes, *untested(runs, found.table["gain"])]
+    return [*notes, *assumed(found.table["gain"]), *untested(runs, found.table["gain"])]
 
 
 def _published_notes(runs: Runs, found: Comparison) -> list[str]:

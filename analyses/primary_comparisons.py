@@ -18,7 +18,7 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.comparison import OTHER_IMAGES, untested
+from routebench.analysis.comparison import OTHER_IMAGES, assumed, untested
 from routebench.analysis.named import ChosenT, chosen_t, fold_images, named_table, on_these_images_alone
 
 ANSWERS = {
@@ -69,6 +69,7 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
             f"Margin: {margin:g} points, the band. Intervals: 95 %, over seeds, each for itself.",
             "Filled: better or worse. Diamond: equivalent within the margin. Empty circle: cannot tell.",
             *_notes_on_images(table),
+            *assumed(table["difference"]),
             *untested(runs, table["difference"]),
         ),
         alternative="Differences with intervals, one line per comparison, and the margin as a band.",

@@ -212,6 +212,22 @@ def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> PairedAnswers 
     return PairedAnswers(np.stack([one for one, _ in right]), np.stack([other for _, other in right]), views, first)
 
 
+def assumed(differences: Iterable[Estimate]) -> list[str]:
+    """A note on what t takes for granted; none where no difference is over seeds."""
+    kinds = (statistics.OVER_SEEDS, statistics.OVER_SEEDS_TWO_STAGES)
+    counts = [one.n for one in differences if one.kind in kinds]
+    if not counts:
+        return []
+    unseen = 100 * statistics.Collapses(0, min(counts)).most
+    seeds = wording.plural(min(counts), "seed")
+    return [
+        (
+            f"Student's t takes differences between seeds for about normal. {seeds} without a collapse cannot exclude "
+            f"that up to {unseen:.0f} % of a method's seeds collapse; seeds with another T are looked at, too."
+        )
+    ]
+
+
 def untested(runs: Runs, differences: Iterable[Estimate]) -> list[str]:
     """Notes on pairs that t cannot judge: whose seeds all differ alike, or where seeds fall out of the others."""
     found = [*differences]

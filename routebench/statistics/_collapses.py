@@ -5,7 +5,7 @@ seeds without a collapse look like those of a method that never collapses: no te
 What can be looked at are all seeds of a method, with every T.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -48,7 +48,7 @@ class Collapses:
         return self.most * self.depth if self.count else 0.0
 
 
-def collapses(entries: Sequence[ArrayLike]) -> tuple[Collapses, Collapses]:
+def collapses(entries: Iterable[ArrayLike]) -> tuple[Collapses, Collapses]:
     """The seeds of a method that fall out of the others, below and above.
 
     Rosner's generalised extreme studentised deviate, on each value less the median of its entry, at the level `LEVEL`,
@@ -63,7 +63,7 @@ def collapses(entries: Sequence[ArrayLike]) -> tuple[Collapses, Collapses]:
         seeds = sum(entry.size for entry in known)
         return Collapses(seeds=seeds), Collapses(seeds=seeds)
     apart = np.concatenate([entry - np.median(entry) for entry in known])
-    out = _fallen(apart)
+    out = _fallen(apart, max(1, int(MOST * apart.size)), LEVEL)
     centre = float(np.delete(apart, out).mean())
     sides = (centre - apart[out], apart[out] - centre)
     found = [
@@ -72,10 +72,10 @@ def collapses(entries: Sequence[ArrayLike]) -> tuple[Collapses, Collapses]:
     return found[0], found[1]
 
 
-def _fallen(values: NDArray[np.float64]) -> list[int]:
-    """Places of the values that fall out of the others."""
+def _fallen(values: NDArray[np.float64], most: int, level: float) -> list[int]:
+    """Places of the values, at most so many, that fall out of the others at that level."""
     left, removed, last = np.arange(values.size), [], 0
-    for turn, critical in enumerate(_critical(values.size), 1):
+    for turn, critical in enumerate(_critical(values.size, most, level), 1):
         kept = values[left]
         spread = float(kept.std(ddof=1))
         if spread <= 1e-12 * float(np.abs(values).max()):
@@ -89,10 +89,10 @@ def _fallen(values: NDArray[np.float64]) -> list[int]:
 
 
 @cache
-def _critical(n: int) -> tuple[float, ...]:
+def _critical(n: int, most: int, level: float) -> tuple[float, ...]:
     """Rosner's critical values, equation 2.5, for the first, second, ... value that is taken away."""
     found = []
-    for left in range(n, max(n - max(1, int(MOST * n)), 2), -1):
-        t = float(special.stdtrit(left - 2, 1 - LEVEL / (2 * left)))
+    for left in range(n, max(n - most, 2), -1):
+        t = float(special.stdtrit(left - 2, 1 - level / (2 * left)))
         found.append((left - 1) * t / np.sqrt((left - 2 + t**2) * left))
     return tuple(found)
