@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from routebench import statistics
 from routebench.analysis import wording
@@ -27,6 +28,8 @@ from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
 from routebench.catalogue import views_of
 from routebench.statistics import ALPHA
+
+ALIKE = "over test samples (all seeds differ alike)"
 
 
 @dataclass(frozen=True)
@@ -101,16 +104,15 @@ def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estima
     """`ours - theirs` in points: paired by seed, or by test image if each has one seed, and the same.
 
     Where one of them has more, one shared seed gives no test: it may be all that did not diverge. If all seeds differ
-    by the same amount, other than none, their spread is unknown: the test is over seeds and test images, if answers
-    were kept. There is no test in favour of a method that diverged with a seed, nor of one whose falling seeds could
+    by the same amount, other than none, their spread is unknown: the test is over test images, if answers were kept.
+    There is no test in favour of a method that diverged with a seed, nor of one whose falling seeds could
     undo it (`believed`).
     """
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
     found = difference(ours.accuracies, theirs.accuracies)
     is_single = len(seeds) == len(ours.accuracies) == len(theirs.accuracies) == 1
-    if is_single or is_tied(found):
-        answers = answers_of(runs, ours, theirs)
-        found = found if answers is None else answers.difference
+    if (is_single or is_tied(found)) and (answers := answers_of(runs, ours, theirs)) is not None:
+        found = answers.difference if is_single else answers.over_images
     if (ours if found.mean > 0 else theirs).diverged and found.p < ALPHA:
         return replace(found, low=math.nan, high=math.nan, p=math.nan, kind=UNEVEN)
     if len(seeds) < 2:
@@ -128,7 +130,7 @@ def p_beyond_between(runs: Runs, ours: Contender, theirs: Contender, margin: flo
     found = difference(one, other)
     if is_tied(found):
         answers = answers_of(runs, ours, theirs)
-        return math.nan if answers is None else answers.p_beyond(margin)
+        return math.nan if answers is None else answers.p_beyond_over_images(margin)
     if found.n < 2 or ours.diverged or theirs.diverged:
         return math.nan
     middle = float(np.median(statistics.shared_differences(one, other)))
@@ -189,6 +191,18 @@ class PairedAnswers:
         found = statistics.crossed_difference(self.ours, self.theirs, views=self.views, first=self.first)
         return Estimate.of(found, 100)
 
+    @property
+    def over_images(self) -> Estimate:
+        """`ours - theirs` in points, as if objects were drawn anew, with the same networks."""
+        right = (statistics.by_view(one, self.views) for one in (self.ours, self.theirs))
+        return replace(Estimate.of(statistics.paired_samples_of_seeds(*right), 100), kind=ALIKE)
+
+    def p_beyond_over_images(self, margin: float) -> float:
+        """The p-value of a difference of `margin` points or more, in either direction, of these networks."""
+        found = self.over_images
+        error = found.half_width / float(special.ndtri((1 + statistics.CONFIDENCE) / 2))
+        return float(special.ndtr((abs(found.mean) - margin) / error))
+
     def p_beyond(self, margin: float) -> float:
         """The p-value of a difference of `margin` points or more, in either direction."""
         return statistics.crossed_equivalence_p(
@@ -237,7 +251,7 @@ def untested(runs: Runs, differences: Iterable[Estimate]) -> list[str]:
             f"In {wording.plural(count, 'comparison')} all seeds differ by exactly the same amount. No test is "
             "possible there; another seed makes one."
         )
-    if count := sum(one.kind == statistics.OVER_BOTH for one in found):
+    if count := sum(one.kind == ALIKE for one in found):
         notes.append(
             f"In {wording.plural(count, 'comparison')} all seeds differ by exactly the same amount. Its interval and "
             "its p are over test images."
