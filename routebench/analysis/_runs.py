@@ -205,7 +205,8 @@ class Runs:
         """The values of a metric by method, then by seed; `where` as for `values`."""
         found: dict[Method, SeedValues] = {}
         rows = self.values(metric, **where)
-        for method, seed, value, unit in zip(rows["method"], rows["seed"], rows["value"], rows["unit"], strict=True):
+        units = rows["unit"] if "unit" in rows else [""] * len(rows)
+        for method, seed, value, unit in zip(rows["method"], rows["seed"], rows["value"], units, strict=True):
             own = found.setdefault(method, SeedValues(first=self.first, within=range_of(metric, str(unit))))
             own[int(seed)] = float(value)
         return found

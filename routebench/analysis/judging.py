@@ -199,7 +199,9 @@ def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **
     if epoch:
         rows = rows[rows["epoch"] == rows["epoch"].agg(epoch)]
     found = {int(seed): float(value) for seed, value in zip(rows["seed"], rows["value"], strict=True)}
-    return SeedValues(found, runs.first, range_of(metric, str(rows["unit"].iloc[0])) if len(rows) else ANY)
+    return SeedValues(
+        found, runs.first, range_of(metric, str(rows["unit"].iloc[0])) if len(rows) and "unit" in rows else ANY
+    )
 
 
 def accuracies(runs: Runs) -> dict[Method, SeedValues]:
