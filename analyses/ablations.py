@@ -6,25 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 from matplotlib.axes import Axes
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import (
     Analysis,
     Column,
     Estimate,
-    Method,
     Row,
     Runs,
     Verdict,
     analysis_of,
-    corrected,
     figures,
     forest,
     run,
     wording,
 )
-from routebench.analysis.comparison import ACCURACY, Contender, contenders_of, difference_between, finished, objects_of
+from routebench.analysis.comparison import ACCURACY, Contender, contenders_of, finished, objects_of, settled
+from routebench.analysis.families import variants_of
 
 PLAIN = "plain form"
 SAVED = (
@@ -37,12 +36,11 @@ SAVED = (
 @analysis_of("accuracy", "ablations", place=25)
 def ablations(runs: Runs) -> Analysis | None:
     """Accuracy (%) of every variant of a method, and its paired difference (points) to the method's plain form."""
-    rows = [row for bases in _families(contenders_of(runs), runs.model) for row in _rows(runs, *bases)]
+    rows = [row for bases in variants_of(contenders_of(runs), runs.model) for row in _rows(runs, *bases)]
     known = [row["difference"].known for row in rows]
     if not any(known):
         return None
     table = DataFrame(rows)
-    table["difference"] = Series(corrected(row["difference"] for row in rows))
     variants = table[known].reset_index(drop=True)
     return Analysis(
         title="Components of each method",
@@ -54,31 +52,6 @@ def ablations(runs: Runs) -> Analysis | None:
         alternative="Differences of variants to the plain form of their method, with intervals.",
         saved=SAVED,
     )
-
-
-def _families(contenders: Iterable[Contender], model: str) -> list[tuple[Contender, list[Contender]]]:
-    """For every method and T with variants: the plain form and the others.
-
-    The plain form has the suite's network, a result, and the fewest settings changed from the defaults; in a tie, the
-    first by name.
-    """
-    known: dict[tuple[str, int], list[Contender]] = {}
-    for one in contenders:
-        known.setdefault((one.method.name, one.method.iterations or 0), []).append(one)
-    families = []
-    for members in known.values():
-        base, *others = sorted(
-            members,
-            key=lambda one: (not one.accuracies, one.method.model != model, _changed(one.method), one.method.label),
-        )
-        if others and base.accuracies:
-            families.append((base, others))
-    return families
-
-
-def _changed(method: Method) -> int:
-    """Number of settings that its label changes."""
-    return (method.params.count(",") + 1 if method.params else 0) + bool(method.variant)
 
 
 def _rows(runs: Runs, base: Contender, variants: Iterable[Contender]) -> list[dict[str, Any]]:
@@ -94,7 +67,7 @@ def _row(runs: Runs, one: Contender, base: Contender | None) -> dict[str, Any]:
         "mean": Estimate.of(statistics.accuracy_interval(one.values, objects_of(runs, [one]))),
         "n_ok": len(one.accuracies),
         "n_planned": one.planned,
-        "difference": difference_between(runs, one, base) if base else Estimate(kind=""),
+        "difference": settled(runs).difference(one.method, base.method) if base else Estimate(kind=""),
         "fit_seconds": seconds,
         "slower": seconds / base_seconds,
     }

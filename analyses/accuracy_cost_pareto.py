@@ -21,7 +21,6 @@ from routebench.analysis import (
     Runs,
     analysis_of,
     by_method,
-    corrected,
     cost,
     figures,
     mean_of,
@@ -29,11 +28,11 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.comparison import ACCURACY, Contender, comparison_of, difference_between
+from routebench.analysis.comparison import ACCURACY, Contender, comparison_of, settled
 
 VERDICTS = (
     "front: nothing that costs no more has a higher mean accuracy; dominated: something that costs no more is more "
-    "accurate, significantly (paired, Holm over all pairs, 5 %); not told apart: behind the front by a difference that "
+    "accurate, significantly (paired, Holm, 5 %); not told apart: behind the front by a difference that "
     "may be noise"
 )
 PANELS = 3
@@ -110,7 +109,7 @@ def _front(runs: Runs, parts: Iterable[Runs]) -> Front | None:
         return None
     where = {"suite": runs.suite, "preset": runs.preset, "data": runs.data, "network": runs.model, "unit": unit}
     rows = [{**row, **where, **costs[row["method"]]} for row in rows]
-    table = DataFrame({**row, **verdict} for row, verdict in zip(rows, _verdicts(runs, rows, entries), strict=True))
+    table = DataFrame({**row, **verdict} for row, verdict in zip(rows, _verdicts(runs, rows), strict=True))
     table["order"] = [-row["mean"].mean for row in rows]
     table = table.assign(price=[row["cost"].mean for row in rows]).sort_values(["price", "order"], kind="stable")
     noise = cost.costs_of(measure).noise if measure is not None and unit == STEP else math.nan
@@ -141,7 +140,7 @@ def _fastest(measure: Runs, metric: str) -> dict[tuple[str, int], Estimate]:
     for method, of_method in by_method(rows):
         place = method.label, method.iterations or 0
         for _, own in of_method.groupby("backend"):
-            found = mean_of(own.groupby("seed")["value"].mean())
+            found = mean_of(own.groupby("seed")["value"].mean(), within=(0.0, math.inf))
             best[place] = min(found, best.get(place, found), key=float)
     return best
 
@@ -156,10 +155,10 @@ def _fit_costs(runs: Runs, entries: Mapping[Method, Contender]) -> dict[Method, 
     return {method: known for method, known in found.items() if known["cost"].known}
 
 
-def _verdicts(runs: Runs, rows: Sequence[Row], entries: Mapping[Method, Contender]) -> list[dict[str, Any]]:
+def _verdicts(runs: Runs, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Which methods are on the front by means, and which a cheaper method beats significantly."""
     pairs = list(combinations([row["method"] for row in rows], 2))
-    tested = corrected(difference_between(runs, entries[one], entries[other]) for one, other in pairs)
+    tested = [settled(runs).difference(*pair) for pair in pairs]
     surely = {
         pair if found.mean > 0 else pair[::-1]
         for pair, found in zip(pairs, tested, strict=True)

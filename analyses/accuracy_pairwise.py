@@ -14,7 +14,6 @@ from pandas import DataFrame, Series
 from routebench import statistics
 from routebench.analysis import (
     ALPHA,
-    MARGIN,
     Analysis,
     Column,
     Estimate,
@@ -22,40 +21,42 @@ from routebench.analysis import (
     Runs,
     Verdict,
     analysis_of,
-    corrected,
     figures,
     numbers,
     palette,
     run,
     wording,
 )  # fmt: skip
+from routebench.analysis._verdicts import GAINS, LOSSES
 from routebench.analysis.comparison import (
     OTHER_IMAGES,
     Contender,
     PairedAnswers,
     answers_of,
     contenders_of,
-    difference_between,
     distinct,
-    tied,
+    settled,
+    untested,
 )
+from routebench.analysis.contenders import p_beyond_between
 
 MOST = 16  # methods in the figure; more cannot be read on a phone
-MARKED = (
-    "Coloured: better after Holm's correction over all pairs. Pale: not told apart. "
-    f"With =: shown to be equal within {MARGIN:g} points."
-)
+MARKED = "Coloured: better after Holm's correction. Pale: not told apart. With =: shown to be equal within the margin."
 WORDS = {
     Verdict.BETTER: "better",
-    Verdict.BETTER_BY_LITTLE: f"better, by less than {MARGIN:g}",
+    Verdict.BETTER_BY_LITTLE: "better, by less than {margin:g}",
     Verdict.WORSE: "worse",
-    Verdict.EQUAL: f"equal within {MARGIN:g} points",
+    Verdict.WORSE_BY_LITTLE: "worse, by less than {margin:g}",
+    Verdict.EQUAL: "equal within {margin:g} points",
     Verdict.OPEN: "not told apart",
     Verdict.UNTESTABLE: "cannot be tested",
 }
-TOLD = (Verdict.BETTER, Verdict.BETTER_BY_LITTLE, Verdict.WORSE, Verdict.EQUAL)
+TOLD = (*GAINS, *LOSSES, Verdict.EQUAL)
 """Verdicts worth a figure; without any, the sentence is enough."""
-P_HOLM = "chance of a difference this large if there were none, corrected for the number of pairs (Holm)"
+P_HOLM = (
+    "chance of a difference this large if there were none, corrected within its family (Holm): the named comparisons, "
+    "the gains over equal shares, and so on, as in the other tables; what is in none of them, for all pairs"
+)
 EFFECT = (
     "Hedges' g: the mean difference in standard deviations of the differences between seeds, corrected for few seeds, "
     "with 95 % interval"
@@ -71,7 +72,7 @@ ODDS = "how many times more test images only the first has right than only the s
 @analysis_of("accuracy", "accuracy-pairwise", place=17)
 def accuracy_pairwise(runs: Runs) -> Analysis | None:
     """Difference, interval, corrected p, effect size and verdict for every pair of methods."""
-    table = pairs_of(runs)
+    table, margin = pairs_of(runs), settled(runs).margin
     if table.empty:
         return None
     names = list(dict.fromkeys([*table["first"], *table["second"]]))
@@ -79,49 +80,46 @@ def accuracy_pairwise(runs: Runs) -> Analysis | None:
     height = max(0.5 + 0.25 * len(drawn), 0.8 * figures.height_of_rows(map(str, drawn)))
     return Analysis(
         title="Every method against every other",
-        reading=_reading(table),
+        reading=_reading(table, margin),
         table=table,
         figure=figures.figure_of(_draw, table, drawn, height=height) if table["verdict"].isin(TOLD).any() else None,
-        columns=_columns(table),
-        notes=tuple(_notes(table, len(names))),
+        columns=_columns(table, margin),
+        notes=tuple(_notes(runs, table, len(names))),
         alternative="A matrix of differences in accuracy, one square per pair of methods.",
         saved=SAVED,
     )
 
 
-def pairs_of(runs: Runs, margin: float = MARGIN) -> DataFrame:
+def pairs_of(runs: Runs) -> DataFrame:
     """One row per pair of measured methods, the one with the higher mean accuracy first; in points.
 
     Methods that are the same function count once.
 
-    Columns: `first, second`; `difference`, its p corrected over all pairs; `effect`, Hedges' g of the paired
+    Columns: `first, second`; `difference`, its p corrected as `families` says; `effect`, Hedges' g of the paired
     differences; `wins, seeds`; `deviation` of the differences; `p_equal` of a difference beyond the margin; `both`, the
     difference over seeds and test images; `odds`, of an image that only one has right; `discordant`, the share of such
     images; `p_equal_holm`; `verdict`.
     """
     measured = [one for one in distinct(runs, contenders_of(runs)) if one.accuracies]
     measured.sort(key=lambda one: -float(np.mean([*one.accuracies.values()])))
-    table = DataFrame([_row(runs, first, second, margin) for first, second in combinations(measured, 2)])
-    if not table.empty:
-        table["difference"] = Series(corrected(table["difference"]))
-        table["p_equal_holm"] = statistics.holm(table["p_equal"].to_numpy(dtype=float))
-        pairs = zip(table["difference"], table["p_equal_holm"], strict=True)
-        table["verdict"] = [Verdict.of(found.mean, found.p_holm, p_equal) for found, p_equal in pairs]
-    return table
+    return DataFrame([_row(runs, first, second) for first, second in combinations(measured, 2)])
 
 
-def _row(runs: Runs, first: Contender, second: Contender, margin: float) -> dict[str, object]:
+def _row(runs: Runs, first: Contender, second: Contender) -> dict[str, object]:
+    found, pair = settled(runs), (first.method, second.method)
     seeds = sorted(set(first.accuracies) & set(second.accuracies))
     gains = statistics.shared_differences(first.accuracies, second.accuracies)
     return {
         "first": first.method,
         "second": second.method,
-        "difference": difference_between(runs, first, second),
+        "difference": found.difference(*pair),
         "effect": Estimate.of(statistics.standardised_difference(first.accuracies, second.accuracies)),
         "wins": int((gains > 0).sum()),
         "seeds": len(seeds),
         "deviation": float(gains.std(ddof=1)) if len(seeds) > 1 else math.nan,
-        "p_equal": statistics.equivalence_p(first.accuracies, second.accuracies, margin),
+        "p_equal": p_beyond_between(runs, first, second, found.margin),
+        "p_equal_holm": found.p_beyond(*pair),
+        "verdict": found.verdict(*pair),
         **_by_image(answers_of(runs, first, second)),
     }
 
@@ -152,7 +150,7 @@ def detectable_in(table: DataFrame, tests: int = 1) -> float:
     """
     kinds = table["difference"].map(lambda found: found.kind)
     counts = table["difference"].map(lambda found: found.n)
-    by_seed = kinds.isin([statistics.OVER_SEEDS, statistics.CONSTANT])
+    by_seed = kinds.isin([statistics.OVER_SEEDS, statistics.OVER_SEEDS_TWO_STAGES, statistics.CONSTANT])
     if by_seed.any():
         spread = math.sqrt(float((table.loc[by_seed, "deviation"] ** 2).median()))
         return statistics.smallest_detectable_difference(spread, int(counts[by_seed].min()), ALPHA / tests)
@@ -163,11 +161,17 @@ def detectable_in(table: DataFrame, tests: int = 1) -> float:
     return 100 * statistics.smallest_detectable_share(share, int(counts[by_image].min()), ALPHA / tests)
 
 
-def _columns(table: DataFrame) -> tuple[Column, ...]:
+def _columns(table: DataFrame, margin: float) -> tuple[Column, ...]:
     columns = [
         Column("First", "first", lambda row: row["first"].marked, "higher mean accuracy", numeric=False),
         Column("Second", "second", lambda row: row["second"].marked, "lower mean accuracy", numeric=False),
-        Column("Verdict", "verdict", lambda row: WORDS[row["verdict"]], "at 5 % over all pairs", numeric=False),
+        Column(
+            "Verdict",
+            "verdict",
+            lambda row: WORDS[row["verdict"]].format(margin=margin),
+            "at 5 % within a family",
+            numeric=False,
+        ),
         Column("Difference, points", "difference", "+.2", "first minus second, with 95 % interval"),
         Column("p (Holm)", "difference.p_holm", "p", P_HOLM),
     ]
@@ -188,30 +192,30 @@ def _ratio(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:.2f}"
 
 
-def _reading(table: DataFrame) -> str:
+def _reading(table: DataFrame, margin: float) -> str:
     if len(table) == 1:
-        return _of_one(table.iloc[0])
+        return _of_one(table.iloc[0], margin)
     counts = table["verdict"].value_counts()
-    better = sum(int(counts.get(one, 0)) for one in (Verdict.BETTER, Verdict.BETTER_BY_LITTLE, Verdict.WORSE))
+    better = int(table["verdict"].isin((*GAINS, *LOSSES)).sum())
     said = [f"in {_count(better)} one method is better"]
     if Verdict.EQUAL in counts:
-        said.append(f"in {_count(int(counts[Verdict.EQUAL]))} both are equal within {MARGIN:g} points")
+        said.append(f"in {_count(int(counts[Verdict.EQUAL]))} both are equal within {margin:g} points")
     if Verdict.OPEN in counts:
         said.append(f"{_count(int(counts[Verdict.OPEN]))} cannot be told apart, which is not the same as equal")
     if Verdict.UNTESTABLE in counts:
         said.append(f"{_count(int(counts[Verdict.UNTESTABLE]))} cannot be tested")
-    return f"Of {len(table)} pairs of methods, {'; '.join(said)}. p is corrected for all {len(table)} pairs together."
+    return f"Of {len(table)} pairs of methods, {'; '.join(said)}. p is corrected within families of pairs."
 
 
-def _of_one(pair: Series) -> str:
+def _of_one(pair: Series, margin: float) -> str:
     first, second = pair["first"], pair["second"]
     match pair["verdict"]:
         case Verdict.BETTER | Verdict.BETTER_BY_LITTLE:
             return f"{first} is better than {second}."
-        case Verdict.WORSE:
+        case Verdict.WORSE | Verdict.WORSE_BY_LITTLE:
             return f"{second} is better than {first}, on the seeds that both finished."
         case Verdict.EQUAL:
-            return f"{first} and {second} are equal within {MARGIN:g} points."
+            return f"{first} and {second} are equal within {margin:g} points."
         case Verdict.OPEN:
             return f"{first} and {second} cannot be told apart, which is not the same as equal."
         case _:
@@ -222,7 +226,7 @@ def _count(number: int) -> str:
     return {0: "none", 1: "one"}.get(number, str(number))
 
 
-def _notes(table: DataFrame, methods: int) -> list[str]:
+def _notes(runs: Runs, table: DataFrame, methods: int) -> list[str]:
     one_seed = all(found.kind in statistics.BY_SAMPLE for found in table["difference"])
     notes = []
     if table["verdict"].isin(TOLD).any():
@@ -241,7 +245,7 @@ def _notes(table: DataFrame, methods: int) -> list[str]:
         )
     if one_seed:
         notes.append("One seed: McNemar's exact test on the same test images. Another seed may order them otherwise.")
-    return [*notes, *filter(None, [tied(table["difference"])])]
+    return [*notes, *untested(runs, table["difference"])]
 
 
 def _draw(axes: Axes, table: DataFrame, names: list[Method]) -> None:
@@ -249,10 +253,10 @@ def _draw(axes: Axes, table: DataFrame, names: list[Method]) -> None:
     gains, texts = np.full((len(names), len(names)), np.nan), np.full((len(names), len(names)), "", dtype=object)
     shown = table[table["first"].isin(names) & table["second"].isin(names)]
     for row in shown.to_dict("records"):
-        is_worse = row["verdict"] == Verdict.WORSE  # on the seeds that both finished
+        is_worse = row["verdict"] in LOSSES  # on the seeds that both finished
         ahead, behind = ("second", "first") if is_worse else ("first", "second")
         at, size = (place[row[behind]], place[row[ahead]]), (-1 if is_worse else 1) * row["difference"].mean
-        better = row["verdict"] in (Verdict.BETTER, Verdict.BETTER_BY_LITTLE, Verdict.WORSE)
+        better = row["verdict"] in GAINS or is_worse
         gains[at] = size if better else np.nan
         texts[at] = _short(size) + ("=" if row["verdict"] == Verdict.EQUAL else "")
     columns = len(names) - (not any(texts[:, -1]))

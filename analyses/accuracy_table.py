@@ -1,16 +1,31 @@
 """The comparison: every method with every T, its gain over equal shares, and its rank."""
 
 import math
+from collections.abc import Container
 
 from routebench import published
-from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, Verdict, analysis_of, run, wording
-from routebench.analysis.comparison import ACCURACY, RANK, SAVED, Comparison, comparison_of, finished, gains_of, tied
+from routebench.analysis import METHOD, Analysis, Column, Main, Method, Row, Runs, Verdict, analysis_of, run, wording
+from routebench.analysis.comparison import (
+    ACCURACY,
+    RANK,
+    SAVED,
+    Comparison,
+    assumed,
+    comparison_of,
+    finished,
+    gains_of,
+    untested,
+)
 from routebench.analysis.named import named_gains
 from routebench.statistics import BY_SAMPLE, CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 
 P_VALUE = (
     "chance of a gain this large if there were none, corrected for all gains of this table together (Holm): it may be "
     "above 0.05 beside an interval without 0, which is for one gain alone"
+)
+P_NAMED = (
+    "chance of a gain this large if there were none: of a gain that the suite named, corrected for all named "
+    "comparisons together, of others for all gains of this table (Holm)"
 )
 GAIN = "points, paired by seed; the 95 % interval is for this gain alone, not corrected as p is"
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
@@ -24,26 +39,31 @@ def accuracy_table(runs: Runs) -> Analysis | None:
     if found.table.empty:
         return None
     named = named_gains(runs)
-    gains = gains_of(runs) | (named or {})
+    chosen = None if named is None else {*named}
     return Analysis(
         title="Comparison",
         reading=_reading(found),
         table=found.table,
-        columns=_columns(found),
-        notes=(*_notes(found), *_published_notes(runs, found)),
+        columns=_columns(found, chosen),
+        notes=(*_notes(runs, found), *_published_notes(runs, found)),
         main=Main(
-            "mean", "Test accuracy", "%", higher_is_better=True, gains=gains, named=None if named is None else {*named}
+            "mean",
+            "Test accuracy",
+            "%",
+            higher_is_better=True,
+            gains=gains_of(runs),
+            named=chosen,
         ),
         saved=SAVED,
     )
 
 
-def _columns(found: Comparison) -> tuple[Column, ...]:
+def _columns(found: Comparison, named: Container[Method] | None) -> tuple[Column, ...]:
     columns = [METHOD, ACCURACY, finished("runs that finished, of those planned")]
     if found.baseline is not None:
         columns += [
             Column("Gain over equal shares", "gain", "+.2", GAIN),
-            Column("p (Holm)", "gain.p_holm", "p", P_VALUE),
+            Column("p (Holm)", "gain.p_holm", lambda row: _p_value(row, named), P_VALUE if named is None else P_NAMED),
         ]
     columns += [
         RANK,
@@ -53,6 +73,13 @@ def _columns(found: Comparison) -> tuple[Column, ...]:
     if found.table["published"].notna().any():
         columns.append(Column("Published, %", "published", _published, PUBLISHED))
     return tuple(columns)
+
+
+def _p_value(row: Row, named: Container[Method] | None) -> str:
+    """p; with `exploratory` where the suite named comparisons, and this is none of them."""
+    told = wording.probability(row["gain"].p_holm)
+    explores = named is not None and row["method"] not in named and not math.isnan(row["gain"].p_holm)
+    return f"{told}, exploratory" if explores else told
 
 
 def _seconds(row: Row) -> str:
@@ -83,7 +110,7 @@ def _reading(found: Comparison) -> str:
     return f"{reading}, and is significantly ahead of {behind}."
 
 
-def _notes(found: Comparison) -> list[str]:
+def _notes(runs: Runs, found: Comparison) -> list[str]:
     means, gains = ({cell.kind for cell in found.table[key]} for key in ("mean", "gain"))
     notes = [
         f"{sign} after a mean: {wording.interval_in_words(kind)}." for kind, sign in SIGNS.items() if kind in means
@@ -102,7 +129,7 @@ def _notes(found: Comparison) -> list[str]:
         notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
     if found.baseline is None:
         notes.append("No gain over equal shares can be given: the control `uniform` has no finished run.")
-    return [*notes, *filter(None, [tied(found.table["gain"])])]
+    return [*notes, *assumed(found.table["gain"]), *untested(runs, found.table["gain"])]
 
 
 def _published_notes(runs: Runs, found: Comparison) -> list[str]:

@@ -1,5 +1,6 @@
 """Gains of inference without the encoder, in bound, reconstruction and class, and its cost."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -107,7 +108,8 @@ def _table(runs: Runs) -> DataFrame:
     for row in table.to_dict("records"):
         row |= {f"{key}_gain": difference(*_pair(runs, row, metric)) for key, (metric, *_) in MEASURES.items()}
         ours, theirs = _pair(runs, row, SECONDS)
-        ratio = mean_of(ours[seed] / theirs[seed] for seed in ours if theirs.get(seed, 0) > 0)
+        ratios = [ours[seed] / theirs[seed] for seed in ours if theirs.get(seed, 0) > 0]
+        ratio = mean_of(ratios, within=(0.0, math.inf))
         name = row["method"].exact
         rows.append(row | {"angle": int(row["angle"]), "ratio": ratio, "name": name, "published_id": ""})
     rows.sort(key=lambda row: row["method"].is_control)

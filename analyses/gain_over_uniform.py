@@ -14,7 +14,7 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.comparison import OTHER_IMAGES, comparison_of, with_other_images
+from routebench.analysis.comparison import OTHER_IMAGES, comparison_of, untested, with_other_images
 
 SAVED = (
     "name label role gain gain_low gain_high gain_interval=gain.kind p=gain.p p_holm=gain.p_holm "
@@ -49,7 +49,8 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
         notes=(
             "Points of test accuracy, with 95 % intervals over seeds, for each gain alone.",
             *(["Thin lines: if the test images were drawn anew, too."] if images else []),
-            _filled(len(table)),
+            _filled(runs, len(table)),
+            *untested(runs, table["gain"]),
             *([EXPLORATORY] if runs.primary else []),
         ),
         alternative="Gains over equal shares with intervals, one line per method.",
@@ -57,8 +58,9 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
     )
 
 
-def _filled(gains: int) -> str:
-    told = f"Filled: significant after Holm's correction for these {wording.plural(gains, 'gain')}."
+def _filled(runs: Runs, gains: int) -> str:
+    beside = ", of those that the suite named for the named comparisons alone" if runs.primary else ""
+    told = f"Filled: significant after Holm's correction for these {wording.plural(gains, 'gain')}{beside}."
     return f"{told} Arrows and lines at the edge go on beyond it."
 
 

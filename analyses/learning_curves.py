@@ -62,7 +62,7 @@ def _row(method: object, rows: DataFrame) -> dict[str, object]:
     mean = by_epoch.mean()
     near = int(mean.index[mean >= mean.iloc[-1] - 0.5][0])
     seconds = rows.groupby("epoch")["seconds"].mean()
-    rise: Estimate = mean_of((last - before).dropna())
+    rise: Estimate = mean_of((last - before).dropna(), within=(-100.0, 100.0))
     return {
         "method": method,
         "rise": rise,

@@ -8,6 +8,7 @@ from pandas import DataFrame
 from routebench.analysis import (
     Analysis,
     Column,
+    Row,
     Runs,
     Verdict,
     analysis_of,
@@ -17,18 +18,21 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.comparison import OTHER_IMAGES
-from routebench.analysis.named import named_table
+from routebench.analysis.comparison import OTHER_IMAGES, assumed, untested
+from routebench.analysis.named import ChosenT, chosen_t, fold_images, named_table, on_these_images_alone
 
 ANSWERS = {
     Verdict.BETTER: "better",
     Verdict.BETTER_BY_LITTLE: "better, by less than the margin",
     Verdict.WORSE: "worse",
+    Verdict.WORSE_BY_LITTLE: "worse, by less than the margin",
     Verdict.EQUAL: "equivalent within the margin",
     Verdict.OPEN: "cannot tell",
     Verdict.UNTESTABLE: "cannot tell",
 }
 
+CLOSE = 4
+"""Choices of T that are told; the others were clearer."""
 MARKERS = {Verdict.EQUAL: "D"}
 
 
@@ -61,10 +65,12 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
         notes=(
             f"The suite named these {len(table)} comparisons beforehand; Holm's correction is over them alone.",
             "All other comparisons on this page are exploratory.",
-            *_notes_on_t(table),
+            *_notes_on_t(runs, table),
             f"Margin: {margin:g} points, the band. Intervals: 95 %, over seeds, each for itself.",
             "Filled: better or worse. Diamond: equivalent within the margin. Empty circle: cannot tell.",
             *_notes_on_images(table),
+            *assumed(table["difference"]),
+            *untested(runs, table["difference"]),
         ),
         alternative="Differences with intervals, one line per comparison, and the margin as a band.",
         saved="name label iterations role against difference difference_low difference_high n=difference.n "
@@ -73,10 +79,29 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
     )
 
 
-def _notes_on_t(table: DataFrame) -> Iterator[str]:
+def _notes_on_t(runs: Runs, table: DataFrame) -> Iterator[str]:
     compared = {(method.label, method.iterations) for method in table["method"]}
-    if len(compared) == len({label for label, _ in compared}):
-        yield "The best T of a method is that of its highest tuning score, in which no test image has part."
+    if len(compared) > len({label for label, _ in compared}):
+        return
+    yield "The best T of a method is that of its highest tuning score, in which no test image has part."
+    chosen = chosen_t(runs)
+    if not chosen:
+        return
+    most = max(one.among for one in chosen)
+    counts = f"{most} times as many trials as" if runs.trials is None else f"{most * runs.trials} trials, and"
+    each = "" if runs.trials is None else f" {runs.trials}"
+    yield (
+        f"A limit: with the choice of T, a method is the best of up to {counts} an entry without T, such as a control, "
+        f"has{each}. The best of more trials is higher by chance alone."
+    )
+    images = fold_images(runs)
+    yield f"How close that choice was: {wording.listed([_choice(one, images) for one in chosen], CLOSE)}."
+
+
+def _choice(one: ChosenT, images: int | None) -> str:
+    """`EM, T = 1 is ahead of T = 3 by 0.02 points, 1 of 5,500 images`."""
+    told = f"{one.method} is ahead of T = {one.next.iterations} by {one.ahead:.2f} points"
+    return told if images is None else f"{told} ({one.ahead / 100 * images:.0f} of {images:,} images)"
 
 
 def _notes_on_images(table: DataFrame) -> Iterator[str]:
@@ -85,6 +110,16 @@ def _notes_on_images(table: DataFrame) -> Iterator[str]:
             "Answers are for these test images. If they were drawn anew too, intervals would be wider (thin lines): "
             f"{_decided(table, 'both_answer')} of {len(table)} comparisons would be decided by the same tests."
         )
+    lost = [row for row in table.to_dict("records") if on_these_images_alone(row)]
+    if lost:
+        names = [f"{row['method']} {row['answer'].partition(',')[0]} {_than(row)}" for row in lost]
+        yield f"Decided on these test images, and not if they were drawn anew too: {wording.listed(names, len(names))}."
+
+
+def _than(row: Row) -> str:
+    """`than the CNN`, or `with` it where the two are equivalent."""
+    joined = "with" if row["verdict"] == Verdict.EQUAL else "than"
+    return f"{joined} {row['against']}"
 
 
 def _decided(table: DataFrame, answer: str) -> int:

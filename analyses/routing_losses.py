@@ -113,8 +113,8 @@ def _row(conditions: FourConditions, what: str, *, decoder: bool) -> dict[str, o
     return {
         "what": what,
         "decoder": decoder,
-        "routed": mean_of(routed.values()),
-        "unrouted": mean_of(unrouted.values()),
+        "routed": mean_of(routed.values(), within=routed.within),
+        "unrouted": mean_of(unrouted.values(), within=unrouted.within),
         "gain": found.statistic,
         "n": found.statistic.n,
         "claim": claim,

@@ -63,8 +63,8 @@ def selection_on_test(runs: Runs) -> Analysis | None:
 def _row(one: Contender, picked: dict[int, float]) -> dict[str, object]:
     return {
         "method": one.method,
-        "mean": mean_of(one.values),
-        "picked": mean_of(value for seed, value in picked.items() if seed in one.accuracies),
+        "mean": mean_of(one.values, whole=100),
+        "picked": mean_of((value for seed, value in picked.items() if seed in one.accuracies), whole=100),
         "added": difference(picked, one.accuracies),
         "n": len(set(picked) & set(one.accuracies)),
     }

@@ -14,6 +14,7 @@ from routebench.analysis import (
     Mean,
     Method,
     Runs,
+    SeedValues,
     Verdict,
     analysis_of,
     corrected,
@@ -72,7 +73,10 @@ def _lost(runs: Runs) -> dict[Method, Estimate]:
     and none to count in Holm's correction, which it would make stricter for the others.
     """
     losses, shares = runs.by_seed("static_loss"), runs.by_seed("share_between", **CLASSES)
-    found = {method: difference(own, dict.fromkeys(own, 0.0)) for method, own in losses.items()}
+    found = {
+        method: difference(own, SeedValues(dict.fromkeys(own, 0.0), within=(0.0, 0.0)))
+        for method, own in losses.items()
+    }
     tested = [method for method, own in losses.items() if any(own.values()) or any(shares.get(method, {}).values())]
     untested = {method: replace(one, p=math.nan) for method, one in found.items()}
     return untested | dict(zip(tested, corrected([found[method] for method in tested]), strict=True))

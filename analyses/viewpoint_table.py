@@ -18,6 +18,7 @@ from routebench.analysis import (
     Method,
     Row,
     Runs,
+    SeedValues,
     Verdict,
     analysis_of,
     gains_over,
@@ -115,9 +116,9 @@ def _gains(runs: Runs) -> dict[Method, Estimate]:
     """Points of novel error above equal shares, both matched to the reference on held-out images."""
     rows = matched_to_reference(runs)
     rows = rows[(rows["matching"] == HELD_OUT) & rows["novel"].notna()]
-    errors: dict[Method, dict[int, float]] = {}
+    errors: dict[Method, SeedValues] = {}
     for method, seed, error in zip(rows["method"], rows["seed"], rows["novel"], strict=True):
-        errors.setdefault(method, {})[int(seed)] = float(error)
+        errors.setdefault(method, SeedValues(within=(0.0, 100.0)))[int(seed)] = float(error)
     return gains_over(BASELINE, errors)
 
 

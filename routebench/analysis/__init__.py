@@ -9,7 +9,7 @@
 """
 
 from routebench.analysis import figures, wording
-from routebench.analysis._estimate import Estimate, base_of, corrected, difference, gains_over, mean_of
+from routebench.analysis._estimate import Estimate, SeedValues, base_of, corrected, difference, gains_over, mean_of
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._result import Analysis, Main, analysis_of
 from routebench.analysis._runs import Runs, highest_tiers, means_over_seeds
@@ -34,6 +34,7 @@ __all__ = [
     "Method",
     "Row",
     "Runs",
+    "SeedValues",
     "Strength",
     "Verdict",
     "analysis_of",

@@ -3,18 +3,44 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from routebench import statistics
 from routebench.analysis import wording
 from routebench.analysis._method import Method
+from routebench.analysis._ranges import ANY, Range, range_of_difference
 from routebench.analysis._verdicts import Verdict
-from routebench.statistics import Interval
+from routebench.statistics import ALPHA, Collapses, Interval
 
 BRACKETED = (statistics.OVER_SAMPLES, statistics.OVER_SEEDS_LOGIT)
 """Kinds of interval that are not symmetric."""
+UNEVEN = "seeds diverged or fell out of the others, no t interval"
+
+
+class SeedValues(dict[int, float]):
+    """The values of one metric by seed, with what an interval of their differences has to know.
+
+    Args:
+        values: by seed.
+        first: the seeds below this number are the first of two stages; None for one stage.
+        within: the smallest and the largest possible value.
+    """
+
+    def __init__(
+        self, values: Mapping[int, float] = MappingProxyType({}), first: int | None = None, within: Range = ANY
+    ):
+        super().__init__(values)
+        self.first = first
+        self.within = within
+
+    @classmethod
+    def of(cls, values: Mapping[int, float]) -> "SeedValues":
+        """The values, with one stage and no range where they say nothing of them."""
+        return values if isinstance(values, cls) else cls(values)
 
 
 @dataclass(frozen=True)
@@ -45,6 +71,13 @@ class Estimate:
         """An estimate from a result of `routebench.statistics`, times `scale`."""
         p_value = getattr(found, "p_value", math.nan)
         return cls(scale * found.mean, scale * found.low, scale * found.high, found.n, found.kind, p_value)
+
+    def within(self, low: float, high: float) -> "Estimate":
+        """The same, with limits that reach no further."""
+        return replace(self, low=max(self.low, low), high=min(self.high, high)) if self.has_limits else self
+
+    def __neg__(self) -> "Estimate":
+        return replace(self, mean=-self.mean, low=-self.high, high=-self.low)
 
     @property
     def known(self) -> bool:
@@ -102,25 +135,75 @@ class Estimate:
         return middle and self.kind not in BRACKETED
 
 
-def mean_of(values: Iterable[float], whole: float | None = None) -> Estimate:
+def mean_of(values: Iterable[float], whole: float | None = None, within: Range = ANY) -> Estimate:
     """The mean of one value per seed with its 95 % t interval.
 
     Args:
         values: NaN excluded.
         whole: for shares, the largest possible value: 100 for %.
+        within: the smallest and the largest possible value.
     """
-    return Estimate.of(statistics.mean_interval([*values], whole=whole))
+    return Estimate.of(statistics.mean_interval([*values], whole=whole)).within(*within)
 
 
 def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estimate:
-    """The mean of `ours - theirs` over shared seeds, with its paired t interval and p."""
-    return Estimate.of(statistics.paired_difference(ours, theirs))
+    """The mean of `ours - theirs` over shared seeds, with its paired t interval and p.
+
+    Of `SeedValues` the interval is that of two stages where there are two, and reaches no further than is possible.
+    """
+    known = SeedValues.of(ours)
+    low, high = range_of_difference(known.within, theirs.within if isinstance(theirs, SeedValues) else known.within)
+    if known.first is None:
+        return Estimate.of(statistics.paired_difference(ours, theirs)).within(low, high)
+    return Estimate.of(statistics.two_stage_difference(ours, theirs, known.first)).within(low, high)
 
 
-def corrected(family: Iterable[Estimate]) -> list[Estimate]:
-    """The same differences with `p_holm`: Holm's correction over all of them."""
+Sides = tuple[Collapses, Collapses]
+"""Seeds of a method that fall out below, and above."""
+
+
+def collapses_by_label(values: Mapping[Method, Mapping[int, float]]) -> dict[tuple[str, str], Sides]:
+    """Seeds that fall out of the others, by label and network, over all T."""
+    known: dict[tuple[str, str], list[list[float]]] = {}
+    for method, own in values.items():
+        if len(own) > 1:  # a single seed is its own median
+            known.setdefault((method.label, method.model), []).append([*own.values()])
+    return {label: statistics.collapses(entries) for label, entries in known.items()}
+
+
+def at_stake(ours: Sides, theirs: Sides, *, ahead: bool) -> float:
+    """What falling seeds may take from the lead of ours, or where they are not ahead from the lead of theirs."""
+    (one_low, one_high), (other_low, other_high) = ours, theirs
+    return one_low.cost + other_high.cost if ahead else one_high.cost + other_low.cost
+
+
+def believed(found: Estimate, middle: float, ours: Sides, theirs: Sides) -> Estimate:
+    """The difference without limits and p where as many seeds as may fall out could undo what t finds.
+
+    Args:
+        found: a difference over seeds.
+        middle: the median of the differences by seed, which a few seeds that fall out do not move.
+        ours, theirs: seeds that fall out, as `collapses_by_label` has them.
+    """
+    ahead = found.mean > 0
+    stake = at_stake(ours, theirs, ahead=ahead)
+    if not found.p < ALPHA or stake == 0 or (middle if ahead else -middle) > stake:
+        return found
+    return replace(found, low=math.nan, high=math.nan, p=math.nan, kind=UNEVEN)
+
+
+def corrected(family: Iterable[Estimate], count: int | None = None) -> list[Estimate]:
+    """The same differences with `p_holm`: Holm's correction over all of them.
+
+    Those that could not be tested count: the family is what was asked for, and not what the data allowed.
+
+    Args:
+        family: the differences.
+        count: how many were asked for; None for those that are known.
+    """
     found = [*family]
-    adjusted = statistics.holm([one.p for one in found])
+    asked = sum(one.known for one in found) if count is None else count
+    adjusted = statistics.holm([one.p for one in found], asked)
     return [replace(one, p_holm=float(p_holm)) for one, p_holm in zip(found, adjusted, strict=True)]
 
 
@@ -135,7 +218,15 @@ def gains_over(base: str, values: Mapping[Method, Mapping[int, float]]) -> dict[
         one for each other method; empty without the base.
     """
     others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
-    gains = corrected(difference(values[method], values[theirs]) for method, theirs in others.items())
+    out, nothing = collapses_by_label(values), (Collapses(), Collapses())
+
+    def gain(method: Method, theirs: Method) -> Estimate:
+        middle = statistics.shared_differences(values[method], values[theirs])
+        sides = (out.get((one.label, one.model), nothing) for one in (method, theirs))
+        found = difference(values[method], values[theirs])
+        return believed(found, float(np.median(middle)), *sides) if middle.size else found
+
+    gains = corrected(gain(method, theirs) for method, theirs in others.items())
     return dict(zip(others, gains, strict=True))
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas import DataFrame, isna
 
-from routebench.analysis._estimate import mean_of
+from routebench.analysis._estimate import SeedValues, mean_of
 from routebench.analysis._method import Method
+from routebench.analysis._ranges import range_of
 from routebench.analysis._verdicts import Strength
 from routebench.analysis.palette import MUTED
 from routebench.units import whole_of
@@ -59,6 +60,8 @@ class Runs:
         arrays: cell key to its raw outputs by name; empty where none were kept.
         training: cell key to its training settings; empty where none are known.
         hyperparameters: likewise, of its routing method, tuned ones among them.
+        tuning: likewise, how it was tuned: the chosen point, its score in %, the digest of the trials.
+        trials: of settings, for each entry; None where the plan does not say.
         primary: the suite's named comparisons, from its newest plan; empty for none.
         yours: labels of the user's methods, which are the subject of the runs.
     """
@@ -75,6 +78,8 @@ class Runs:
     arrays: Callable[[str], Mapping[str, NDArray[Any]]] = no_arrays
     training: Callable[[str], Mapping[str, Any]] = no_training
     hyperparameters: Callable[[str], Mapping[str, Any]] = no_training
+    tuning: Callable[[str], Mapping[str, Any]] = no_training
+    trials: int | None = None
     primary: Mapping[str, Any] = field(default_factory=dict)
     yours: frozenset[str] = frozenset()
 
@@ -90,6 +95,11 @@ class Runs:
     def strength(self) -> Strength:
         """How strong the evidence of these runs is."""
         return Strength.of(self.preset)
+
+    @property
+    def first(self) -> int | None:
+        """The seeds below this number are the first of two stages, where more may have been added; None for none."""
+        return int(self.primary["first"]) if self.primary else None
 
     @cached_property
     def methods(self) -> Mapping[str, Method]:
@@ -191,12 +201,14 @@ class Runs:
         """
         return means_over_seeds(self.values(metric, **where), by)
 
-    def by_seed(self, metric: str, **where: Any) -> dict[Method, dict[int, float]]:
+    def by_seed(self, metric: str, **where: Any) -> dict[Method, SeedValues]:
         """The values of a metric by method, then by seed; `where` as for `values`."""
-        found: dict[Method, dict[int, float]] = {}
+        found: dict[Method, SeedValues] = {}
         rows = self.values(metric, **where)
-        for method, seed, value in zip(rows["method"], rows["seed"], rows["value"], strict=True):
-            found.setdefault(method, {})[int(seed)] = float(value)
+        units = rows["unit"] if "unit" in rows else [""] * len(rows)
+        for method, seed, value, unit in zip(rows["method"], rows["seed"], rows["value"], units, strict=True):
+            own = found.setdefault(method, SeedValues(first=self.first, within=range_of(metric, str(unit))))
+            own[int(seed)] = float(value)
         return found
 
     def examples(self, name: str, *, iterative: bool = False) -> dict[Method, Mapping[str, NDArray[Any]]]:
@@ -233,12 +245,15 @@ def means_over_seeds(values: DataFrame, by: Iterable[str] = ()) -> DataFrame:
     keys = [*by]
     if values.empty:
         return DataFrame(columns=["method", *keys, "mean"])
-    whole = whole_of(str(values["metric"].iloc[0]), str(values["unit"].iloc[0]))
+    measured = str(values["metric"].iloc[0]), str(values["unit"].iloc[0])
+    whole, within = whole_of(*measured), range_of(*measured)
     methods: dict[Any, Method] = dict(enumerate(sorted(set(values["method"]))))
     place = values["method"].map({method: place for place, method in methods.items()})
     rows = []
     for (first, *others), own in values["value"].groupby([place, *(values[key] for key in keys)], dropna=False):
-        rows.append({"method": methods[first], **dict(zip(keys, others, strict=True)), "mean": mean_of(own, whole)})
+        rows.append(
+            {"method": methods[first], **dict(zip(keys, others, strict=True)), "mean": mean_of(own, whole, within)}
+        )
     return DataFrame(rows)
 
 

@@ -16,6 +16,8 @@ class Verdict(StrEnum):
     BETTER_BY_LITTLE = "better by little"
     """Significantly better, but by significantly less than a margin."""
     WORSE = "worse"
+    WORSE_BY_LITTLE = "worse by little"
+    """Significantly worse, but by significantly less than a margin."""
     EQUAL = "equal"
     """Shown to differ by less than a margin (equivalence test)."""
     OPEN = "not told apart"
@@ -33,9 +35,17 @@ class Verdict(StrEnum):
         if math.isnan(p_value):
             return cls.UNTESTABLE
         if p_value < ALPHA:
-            better = cls.BETTER_BY_LITTLE if p_equal < ALPHA else cls.BETTER
-            return better if difference > 0 else cls.WORSE
+            little = p_equal < ALPHA
+            if difference > 0:
+                return cls.BETTER_BY_LITTLE if little else cls.BETTER
+            return cls.WORSE_BY_LITTLE if little else cls.WORSE
         return cls.EQUAL if p_equal < ALPHA else cls.OPEN
+
+
+GAINS = (Verdict.BETTER, Verdict.BETTER_BY_LITTLE)
+"""Verdicts that ours is better, by whatever size."""
+LOSSES = (Verdict.WORSE, Verdict.WORSE_BY_LITTLE)
+"""Verdicts that ours is worse, by whatever size."""
 
 
 class Strength(IntEnum):

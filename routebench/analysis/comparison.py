@@ -4,8 +4,8 @@ The table, the figures and the headline of a report use these numbers, so that t
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from weakref import WeakKeyDictionary
 
@@ -16,12 +16,51 @@ from pandas import DataFrame
 
 from routebench import published, statistics
 from routebench.analysis import wording
-from routebench.analysis._estimate import Estimate, corrected
+from routebench.analysis._estimate import Estimate
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Column, Row, best_first, flat
 from routebench.analysis._verdicts import Verdict
-from routebench.catalogue import views_of
+from routebench.analysis.contenders import (
+    Contender,
+    PairedAnswers,
+    answers_of,
+    assumed,
+    contenders_of,
+    difference_between,
+    distinct,
+    images_of,
+    objects_of,
+    untested,
+    with_other_images,
+)
+from routebench.analysis.families import gains_in, settled
+
+__all__ = [
+    "ACCURACY",
+    "OTHER_IMAGES",
+    "RANK",
+    "RANKS",
+    "SAVED",
+    "Comparison",
+    "Contender",
+    "PairedAnswers",
+    "answers_of",
+    "assumed",
+    "compare",
+    "comparison_of",
+    "contenders_of",
+    "difference_between",
+    "distinct",
+    "finished",
+    "gains_of",
+    "images_of",
+    "objects_of",
+    "rank",
+    "settled",
+    "untested",
+    "with_other_images",
+]
 
 SAVED = (
     "name label iterations role model=method.model mean low high interval=mean.kind n_ok n_planned gain gain_low "
@@ -40,21 +79,6 @@ OTHER_IMAGES = Column(
 
 
 @dataclass(frozen=True)
-class Contender:
-    """A method in a comparison: its accuracies (%) and its cells, by seed."""
-
-    method: Method
-    accuracies: dict[int, float] = field(default_factory=dict)
-    cells: dict[int, str] = field(default_factory=dict)
-    planned: int = 0
-
-    @property
-    def values(self) -> list[float]:
-        """Its accuracies, in the order of the seeds."""
-        return [self.accuracies[seed] for seed in sorted(self.accuracies)]
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Methods compared on one data set.
 
@@ -63,8 +87,8 @@ class Comparison:
             `n_planned`, `gain` over the baseline in points, `rank_low` and `rank_high`, missing if no test is possible,
             `parameters`, `fit_seconds`, `published`, `published_id`.
         contenders: the same methods in alphabetical order.
-        pairs: differences by pair, in the order of the table, with p corrected over all pairs. Seeds that both have
-            count: where one failed with a seed, a difference need not have the sign of that of the means.
+        pairs: differences by pair, in the order of the table, with p corrected as `families` says. Seeds that both
+            have count: where one failed with a seed, a difference need not have the sign of that of the means.
         baseline: the text of the method that gains are over; None where it was not measured.
         seeds: the smallest number of seeds of any paired comparison; the largest of any method where none is paired.
         detectable: the smallest gain, in points, that one paired t-test finds 8 times in 10; NaN if unknown.
@@ -85,12 +109,10 @@ class Comparison:
         return self.table[self.table["n_ok"] > 0]
 
     def verdict(self, ours: Method, theirs: Method) -> Verdict:
-        """Whether the first of two methods is significantly better or worse on the seeds of both, over all pairs."""
+        """Whether the first of two methods is significantly better or worse on the seeds of both."""
         if (theirs, ours) in self.pairs:
-            found = self.pairs[theirs, ours]
-            return Verdict.of(-found.mean, found.p_holm)
-        found = self.pairs.get((ours, theirs), Estimate())
-        return Verdict.of(found.mean, found.p_holm)
+            return (-self.pairs[theirs, ours]).verdict
+        return self.pairs.get((ours, theirs), Estimate()).verdict
 
     @property
     def over(self) -> dict[Method, Verdict]:
@@ -130,18 +152,17 @@ def compare(runs: Runs) -> Comparison:
 def _compared(runs: Runs) -> Comparison:
     contenders = distinct(runs, contenders_of(runs))
     objects = objects_of(runs, contenders)
-    bases = {one.method.model: one for one in contenders if one.method.label == BASELINE and one.accuracies}
-    base = bases.get(runs.model, next(iter(bases.values()), None))
-    own_base = {one.method: bases.get(one.method.model, base) for one in contenders}
-    against = [(one, own) for one in contenders if (own := own_base[one.method]) and own is not one]
-    gains = corrected(difference_between(runs, *pair) for pair in against)
-    gains = gains if runs.strength.judges else [replace(gain, p=math.nan, p_holm=math.nan) for gain in gains]
-    gain_of = {one.method: gain for (one, _), gain in zip(against, gains, strict=True)}
+    found, against = settled(runs), gains_in(runs, contenders)
+    gain_of = {one.method: found.difference(one.method, base.method) for one, base in against}
+    if not runs.strength.judges:
+        gain_of = {method: replace(gain, p=math.nan, p_holm=math.nan) for method, gain in gain_of.items()}
     nothing = Estimate(kind="")
     rows = [_row(runs, one, objects) | {"gain": gain_of.get(one.method, nothing)} for one in contenders]
     table = best_first(DataFrame(rows, columns=COLUMNS), "mean")
-    pairs = _pairs(runs, contenders, [*table["method"]]) if runs.strength.judges else {}
-    ranks = _ranks(table.loc[table["n_ok"] > 0, "method"], pairs)
+    measured = [*table.loc[table["n_ok"] > 0, "method"]]
+    order = [*combinations(measured, 2)] if runs.strength.judges else []
+    pairs = {pair: found.difference(*pair) for pair in order}
+    ranks = _ranks(measured, pairs, {pair: found.p_together(*pair) for pair in order})
     for place, key in enumerate(("rank_low", "rank_high")):
         table[key] = table["method"].map({method: ends[place] for method, ends in ranks.items()}).astype("Int64")
     paired = [statistics.shared_differences(one.accuracies, own.accuracies) for one, own in against]
@@ -150,50 +171,11 @@ def _compared(runs: Runs) -> Comparison:
         table=table,
         contenders={one.method: one for one in contenders},
         pairs=pairs,
-        baseline=str(base.method) if base else None,
+        baseline=_baseline(runs, contenders),
         seeds=min(map(len, paired), default=max((len(one.accuracies) for one in contenders), default=0)),
         detectable=_detectable(paired),
         test_samples=images_of(runs, contenders),
     )
-
-
-def contenders_of(runs: Runs) -> list[Contender]:
-    """Every planned method, in alphabetical order, with its results by seed."""
-    measured = runs.values("accuracy", split="test", as_trained=True).drop_duplicates("cell")
-    accuracy = dict(zip(measured["cell"], measured["value"], strict=True))
-    known: dict[Method, Contender] = {}
-    for cell, seed, status in runs.planned[["cell", "seed", "status"]].itertuples(index=False, name=None):
-        method = runs.methods[cell]
-        one = known.get(method, Contender(method))
-        known[method] = replace(one, planned=one.planned + 1)
-        if cell in accuracy and status == "ok":
-            one.accuracies[int(seed)], one.cells[int(seed)] = float(accuracy[cell]), str(cell)
-    return [known[method] for method in sorted(known)]
-
-
-def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
-    """The contenders that are different functions; `method.same` holds the others.
-
-    Two are the same function if every seed of both gave bitwise equal losses and accuracies, as one iteration of
-    dynamic routing and equal shares do. A control represents a method, else the first by name represents the others.
-    """
-    losses: dict[str, list[float]] = {}
-    for metric in ("train_loss", "loss"):
-        values = runs.values(metric, as_trained=True)
-        for cell, value in zip(values["cell"], values["value"], strict=True):
-            losses.setdefault(cell, []).append(float(value))
-
-    def computed(one: Contender) -> object:
-        known = {seed: tuple(sorted(losses.get(cell, ()))) for seed, cell in sorted(one.cells.items())}
-        told = one.planned == len(known) and all(known.values())
-        return (one.method.model, tuple(known.items()), tuple(one.values)) if told else one.method
-
-    groups: dict[object, list[Contender]] = {}
-    for one in sorted(contenders, key=lambda one: (not one.method.is_control, one.method)):
-        groups.setdefault(computed(one), []).append(one)
-    found = [replace(first, method=replace(first.method, same=tuple(other.method for other in others)))
-             for first, *others in groups.values()]  # fmt: skip
-    return sorted(found, key=lambda one: one.method)
 
 
 def gains_of(runs: Runs) -> dict[Method, Estimate]:
@@ -202,91 +184,10 @@ def gains_of(runs: Runs) -> dict[Method, Estimate]:
     return {method: gain for method, gain in zip(table["method"], table["gain"], strict=True) if gain.known}
 
 
-def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
-    """Number of test images, from the kept outcomes; None without any."""
-    kept = (runs.correct(cell) for one in contenders for cell in one.cells.values())
-    return next((int(correct.size) for correct in kept if correct is not None), None)
-
-
-def objects_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
-    """Number of different objects on test images; None where unknown, or without outcomes."""
-    images = images_of(runs, contenders)
-    views = images and views_of(runs.data, images)
-    return images // views if images and views else None
-
-
-def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
-    """`ours - theirs` in points: paired by seed, or by test image if each has one seed, and the same.
-
-    Where one of them has more, one shared seed gives no test: it may be all that did not diverge. If all seeds differ
-    by the same amount, other than none, their spread is unknown and there is no test.
-    """
-    seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
-    if len(seeds) == len(ours.accuracies) == len(theirs.accuracies) == 1:
-        answers = answers_of(runs, ours, theirs)
-        if answers is not None:
-            return answers.difference
-    return Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
-
-
-def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
-    """`ours - theirs` in points, as if seeds and test images were both drawn anew; unknown if no answers were kept."""
-    answers = answers_of(runs, ours, theirs)
-    return Estimate() if answers is None else answers.difference
-
-
-@dataclass(frozen=True)
-class PairedAnswers:
-    """Whether each of two methods had each test image right.
-
-    Args:
-        ours, theirs: (seed, image), with the seeds that both have.
-        views: so many images in a row show the same object.
-    """
-
-    ours: NDArray[np.bool_]
-    theirs: NDArray[np.bool_]
-    views: int = 1
-
-    @property
-    def difference(self) -> Estimate:
-        """`ours - theirs` in points, as if seeds and objects were both drawn anew; with one seed, objects alone."""
-        return Estimate.of(statistics.crossed_difference(self.ours, self.theirs, views=self.views), 100)
-
-    def p_beyond(self, margin: float) -> float:
-        """The p-value of a difference of `margin` points or more, in either direction."""
-        return statistics.crossed_equivalence_p(self.ours, self.theirs, margin / 100, views=self.views)
-
-
-def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> PairedAnswers | None:
-    """What both answered with the seeds that both have.
-
-    None unless outcomes were kept for each of these seeds, on as many images, of which it is known which show the same
-    object.
-    """
-    seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
-    kept = [(runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])) for seed in seeds]
-    right = [(one, other) for one, other in kept if one is not None and other is not None]
-    sizes = {array.size for pair in right for array in pair}
-    if len(right) < max(len(seeds), 1) or len(sizes) != 1 or (views := views_of(runs.data, *sizes)) is None:
-        return None
-    return PairedAnswers(np.stack([one for one, _ in right]), np.stack([other for _, other in right]), views)
-
-
-def tied(differences: Iterable[Estimate]) -> str:
-    """A note on pairs whose seeds all differ by the same amount; empty without any."""
-    found = sum(one.kind == statistics.CONSTANT and math.isnan(one.p) for one in differences)
-    if not found:
-        return ""
-    return (
-        f"In {wording.plural(found, 'comparison')} all seeds differ by exactly the same amount. No test is possible "
-        "there; another seed makes one."
-    )
-
-
 RANKS = (
-    "the places that a method may have among all, 95 % for all methods together: some are significantly better, some "
-    "significantly worse (Holm over all pairs), and the rest cannot be told apart; a dash where no test could be made"
+    "the places that a method may have among all, 95 % for all methods together, so p is corrected over all pairs "
+    "(Holm): some are significantly better, some significantly worse, and the rest cannot be told apart by this; a "
+    "dash where no test could be made"
 )
 
 
@@ -327,21 +228,23 @@ def _mean_of(results: DataFrame, metric: str) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def _pairs(
-    runs: Runs, contenders: Iterable[Contender], best_first: Iterable[Method]
-) -> dict[tuple[Method, Method], Estimate]:
-    known = {one.method: one for one in contenders}
-    pairs = [*combinations([method for method in best_first if known[method].accuracies], 2)]
-    found = corrected(difference_between(runs, known[one], known[other]) for one, other in pairs)
-    return dict(zip(pairs, found, strict=True))
+def _baseline(runs: Runs, contenders: Sequence[Contender]) -> str | None:
+    bases = {one.method.model: one.method for one in contenders if one.method.label == BASELINE and one.accuracies}
+    base = bases.get(runs.model, next(iter(bases.values()), None))
+    return None if base is None else str(base)
 
 
 def _ranks(
-    measured: Iterable[Method], pairs: Mapping[tuple[Method, Method], Estimate]
+    measured: Sequence[Method],
+    pairs: Mapping[tuple[Method, Method], Estimate],
+    together: Mapping[tuple[Method, Method], float],
 ) -> dict[Method, tuple[int, int]]:
-    """The ranks among all measured methods, of those that some test compares with another."""
-    better_first = {pair if found.mean > 0 else pair[::-1]: found.p_holm for pair, found in pairs.items()}
-    tested = {method for pair, found in pairs.items() if not math.isnan(found.p_holm) for method in pair}
+    """The ranks among all measured methods, of those that some test compares with another.
+
+    A statement on all ranks at once needs p corrected over all pairs, which is never below that of a pair's family.
+    """
+    better_first = {pair if found.mean > 0 else pair[::-1]: together[pair] for pair, found in pairs.items()}
+    tested = {method for pair, p_holm in together.items() if not math.isnan(p_holm) for method in pair}
     ranks = statistics.rank_intervals([*measured], better_first)
     return {method: ends for method, ends in ranks.items() if method in tested}
 

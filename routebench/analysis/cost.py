@@ -117,7 +117,7 @@ def step_times(runs: Runs, part: str) -> DataFrame:
     times = times[(times["metric"] == "training_time") & (times["part"] == part)]
     times = times[times["batch"] == times["batch"].max()]
     rows = [
-        {"method": method, "mean": mean_of(own.groupby("seed")["value"].mean())}
+        {"method": method, "mean": mean_of(own.groupby("seed")["value"].mean(), within=(0.0, math.inf))}
         for (method, _), own in times.groupby([times["cell"].map(runs.methods), "backend"])
     ]
     return best_first(DataFrame(rows), "mean", ascending=True).drop_duplicates("method") if rows else DataFrame()

@@ -1,5 +1,6 @@
 """A results folder as a report reads it: its parts, and what their records say about how they were made."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -87,7 +88,8 @@ def open_folder(path: Path) -> Folder:
         part = Runs(
             **names, model=model, protocol=protocol, results=own, planned=cells, correct=correct, colours=colours,
             arrays=store.arrays, training=_settings_in(store, "training"),
-            hyperparameters=_settings_in(store, "method_params"), primary=facts.get("primary", {}),
+            hyperparameters=_settings_in(store, "method_params"), tuning=_settings_in(store, "tuning"),
+            primary=facts.get("primary", {}), trials=_trials_of(facts),
             yours=frozenset(facts.get("yours", ())),
         )  # fmt: skip
         parts.append(part)
@@ -103,6 +105,12 @@ def _settings_in(store: Store, kind: str) -> Callable[[str], Mapping[str, Any]]:
         return {} if record is None else getattr(record.identity, kind) or {}
 
     return settings
+
+
+def _trials_of(plan: Mapping[str, Any]) -> int | None:
+    """How many trials of settings each entry had, which plans say in words."""
+    found = re.search(r"has the best of (\d+) trials", str(plan.get("caveat", "")))
+    return int(found[1]) if found else None
 
 
 def _split(planned: DataFrame, content: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, DataFrame, str]]:

@@ -8,6 +8,7 @@ statistic, the claim says which one is used here. A claim has no verdict in thre
 - tuning gave a method another form than the claim is about.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,11 +18,13 @@ import numpy as np
 from pandas import DataFrame
 
 from routebench.analysis import wording
-from routebench.analysis._estimate import Estimate, mean_of
+from routebench.analysis._estimate import Estimate, SeedValues
+from routebench.analysis._estimate import difference as paired
 from routebench.analysis._method import Method
+from routebench.analysis._ranges import ANY, range_of, range_of_difference
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN
-from routebench.statistics import OVER_SEEDS
+from routebench.statistics import OVER_SEEDS, OVER_SEEDS_TWO_STAGES
 
 HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecided", "not run"
 UNTESTED = "not tested"
@@ -101,7 +104,7 @@ class PaperClaim:
         if self.statistics is None or runs.protocol != self.protocol or self._belongs_elsewhere(runs.suite):
             return None
         told = [*(self.statistics(runs, parts) if self.across else self.statistics(runs))]
-        found = [judged(values, of, no_gain=self.no_gain) for values, of in told if values]
+        found = [judged(values, of, no_gain=self.no_gain, first=runs.first) for values, of in told if values]
         verdicts = {one.verdict for one in found}
         verdict = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
         deciding = min(
@@ -151,18 +154,29 @@ def _is_in(of: str, names: Iterable[str]) -> bool:
     return any(re.search(rf"(?:^|, ){re.escape(name)}{ends}", of) for name in names)
 
 
-def judged(values: BySeed, of: str = "", *, no_gain: bool = False) -> JudgedClaim:
-    """Judges values, one per seed: the claim holds above zero, or with `no_gain` below the margin (points)."""
-    found, verdict = mean_of(values[seed] for seed in sorted(values)), UNDECIDED
-    if found.kind == OVER_SEEDS:
+def judged(values: BySeed, of: str = "", *, no_gain: bool = False, first: int | None = None) -> JudgedClaim:
+    """Judges values, one per seed: the claim holds above zero, or with `no_gain` below the margin (points).
+
+    Args:
+        values: by seed.
+        of: what was compared.
+        no_gain: see above.
+        first: the seeds below this number are the first of two stages; None for one stage.
+    """
+    own = SeedValues(values, first, SeedValues.of(values).within)
+    found, verdict = paired(own, SeedValues(dict.fromkeys(own, 0.0), within=(0.0, 0.0))), UNDECIDED
+    found = replace(found, p=math.nan)
+    if found.kind in (OVER_SEEDS, OVER_SEEDS_TWO_STAGES):
         for_it, against = (found.high < MARGIN, found.low > 0) if no_gain else (found.low > 0, found.high < 0)
         verdict = FAILS if against else HOLDS if for_it else UNDECIDED
     return JudgedClaim(found, verdict, of)
 
 
-def difference(ours: BySeed, theirs: BySeed) -> dict[int, float]:
+def difference(ours: BySeed, theirs: BySeed) -> SeedValues:
     """`ours - theirs`, for each seed that has both."""
-    return {seed: ours[seed] - theirs[seed] for seed in sorted(set(ours) & set(theirs))}
+    found = {seed: ours[seed] - theirs[seed] for seed in sorted(set(ours) & set(theirs))}
+    within = range_of_difference(*(SeedValues.of(one).within for one in (ours, theirs)))
+    return SeedValues(found, SeedValues.of(ours).first, within)
 
 
 def rows_of(runs: Runs, condition: Condition, metric: str, *, as_trained: bool = False, **where: object) -> DataFrame:
@@ -174,7 +188,7 @@ def rows_of(runs: Runs, condition: Condition, metric: str, *, as_trained: bool =
     return rows[rows["cell"].isin(wanted)]
 
 
-def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **where: Any) -> dict[int, float]:
+def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **where: Any) -> SeedValues:
     """The same by seed.
 
     Args:
@@ -184,10 +198,13 @@ def values_of(runs: Runs, condition: Condition, metric: str, epoch: str = "", **
     rows = rows_of(runs, condition, metric, **where)
     if epoch:
         rows = rows[rows["epoch"] == rows["epoch"].agg(epoch)]
-    return {int(seed): float(value) for seed, value in zip(rows["seed"], rows["value"], strict=True)}
+    found = {int(seed): float(value) for seed, value in zip(rows["seed"], rows["value"], strict=True)}
+    return SeedValues(
+        found, runs.first, range_of(metric, str(rows["unit"].iloc[0])) if len(rows) and "unit" in rows else ANY
+    )
 
 
-def accuracies(runs: Runs) -> dict[Method, dict[int, float]]:
+def accuracies(runs: Runs) -> dict[Method, SeedValues]:
     """Test accuracy (%) at the T of training, by method in alphabetical order, then by seed."""
     found = runs.by_seed("accuracy", split="test", as_trained=True)
     return {method: found[method] for method in sorted(found)}

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from pandas import DataFrame
 
 from routebench import statistics
@@ -12,11 +13,12 @@ from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
-from routebench.analysis._verdicts import Verdict
-from routebench.analysis.comparison import Contender, PairedAnswers, answers_of, contenders_of, difference_between
+from routebench.analysis._verdicts import GAINS, LOSSES, Verdict
+from routebench.analysis.contenders import Contender, PairedAnswers, answers_of, contenders_of
+from routebench.analysis.families import FIRST_IS, iterated_in, named_of, settled
 
-FIRST_IS = {"dynamic": BASELINE}
-"""Methods whose first iteration is another method, to the last bit: `first_is` of suites, which plans do not keep."""
+FEWEST_SCORES, MOST_IMAGES = 8, 20_000
+"""Different tuning scores that tell the number of images behind them, and the largest number."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,8 @@ def named_pairs(runs: Runs) -> list[NamedPair]:
     """The comparisons of a suite's plan, in its order, of which both sides were planned; none where it names none."""
     if not runs.primary:
         return []
-    known = {_key(one.method): one for one in contenders_of(runs)}
     first, half_width = int(runs.primary["first"]), runs.primary.get("half_width")
-    found = [(known.get(_entry(pair["ours"])), known.get(_entry(pair["theirs"]))) for pair in runs.primary["pairs"]]
-    return [
-        NamedPair(ours, theirs, first, half_width) for ours, theirs in found if ours is not None and theirs is not None
-    ]
+    return [NamedPair(ours, theirs, first, half_width) for ours, theirs in named_of(runs, contenders_of(runs))]
 
 
 def named_table(runs: Runs) -> DataFrame:
@@ -79,24 +77,25 @@ def named_table(runs: Runs) -> DataFrame:
     pairs = [(pair.ours, pair.theirs) for pair in named_pairs(runs)]
     if not pairs:
         return DataFrame()
-    margin, first = float(runs.primary["margin"]), int(runs.primary["first"])
-    values = [(ours.accuracies, theirs.accuracies) for ours, theirs in pairs]
-    differences = corrected(Estimate.of(statistics.two_stage_difference(*pair, first)) for pair in values)
-    beyond = statistics.holm([statistics.two_stage_equivalence_p(*pair, first, margin) for pair in values])
+    found = settled(runs)
+    methods = [(ours.method, theirs.method) for ours, theirs in pairs]
+    differences = [found.difference(*pair) for pair in methods]
+    beyond = [found.p_beyond(*pair) for pair in methods]
     return DataFrame({
         "method": [ours.method for ours, _ in pairs],
         "against": [theirs.method for _, theirs in pairs],
         "difference": differences,
         "p_beyond": beyond,
         "verdict": _verdicts(differences, beyond),
-        **_over_both([answers_of(runs, *pair) for pair in pairs], margin),
+        **_over_both([answers_of(runs, *pair) for pair in pairs], found.margin),
     })  # fmt: skip
 
 
 def _over_both(answers: Sequence[PairedAnswers | None], margin: float) -> dict[str, Any]:
     """`both`, `both_beyond`, `both_verdict`: over seeds and test images; no value where answers were not kept."""
-    differences = corrected(Estimate() if pair is None else pair.difference for pair in answers)
-    beyond = statistics.holm([math.nan if pair is None else pair.p_beyond(margin) for pair in answers])
+    count = len(answers)
+    differences = corrected((Estimate() if pair is None else pair.difference for pair in answers), count)
+    beyond = statistics.holm([math.nan if pair is None else pair.p_beyond(margin) for pair in answers], count)
     return {"both": differences, "both_beyond": beyond, "both_verdict": _verdicts(differences, beyond)}
 
 
@@ -104,6 +103,58 @@ def _verdicts(differences: Sequence[Estimate], beyond: Iterable[float]) -> list[
     return [
         Verdict.of(one.mean, one.p_holm, float(p_beyond)) for one, p_beyond in zip(differences, beyond, strict=True)
     ]
+
+
+def on_these_images_alone(row: Mapping[Any, Any]) -> bool:
+    """Whether a row of `named_table` has a verdict that it would not have if test images were drawn anew too."""
+    verdict, both = row["verdict"], row["both_verdict"]
+    if not row["both"].has_limits or verdict in (Verdict.OPEN, Verdict.UNTESTABLE):
+        return False
+    return verdict != both and not any(verdict in way and both in way for way in (GAINS, LOSSES))
+
+
+@dataclass(frozen=True)
+class ChosenT:
+    """How a method's T was chosen.
+
+    Args:
+        method: with the T of the highest tuning score.
+        next: the T of the second highest.
+        ahead: by so much, in points of the score.
+        among: the number of T.
+    """
+
+    method: Method
+    next: Method
+    ahead: float
+    among: int
+
+
+def chosen_t(runs: Runs) -> list[ChosenT]:
+    """The choice of T of each method of which several were tuned, the closest first."""
+    scores: dict[tuple[str, str], dict[Method, float]] = {}
+    for cell, method in runs.methods.items():
+        score = runs.tuning(cell).get("score")
+        if score is not None and not method.is_control:
+            scores.setdefault((method.label, method.model), {})[method] = float(score)
+    found = []
+    for own in scores.values():
+        if len(own) > 1:
+            best, second = sorted(own, key=lambda method: (-own[method], method.iterations or 0))[:2]
+            found.append(ChosenT(best, second, own[best] - own[second], len(own)))
+    return sorted(found, key=lambda one: one.ahead)
+
+
+def fold_images(runs: Runs) -> int | None:
+    """On how many images trials were scored: the fewest of which all scores are whole numbers; None if they are few."""
+    scores = {float(score) for cell in runs.methods if (score := runs.tuning(cell).get("score")) is not None}
+    if len(scores) < FEWEST_SCORES:
+        return None
+    shares = np.array(sorted(scores)) / 100
+    counts = np.arange(1, MOST_IMAGES + 1)[:, None]
+    apart = np.abs(shares * counts - np.rint(shares * counts))
+    whole = (apart <= 1e-6 * counts).all(axis=1)  # scores have four decimals
+    return int(counts[whole.argmax(), 0]) if whole.any() else None
 
 
 def named_gains(runs: Runs) -> dict[Method, Estimate] | None:
@@ -124,24 +175,9 @@ def is_over_first(ours: Method, theirs: Method) -> bool:
 
 
 def over_first(runs: Runs) -> dict[Method, Estimate]:
-    """Differences of each method with more iterations to itself with one, corrected over all of them: exploratory.
+    """Differences of each method with more iterations to itself with one; those that no suite named are exploratory.
 
     Where one iteration is another method, and was not run, that stands in for it.
     """
-    known = {_key(one.method): one for one in contenders_of(runs) if one.accuracies}
-    pairs = [
-        (one, known.get((label, model, 1)) or known.get((FIRST_IS.get(label, ""), model, None)))
-        for (label, model, steps), one in known.items()
-        if (steps or 0) > 1
-    ]
-    own = [(one, first) for one, first in pairs if first is not None]
-    found = corrected(difference_between(runs, one, first) for one, first in own)
-    return {one.method: difference for (one, _), difference in zip(own, found, strict=True)}
-
-
-def _key(method: Method) -> tuple[str, str, int | None]:
-    return method.label, method.model, method.iterations
-
-
-def _entry(named: Mapping[str, Any]) -> tuple[str, str, int | None]:
-    return str(named["label"]), str(named["model"]), named["iterations"]
+    found = settled(runs)
+    return {one.method: found.difference(one.method, first.method) for one, first in iterated_in(contenders_of(runs))}

@@ -5,7 +5,7 @@ from typing import Any
 
 from pandas import DataFrame, Series, concat
 
-from routebench.analysis._estimate import difference
+from routebench.analysis._estimate import SeedValues, difference
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
@@ -50,13 +50,14 @@ def turned_up_to(found: DataFrame, trained: str = "upright") -> DataFrame:
     return rows.astype({"angle": int}).sort_values(["method", "feature", "angle"], ignore_index=True)
 
 
-def by_seed(runs: Runs) -> dict[Line, dict[int, float]]:
+def by_seed(runs: Runs) -> dict[Line, SeedValues]:
     """Test accuracies of probes by seed, of images turned by up to an angle."""
     values = runs.values("probe_accuracy", split="test", kind="maximal")
-    found: dict[Line, dict[int, float]] = {}
+    found: dict[Line, SeedValues] = {}
     keys = ("method", "feature", "angle", "train_angle", "seed", "value")
     for method, feature, angle, trained, seed, value in zip(*(values.get(key, ()) for key in keys), strict=True):
-        found.setdefault((method, str(feature), int(angle), int(trained)), {})[int(seed)] = float(value)
+        own = found.setdefault((method, str(feature), int(angle), int(trained)), SeedValues(within=(0.0, 100.0)))
+        own[int(seed)] = float(value)
     return found
 
 

@@ -205,7 +205,8 @@ def _reduction(done: DataFrame) -> Estimate:
         return Estimate()
     paired = done[done["their_novel"] > 0]
     ours, theirs = (dict(zip(done["seed"], done[key], strict=True)) for key in ("novel", "their_novel"))
-    return replace(mean_of(100 * (1 - paired["novel"] / paired["their_novel"])), p=difference(ours, theirs).p)
+    reduction = mean_of(100 * (1 - paired["novel"] / paired["their_novel"]), within=(-math.inf, 100.0))
+    return replace(reduction, p=difference(ours, theirs).p)
 
 
 def _apart(gaps: "Series[float]") -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from routebench.analysis import Estimate, Method, Runs, Verdict
-from routebench.analysis.comparison import Comparison, comparison_of, difference_between
+from routebench.analysis.comparison import Comparison, comparison_of, settled
 from routebench.analysis.named import over_first
 from routebench.statistics import CONSTANT
 
@@ -109,7 +109,7 @@ class Decisions:
         )
         ranked = tuple(sorted(gains, key=lambda gain: -gain.estimate.mean))
         iterating = _iterating(runs, leader.routed) if leader and leader.routed else None
-        ties = _ties(runs, leader, found) if leader else {}
+        ties = _ties(runs, leader) if leader else {}
         return cls(leader, len(found.measured), found.baseline is not None, ranked, ties, iterating, found)
 
     def with_verdict(self, verdict: Verdict) -> tuple[Gain, ...]:
@@ -132,9 +132,8 @@ class Decisions:
         return tuple(longest.values())
 
 
-def _ties(runs: Runs, leader: Leader, found: Comparison) -> dict[Method, Estimate]:
-    known = found.contenders
-    leads = {one: difference_between(runs, known[leader.method], known[one]) for one in leader.untested}
+def _ties(runs: Runs, leader: Leader) -> dict[Method, Estimate]:
+    leads = {one: settled(runs).difference(leader.method, one) for one in leader.untested}
     return {one: lead for one, lead in leads.items() if lead.kind == CONSTANT}
 
 

@@ -9,8 +9,9 @@ from pandas import DataFrame
 from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verdict, wording
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
+from routebench.analysis._verdicts import GAINS, LOSSES
 from routebench.analysis.comparison import Comparison
-from routebench.analysis.named import is_over_first, named_table, over_first
+from routebench.analysis.named import is_over_first, named_table, on_these_images_alone, over_first
 from routebench.registry import analyses
 from routebench.report._asking import ask
 from routebench.report._decisions import Decisions, Gain, Leader
@@ -19,7 +20,6 @@ from routebench.statistics import BY_SAMPLE, OVER_SAMPLES
 NAMED = 4  # methods in a sentence
 SHARES = "equal shares"
 VERDICTS = ("verdict", "both_verdict")
-GAINS = (Verdict.BETTER, Verdict.BETTER_BY_LITTLE)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _of_named(
     told = [_over_shares(_with(over, *GAINS))] if len(over) else []
     rest = [Gain(method, gain) for method, gain in iterated.items() if method not in {*longer["method"]}]
     explored = [gain for gain in rest if gain.verdict is Verdict.BETTER]
-    gaining, losing = _with(longer, *GAINS), _with(longer, Verdict.WORSE)
+    gaining, losing = _with(longer, *GAINS), _with(longer, *LOSSES)
     if gaining or losing:
         told.append(_by_iterating(gaining, losing))
     elif explored and len(over):
@@ -247,10 +247,12 @@ def _titles(gains: Sequence[Gain]) -> str:
 
 def _against(name: str, rows: DataFrame) -> str:
     """The verdicts against one side: better, worse, equal."""
-    kinds = (("better", GAINS), ("worse", (Verdict.WORSE,)), ("equal within the margin", (Verdict.EQUAL,)))
+    kinds = (("better", GAINS), ("worse", LOSSES), ("equal within the margin", (Verdict.EQUAL,)))
     found = [(word, [str(one.method) for one in _with(rows, *verdicts)]) for word, verdicts in kinds]
     told = "; ".join(f"{word}: {wording.listed(names, len(rows))}" for word, names in found if names)
-    return f"Against {name}, {told or 'nothing is decided'}."
+    lost = [str(row["method"]) for row in rows.to_dict("records") if on_these_images_alone(row)]
+    anew = f" Not if test images were drawn anew too: {wording.listed(lost, len(rows))}." if lost else ""
+    return f"Against {name}, {told or 'nothing is decided'}.{anew}"
 
 
 def _with(rows: DataFrame, *verdicts: Verdict) -> list[Gain]:

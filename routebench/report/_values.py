@@ -8,9 +8,11 @@ float32; then, for each column of the heading, the place of every row's entry am
 import base64
 import gzip
 import json
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +23,8 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import Estimate, Strength, mean_of
+from routebench.analysis._ranges import range_of
+from routebench.analysis.families import key_of, settled
 from routebench.analysis.folder import Folder
 from routebench.analysis.palette import HUES, NAMES
 from routebench.units import whole_of
@@ -31,7 +35,9 @@ LEFT_OUT = {
 }
 """Columns of `load_results` that distinguish no values, or that the label contains."""
 LEVEL = 6  # of gzip; higher takes much longer and saves little
-REPLICATES = ("seed", "repeat", "cell", "value", "higher_is_better")
+REPLICATES = ("seed", "repeat", "cell", "value", "higher_is_better", "first")
+CODES = {"better": 1, "worse": 2, "not told apart": 3, "cannot be tested": 4}
+"""What the page has for a verdict; 0 where no table has one."""
 OF_RUN = ("data", "model", "label", "iterations", "role", "test_iterations", "epoch", "device")
 """Columns that distinguish runs, or follow from them."""
 WIDTHS = ((1 << 8, np.uint8), (1 << 16, np.uint16), (1 << 32, np.uint32))
@@ -56,16 +62,19 @@ def values_of(folder: Folder) -> Values:
     colours = {label: colour for runs in folder.parts for label, colour in runs.colours.items()}
     rows["group"], means = estimates_of(rows)
     pairs, margins = pairs_of(rows)
+    verdicts, spans = _judged(rows, pairs, margins, folder), _spans(rows, pairs)
+    rows = rows.drop(columns="first", errors="ignore")
     facts = {
         "colours": {label: NAMES[colour] for label, colour in colours.items()},
         "hues": [NAMES[colour] for colour in HUES],
         "paper": {name: colour for colour, name in NAMES.items()},
         "n": [one.n for one in means],
         "pairs": pairs,
+        "spans": spans,
         "presets": sorted({runs.preset for runs in folder.parts}, key=lambda name: (-Strength.of(name), name)),
     }
     limits = {key: np.array([getattr(one, key) for one in means], "<f4") for key in ("mean", "low", "high")}
-    return Values(rows, encode(rows, facts, {**limits, "margins": margins}))
+    return Values(rows, encode(rows, facts, {**limits, "margins": margins, "verdicts": verdicts}))
 
 
 def estimates_of(rows: DataFrame) -> tuple["pd.Series[int]", list[Estimate]]:
@@ -79,16 +88,18 @@ def estimates_of(rows: DataFrame) -> tuple["pd.Series[int]", list[Estimate]]:
     groups = rows.groupby(keys, dropna=False, sort=False).ngroup()
     seeds = rows["value"].groupby([groups, rows["seed"]], sort=False).mean()
     first = rows.groupby(groups)[["metric", "unit"]].first()
-    wholes = [whole_of(str(metric), "" if unit is None else str(unit)) for metric, unit in first.to_numpy(object)]
-    return groups, [mean_of(own, wholes[int(str(group))]) for group, own in seeds.groupby(level=0)]
+    units = [(str(metric), "" if unit is None else str(unit)) for metric, unit in first.to_numpy(object)]
+    bounds = [(whole_of(*one), range_of(*one)) for one in units]
+    return groups, [mean_of(own, *bounds[int(str(group))]) for group, own in seeds.groupby(level=0)]
 
 
 def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:
     """Compares every two runs, tested with the T of training, after training.
 
     Returns:
-        for each measure, the groups that can be compared; half the 95 % paired t intervals of their differences, each
-        measure's upper triangle row by row, NaN where seeds are not the same.
+        for each measure, the groups that can be compared; half the 95 % paired t intervals of their differences, in two
+        stages where the column `first` says so, each measure's upper triangle row by row, NaN where seeds are not the
+        same.
     """
     if rows.empty:
         return [], np.empty(0, "<f4")
@@ -104,13 +115,62 @@ def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:
         seeds = own.pivot_table(index="group", columns="seed", values="value", sort=False)
         if len(seeds) > 1:
             lists.append([int(group) for group in seeds.index])
-            found = statistics.paired_margins(seeds.to_numpy(dtype=float))
+            seeds = seeds[sorted(seeds)]
+            first = (
+                own.groupby("group", sort=False)["first"].max().fillna(0) if "first" in own else seeds.iloc[:, 0] * 0
+            )
+            stages = np.array([sum(seed < stage for seed in seeds) for stage in first.reindex(seeds.index)])
+            found = statistics.paired_margins(seeds.to_numpy(dtype=float), first=stages)
             margins.append(found[np.triu_indices(len(seeds), 1)].astype("<f4"))
     return lists, np.concatenate(margins)
 
 
+def _spans(rows: DataFrame, pairs: list[list[int]]) -> list[float | None]:
+    """For each measure the largest difference that is possible; None for no limit."""
+    first = rows.groupby("group")[["metric", "unit"]].first() if pairs else rows
+    spans = []
+    for groups in pairs:
+        metric, unit = first.loc[groups[0], ["metric", "unit"]]
+        low, high = range_of(str(metric), "" if unit is None else str(unit))
+        spans.append(high - low if math.isfinite(high - low) else None)
+    return spans
+
+
+def _judged(
+    rows: DataFrame, pairs: list[list[int]], margins: NDArray[np.float32], folder: Folder
+) -> NDArray[np.float32]:
+    """The verdicts that the tables have on accuracies, as `CODES`, in the order of margins, which they set, too."""
+    found, start = np.zeros(len(margins), "<f4"), 0
+    first = rows.drop_duplicates("group").set_index("group") if pairs else rows
+    known = [runs for runs in folder.parts if runs.strength.judges]
+    for groups in pairs:
+        size = len(groups) * (len(groups) - 1) // 2
+        of = first.loc[groups]
+        if (of["metric"] == "accuracy").all() and (of["split"] == "test").all():
+            entries = [_entry(row) for row in of.to_dict("records")]
+            for runs in known:
+                methods = {(runs.suite, runs.preset, runs.data, *key_of(one)): one for one in runs.methods.values()}
+                for place, (one, other) in enumerate(combinations(entries, 2), start):
+                    if one in methods and other in methods and not found[place]:
+                        gap = settled(runs).difference(methods[one], methods[other])
+                        if gap.n > 1 and gap.kind not in statistics.BY_SAMPLE:
+                            found[place] = CODES[gap.verdict]
+                            margins[place] = max(gap.high - gap.mean, gap.mean - gap.low)
+        start += size
+    return found
+
+
+def _entry(row: Mapping[Any, Any]) -> tuple[Any, ...]:
+    steps = row.get("iterations")
+    where = (row[key] for key in ("suite", "preset", "data", "label", "model"))
+    return *where, None if pd.isna(steps) or not steps else int(steps)
+
+
 def _rows(folder: Folder) -> DataFrame:
-    parts = [runs.results[runs.results["value"].notna()].assign(preset=runs.preset) for runs in folder.parts]
+    parts = [
+        runs.results[runs.results["value"].notna()].assign(preset=runs.preset, first=runs.first or 0)
+        for runs in folder.parts
+    ]
     rows = pd.concat(parts)
     rows = rows[~(rows.index.duplicated() & rows.assign(row=rows.index).duplicated(["row", "preset"]))]
     kept = ["suite", "preset", *(name for name in rows if name not in LEFT_OUT | {"suite", "preset"})]

@@ -20,7 +20,7 @@ Choose the function by what would vary if the study were repeated:
 `sign_flip_p` assumes no normal distribution. Effect sizes: `standardised_difference` of paired seeds, in the reports;
 `probability_of_superiority` for runs that share no seeds, such as another laboratory's. Family-wise error: `holm` and
 `rank_intervals`. Spreads of several rows, each of few seeds: `moderated_variances`. Tuning budgets: `expected_best` and
-`stable_from`.
+`stable_from`. Seeds that fall out of the others: `collapses`.
 """
 
 from routebench.statistics._across_data import (
@@ -51,6 +51,7 @@ from routebench.statistics._by_seed import (
     sign_flip_p,
     smallest_sign_flip_p,
 )
+from routebench.statistics._collapses import Collapses, collapses
 from routebench.statistics._crossed import BOTH_CONSTANT, OVER_BOTH, crossed_difference, crossed_equivalence_p
 from routebench.statistics._effects import (
     STANDARDISED,
@@ -129,6 +130,7 @@ __all__ = [
     "TOO_FEW_DATA",
     "TOO_FEW_RUNS",
     "TOO_FEW_SEEDS",
+    "Collapses",
     "Difference",
     "Interval",
     "Ranking",
@@ -137,6 +139,7 @@ __all__ = [
     "bootstrap_samples",
     "by_view",
     "cliques",
+    "collapses",
     "crossed_difference",
     "crossed_equivalence_p",
     "discordant_odds",

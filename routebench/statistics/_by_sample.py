@@ -48,7 +48,8 @@ def paired_samples(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFI
     b, c, total = only_ours + 0.5, only_theirs + 0.5, n + 2
     margin = stats.norm.ppf((1 + confidence) / 2) * math.sqrt(b + c - (b - c) ** 2 / total) / total
     centre = (b - c) / total
-    return Difference((only_ours - only_theirs) / n, centre - margin, centre + margin, n, OVER_SAMPLES, p_value)
+    low, high = max(centre - margin, -1.0), min(centre + margin, 1.0)
+    return Difference((only_ours - only_theirs) / n, low, high, n, OVER_SAMPLES, p_value)
 
 
 def discordant_odds(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
@@ -110,7 +111,8 @@ def paired_samples_of_seeds(ours: ArrayLike, theirs: ArrayLike, confidence: floa
     spread = float((share**2).sum() + 1) / total - centre**2
     margin = stats.norm.ppf((1 + confidence) / 2) * math.sqrt(spread / total)
     p_value = signed_sum_p(scores)
-    return Difference(float(share.mean()), centre - margin, centre + margin, n, OVER_SAMPLES_ONLY, p_value)
+    low, high = max(centre - margin, -1.0), min(centre + margin, 1.0)
+    return Difference(float(share.mean()), low, high, n, OVER_SAMPLES_ONLY, p_value)
 
 
 def by_view(right: NDArray[np.bool_], views: int) -> NDArray[np.bool_]:

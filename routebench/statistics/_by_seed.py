@@ -55,12 +55,15 @@ def paired_difference(
     return Difference(found.mean, found.low, found.high, found.n, found.kind, p_value)
 
 
-def paired_margins(values: NDArray[np.float64], confidence: float = CONFIDENCE) -> NDArray[np.float64]:
-    """Half of the interval of `paired_difference`, for every two rows.
+def paired_margins(
+    values: NDArray[np.float64], confidence: float = CONFIDENCE, *, first: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """Half of the interval of `paired_difference`, for every two rows; of `two_stage_difference` where it is known.
 
     Args:
-        values: (methods, seeds); NaN where a method lacks a seed.
+        values: (methods, seeds), in the order of the seeds; NaN where a method lacks a seed.
         confidence: e.g. 0.95.
+        first: (methods,) how many columns are the first of two stages, 0 for one stage; of two rows the larger counts.
 
     Returns:
         (methods, methods): 0 where all differences are equal, NaN where the two have other seeds, or fewer than two.
@@ -69,12 +72,28 @@ def paired_margins(values: NDArray[np.float64], confidence: float = CONFIDENCE) 
     differences = values[:, None] - values[None]
     same = (known[:, None] == known[None]).all(axis=2)
     n = np.where(same, known.sum(axis=1), 0)
-    mean = np.nansum(differences, axis=2) / np.maximum(n, 1)
-    squares = np.nansum((differences - mean[..., None]) ** 2, axis=2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        margins = special.stdtrit(n - 1, (1 + confidence) / 2) * np.sqrt(squares / (n - 1) / n)
+    stage = np.zeros(len(values), dtype=np.int64) if first is None else first
+    stage = np.maximum(stage[:, None], stage[None])
+    stage = np.where(stage > 0, stage, values.shape[1])
+    counted = np.arange(values.shape[1]) < stage[..., None]
+    early, early_n = _squares(differences, counted & known[:, None])
+    squares, _ = _squares(differences, np.broadcast_to(known[:, None], differences.shape))
     largest = np.nanmax(np.abs(values), initial=0.0)
+    staged = (early_n < n) & (early_n > 1) & (np.sqrt(early) > 1e-10 * largest)
+    spread, used = np.where(staged, early, squares), np.where(staged, early_n, n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        margins = special.stdtrit(used - 1, (1 + confidence) / 2) * np.sqrt(spread / (used - 1) / n)
     return np.where(n < 2, math.nan, np.where(np.sqrt(squares) <= 1e-10 * largest, 0.0, margins))
+
+
+def _squares(
+    differences: NDArray[np.float64], chosen: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Of chosen seeds the squared deviations from their mean, and their number, both (methods, methods)."""
+    kept = np.where(chosen, differences, math.nan)
+    n = chosen.sum(axis=2)
+    mean = np.nansum(kept, axis=2) / np.maximum(n, 1)
+    return np.nansum((kept - mean[..., None]) ** 2, axis=2), n
 
 
 def sign_flip_p(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:

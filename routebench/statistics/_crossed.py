@@ -14,7 +14,7 @@ BOTH_CONSTANT = "t over seeds and test samples (all equal)"
 
 
 def crossed_difference(
-    ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE, *, views: int = 1
+    ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFIDENCE, *, views: int = 1, first: int | None = None
 ) -> Difference:
     """The difference of two accuracies, with seeds and test samples both random.
 
@@ -37,38 +37,38 @@ def crossed_difference(
         confidence: e.g. 0.95.
         views: so many samples in a row show the same object; objects are then drawn, and not samples. A model that
             knows an object's class from one side knows it from most, so that its views are one answer rather than many.
+        first: so many rows are the first of two stages, as in `two_stage_difference`: where there are more, MS_seed and
+            its degrees of freedom are of these rows alone. None for one stage.
 
     Returns:
-        the difference as a proportion, its n the seeds. One seed gives `paired_samples`, of several views
-            `paired_samples_of_seeds` with views for seeds, and its kind says so. Without any spread p is 1 if there is
-            no difference, else NaN (untestable).
+        the difference as a proportion, with limits from -1 to 1, its n the seeds. One seed gives `paired_samples`, of
+            several views `paired_samples_of_seeds` with views for seeds, and its kind says so. Without any spread p is
+            1 if there is no difference, else NaN (untestable).
 
     Raises:
         ValueError: the two have different shapes, or samples are no multiple of the views.
     """
     one, other = matched(ours, theirs, dimensions=2)
-    seeds, n = one.shape
+    seeds = one.shape[0]
     if one.size == 0:
         return no_difference(kind=NO_VALUE)
     if seeds == 1 and views == 1:
         return paired_samples(one[0], other[0], confidence)
     if seeds == 1:
         return paired_samples_of_seeds(by_view(one, views), by_view(other, views), confidence)
-    by_object = by_view(one, views).astype(np.float64) - by_view(other, views)
-    n //= views
-    differences = by_object.reshape(seeds, views, n).mean(axis=1)
+    differences = _by_object(one, other, views)
     mean = float(differences.mean())
-    between_seeds, beyond_rest = _mean_squares(differences)
-    pooled = between_seeds + beyond_rest
-    if pooled < 1e-15:  # rounding of equal values
+    error, freedom = _error(differences, first)
+    if error == 0:
         return Difference(mean, mean, mean, seeds, BOTH_CONSTANT, 1.0 if mean == 0 else math.nan)
-    error = math.sqrt(pooled / (seeds * n))
-    margin = float(special.stdtrit(seeds - 1, (1 + confidence) / 2)) * error
-    p_value = float(2 * special.stdtr(seeds - 1, -abs(mean) / error))
-    return Difference(mean, mean - margin, mean + margin, seeds, OVER_BOTH, p_value)
+    margin = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    p_value = float(2 * special.stdtr(freedom, -abs(mean) / error))
+    return Difference(mean, max(mean - margin, -1.0), min(mean + margin, 1.0), seeds, OVER_BOTH, p_value)
 
 
-def crossed_equivalence_p(ours: ArrayLike, theirs: ArrayLike, margin: float, *, views: int = 1) -> float:
+def crossed_equivalence_p(
+    ours: ArrayLike, theirs: ArrayLike, margin: float, *, views: int = 1, first: int | None = None
+) -> float:
     """The p-value of 'the true difference is at least `margin`, in either direction', over seeds and test samples.
 
     Two one-sided tests, as in `equivalence_p`, with the standard error and the degrees of freedom of
@@ -78,7 +78,7 @@ def crossed_equivalence_p(ours: ArrayLike, theirs: ArrayLike, margin: float, *, 
         ours: correct or not, (seeds, n).
         theirs: correct or not with the same seeds on the same samples in the same order, (seeds, n).
         margin: the smallest difference that matters, as a proportion, above zero.
-        views: as for `crossed_difference`.
+        views, first: as for `crossed_difference`.
 
     Returns:
         p; NaN with fewer than two seeds or without any spread.
@@ -88,11 +88,32 @@ def crossed_equivalence_p(ours: ArrayLike, theirs: ArrayLike, margin: float, *, 
     """
     if not margin > 0:
         raise ValueError(f"expected a margin above zero, got {margin}")
-    found = crossed_difference(ours, theirs, views=views)
-    if found.kind != OVER_BOTH:
+    one, other = matched(ours, theirs, dimensions=2)
+    if one.shape[0] < 2 or one.size == 0:
         return math.nan
-    error = found.half_width / float(special.stdtrit(found.n - 1, (1 + CONFIDENCE) / 2))
-    return float(special.stdtr(found.n - 1, (abs(found.mean) - margin) / error))
+    differences = _by_object(one, other, views)
+    error, freedom = _error(differences, first)
+    if error == 0:
+        return math.nan
+    return float(special.stdtr(freedom, (abs(float(differences.mean())) - margin) / error))
+
+
+def _by_object(one: NDArray[np.bool_], other: NDArray[np.bool_], views: int) -> NDArray[np.float64]:
+    """Ours minus theirs, (seeds, objects), each the mean over its views."""
+    seeds, n = one.shape
+    apart = by_view(one, views).astype(np.float64) - by_view(other, views)
+    return np.asarray(apart.reshape(seeds, views, n // views).mean(axis=1))
+
+
+def _error(differences: NDArray[np.float64], first: int | None) -> tuple[float, int]:
+    """Standard error of the mean of (seeds, n), 0 without spread, and its degrees of freedom."""
+    seeds, n = differences.shape
+    between_seeds, beyond_rest = _mean_squares(differences)
+    freedom = seeds - 1
+    if first is not None and 2 <= first < seeds:
+        between_seeds, freedom = n * float(differences[:first].mean(axis=1).var(ddof=1)), first - 1
+    pooled = between_seeds + beyond_rest
+    return (0.0 if pooled < 1e-15 else math.sqrt(pooled / (seeds * n))), freedom  # 1e-15 is rounding of equal values
 
 
 def _mean_squares(differences: NDArray[np.float64]) -> tuple[float, float]:

@@ -11,18 +11,19 @@ from routebench.statistics._intervals import ALPHA
 Name = TypeVar("Name", bound=Hashable)
 
 
-def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike, family: int | None = None) -> NDArray[np.float64]:
     """Holm's adjusted p-values; rejecting those below alpha keeps the family-wise error rate at alpha.
 
     Source: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statistics 6 (1979): the i-th
-    smallest of m is multiplied by m - i + 1, made monotone, and cut at 1. A NaN is an impossible test: it stays NaN and
-    does not count in m.
+    smallest of m is multiplied by m - i + 1, made monotone, and cut at 1. A NaN is an impossible test and stays NaN.
 
     Args:
         p_values: (m,), each in [0, 1] or NaN.
+        family: m. None for the number of tests that were made; more where the data decided which were, since a test
+            that the data made impossible is still one of those that were asked for.
 
     Raises:
-        ValueError: a value lies outside [0, 1].
+        ValueError: a value lies outside [0, 1], or more tests were made than the family has.
     """
     # statsmodels' multipletests counts a NaN into m, and collects garbage each time: 30 ms for six lines.
     raw = np.atleast_1d(np.asarray(p_values, dtype=np.float64))
@@ -31,7 +32,10 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
         raise ValueError("expected p-values in [0, 1]")
     adjusted = np.full(raw.shape, np.nan)
     order = made[np.argsort(raw[made], kind="stable")]
-    factors = np.arange(order.size, 0, -1)
+    count = order.size if family is None else family
+    if count < order.size:
+        raise ValueError(f"expected a family of {order.size} tests or more, got {count}")
+    factors = count - np.arange(order.size)
     adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * factors), 1.0)
     return adjusted
 

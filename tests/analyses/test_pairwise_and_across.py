@@ -8,10 +8,11 @@ import pytest
 
 from analyses.accuracy_pairwise import detectable_in, pairs_of
 from routebench import statistics
-from routebench.analysis import Verdict, numbers
+from routebench.analysis import ALPHA, Verdict, numbers
 from routebench.analysis._result import reads, reads_across
 from routebench.analysis._runs import across_data
 from routebench.analysis.comparison import compare, difference_between
+from routebench.analysis.contenders import ALIKE
 from routebench.analysis.figures import to_svg
 from routebench.registry import analyses
 from routebench.report import _page as page
@@ -51,15 +52,21 @@ def test_pairs_are_the_comparisons_and_agree_with_its_ranks() -> None:
     for row in table.head(5).to_dict("records"):
         again = difference_between(runs, known[row["first"]], known[row["second"]])
         assert again.p == pytest.approx(row["difference"].p, nan_ok=True)
-    p_values = [one.p for one in table["difference"]]
-    assert [one.p_holm for one in table["difference"]] == pytest.approx(statistics.holm(p_values), nan_ok=True)
-    best = found.iloc[0]["name"]
-    behind = table[
-        (table["first"].map(lambda method: method.exact) == best)
-        & table["verdict"].isin([Verdict.BETTER, Verdict.BETTER_BY_LITTLE])
-    ]["second"]
+    together = statistics.holm([one.p for one in table["difference"]])
+    best, gains = found.iloc[0]["name"], found.set_index("name")["p_holm"]
+    for row, strict in zip(table.to_dict("records"), together, strict=True):
+        names = [row[side].exact for side in ("first", "second")]
+        assert row["difference"].p_holm <= strict
+        if "uniform" in names:
+            (other,) = {*names} - {"uniform"}
+            assert row["difference"].p_holm == pytest.approx(gains[other]), "the gain column has the same p"
+    behind = [
+        row["second"].exact
+        for row, strict in zip(table.to_dict("records"), together, strict=True)
+        if row["first"].exact == best and strict < ALPHA
+    ]
     assert found["rank_high"].iloc[0] == len(found) - len(behind)
-    assert {method.exact for method in behind} <= {*found[found["rank_low"] > 1]["name"]}
+    assert {*behind} <= {*found[found["rank_low"] > 1]["name"]}
 
 
 @pytest.mark.parametrize(
@@ -214,8 +221,17 @@ def test_the_diagram_of_demsars_example_is_his() -> None:
     assert ">critical difference 1.25</text>" in to_svg(analysis.figure)
 
 
-def test_seeds_that_all_differ_alike_cannot_be_tested() -> None:
-    runs = on("mnist5k", spread=0.0)
+def test_seeds_that_all_differ_alike_are_tested_by_images_and_without_them_stay_in_the_family() -> None:
+    kept = on("mnist5k", spread=0.0)
+    by_images = [one for one in pairs_of(kept)["difference"] if one.mean != 0]
+    assert by_images and {one.kind for one in by_images} == {ALIKE}
+    assert all(one.low < one.mean < one.high and not math.isnan(one.p_holm) for one in by_images)
+    rows = [row for row in pairs_of(kept).to_dict("records") if row["difference"].kind == ALIKE]
+    small = min(rows, key=lambda row: abs(row["difference"].mean))
+    assert 0 < small["p_equal"] < 1
+    (note,) = (note for note in analyses["accuracy-pairwise"](kept).notes if "exactly the same amount" in note)
+    assert note.startswith(f"In {len(by_images)} comparisons") and note.endswith("over test images.")
+    runs = replace(kept, correct=lambda cell: None)
     table = pairs_of(runs)
     apart = [one.mean != 0 for one in table["difference"]]
     assert any(apart)

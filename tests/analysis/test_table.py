@@ -176,6 +176,8 @@ def test_differences_are_paired_and_corrected_over_their_family():
         (0.4, 0.01, math.nan, Verdict.BETTER),
         (-0.4, 0.01, math.nan, Verdict.WORSE),
         (0.4, 0.01, 0.01, Verdict.BETTER_BY_LITTLE),
+        (-0.4, 0.01, 0.01, Verdict.WORSE_BY_LITTLE),
+        (-0.4, 0.01, 0.9, Verdict.WORSE),
         (0.4, 0.20, 0.01, Verdict.EQUAL),
         (0.4, 0.20, 0.20, Verdict.OPEN),
         (0.4, 0.05, math.nan, Verdict.OPEN),

@@ -32,15 +32,15 @@ def test_who_leads_and_with_whom(given, lead, routed, peers) -> None:
     assert found.complete
 
 
-def test_peers_are_those_that_no_test_tells_apart_and_share_ranks() -> None:
+def test_peers_are_those_that_no_test_tells_apart_and_ranks_tell_no_more_apart() -> None:
     runs = made_up_runs(failures=False)
     found, peers = comparison_of(runs), Decisions.of(runs).leader.peers
     first, *others = found.table["method"]
     assert len(peers) > 5
     assert [*peers] == [one for one in others if found.pairs[first, one].p_holm >= 0.05]
     ranks = found.table.set_index("method")
-    assert ranks["rank_high"][first] == 1 + len(peers)
-    assert {one for one in others if ranks["rank_low"][one] == 1} <= {*peers}
+    assert ranks["rank_high"][first] >= 1 + len(peers), "ranks correct p over all pairs"
+    assert all(ranks["rank_low"][one] <= ranks["rank_high"][first] for one in peers), "their ranks overlap"
 
 
 def test_the_gain_by_iterating_is_corrected_for_all_methods_and_iterations() -> None:

@@ -186,3 +186,21 @@ def test_the_bootstrap_is_the_plain_one_draw_by_draw() -> None:
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(plain, [0.025, 0.975])), abs=0.008)
     assert found.mean == pytest.approx(d.mean())
     assert found == statistics.bootstrap_both(ours, theirs)
+
+
+def test_of_two_stages_the_first_gives_the_spread_over_seeds() -> None:
+    rng = np.random.default_rng(5)
+    ours, theirs = rng.random((2, 8, 300)) < 0.9
+    staged, plain = statistics.crossed_difference(ours, theirs, first=3), statistics.crossed_difference(ours, theirs)
+    early = 100 * (ours[:3].mean(axis=1) - theirs[:3].mean(axis=1))
+    assert staged.mean == plain.mean and staged.half_width != pytest.approx(plain.half_width)
+    error = 100 * staged.half_width / stats.t.ppf(0.975, 2)
+    assert error**2 >= early.var(ddof=1) / 8 - 1e-12, "the rest is of images"
+    assert (
+        statistics.crossed_difference(ours, theirs, first=8)
+        == plain
+        == statistics.crossed_difference(ours, theirs, first=None)
+    )
+    margin = abs(staged.mean) + 0.01
+    expected = stats.t.cdf(-0.01 / (error / 100), 2)
+    assert statistics.crossed_equivalence_p(ours, theirs, margin, first=3) == pytest.approx(expected)

@@ -31,6 +31,14 @@ def test_holm_leaves_untestable_comparisons_out_of_the_family() -> None:
         statistics.holm([1.2])
 
 
+def test_holm_counts_tests_that_could_not_be_made_where_it_is_told() -> None:
+    raw = [0.01, math.nan, 0.04]
+    assert holm(raw, 3) == pytest.approx([0.03, math.nan, 0.08], nan_ok=True)
+    assert holm(raw) == pytest.approx([0.02, math.nan, 0.04], nan_ok=True)
+    with pytest.raises(ValueError, match="a family of 2 tests or more, got 1"):
+        holm(raw, 1)
+
+
 def test_holm_keeps_the_family_wise_error(rng: np.random.Generator) -> None:
     families = rng.uniform(size=(RUNS, 8))
     wrong = np.mean([(statistics.holm(family) < 0.05).any() for family in families])

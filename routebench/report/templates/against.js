@@ -66,29 +66,35 @@ function differences(values, ours, theirs) {
     if (one >= 0 && other >= 0 && one !== other) {
       const [low, high] = [Math.min(one, other), Math.max(one, other)];
       const place = start + low * list.length - (low * (low + 1)) / 2 + high - low - 1;
-      found.push(differenceOf(values, a.get(list[one]), b.get(list[other]), values.margins[place]));
+      const told = values.verdicts[place], verdict = one > other && told && told < 3 ? 3 - told : told;
+      const span = values.facts.spans[values.facts.pairs.indexOf(list)] ?? Infinity;
+      found.push(differenceOf(values, a.get(list[one]), b.get(list[other]), { margin: values.margins[place], verdict, span }));
     }
     start += (list.length * (list.length - 1)) / 2;
   }
   return found.sort((one, other) => other.main - one.main);
 }
 
-function differenceOf(values, ours, theirs, margin) {
+// `verdict` is that of the tables, which correct p: 1 better, 2 worse, 3 open, 4 untestable; 0 where they have none.
+function differenceOf(values, ours, theirs, { margin, verdict, span }) {
   const [a, b] = [estimateAt(values, ours), estimateAt(values, theirs)];
   const within = [...values.columns.keys()].filter((name) => ![...RUN, ...REPLICATES, ...NAMING, "role", "test_iterations", "as_trained", "epoch", "device"].includes(name));
   const where = within.filter((name) => ![null, ""].includes(kindAt(values, name, ours))).map((name) => `${titled(name)} ${shownKind(kindAt(values, name, ours))}`);
   const at = (name) => kindAt(values, name, ours);
   const better = at("higher_is_better"), mean = a.mean - b.mean;
-  const found = { mean, low: mean - margin, high: mean + margin, n: Math.min(a.n, b.n), a: a.mean, b: b.mean, margin };
+  const found = { mean, low: Math.max(mean - margin, -span), high: Math.min(mean + margin, span), n: Math.min(a.n, b.n), a: a.mean, b: b.mean, margin };
   return {
     ...found,
     title: `${measureTitle(`${at("metric")}:${at("split") ?? ""}`)}${at("unit") ? `, ${at("unit")}` : ""}`,
     where: where.join(", "),
     main: better !== null && (!where.length || (MAIN.includes(at("metric")) && [null, "worst"].includes(at("attack")))) ? 1 : 0,
-    verdict: verdictOf(found, better),
+    verdict: TOLD[verdict] ?? verdictOf(found, better),
   };
 }
 
+const TOLD = { 1: "A is better", 2: "B is better", 3: "not told apart", 4: "cannot be tested" };
+
+// By this interval alone, where no table has a verdict.
 function verdictOf({ mean, low, high, n, margin }, better) {
   if (n < 2) return "one seed: cannot be tested";
   if (Number.isNaN(margin)) return "other seeds: not compared";

@@ -1,0 +1,272 @@
+"""The methods of one suite with what they reached by seed, and the difference of any two of them.
+
+A difference of accuracies has one interval and one p, which are made here. `families` corrects the p.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from routebench import statistics
+from routebench.analysis import wording
+from routebench.analysis._estimate import (
+    UNEVEN,
+    Estimate,
+    SeedValues,
+    Sides,
+    at_stake,
+    believed,
+    collapses_by_label,
+    difference,
+)
+from routebench.analysis._method import Method
+from routebench.analysis._runs import Runs
+from routebench.catalogue import views_of
+from routebench.statistics import ALPHA
+
+ALIKE = "over test samples (all seeds differ alike)"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method in a comparison: its accuracies (%) and its cells, by seed; how many seeds were planned and diverged."""
+
+    method: Method
+    accuracies: SeedValues = field(default_factory=SeedValues)
+    cells: dict[int, str] = field(default_factory=dict)
+    planned: int = 0
+    diverged: int = 0
+
+    @property
+    def values(self) -> list[float]:
+        """Its accuracies, in the order of the seeds."""
+        return [self.accuracies[seed] for seed in sorted(self.accuracies)]
+
+
+def contenders_of(runs: Runs) -> list[Contender]:
+    """Every planned method, in alphabetical order, with its results by seed."""
+    measured = runs.values("accuracy", split="test", as_trained=True).drop_duplicates("cell")
+    accuracy = dict(zip(measured["cell"], measured["value"], strict=True))
+    known: dict[Method, Contender] = {}
+    for cell, seed, status in runs.planned[["cell", "seed", "status"]].itertuples(index=False, name=None):
+        method = runs.methods[cell]
+        one = known.get(method, Contender(method, SeedValues(first=runs.first, within=(0.0, 100.0))))
+        known[method] = replace(one, planned=one.planned + 1, diverged=one.diverged + (status == "diverged"))
+        if cell in accuracy and status == "ok":
+            one.accuracies[int(seed)], one.cells[int(seed)] = float(accuracy[cell]), str(cell)
+    return [known[method] for method in sorted(known)]
+
+
+def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
+    """The contenders that are different functions; `method.same` holds the others.
+
+    Two are the same function if every seed of both gave bitwise equal losses and accuracies, as one iteration of
+    dynamic routing and equal shares do. A control represents a method, else the first by name represents the others.
+    """
+    losses: dict[str, list[float]] = {}
+    for metric in ("train_loss", "loss"):
+        values = runs.values(metric, as_trained=True)
+        for cell, value in zip(values["cell"], values["value"], strict=True):
+            losses.setdefault(cell, []).append(float(value))
+
+    def computed(one: Contender) -> object:
+        known = {seed: tuple(sorted(losses.get(cell, ()))) for seed, cell in sorted(one.cells.items())}
+        told = one.planned == len(known) and all(known.values())
+        return (one.method.model, tuple(known.items()), tuple(one.values)) if told else one.method
+
+    groups: dict[object, list[Contender]] = {}
+    for one in sorted(contenders, key=lambda one: (not one.method.is_control, one.method)):
+        groups.setdefault(computed(one), []).append(one)
+    found = [replace(first, method=replace(first.method, same=tuple(other.method for other in others)))
+             for first, *others in groups.values()]  # fmt: skip
+    return sorted(found, key=lambda one: one.method)
+
+
+def images_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
+    """Number of test images, from the kept outcomes; None without any."""
+    kept = (runs.correct(cell) for one in contenders for cell in one.cells.values())
+    return next((int(correct.size) for correct in kept if correct is not None), None)
+
+
+def objects_of(runs: Runs, contenders: Iterable[Contender]) -> int | None:
+    """Number of different objects on test images; None where unknown, or without outcomes."""
+    images = images_of(runs, contenders)
+    views = images and views_of(runs.data, images)
+    return images // views if images and views else None
+
+
+def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
+    """`ours - theirs` in points: paired by seed, or by test image if each has one seed, and the same.
+
+    Where one of them has more, one shared seed gives no test: it may be all that did not diverge. If all seeds differ
+    by the same amount, other than none, their spread is unknown: the test is over test images, if answers were kept.
+    There is no test in favour of a method that diverged with a seed, nor of one whose falling seeds could
+    undo it (`believed`).
+    """
+    seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
+    found = difference(ours.accuracies, theirs.accuracies)
+    is_single = len(seeds) == len(ours.accuracies) == len(theirs.accuracies) == 1
+    if (is_single or is_tied(found)) and (answers := answers_of(runs, ours, theirs)) is not None:
+        found = answers.difference if is_single else answers.over_images
+    if (ours if found.mean > 0 else theirs).diverged and found.p < ALPHA:
+        return replace(found, low=math.nan, high=math.nan, p=math.nan, kind=UNEVEN)
+    if len(seeds) < 2:
+        return found
+    middle = float(np.median(statistics.shared_differences(ours.accuracies, theirs.accuracies)))
+    return believed(found, middle, *_sides(runs, ours, theirs))
+
+
+def p_beyond_between(runs: Runs, ours: Contender, theirs: Contender, margin: float) -> float:
+    """The p-value of a difference of `margin` points or more, either way, by the same test as `difference_between`.
+
+    NaN where there is no test, or where seeds that fall out could make the difference that large.
+    """
+    one, other = ours.accuracies, theirs.accuracies
+    found = difference(one, other)
+    if is_tied(found):
+        answers = answers_of(runs, ours, theirs)
+        return math.nan if answers is None else answers.p_beyond_over_images(margin)
+    if found.n < 2 or ours.diverged or theirs.diverged:
+        return math.nan
+    middle = float(np.median(statistics.shared_differences(one, other)))
+    lost, won = (at_stake(*_sides(runs, ours, theirs), ahead=ahead) for ahead in (True, False))
+    if lost + won > 0 and max(abs(middle - lost), abs(middle + won)) >= margin:
+        return math.nan
+    if one.first is None:
+        return statistics.equivalence_p(one, other, margin)
+    return statistics.two_stage_equivalence_p(one, other, one.first, margin)
+
+
+def is_tied(found: Estimate) -> bool:
+    """Whether all seeds differ by the same amount, other than none."""
+    return found.kind == statistics.CONSTANT and math.isnan(found.p)
+
+
+_OUT: WeakKeyDictionary[Runs, dict[tuple[str, str], Sides]] = WeakKeyDictionary()
+
+
+def falling(runs: Runs) -> Mapping[tuple[str, str], Sides]:
+    """Seeds that fall out of the others by label and network, over all T."""
+    if runs not in _OUT:
+        _OUT[runs] = collapses_by_label({one.method: one.accuracies for one in contenders_of(runs)})
+    return _OUT[runs]
+
+
+def _sides(runs: Runs, ours: Contender, theirs: Contender) -> tuple[Sides, Sides]:
+    nothing = statistics.Collapses(), statistics.Collapses()
+    known = falling(runs)
+    one, other = (known.get((each.method.label, each.method.model), nothing) for each in (ours, theirs))
+    return one, other
+
+
+def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
+    """`ours - theirs` in points, as if seeds and test images were both drawn anew; unknown if no answers were kept."""
+    answers = answers_of(runs, ours, theirs)
+    return Estimate() if answers is None else answers.difference
+
+
+@dataclass(frozen=True)
+class PairedAnswers:
+    """Whether each of two methods had each test image right.
+
+    Args:
+        ours, theirs: (seed, image), with the seeds that both have.
+        views: so many images in a row show the same object.
+        first: so many seeds are the first of two stages; None for one stage.
+    """
+
+    ours: NDArray[np.bool_]
+    theirs: NDArray[np.bool_]
+    views: int = 1
+    first: int | None = None
+
+    @property
+    def difference(self) -> Estimate:
+        """`ours - theirs` in points, as if seeds and objects were both drawn anew; with one seed, objects alone."""
+        found = statistics.crossed_difference(self.ours, self.theirs, views=self.views, first=self.first)
+        return Estimate.of(found, 100)
+
+    @property
+    def over_images(self) -> Estimate:
+        """`ours - theirs` in points, as if objects were drawn anew, with the same networks."""
+        right = (statistics.by_view(one, self.views) for one in (self.ours, self.theirs))
+        return replace(Estimate.of(statistics.paired_samples_of_seeds(*right), 100), kind=ALIKE)
+
+    def p_beyond_over_images(self, margin: float) -> float:
+        """The p-value of a difference of `margin` points or more, in either direction, of these networks."""
+        found = self.over_images
+        error = found.half_width / float(special.ndtri((1 + statistics.CONFIDENCE) / 2))
+        return float(special.ndtr((abs(found.mean) - margin) / error))
+
+    def p_beyond(self, margin: float) -> float:
+        """The p-value of a difference of `margin` points or more, in either direction."""
+        return statistics.crossed_equivalence_p(
+            self.ours, self.theirs, margin / 100, views=self.views, first=self.first
+        )
+
+
+def answers_of(runs: Runs, ours: Contender, theirs: Contender) -> PairedAnswers | None:
+    """What both answered with the seeds that both have.
+
+    None unless outcomes were kept for each of these seeds, on as many images, of which it is known which show the same
+    object.
+    """
+    seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
+    kept = [(runs.correct(ours.cells[seed]), runs.correct(theirs.cells[seed])) for seed in seeds]
+    right = [(one, other) for one, other in kept if one is not None and other is not None]
+    sizes = {array.size for pair in right for array in pair}
+    if len(right) < max(len(seeds), 1) or len(sizes) != 1 or (views := views_of(runs.data, *sizes)) is None:
+        return None
+    first = None if runs.first is None else sum(seed < runs.first for seed in seeds)
+    return PairedAnswers(np.stack([one for one, _ in right]), np.stack([other for _, other in right]), views, first)
+
+
+def assumed(differences: Iterable[Estimate]) -> list[str]:
+    """A note on what t takes for granted; none where no difference is over seeds."""
+    kinds = (statistics.OVER_SEEDS, statistics.OVER_SEEDS_TWO_STAGES)
+    counts = [one.n for one in differences if one.kind in kinds]
+    if not counts:
+        return []
+    unseen = 100 * statistics.Collapses(0, min(counts)).most
+    seeds = wording.plural(min(counts), "seed")
+    return [
+        (
+            f"Student's t takes differences between seeds for about normal. {seeds} without a collapse cannot exclude "
+            f"that up to {unseen:.0f} % of a method's seeds collapse; seeds with another T are looked at, too."
+        )
+    ]
+
+
+def untested(runs: Runs, differences: Iterable[Estimate]) -> list[str]:
+    """Notes on pairs that t cannot judge: whose seeds all differ alike, or where seeds fall out of the others."""
+    found = [*differences]
+    notes = []
+    if count := sum(map(is_tied, found)):
+        notes.append(
+            f"In {wording.plural(count, 'comparison')} all seeds differ by exactly the same amount. No test is "
+            "possible there; another seed makes one."
+        )
+    if count := sum(one.kind == ALIKE for one in found):
+        notes.append(
+            f"In {wording.plural(count, 'comparison')} all seeds differ by exactly the same amount. Its interval and "
+            "its p are over test images."
+        )
+    uneven = sum(one.kind == UNEVEN for one in found)
+    fallen = [
+        f"{Method.of(label).title} ({out.count} of {out.seeds} seeds, by up to {out.depth:.1f} points)"
+        for (label, _), sides in falling(runs).items()
+        for out in sides
+        if out.count
+    ]
+    if uneven:
+        told = f" Seeds fall out with {wording.listed(fallen, 4)}." if fallen else ""
+        notes.append(
+            f"{wording.plural(uneven, 'comparison')} cannot be tested, as seeds diverged or fell out of the others: as "
+            f"many as may do so would undo the difference.{told}"
+        )
+    return notes

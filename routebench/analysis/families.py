@@ -1,0 +1,214 @@
+"""One p for every difference of accuracies of a suite: each belongs to one family, whose correction it has everywhere.
+
+A difference belongs to the first of these families that asks for it:
+
+1. the comparisons that the suite named beforehand;
+2. each method against equal shares;
+3. each method against its own first iteration;
+4. each variant of a method against its plain form;
+5. every other pair.
+
+Holm's correction is over all members of a family, also over those that an earlier one has.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from routebench import statistics
+from routebench.analysis._estimate import Estimate, corrected
+from routebench.analysis._method import BASELINE, Method
+from routebench.analysis._runs import Runs
+from routebench.analysis._verdicts import MARGIN, Verdict
+from routebench.analysis.contenders import Contender, contenders_of, difference_between, distinct, p_beyond_between
+
+FIRST_IS = {"dynamic": BASELINE}
+"""Methods whose first iteration is another method, to the last bit: `first_is` of suites, which plans do not keep."""
+Key = tuple[str, str, int | None]
+"""Label, network and T."""
+Pair = tuple[Contender, Contender]
+Keys = tuple[Key, Key]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The differences of a suite.
+
+    Args:
+        differences: ours minus theirs by their keys, with p corrected within their family.
+        beyond: the p of a difference of the margin or more, either way, corrected likewise.
+        together: p corrected over all pairs, which ranks need; the first has the higher mean difference.
+        named: those that the suite named.
+        shown: the key of what represents each method; equal functions share one.
+        margin: the smallest difference that matters, in points.
+    """
+
+    differences: Mapping[Keys, Estimate]
+    beyond: Mapping[Keys, float]
+    together: Mapping[Keys, float]
+    named: frozenset[Keys]
+    shown: Mapping[Key, Key]
+    margin: float
+
+    def difference(self, ours: Method, theirs: Method) -> Estimate:
+        """`ours - theirs` in points; unknown where one has no result."""
+        pair = self._pair(ours, theirs)
+        return self.differences[pair] if pair in self.differences else -self.differences.get(pair[::-1], Estimate())
+
+    def p_beyond(self, ours: Method, theirs: Method) -> float:
+        """The p of a difference of the margin or more, either way; NaN where there is no test."""
+        pair = self._pair(ours, theirs)
+        return self.beyond.get(pair, self.beyond.get(pair[::-1], np.nan))
+
+    def p_together(self, ours: Method, theirs: Method) -> float:
+        """The p of their difference, corrected over all pairs."""
+        pair = self._pair(ours, theirs)
+        return self.together.get(pair, self.together.get(pair[::-1], np.nan))
+
+    def verdict(self, ours: Method, theirs: Method) -> Verdict:
+        """The verdict on their difference."""
+        found = self.difference(ours, theirs)
+        return Verdict.of(found.mean, found.p_holm, self.p_beyond(ours, theirs))
+
+    def is_named(self, ours: Method, theirs: Method) -> bool:
+        """Whether the suite named their comparison beforehand."""
+        pair = self._pair(ours, theirs)
+        return pair in self.named or pair[::-1] in self.named
+
+    def _pair(self, ours: Method, theirs: Method) -> Keys:
+        one, other = (key_of(method) for method in (ours, theirs))
+        return self.shown.get(one, one), self.shown.get(other, other)
+
+
+_KNOWN: WeakKeyDictionary[Runs, Settled] = WeakKeyDictionary()
+
+
+def settled(runs: Runs) -> Settled:
+    """The differences between the methods of a suite, each with one interval, one p and one verdict."""
+    if runs not in _KNOWN:
+        _KNOWN[runs] = _settled(runs)
+    return _KNOWN[runs]
+
+
+def _settled(runs: Runs) -> Settled:
+    every = contenders_of(runs)
+    own = distinct(runs, every)
+    by_key = {key_of(one.method): one for one in own}
+    shown = {key_of(each): key_of(one.method) for one in own for each in (one.method, *one.method.same)}
+    margin = float(runs.primary["margin"]) if runs.primary else MARGIN
+    measured = [one for one in own if one.accuracies]
+    named, pairs = named_of(runs, every), [*combinations(measured, 2)]
+    families = [named, gains_in(runs, own), iterated_in(every), variants_in(every, runs.model), pairs]
+
+    def keys(pair: Pair) -> Keys:
+        one, other = (shown[key_of(each.method)] for each in pair)
+        return one, other
+
+    raw: dict[Keys, Estimate] = {}
+    p_beyond: dict[Keys, float] = {}
+
+    def difference(pair: Keys) -> Estimate:
+        if pair not in raw:
+            other = raw.get(pair[::-1])
+            raw[pair] = difference_between(runs, *map(by_key.__getitem__, pair)) if other is None else -other
+        return raw[pair]
+
+    def beyond(pair: Keys) -> float:
+        if pair not in p_beyond:
+            other = p_beyond.get(pair[::-1])
+            p_beyond[pair] = p_beyond_between(runs, *map(by_key.__getitem__, pair), margin) if other is None else other
+        return p_beyond[pair]
+
+    found: dict[Keys, Estimate] = {}
+    found_beyond: dict[Keys, float] = {}
+    for family in families:
+        members = [*map(keys, family)]
+        _add(found, members, corrected(map(difference, members), len(named) if family is named else None))
+        if family is named or family is pairs:
+            p_holm = statistics.holm([beyond(pair) for pair in members], len(members))
+            _add(found_beyond, members, map(float, p_holm))
+    together = corrected(difference(keys(pair)) for pair in pairs)
+    return Settled(
+        found,
+        found_beyond,
+        {keys(pair): one.p_holm for pair, one in zip(pairs, together, strict=True)},
+        frozenset(map(keys, named)),
+        shown,
+        margin,
+    )
+
+
+def _add(known: dict[Keys, Any], members: Sequence[Keys], found: Iterable[Any]) -> None:
+    """Adds what no earlier family has, in either direction."""
+    earlier = {pair for one in known for pair in (one, one[::-1])}
+    known.update((pair, value) for pair, value in zip(members, found, strict=True) if pair not in earlier)
+
+
+def named_of(runs: Runs, contenders: Iterable[Contender]) -> list[Pair]:
+    """The comparisons of a suite's plan, in its order, of which both sides were planned; none where it names none."""
+    known = {key_of(one.method): one for one in contenders}
+    named = [(_entry(pair["ours"]), _entry(pair["theirs"])) for pair in runs.primary.get("pairs", ())]
+    found = [(known.get(ours), known.get(theirs)) for ours, theirs in named]
+    return [(ours, theirs) for ours, theirs in found if ours is not None and theirs is not None]
+
+
+def gains_in(runs: Runs, contenders: Sequence[Contender]) -> list[Pair]:
+    """Each method beside equal shares: those of its own network, else those of the suite's."""
+    bases = {one.method.model: one for one in contenders if one.method.label == BASELINE and one.accuracies}
+    base = bases.get(runs.model, next(iter(bases.values()), None))
+    own = [(one, bases.get(one.method.model, base)) for one in contenders]
+    return [(one, theirs) for one, theirs in own if theirs is not None and theirs is not one]
+
+
+def iterated_in(contenders: Iterable[Contender]) -> list[Pair]:
+    """Each method with more iterations beside itself with one, or beside its equal where that was not run."""
+    known = {key_of(one.method): one for one in contenders if one.accuracies}
+    pairs = [
+        (one, known.get((label, model, 1)) or known.get((FIRST_IS.get(label, ""), model, None)))
+        for (label, model, steps), one in known.items()
+        if (steps or 0) > 1
+    ]
+    return [(one, first) for one, first in pairs if first is not None]
+
+
+def variants_in(contenders: Iterable[Contender], model: str) -> list[Pair]:
+    """Each variant of a method beside its plain form, at the same T."""
+    return [(one, base) for base, others in variants_of(contenders, model) for one in others]
+
+
+def variants_of(contenders: Iterable[Contender], model: str) -> list[tuple[Contender, list[Contender]]]:
+    """For every method and T with variants: the plain form and the others.
+
+    The plain form has the suite's network, a result, and the fewest settings changed from the defaults; in a tie, the
+    first by name.
+    """
+    known: dict[tuple[str, int], list[Contender]] = {}
+    for one in contenders:
+        known.setdefault((one.method.name, one.method.iterations or 0), []).append(one)
+    found = []
+    for members in known.values():
+        base, *others = sorted(
+            members,
+            key=lambda one: (not one.accuracies, one.method.model != model, _changed(one.method), one.method.label),
+        )
+        if others and base.accuracies:
+            found.append((base, others))
+    return found
+
+
+def _changed(method: Method) -> int:
+    """Number of settings that its label changes."""
+    return (method.params.count(",") + 1 if method.params else 0) + bool(method.variant)
+
+
+def key_of(method: Method) -> Key:
+    """What tells a method from others in plans."""
+    return method.label, method.model, method.iterations
+
+
+def _entry(named: Mapping[str, Any]) -> Key:
+    return str(named["label"]), str(named["model"]), named["iterations"]

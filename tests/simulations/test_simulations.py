@@ -1,0 +1,50 @@
+"""Each simulation, reduced: what it shows with thousands of runs shows with hundreds."""
+
+import math
+
+import numpy as np
+import pytest
+
+from routebench.statistics import paired_difference, paired_margins, two_stage_difference
+from tests.simulations import collapses, two_stages
+
+RUNS = 500
+
+
+def error(share, runs):
+    return 3 * math.sqrt(share * (1 - share) / runs)
+
+
+def test_two_stages_cover_whatever_pair_it_is_and_student_does_not():
+    found = two_stages.coverage(3, RUNS)
+    assert all(staged > 0.95 - error(0.95, RUNS) for _, staged in found.values())
+    plain, staged = found["named"]
+    assert plain < staged - 0.015, "the fault"
+
+
+def test_two_stages_in_the_explorer_are_those_of_a_pair():
+    random = np.random.default_rng(0)
+    values = random.normal(size=(3, 9))
+    values[1, 7:] = values[2, 7:] = math.nan
+    margins = paired_margins(values, first=np.array([4, 4, 0]))
+    known = [{seed: value for seed, value in enumerate(own) if not math.isnan(value)} for own in values]
+    assert margins[1, 2] == pytest.approx(two_stage_difference(known[1], known[2], 4).half_width)
+    assert math.isnan(margins[0, 1]), "other seeds"
+    assert paired_margins(values)[1, 2] == pytest.approx(paired_difference(known[1], known[2]).half_width)
+
+
+def test_collapses_elsewhere_take_most_false_verdicts_away():
+    plain, judged = collapses.shares_better(collapses.collapsing, collapses.collapsing, 5, 3, RUNS)
+    assert plain > 0.3, "the fault"
+    assert judged < 0.25
+
+
+def test_one_t_alone_shows_no_collapse_that_it_did_not_have():
+    plain, judged = collapses.shares_better(collapses.collapsing, collapses.collapsing, 5, 1, 200)
+    assert judged > 0.8 * plain, "nothing can be known, which docs/uncertainty.md says"
+
+
+@pytest.mark.parametrize("draw", [collapses.normal, collapses.uneven])
+def test_methods_that_do_not_collapse_lose_no_power(draw):
+    plain, judged = collapses.shares_better(draw, collapses.normal, 5, 3, RUNS)
+    assert judged > 0.98 * plain > 0.7
