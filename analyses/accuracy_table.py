@@ -3,7 +3,7 @@
 import math
 
 from routebench import published
-from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, Verdict, analysis_of, run, wording
+from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, Verdict, among, analysis_of, run, wording
 from routebench.analysis.comparison import ACCURACY, RANK, SAVED, Comparison, comparison_of, finished, gains_of, tied
 from routebench.analysis.named import named_gains
 from routebench.statistics import BY_SAMPLE, CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
@@ -70,7 +70,7 @@ def _reading(found: Comparison) -> str:
     best, *others = rows
     if not others:
         return f"Nothing can be compared yet: only {best['method']} has finished, with {best['mean']:±0.2} %."
-    reading = f"{best['method']} has the highest mean accuracy, {best['mean']:±0.2} %"
+    reading = f"{best['method']} has the highest mean accuracy{among(found.measured['method'])}, {best['mean']:±0.2} %"
     seen = {*found.over.values()}
     if seen == {Verdict.UNTESTABLE}:
         return f"{reading}; no test could compare it with the others."

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, best_first, figures, numbers, run, wording
+from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, numbers, run, wording
 from routebench.analysis.attacked import NAMES, of_all, under
 
 UNTARGETED = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer", "worst")
@@ -88,7 +88,7 @@ def _aimed(table: DataFrame) -> str:
     rows = table[table["targeted"]]
     if rows.empty:
         return ""
-    last = best_first(rows[rows["eps"] == rows["eps"].max()], "mean", ascending=True).to_dict("records")
+    last = sorted(rows[rows["eps"] == rows["eps"].max()].to_dict("records"), key=lambda row: row["mean"].mean)
     high = last[-1]
     low = next(row for row in last if row["attack"] == high["attack"])
     told = f"{high['mean']:.0} % with {high['method']}"

@@ -14,6 +14,7 @@ from routebench.analysis import (
     Method,
     Runs,
     Verdict,
+    among,
     analysis_of,
     gains_over,
     run,
@@ -68,7 +69,9 @@ def _columns(names: list[str]) -> tuple[Column, ...]:
 
 def _reading(table: DataFrame, gains: Mapping[Method, Estimate]) -> str:
     best = table.iloc[0]
-    first = f"On corrupted images {best['method']} is right most often ({best['corrupted']:.1} %)"
+    first = (
+        f"On corrupted images {best['method']} is right most often{among(table['method'])} ({best['corrupted']:.1} %)"
+    )
     told = {
         verdict: [method for method, gain in gains.items() if gain.verdict is verdict]
         for verdict in (Verdict.BETTER, Verdict.WORSE)

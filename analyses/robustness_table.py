@@ -16,6 +16,7 @@ from routebench.analysis import (
     Row,
     Runs,
     Verdict,
+    among,
     analysis_of,
     numbers,
     run,
@@ -122,7 +123,9 @@ def _saved(means: list[Mean]) -> str:
 def _reading(table: DataFrame, eps: str) -> str:
     rows = table.to_dict("records")
     best, routed = rows[0], [row for row in rows if not row["method"].is_control]
-    first = f"At eps {eps}, {best['method']} has the highest accuracy under all attacks: {_kept(best, '. This is ')}"
+    of = among(table["method"])
+    kept = _kept(best, ". This is ")
+    first = f"At eps {eps}, {best['method']} has the highest accuracy under all attacks{of}: {kept}"
     if best["method"].is_control and routed:
         best = routed[0]
         first += f". Of the routing methods, {best['method']} has the highest: {_kept(best, '. This is ')}"

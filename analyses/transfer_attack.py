@@ -46,7 +46,7 @@ def transfer_attack(runs: Runs) -> Analysis | None:
     table = _table(runs)
     if eps is None or table.empty:
         return None
-    shown = best_first(table[table["eps"] == float(eps)], "transfer", ascending=True)
+    shown = best_first(table[table["eps"] == float(eps)], "transfer")[::-1].reset_index(drop=True)
     return Analysis(
         title="Black box against white box",
         reading=_reading(runs, shown, eps),

@@ -124,18 +124,34 @@ def corrected(family: Iterable[Estimate]) -> list[Estimate]:
     return [replace(one, p_holm=float(p_holm)) for one, p_holm in zip(found, adjusted, strict=True)]
 
 
-def gains_over(base: str, values: Mapping[Method, Mapping[int, float]]) -> dict[Method, Estimate]:
+def unflattered(found: Estimate, ours: Method, theirs: Method, *, higher_is_better: bool = True) -> Estimate:
+    """`ours - theirs`, without a test unless it is against the side that lost seeds which the other finished.
+
+    The seeds that it lost may be its bad ones. What the others say for it, or for a tie, is no finding.
+    """
+    for_ours, for_theirs = (found.mean >= 0, found.mean <= 0)[:: 1 if higher_is_better else -1]
+    flattered = (for_ours and ours.lost & theirs.finished) or (for_theirs and theirs.lost & ours.finished)
+    return replace(found, p=math.nan, p_holm=math.nan) if flattered else found
+
+
+def gains_over(
+    base: str, values: Mapping[Method, Mapping[int, float]], *, higher_is_better: bool = True
+) -> dict[Method, Estimate]:
     """Differences to a method, paired by seed, corrected over all of them.
 
     Args:
         base: its label.
         values: by method, then by seed.
+        higher_is_better: whether a difference above zero speaks for the other method.
 
     Returns:
         one for each other method; empty without the base.
     """
     others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
-    gains = corrected(difference(values[method], values[theirs]) for method, theirs in others.items())
+    gains = corrected(
+        unflattered(difference(values[method], values[theirs]), method, theirs, higher_is_better=higher_is_better)
+        for method, theirs in others.items()
+    )
     return dict(zip(others, gains, strict=True))
 
 

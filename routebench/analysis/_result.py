@@ -25,6 +25,10 @@ from routebench.registry import analyses
 
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
 LAST = 1000
+INCOMPLETE = (
+    "A method of whose seeds some have no result stands behind those with more of theirs, whatever its mean, and is "
+    "tested only where it is behind: the seeds that it lost may be its bad ones."
+)
 JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|rank_low|verdict)$")
 """Columns that compare methods."""
 
@@ -88,6 +92,12 @@ class Analysis:
     main: Main | None = None
     saved: str = ""
     hidden: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Says what the order of the rows means where methods lack some of their seeds."""
+        methods = [method for method in self.table.get("method", ()) if isinstance(method, Method)]
+        if INCOMPLETE not in self.notes and any(method.finished and method.missing for method in methods):
+            object.__setattr__(self, "notes", (*self.notes, INCOMPLETE))
 
     @property
     def described(self) -> str:

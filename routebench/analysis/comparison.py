@@ -16,7 +16,7 @@ from pandas import DataFrame
 
 from routebench import published, statistics
 from routebench.analysis import wording
-from routebench.analysis._estimate import Estimate, corrected
+from routebench.analysis._estimate import Estimate, corrected, unflattered
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Column, Row, best_first, flat
@@ -226,7 +226,8 @@ def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estima
         answers = answers_of(runs, ours, theirs)
         if answers is not None:
             return answers.difference
-    return Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
+    found = Estimate.of(statistics.paired_difference(ours.accuracies, theirs.accuracies))
+    return unflattered(found, ours.method, theirs.method)
 
 
 def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:

@@ -9,11 +9,11 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import wording
-from routebench.analysis._estimate import Estimate, corrected
+from routebench.analysis._estimate import Estimate, corrected, unflattered
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import Verdict
-from routebench.analysis.comparison import Contender, PairedAnswers, answers_of, contenders_of, difference_between
+from routebench.analysis.comparison import Contender, answers_of, contenders_of, difference_between
 
 FIRST_IS = {"dynamic": BASELINE}
 """Methods whose first iteration is another method, to the last bit: `first_is` of suites, which plans do not keep."""
@@ -81,7 +81,10 @@ def named_table(runs: Runs) -> DataFrame:
         return DataFrame()
     margin, first = float(runs.primary["margin"]), int(runs.primary["first"])
     values = [(ours.accuracies, theirs.accuracies) for ours, theirs in pairs]
-    differences = corrected(Estimate.of(statistics.two_stage_difference(*pair, first)) for pair in values)
+    differences = corrected(
+        unflattered(Estimate.of(statistics.two_stage_difference(*pair, first)), ours.method, theirs.method)
+        for pair, (ours, theirs) in zip(values, pairs, strict=True)
+    )
     beyond = statistics.holm([statistics.two_stage_equivalence_p(*pair, first, margin) for pair in values])
     return DataFrame({
         "method": [ours.method for ours, _ in pairs],
@@ -89,13 +92,17 @@ def named_table(runs: Runs) -> DataFrame:
         "difference": differences,
         "p_beyond": beyond,
         "verdict": _verdicts(differences, beyond),
-        **_over_both([answers_of(runs, *pair) for pair in pairs], margin),
+        **_over_both(runs, pairs, margin),
     })  # fmt: skip
 
 
-def _over_both(answers: Sequence[PairedAnswers | None], margin: float) -> dict[str, Any]:
+def _over_both(runs: Runs, pairs: Sequence[tuple[Contender, Contender]], margin: float) -> dict[str, Any]:
     """`both`, `both_beyond`, `both_verdict`: over seeds and test images; no value where answers were not kept."""
-    differences = corrected(Estimate() if pair is None else pair.difference for pair in answers)
+    answers = [answers_of(runs, *pair) for pair in pairs]
+    differences = corrected(
+        Estimate() if known is None else unflattered(known.difference, ours.method, theirs.method)
+        for known, (ours, theirs) in zip(answers, pairs, strict=True)
+    )
     beyond = statistics.holm([math.nan if pair is None else pair.p_beyond(margin) for pair in answers])
     return {"both": differences, "both_beyond": beyond, "both_verdict": _verdicts(differences, beyond)}
 

@@ -5,7 +5,7 @@ A question is the main measure of a suite, as `Main` of its first analysis names
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from statistics import median
 from typing import Any
@@ -33,6 +33,7 @@ class Question:
         means: by label and T.
         gains: differences to equal shares, corrected over all of them; empty without comparisons.
         named: those that the suite named beforehand; the others are exploratory. None: all count.
+        counted: how many of its seeds a method has, where some are missing.
     """
 
     part: str
@@ -42,6 +43,7 @@ class Question:
     means: Mapping[Key, Estimate]
     gains: Mapping[Key, Estimate]
     named: Set[Key] | None = None
+    counted: Mapping[Key, str] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -236,7 +238,8 @@ def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Ve
         verdicts = {(one.label, question.verdict(_key(one))) for one in decided}
         mixed = {one.label for one in decided if len(verdicts & {(one.label, each) for each in Verdict}) > 1}
         own = [one for one in decided if question.verdict(_key(one)) is verdict]
-        found = [*dict.fromkeys(str(one) if one.label in mixed else one.title for one in own)]
+        names = ((str(one) if one.label in mixed else one.title) + question.counted.get(_key(one), "") for one in own)
+        found = [*dict.fromkeys(names)]
         if len(found) > NAMED:
             told[question.title] = f"{len({one.label for one in own})} of {len(asked)} methods"
         elif found:
@@ -264,8 +267,9 @@ def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
             if gains:
                 gains.setdefault(twin, gains.get(shown, Estimate(0.0)))  # of what is equal shares itself
         named = None if main.named is None else {_key(method) for method in main.named}
+        counted = {_key(method): method.counted for method in runs.methods.values() if method.missing}
         if values:
-            questions.append(Question(part, runs, main, main.title, values, gains, named))
+            questions.append(Question(part, runs, main, main.title, values, gains, named, counted))
     return [replace(question, title=_title(question, questions)) for question in questions]
 
 
@@ -327,7 +331,7 @@ def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
             if twins.get(key, key) in values:
                 shown.setdefault(key, set()).add(twins.get(key, key))
                 if key not in known or (method.same and not known[key].same):
-                    known[key] = replace(method, networks=1)
+                    known[key] = replace(method.anywhere, networks=1, same=tuple(one.anywhere for one in method.same))
     hidden = {key for key, own in shown.items() if key not in own and len(own) == 1}
     return [
         replace(method, same=tuple(other for other in method.same if _key(other) in hidden))
@@ -376,7 +380,8 @@ def _mark(question: Question, method: Method, reach: float) -> Mark | None:
     key = _key(method)
     if key not in question.means:
         return None
-    value = f"{question.means[key]:±.{question.main.digits if question.main.unit != '%' else 1}}"
+    counted = question.counted.get(key, "")
+    value = f"{question.means[key]:±.{question.main.digits if question.main.unit != '%' else 1}}{counted}"
     if key not in question.gains:
         return Mark("ns", "", "", value, "")
     gain, verdict = question.gains[key], question.hint(key)
@@ -389,7 +394,7 @@ def _mark(question: Question, method: Method, reach: float) -> Mark | None:
     is_range = gain.has_limits and gain.half_width > 0
     interval = wording.between(gain.low, gain.high) if is_range else ""
     limits = f", 95 % interval {interval}" if interval else ""
-    said = f"{text} {question.unit}{limits}, {_said(kind, verdict, explored)}"
+    said = f"{text} {question.unit}{limits}, {_said(kind, verdict, explored)}{counted}"
     low, high = (_x(end, reach) for end in (gain.low, gain.high)) if is_range else (None, None)
     return Mark(kind, text, interval, value, said, _x(gain.mean, reach), low, high, explored)
 
