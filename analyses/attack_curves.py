@@ -38,7 +38,10 @@ def attack_curves(runs: Runs) -> Analysis | None:
         notes=(
             "Each image with the loss that is worst for it. eps 0 is the accuracy without an attack.",
             "Success is the mean over the chosen classes; images of the chosen class itself are left out.",
-            "Mean over seeds; bars are 95 % t intervals.",
+            (
+                "Mean over seeds; bars are 95 % t intervals, for other seeds and the same images. Nothing is tested: "
+                "tests at all budgets would be one family."
+            ),
         ),
         alternative="Lines over eps, one panel per attack.",
         saved="name label iterations role attack targeted eps eps_std levels mean low high n=mean.n",

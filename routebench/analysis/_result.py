@@ -51,6 +51,7 @@ class Main:
         table: the table with the numbers, if not that of the analysis.
         gains: differences to equal shares, in the unit of the numbers or in points, corrected over all of them; empty
             without comparisons. `gains_over` makes them from values by seed.
+        both: the same differences as if test samples were drawn anew too; empty where nothing is known of that.
         named: the methods whose gain the suite named beforehand; those of others are exploratory. None: all count.
     """
 
@@ -62,6 +63,7 @@ class Main:
     digits: int = 2
     table: DataFrame | None = None
     gains: Mapping[Method, Estimate] = field(default_factory=dict)
+    both: Mapping[Method, Estimate] = field(default_factory=dict)
     named: Set[Method] | None = None
 
 

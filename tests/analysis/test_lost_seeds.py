@@ -92,7 +92,7 @@ def test_a_difference_is_tested_only_against_the_side_that_lost_seeds(status, gi
     assert comparison_of(runs).verdict(em, uniform) is verdict
     assert [*named_table(runs)["verdict"]] == [verdict]
     assert [*named_table(runs)["both_verdict"]] in ([verdict], [Verdict.OPEN])
-    values = {method: found for method, found in runs.by_seed("accuracy", split="test").items()}
+    values = runs.by_seed("accuracy", split="test")
     assert gains_over("uniform", values)[em].verdict is verdict
     errors = {method: {seed: 100 - own for seed, own in of.items()} for method, of in values.items()}
     told = gains_over("uniform", errors, higher_is_better=False)[em].verdict
