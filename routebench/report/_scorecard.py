@@ -33,6 +33,7 @@ class Question:
         means: by label and T.
         gains: differences to equal shares, corrected over all of them; empty without comparisons.
         named: those that the suite named beforehand; the others are exploratory. None: all count.
+        both: the same differences as if test samples were drawn anew too.
         counted: how many of its seeds a method has, where some are missing.
     """
 
@@ -44,6 +45,7 @@ class Question:
     gains: Mapping[Key, Estimate]
     named: Set[Key] | None = None
     counted: Mapping[Key, str] = field(default_factory=dict)
+    both: Mapping[Key, Estimate] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -156,6 +158,8 @@ class Scorecard:
         asked = f"Does {wording.listed([one.title for one in mine], 2)} help?" if mine else "Does routing help?"
         better = _named(self._tested, self._asked, Verdict.BETTER)
         where = f" in any of {wording.plural(len(self._tested), 'question')}" if len(self._tested) > 1 else ""
+        if mine and not self._tested:
+            return f"{asked} Not tested{' in any question' if len(self.questions) > 1 else ''}."
         return f"{asked} " + (
             f"Significantly better{_where(better, len(self._tested))}." if better else f"Not shown{where}."
         )
@@ -174,16 +178,32 @@ class Scorecard:
             if one.iterations == 1 and any(each.verdict(_key(one)) is Verdict.BETTER for each in self._tested)
         ]
         told = f"Better with one iteration already: {wording.listed(once)}." if once else ""
-        return tuple(filter(None, (lost, told)))
+        return tuple(filter(None, (lost, told, *map(self._anew, self._tested))))
+
+    def _anew(self, question: Question) -> str:
+        """How many of a question's significant differences are so with other test samples; empty where unknown."""
+        found = [_key(one) for one in self._asked if question.verdict(_key(one)) in (Verdict.BETTER, Verdict.WORSE)]
+        known = [key for key in found if key in question.both]
+        if not known:
+            return ""
+        left = sum(question.both[key].verdict is question.gains[key].verdict for key in known)
+        title = f"{question.title[0].lower()}{question.title[1:]}"
+        return (
+            f"With other images {left or 'none'} of {wording.plural(len(known), 'difference')} is significant: {title}."
+        )
 
     @property
     def _tested(self) -> list[Question]:
-        """Questions in which a difference to equal shares is tested and one direction is better."""
+        """Questions in which a difference to equal shares is tested and one direction is better.
+
+        The user's own methods are asked about in those alone that they are in.
+        """
+        mine = {_key(method) for method in self._asked if method.yours}
         return [
             one
             for one in self.questions
             if one.main.higher_is_better is not None
-            and any(one.verdict(key) is not Verdict.UNTESTABLE for key in one.gains)
+            and any(one.verdict(key) is not Verdict.UNTESTABLE for key in (mine or one.gains))
         ]
 
     @property
@@ -269,7 +289,8 @@ def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
         named = None if main.named is None else {_key(method) for method in main.named}
         counted = {_key(method): method.counted for method in runs.methods.values() if method.missing}
         if values:
-            questions.append(Question(part, runs, main, main.title, values, gains, named, counted))
+            both = {_key(method): one for method, one in main.both.items() if one.known}
+            questions.append(Question(part, runs, main, main.title, values, gains, named, counted, both))
     return [replace(question, title=_title(question, questions)) for question in questions]
 
 
