@@ -3,7 +3,21 @@
 import math
 
 from routebench import published
-from routebench.analysis import METHOD, Analysis, Column, Main, Row, Runs, Verdict, among, analysis_of, run, wording
+from routebench.analysis import (
+    METHOD,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Row,
+    Runs,
+    Verdict,
+    among,
+    analysis_of,
+    run,
+    wording,
+)
+from routebench.analysis.answering import one_class_in_words
 from routebench.analysis.comparison import ACCURACY, RANK, SAVED, Comparison, comparison_of, finished, gains_of, tied
 from routebench.analysis.named import named_gains
 from routebench.statistics import BY_SAMPLE, CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
@@ -13,6 +27,10 @@ P_VALUE = (
     "above 0.05 beside an interval without 0, which is for one gain alone"
 )
 GAIN = "points, paired by seed; the 95 % interval is for this gain alone, not corrected as p is"
+BALANCED = Column(
+    "Balanced, %", "balanced", "±.2", "mean over classes of the share of a class's test images that is right; what "
+    "answers one class alone has 100 % over the number of classes"
+)  # fmt: skip
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
 
@@ -23,23 +41,34 @@ def accuracy_table(runs: Runs) -> Analysis | None:
     found = comparison_of(runs)
     if found.table.empty:
         return None
+    table, balanced = found.table, runs.means("balanced_accuracy", as_trained=True)
+    if len(balanced):
+        known = dict(zip(balanced["method"], balanced["mean"], strict=True))
+        table["balanced"] = table["method"].map(lambda method: known.get(method, Estimate()))
     named = named_gains(runs)
     gains = gains_of(runs) | (named or {})
     return Analysis(
         title="Comparison",
         reading=_reading(found),
-        table=found.table,
-        columns=_columns(found),
-        notes=(*_notes(found), *_published_notes(runs, found)),
+        table=table,
+        columns=_columns(found, balanced=len(balanced) > 0),
+        notes=(*_of_classes(runs), *_notes(found), *_published_notes(runs, found)),
         main=Main(
             "mean", "Test accuracy", "%", higher_is_better=True, gains=gains, named=None if named is None else {*named}
         ),
-        saved=SAVED,
+        saved=f"{SAVED} balanced balanced_low balanced_high" if len(balanced) else SAVED,
     )
 
 
-def _columns(found: Comparison) -> tuple[Column, ...]:
-    columns = [METHOD, ACCURACY, finished("runs that finished, of those planned")]
+def _of_classes(runs: Runs) -> list[str]:
+    """Notes on unbalanced classes, and on networks that answer one class alone."""
+    shares = runs.values("commonest_share")
+    told = f"Classes are unbalanced: always answering the commonest is right for {shares['value'].mean():.1f} %."
+    return [*filter(None, (told if len(shares) else "", one_class_in_words(runs)))]
+
+
+def _columns(found: Comparison, *, balanced: bool) -> tuple[Column, ...]:
+    columns = [METHOD, ACCURACY, *([BALANCED] if balanced else []), finished("runs that finished, of those planned")]
     if found.baseline is not None:
         columns += [
             Column("Gain over equal shares", "gain", "+.2", GAIN),

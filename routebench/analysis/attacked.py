@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -108,11 +108,11 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
     """
     values = runs.by_seed("attacked_accuracy", **where)
     others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
-    found = []
+    found, lacking = [], without_attacks(runs)
     for method, theirs in others.items():
         has_one = len(values[method]) == len(values[theirs]) == len({*values[method]} & {*values[theirs]}) == 1
         by_image = _over_images(runs, method, theirs, where) if has_one else None
-        found.append(_fair(runs, by_image or difference(values[method], values[theirs]), method, theirs))
+        found.append(_fair(lacking, by_image or difference(values[method], values[theirs]), method, theirs))
     return dict(zip(others, corrected(found), strict=True))
 
 
@@ -125,13 +125,13 @@ def with_other_images(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[M
     values = runs.by_seed("attacked_accuracy", **where)
     others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
     known = {method: _over_images(runs, method, theirs, where) for method, theirs in others.items()}
-    found = {method: _fair(runs, one, method, others[method]) for method, one in known.items() if one is not None}
+    lacking = without_attacks(runs)
+    found = {method: _fair(lacking, one, method, others[method]) for method, one in known.items() if one is not None}
     return dict(zip(found, corrected(found.values()), strict=True))
 
 
-def _fair(runs: Runs, found: Estimate, ours: Method, theirs: Method) -> Estimate:
-    """The difference, without a test where it is for a side that lost seeds or attacks."""
-    lacking = without_attacks(runs)
+def _fair(lacking: Container[Method], found: Estimate, ours: Method, theirs: Method) -> Estimate:
+    """The difference, without a test where it is for a side that lost seeds or lacks attacks."""
     flattered = (found.mean >= 0 and ours in lacking) or (found.mean <= 0 and theirs in lacking)
     return replace(found, p=math.nan) if flattered else unflattered(found, ours, theirs)
 

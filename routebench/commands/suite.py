@@ -202,7 +202,7 @@ def _show_results(console: Any, planned: "PlannedRun") -> None:
         console.print()
         where = f"on {one.network}: " if one.network else ""
         told = [*one.headline.splitlines()[:1], *(f"{name}: {verdict}" for name, verdict in verdicts.items())]
-        for line in () if is_smoke else told:
+        for line in () if is_smoke else (*told, *filter(None, [one.collapsed])):
             say(console, f"{where}{line}")
     if is_smoke:
         say(console, "smoke shows only that everything runs: read nothing into these numbers")

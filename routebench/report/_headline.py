@@ -9,6 +9,7 @@ from pandas import DataFrame
 from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verdict, wording
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
+from routebench.analysis.answering import one_class_in_words
 from routebench.analysis.comparison import Comparison
 from routebench.analysis.named import is_over_first, named_table, over_first
 from routebench.registry import analyses
@@ -362,6 +363,8 @@ def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
         caveats.append(f"{image}. Intervals over seeds say nothing of other test images.")
     if (runs.planned["status"] != "ok").any():
         caveats.append(finished(runs))
+    if collapsed := one_class_in_words(runs):
+        caveats.append(collapsed)
     if absent := _absent(runs):
         caveats.append(f"{absent} What they would reach there is unknown; they stand behind methods with more seeds.")
     return tuple(caveats)

@@ -8,6 +8,7 @@ from pandas import DataFrame, concat
 
 from routebench.analysis._result import Analysis
 from routebench.analysis._runs import Runs
+from routebench.analysis.answering import one_class_in_words
 from routebench.analysis.folder import open_folder
 from routebench.errors import UserError
 from routebench.registry import analyses
@@ -26,12 +27,14 @@ class Answer:
         network: its name, if the plan has several; else empty.
         table: the protocol's first, as text; empty if its analysis raises.
         headline: in a few lines; empty without one.
+        collapsed: which methods answer one class alone; empty for none.
     """
 
     runs: Runs
     network: str
     table: DataFrame
     headline: str
+    collapsed: str
 
 
 def answers(results: Path, suite: str | None = None, preset: str | None = None) -> list[Answer]:
@@ -87,7 +90,8 @@ def _answer(runs: Runs, network: str) -> Answer:
         return None if found is None else found.shown(extra=False)
 
     table, said = guarded("", shown, analysis), headline_of(runs)
-    return Answer(runs, network, table if isinstance(table, DataFrame) else DataFrame(), str(said or ""))
+    table = table if isinstance(table, DataFrame) else DataFrame()
+    return Answer(runs, network, table, str(said or ""), one_class_in_words(runs))
 
 
 def _newest(results: Path, suite: str | None, preset: str | None) -> list[Runs]:

@@ -4,10 +4,12 @@ import hashlib
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from routebench import statistics
 from routebench.analysis import Verdict
 from routebench.analysis.folder import open_folder
+from routebench.commands import suite
 from routebench.engine.running import SuiteOptions, prepare
 from routebench.engine.running._cell import make_record
 from routebench.engine.running._progress import Follower
@@ -15,16 +17,16 @@ from routebench.protocols.base import Measurement
 from routebench.registry import analyses
 from routebench.report import answers, between_networks, comparison_table, headline, write_report
 from tests.analysis.made_up_folder import write_folder
-from tests.analysis.made_up_runs import METHODS, made_up_records
+from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
 
 FEW = {name: METHODS[name] for name in ("none", "uniform", "cnn")}
 SMALL, LARGE = "capsnet-small", "capsnet"
 
 
-def records_of(seeds=5, lead=1.0):
+def records_of(seeds=5, lead=1.0, methods=FEW):
     """The same methods on two networks, of which the second is better; the control cnn is one for both."""
-    first = made_up_records(seeds=seeds, methods=FEW, failures=False, preset="full")
-    second = [record for record in made_up_records(seeds=seeds, methods=FEW, failures=False, preset="full")
+    first = made_up_records(seeds=seeds, methods=methods, failures=False, preset="full")
+    second = [record for record in made_up_records(seeds=seeds, methods=methods, failures=False, preset="full")
               if record["label"] != "cnn"]  # fmt: skip
     for record in second:
         record["cell"] = hashlib.sha256(record["cell"].encode()).hexdigest()[:16]
@@ -91,8 +93,6 @@ def test_networks_are_compared_by_method_paired_by_seed(folder) -> None:
 def test_a_network_that_lost_seeds_is_not_the_better_one() -> None:
     parts = []
     for number, model in enumerate((SMALL, LARGE)):
-        from tests.analysis.made_up_runs import made_up_runs
-
         own = [r for r in records_of() if r["identity"]["model"] == model]
         for record in own if number else ():
             if record["identity"]["seed"] == 4:
@@ -108,6 +108,21 @@ def test_a_page_speaks_of_both_networks_and_compares_them(folder, tmp_path) -> N
     title = page.partition("<h1")[2].partition("</h1>")[0]
     assert f"On {SMALL}: " in title.replace("&#8209;", "-").replace("\N{NON-BREAKING HYPHEN}", "-")
     assert "Between networks" in page
+
+
+def test_the_terminal_tells_both_networks_and_compares_them(tmp_path) -> None:
+    methods = {**FEW, "dynamic": ([3], "method", SMALL, [96.0])}
+    path = write_folder(tmp_path / "results", records_of(methods=methods))
+    (planned,) = prepare(SuiteOptions("accuracy", models=(SMALL, LARGE), methods=("dynamic",), results=path))
+    console = Console(width=300, record=True)
+    suite._show_results(console, planned)
+    lines = [line.strip() for line in console.export_text().splitlines()]
+    for model in (SMALL, LARGE):
+        assert f"On {model}:" in lines
+        assert any(line.startswith(f"on {model}: Dynamic, T = 3: ") for line in lines)
+    assert "The same methods between networks:" in lines
+    told = "significantly more accurate: Dynamic, T = 3; No sharing and Equal shares."
+    assert f"On {LARGE} against {SMALL}, {told}" in lines
 
 
 def test_progress_names_the_network(tmp_path) -> None:
