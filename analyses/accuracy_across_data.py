@@ -15,7 +15,6 @@ from routebench.analysis import (
     analysis_of,
     best_first,
     figures,
-    numbers,
     palette,
     run,
     wording,
@@ -49,11 +48,18 @@ def accuracy_across_data(parts: tuple[Runs, ...]) -> Analysis | None:
 
 
 def _scores(parts: tuple[Runs, ...]) -> tuple[DataFrame, list[str]]:
-    """Mean accuracy over seeds, (data sets, methods), of the methods measured on all of them; and the other methods."""
+    """Mean accuracy over seeds, (data sets, methods), of the methods measured on all of them; and the other methods.
+
+    What lacks a seed on a data set was not measured there: the mean of the others may be too high for its rank.
+    """
     columns = {}
     for runs in parts:
         found = best_first(runs.means("accuracy", split="test", as_trained=True), "mean")
-        columns[runs.data] = dict(zip(found["method"], numbers(found["mean"]), strict=True))
+        found["mean"] = [
+            math.nan if of.missing else float(mean) for of, mean in zip(found["method"], found["mean"], strict=True)
+        ]
+        found["method"] = [method.anywhere for method in found["method"]]
+        columns[runs.data] = dict(zip(found["method"], found["mean"], strict=True))
     scores = DataFrame.from_dict(columns, orient="index").dropna(axis="index", how="all")
     complete = scores.dropna(axis="columns")
     return complete, sorted(str(method) for method in set(scores) - set(complete))
@@ -112,7 +118,9 @@ def _notes(ranking: Ranking, critical: float, methods: int, left_out: list[str])
             f"{wording.plural(pairs, 'pair')}: it can tell nothing apart here, and the ranks are a description."
         )
     if left_out:
-        notes.append(f"Left out, because not measured on every data set: {wording.listed(left_out, 8)}.")
+        notes.append(
+            f"Left out, because not measured on every data set with all of their seeds: {wording.listed(left_out, 8)}."
+        )
     return notes
 
 

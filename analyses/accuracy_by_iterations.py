@@ -1,7 +1,6 @@
 """Test accuracy against the number of routing iterations; equal shares are a line across."""
 
-from collections.abc import Mapping, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,13 +11,14 @@ from routebench.analysis import (
     BASELINE,
     Analysis,
     Column,
-    Estimate,
     Method,
+    Row,
     Runs,
     analysis_of,
     figures,
     palette,
     run,
+    standing,
     wording,
 )
 from routebench.analysis.comparison import comparison_of, finished
@@ -45,7 +45,9 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
         table=table,
         figure=_figure(table, several, runs),
         columns=(
-            Column("Method", "method.title", numeric=False),
+            Column(
+                "Method", "method.title", lambda row: f"{row['method'].title}{row['method'].counted}", numeric=False
+            ),
             Column("T", "method.iterations"),
             Column("Accuracy, %", "mean", "±0.2"),
             finished(),
@@ -58,18 +60,18 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
     )
 
 
-def _lines(table: DataFrame) -> dict[Method, dict[int, Estimate]]:
-    """Accuracy by method, without its T, then by T, of the methods that have one."""
-    found: dict[Method, dict[int, Estimate]] = {}
-    for method, mean in zip(table["method"], table["mean"], strict=True):
-        if method.iterations:
-            found.setdefault(replace(method, iterations=None), {})[method.iterations] = mean
+def _lines(table: DataFrame) -> dict[Method, list[Row]]:
+    """The rows of each method that has a T, the fewest iterations first."""
+    found: dict[Method, list[Row]] = {}
+    for row in table.to_dict("records"):
+        if row["method"].iterations:
+            found.setdefault(row["method"].family, []).append(row)
     return found
 
 
 def _figure(table: DataFrame, several: Set[Method], runs: Runs) -> Figure:
     """A panel per method with several T."""
-    plain = table["method"].map(lambda method: replace(method, iterations=None))
+    plain = table["method"].map(lambda method: method.family)
     iterated = table[plain.isin(several)]
     lines = iterated.assign(T=[method.iterations for method in iterated["method"]], method=plain)
     flat = table.drop(index=iterated.index)
@@ -90,17 +92,18 @@ def _draw(grid: list[Axes], lines: DataFrame, flat: DataFrame, runs: Runs) -> No
     grid[0].figure.supylabel("test accuracy, %", fontsize=9)
 
 
-def _reading(lines: Mapping[Method, Mapping[int, Estimate]]) -> str:
+def _reading(lines: Mapping[Method, Sequence[Row]]) -> str:
     sentences, alone = [], []
     for method, line in lines.items():
-        best, first = max(line, key=lambda steps: line[steps].mean), min(line)
+        best, first = min(line, key=lambda row: standing(row, "mean")), line[0]
+        steps, fewest = (f"T={row['method'].iterations}{row['method'].counted}" for row in (best, first))
         if len(line) == 1:
-            alone.append(method)
-        elif best == first:
-            sentences.append(f"{method} is best with its fewest iterations, T={best}")
+            alone.append(f"{method}{first['method'].counted}")
+        elif best is first:
+            sentences.append(f"{method} is best with its fewest iterations, {steps}")
         else:
-            gain = line[best].mean - line[first].mean
-            sentences.append(f"{method} is best with T={best}, {gain:.2f} points above T={first}")
+            gain = wording.fixed(best["mean"].mean - first["mean"].mean, 2)
+            sentences.append(f"{method} is best with {steps}, {gain} points above {fewest}")
     rest = f" {wording.listed(alone)} {'was' if len(alone) == 1 else 'were'} run with one T only." if alone else ""
     return f"By their means, {'; '.join(sentences)}.{rest}"
 

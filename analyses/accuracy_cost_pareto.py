@@ -26,6 +26,7 @@ from routebench.analysis import (
     mean_of,
     palette,
     run,
+    standing,
     wording,
 )
 from routebench.analysis.comparison import ACCURACY, Contender, comparison_of, settled
@@ -166,16 +167,17 @@ def _verdicts(runs: Runs, rows: Sequence[Row]) -> list[dict[str, Any]]:
     }
 
     def beats(other: Row, row: Row) -> bool:
-        """By the means."""
-        (cost, price), (ours, theirs) = ([float(one[key]) for one in (other, row)] for key in ("cost", "mean"))
-        return cost <= price and ours >= theirs and (ours > theirs or cost < price)
+        """By the means, of which one over fewer of its seeds beats none over more."""
+        cost, price = (float(one["cost"]) for one in (other, row))
+        ours, theirs = (standing(one, "mean") for one in (other, row))
+        return cost <= price and ours <= theirs and (ours < theirs or cost < price)
 
     verdicts = []
     for row in rows:
         by_means = [other for other in rows if other is not row and beats(other, row)]
         sure = [other for other in by_means if (other["method"], row["method"]) in surely]
         verdict = DOMINATED if sure else OPEN if by_means else FRONT
-        ahead = [other["method"] for other in sorted(sure, key=lambda other: -float(other["mean"]))]
+        ahead = [other["method"] for other in sorted(sure, key=lambda other: standing(other, "mean"))]
         verdicts.append({"verdict": verdict, "by": ", ".join(method.exact for method in ahead), "ahead": ahead})
     return verdicts
 

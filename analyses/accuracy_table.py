@@ -4,7 +4,22 @@ import math
 from collections.abc import Container
 
 from routebench import published
-from routebench.analysis import METHOD, Analysis, Column, Main, Method, Row, Runs, Verdict, analysis_of, run, wording
+from routebench.analysis import (
+    METHOD,
+    Analysis,
+    Column,
+    Estimate,
+    Main,
+    Method,
+    Row,
+    Runs,
+    Verdict,
+    among,
+    analysis_of,
+    run,
+    wording,
+)
+from routebench.analysis.answering import one_class_in_words
 from routebench.analysis.comparison import (
     ACCURACY,
     RANK,
@@ -28,6 +43,10 @@ P_NAMED = (
     "comparisons together, of others for all gains of this table (Holm)"
 )
 GAIN = "points, paired by seed; the 95 % interval is for this gain alone, not corrected as p is"
+BALANCED = Column(
+    "Balanced, %", "balanced", "±.2", "mean over classes of the share of a class's test images that is right; what "
+    "answers one class alone has 100 % over the number of classes"
+)  # fmt: skip
 SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
 
@@ -38,14 +57,18 @@ def accuracy_table(runs: Runs) -> Analysis | None:
     found = comparison_of(runs)
     if found.table.empty:
         return None
+    table, balanced = found.table, runs.means("balanced_accuracy", as_trained=True)
+    if len(balanced):
+        known = dict(zip(balanced["method"], balanced["mean"], strict=True))
+        table["balanced"] = table["method"].map(lambda method: known.get(method, Estimate()))
     named = named_gains(runs)
     chosen = None if named is None else {*named}
     return Analysis(
         title="Comparison",
         reading=_reading(found),
-        table=found.table,
-        columns=_columns(found, chosen),
-        notes=(*_notes(runs, found), *_published_notes(runs, found)),
+        table=table,
+        columns=_columns(found, chosen, balanced=len(balanced) > 0),
+        notes=(*_of_classes(runs), *_notes(runs, found), *_published_notes(runs, found)),
         main=Main(
             "mean",
             "Test accuracy",
@@ -54,12 +77,19 @@ def accuracy_table(runs: Runs) -> Analysis | None:
             gains=gains_of(runs),
             named=chosen,
         ),
-        saved=SAVED,
+        saved=f"{SAVED} balanced balanced_low balanced_high" if len(balanced) else SAVED,
     )
 
 
-def _columns(found: Comparison, named: Container[Method] | None) -> tuple[Column, ...]:
-    columns = [METHOD, ACCURACY, finished("runs that finished, of those planned")]
+def _of_classes(runs: Runs) -> list[str]:
+    """Notes on unbalanced classes, and on networks that answer one class alone."""
+    shares = runs.values("commonest_share")
+    told = f"Classes are unbalanced: always answering the commonest is right for {shares['value'].mean():.1f} %."
+    return [*filter(None, (told if len(shares) else "", one_class_in_words(runs)))]
+
+
+def _columns(found: Comparison, named: Container[Method] | None, *, balanced: bool) -> tuple[Column, ...]:
+    columns = [METHOD, ACCURACY, *([BALANCED] if balanced else []), finished("runs that finished, of those planned")]
     if found.baseline is not None:
         columns += [
             Column("Gain over equal shares", "gain", "+.2", GAIN),
@@ -97,7 +127,7 @@ def _reading(found: Comparison) -> str:
     best, *others = rows
     if not others:
         return f"Nothing can be compared yet: only {best['method']} has finished, with {best['mean']:±0.2} %."
-    reading = f"{best['method']} has the highest mean accuracy, {best['mean']:±0.2} %"
+    reading = f"{best['method']} has the highest mean accuracy{among(found.measured['method'])}, {best['mean']:±0.2} %"
     seen = {*found.over.values()}
     if seen == {Verdict.UNTESTABLE}:
         return f"{reading}; no test could compare it with the others."

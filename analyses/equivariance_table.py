@@ -17,6 +17,7 @@ from routebench.analysis import (
     corrected,
     difference,
     run,
+    standing,
     table_of,
     wording,
 )
@@ -98,7 +99,7 @@ def _reading(table: DataFrame, change: str, top: str) -> str:
     if top == "objects":
         return _explained(table, change)
     key = _key("pose", change)
-    rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: -row[key].mean)
+    rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: standing(row, key))
     if not rows:
         return f"No method has poses that a {change} could be read from."
     best, last = rows[0], rows[-1]
@@ -115,7 +116,7 @@ def _reading(table: DataFrame, change: str, top: str) -> str:
 def _explained(table: DataFrame, change: str) -> str:
     """The share of the change of objects' poses that the map predicts; R² is high for poses that hardly change, too."""
     key = _key("explained", change)
-    rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: -row[key].mean)
+    rows = sorted((row for row in table.to_dict("records") if row[key].known), key=lambda row: standing(row, key))
     best, *others = [(f"{100 * row[key].mean:.0f} %", f"with {row['method']}") for row in rows]
     named = [f"{best[0]} of the change of poses {best[1]}", *map(" ".join, others)]
     return f"After a {change}, a linear map predicts {wording.listed(named, 6)}."

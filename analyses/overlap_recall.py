@@ -11,6 +11,7 @@ from routebench.analysis import (
     Method,
     Runs,
     analysis_of,
+    best_first,
     figures,
     numbers,
     run,
@@ -63,7 +64,7 @@ def overlap_recall(runs: Runs) -> Analysis | None:
 
 def _draw(axes: Axes, table: DataFrame, careless: list[Method]) -> None:
     matrix = table.pivot_table(index="method", columns="digit", values="recall", sort=False)
-    mean = matrix.mean(axis=1).sort_values(ascending=False, kind="stable").index
+    mean = best_first(matrix.mean(axis=1).rename("mean").reset_index(), "mean")["method"]
     order = sorted(mean, key=lambda method: method in careless)
     sns.heatmap(
         matrix.loc[order, sorted(matrix.columns)],
@@ -98,11 +99,11 @@ def _reading(table: DataFrame, careless: list[Method]) -> str:
     aside = f"; {wording.listed(careless, 3)} left aside, most of whose answers are wrong" if careless else ""
     by_digit = table.groupby("digit")["recall"].mean().sort_values(kind="stable")
     hardest, easiest = by_digit.index[0], by_digit.index[-1]
-    mean = table.groupby("method")["recall"].mean().sort_values(ascending=False, kind="stable")
+    most = best_first(table.groupby("method")["recall"].mean().reset_index(), "recall").iloc[0]
     return (
         f"Averaged over methods{aside and ' that answer with care'}, digit {int(hardest)} is found least often "
         f"({by_digit.iloc[0]:.0f} % of its images) and digit {int(easiest)} most often ({by_digit.iloc[-1]:.0f} %). "
-        f"{mean.index[0]} finds most digits ({mean.iloc[0]:.0f} %, averaged over digits){aside}."
+        f"{most['method']} finds most digits ({most['recall']:.0f} %, averaged over digits){aside}."
     )
 
 

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import METHOD, Analysis, Column, Runs, analysis_of, figures, palette, run
+from routebench.analysis import METHOD, Analysis, Column, Runs, analysis_of, best_first, figures, palette, run
 
 
 @analysis_of("parts", "parts-by-objects", place=20)
@@ -48,7 +48,7 @@ def _draw(grid: list[Axes], table: DataFrame, best: DataFrame, runs: Runs) -> No
 def _reading(table: DataFrame) -> str:
     few, many = int(table["objects"].min()), int(table["objects"].max())
     found = {(row["method"], row["objects"]): row["mean"].mean for row in table.to_dict("records") if row["mean"].known}
-    best = max((method for method, objects in found if objects == few), key=lambda method: found[method, few])
+    best = best_first(table[table["objects"] == few], "mean")["method"].iloc[0]
     if many == few:
         return f"With {few} objects in a scene {best} is best, {found[best, few]:.2f}."
     told = f"goes from {found[best, few]:.2f} to {found[best, many]:.2f}"

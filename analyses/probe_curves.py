@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 from pandas import DataFrame, concat
 
-from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, figures, numbers, run, wording
+from routebench.analysis import Analysis, Column, Method, Runs, analysis_of, best_first, figures, numbers, run, wording
 from routebench.analysis.probe import SAVED, by_seed, gains, probed, turned_up_to
 
 TRAINED = {"upright": "Trained upright", "alike": "Trained on digits turned as far"}
@@ -66,14 +66,14 @@ def _reading(table: DataFrame) -> str:
     if not upright.empty:
         first, last = int(upright["angle"].min()), int(upright["angle"].max())
         at = upright.pivot_table(index="method", columns="angle", values="mean")[[first, last]].dropna()
-        at = at.loc[at[last].sort_values(ascending=False, kind="stable").index]
+        at = at.loc[best_first(at.reset_index(), last)["method"]]
         if len(at):
             shown = "upright digits" if first == 0 else f"digits turned by up to {first}°"
             rest = f", the highest there, and {_fall(at, -1)}, the lowest" if len(at) > 1 else ""
             told.append(f"From {shown} to ones turned by up to {last}°, accuracy goes {_fall(at, 0)}{rest}")
     alike = table[(table["trained"] == "alike") & (table["angle"] > 0)]
     if not alike.empty:
-        largest = alike[alike["angle"] == alike["angle"].max()].sort_values("mean", ascending=False)
+        largest = best_first(alike[alike["angle"] == alike["angle"].max()], "mean")
         digits = "trained on digits" if told else "Trained and tested on digits"
         far = "as far" if told else f"by up to {int(alike['angle'].max())}°"
         told.append(f"{digits} turned {far}, {largest['method'].iloc[0]} is right for {largest['mean'].iloc[0]:.1f} %")

@@ -18,7 +18,6 @@ from routebench.analysis import (
     analysis_of,
     best_first,
     gains_over,
-    numbers,
     run,
     wording,
 )
@@ -131,11 +130,13 @@ def _wide(found: DataFrame, views: dict[str, str]) -> DataFrame:
         rows.append(row | {view: known.get(view, Estimate()) for view in views})
     table = DataFrame(rows)
     by = [view for view in views if view.startswith("maximal")][-1:] or list(views)[:1]
-    main = table[table["main"]]
-    best = dict(zip(main["method"], numbers(main[by[0]]), strict=True))
+    ranked = best_first(table[table["main"]].sort_values("method", kind="stable"), by[0])["method"]
+    best = {method: place for place, method in enumerate(ranked)}
     order = {name: place for place, name in enumerate(FEATURES)}
-    table = table.assign(best=table["method"].map(best), place=table["feature"].map(order).fillna(len(order)))
-    table = table.sort_values(["best", "method", "place"], ascending=[False, True, True], kind="stable")
+    table = table.assign(
+        best=table["method"].map(best).fillna(len(best)), place=table["feature"].map(order).fillna(len(order))
+    )
+    table = table.sort_values(["best", "method", "place"], ascending=True, kind="stable")
     return table.drop(columns=["best", "place"]).reset_index(drop=True)
 
 

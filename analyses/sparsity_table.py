@@ -13,6 +13,7 @@ from routebench.analysis import (
     analysis_of,
     gains_over,
     run,
+    standing,
     table_of,
     wording,
 )
@@ -73,7 +74,7 @@ def _reading(table: DataFrame) -> str:
     best, uniform = rows[0], [row for row in rows if row["method"].label == BASELINE]
     beside = f", equal shares {uniform[0]['hoyer']:.2}" if uniform and best not in uniform else ""
     first = f"Class scores are most concentrated with {best['method']} (Hoyer {best['hoyer']:.2}{beside})"
-    known = sorted((row for row in rows if row["t_score"].known), key=lambda row: -row["t_score"].mean)
+    known = sorted((row for row in rows if row["t_score"].known), key=lambda row: standing(row, "t_score"))
     if not known:
         return f"{first}."
     decided = [row["method"] for row in known if row["t_score"].mean >= DECIDED_FROM]

@@ -15,8 +15,10 @@ from routebench.analysis import (
     Analysis,
     Column,
     Estimate,
+    Row,
     Runs,
     analysis_of,
+    best_first,
     figures,
     highest_tiers,
     palette,
@@ -35,6 +37,12 @@ Tasks = list[NamedPair]
 """One method's comparisons with equal shares, by task."""
 
 
+LOST = (
+    "A method of whose seeds some have no result stands behind the others, and is not called better where it lost any: "
+    "these may be its bad ones."
+)
+
+
 @analysis_of("", "summary-over-tasks", place=91, folder=True)
 def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
     """Differences to equal shares: interquartile mean, probability of improvement, profiles (Agarwal et al. 2021)."""
@@ -48,14 +56,15 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
     if not by_label:
         return None
     table = DataFrame([_row(label, pairs) for label, pairs in by_label.items()])
-    table = table.sort_values("iqm", key=lambda cells: -cells.astype(float), kind="stable", ignore_index=True)
+    table = best_first(best_first(table, "iqm"), "present")
     return Analysis(
         title="Over all tasks",
         reading=_reading(table, len(tasks)),
         table=table,
+        saved="label iqm iqm_low iqm_high improvement improvement_low improvement_high runs finished planned",
         figure=figures.figure_of(_draw, by_label, _colours(parts), height=4.0),
         columns=(
-            Column("Method", "label", numeric=False),
+            Column("Method", "label", lambda row: f"{row['label']}{_counted(row)}", numeric=False),
             Column(
                 "Interquartile mean, points",
                 "iqm",
@@ -65,7 +74,7 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
             Column(
                 "Better than equal shares, %", "improvement", "[].0", "chance that a run beats one with equal shares"
             ),
-            Column("Runs", "runs"),
+            Column("Runs", "runs", explained="that both finished"),
         ),
         notes=(
             f"{len(tasks)} tasks: {wording.listed(list(tasks), len(tasks))}. Each method at its best T of each task.",
@@ -74,6 +83,7 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
                 "tasks they hold in 90 of 100 cases. Each task counts the same, however many runs it has. Tasks are "
                 "not drawn: other tasks may say otherwise."
             ),
+            *((LOST,) if (table["finished"] < table["planned"]).any() else ()),
         ),
         alternative="Performance profiles: the share of runs that gain more than so many points over equal shares.",
     )
@@ -106,7 +116,16 @@ def _row(label: str, pairs: Tasks) -> dict[str, object]:
         "iqm": Estimate.of(interquartile_mean_over_tasks(gains)),
         "improvement": Estimate.of(probability_of_improvement(ours, theirs), 100),
         "runs": sum(map(len, gains)),
+        "finished": sum(len(pair.ours.method.finished) for pair in pairs),
+        "planned": sum(len(pair.ours.method.planned) for pair in pairs),
+        "present": min(1 - pair.ours.method.missing for pair in pairs),
+        "lost": any(pair.ours.method.lost & pair.theirs.method.finished for pair in pairs),
     }
+
+
+def _counted(row: Row) -> str:
+    """` (9 of 10 seeds)` where some have no result."""
+    return f" ({row['finished']} of {row['planned']} seeds)" if row["finished"] < row["planned"] else ""
 
 
 def _colours(parts: tuple[Runs, ...]) -> dict[str, str]:
@@ -115,8 +134,8 @@ def _colours(parts: tuple[Runs, ...]) -> dict[str, str]:
 
 def _reading(table: DataFrame, tasks: int) -> str:
     rows = table.to_dict("records")
-    above = [str(row["label"]) for row in rows if row["iqm"].low > 0]
-    below = [str(row["label"]) for row in rows if row["iqm"].high < 0]
+    above = [f"{row['label']}{_counted(row)}" for row in rows if row["iqm"].low > 0 and not row["lost"]]
+    below = [f"{row['label']}{_counted(row)}" for row in rows if row["iqm"].high < 0]
     told = [f"better than equal shares: {wording.listed(above, 8)}"] if above else []
     told += [f"worse: {wording.listed(below, 8)}"] if below else []
     if not any(math.isfinite(row["iqm"].low) for row in rows):

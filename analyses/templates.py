@@ -22,6 +22,7 @@ from routebench.analysis import (
     analysis_of,
     palette,
     run,
+    standing,
     table_of,
     wording,
 )
@@ -200,7 +201,7 @@ def _presences(rows: Sequence[Row]) -> str:
     known = [row for row in rows if row["drawn"].known]
     if not known:
         return ""
-    best = max(known, key=lambda row: row["logits"].mean)
+    best = min(known, key=lambda row: standing(row, "logits"))
     told = f"{best['logits']:.0} % of digits by logits, {best['drawn']:.0} % once drawn"
     return f"; presences of {best['method']} tell {told}"
 

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Runs, analysis_of, figures, numbers, palette, run, wording
+from routebench.analysis import Analysis, Column, Runs, analysis_of, best_first, figures, numbers, palette, run, wording
 
 FAMILIAR, NOVEL = "familiar", "novel"
 SAVED = "name label iterations role axis degrees viewpoints mean low high interval=mean.kind n=mean.n"
@@ -67,12 +67,12 @@ def _reading(table: DataFrame) -> str:
     by_method = plain.pivot_table(index="method", columns="viewpoints", values="mean")
     if not {FAMILIAR, NOVEL} <= set(by_method.columns):
         return "Only one kind of viewpoint was measured."
-    loss = (by_method[FAMILIAR] - by_method[NOVEL]).sort_values()
-    least, most = loss.index[0], loss.index[-1]
+    loss = best_first((by_method[FAMILIAR] - by_method[NOVEL]).rename("loss").reset_index(), "loss", ascending=True)
+    least, most = loss.iloc[0], loss.loc[loss["loss"].idxmax()]
     novel = plain[plain["viewpoints"] == NOVEL].groupby("degrees")["mean"].mean()
-    told = f"{least} by least, {loss.iloc[0]:.1f} points"
+    told = f"{least['method']} by least, {least['loss']:.1f} points"
     if len(loss) > 1:
-        told += f", {most} by most, {loss.iloc[-1]:.1f}"
+        told += f", {most['method']} by most, {most['loss']:.1f}"
     worst = wording.signed(float(str(novel.idxmin())), 0).lstrip("+")
     return f"From familiar to novel viewpoints accuracy falls: {told}; novel views are hardest at {worst}°."
 

@@ -9,6 +9,7 @@ from routebench.analysis import (
     Mean,
     Runs,
     analysis_of,
+    best_first,
     figures,
     numbers,
     palette,
@@ -66,8 +67,8 @@ def _draw(grid: list[Axes], paths: DataFrame, runs: Runs, target: float | None, 
 
 
 def _reading(paths: DataFrame, last: DataFrame, target: float | None, kinds: Kinds) -> str:
-    best = last["novel"].sort_values(ascending=False)
-    told = f"After the last epoch {best.index[0]} is best on {kinds.novel}, {best.iloc[0]:.1f} %"
+    best = best_first(last.reset_index(), "novel").iloc[0]
+    told = f"After the last epoch {best['method']} is best on {kinds.novel}, {best['novel']:.1f} %"
     if target is None:
         return f"{told}."
     peaks = paths.groupby("method")["familiar"].max()

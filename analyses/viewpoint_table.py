@@ -23,6 +23,7 @@ from routebench.analysis import (
     analysis_of,
     gains_over,
     run,
+    standing,
     wording,
 )
 from routebench.analysis.viewpoints import (
@@ -119,7 +120,7 @@ def _gains(runs: Runs) -> dict[Method, Estimate]:
     errors: dict[Method, SeedValues] = {}
     for method, seed, error in zip(rows["method"], rows["seed"], rows["novel"], strict=True):
         errors.setdefault(method, SeedValues(within=(0.0, 100.0)))[int(seed)] = float(error)
-    return gains_over(BASELINE, errors)
+    return gains_over(BASELINE, errors, higher_is_better=False)
 
 
 def _reading(table: DataFrame, kinds: Kinds) -> str:
@@ -133,7 +134,7 @@ def _reading(table: DataFrame, kinds: Kinds) -> str:
 
 def _told(rows: Sequence[Row], key: str, kinds: Kinds) -> str:
     """Which methods make fewer errors on novel images than the reference, in half a sentence."""
-    done = sorted((row for row in rows if row[key].known), key=lambda row: -row[key].mean)
+    done = sorted((row for row in rows if row[key].known), key=lambda row: standing(row, key))
     if not done:
         return "no method could be compared"
     first = next((row for row in done if row[key].has_limits), done[0])  # one matched seed leads nothing

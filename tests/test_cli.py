@@ -204,7 +204,7 @@ def test_a_method_that_was_given_up_can_be_taken_out(call, tmp_path):
     assert small_suite(call, "--plugin", "gone.py", "--method", "gone").code == 3
     told = call("forget", "gone")
     assert (told.code, told.out) == (0, "would remove gone: 1 failed; add --yes to do so\n")
-    assert "gone seed 0: failed" in call("status").out
+    assert "gone on capsnet-small, seed 0: failed" in call("status").out
     kept = call("forget", "goner", "--yes")
     assert (kept.code, kept.error) == (2, "Error: unknown method 'goner'; did you mean 'gone'?\n")
     assert call("forget", "gone", "--yes").out.startswith("removed gone: 1 failed;")

@@ -14,6 +14,7 @@ from routebench.engine.running._cell import make_record
 from routebench.engine.running._config import Stage
 from routebench.protocols.base import FitRequest, Measurement
 from routebench.recipe import Recipe
+from routebench.report import answers
 
 PUBLISHED = Path(__file__).parent / "packs" / "accuracy-quick"
 
@@ -81,7 +82,8 @@ def test_the_time_ahead_is_told_or_how_to_learn_it(tmp_path):
 def test_named_methods_have_a_verdict_each(methods, named, tmp_path):
     unpack(PUBLISHED, tmp_path / "results")
     (planned,) = prepare(SuiteOptions("accuracy", methods=methods, results=tmp_path / "results"))
-    found = suite._verdicts(planned)
+    (answer,) = answers(planned.store.path, planned.suite, planned.preset)
+    found = suite._verdicts(planned, answer.runs)
     assert {name.lower()[:7] for name in found} == named
     assert all(told.endswith("points against equal shares: no difference is shown") for told in found.values())
     assert len(found) >= 2 * len(named)  # T=2 and T=3

@@ -137,7 +137,7 @@ def photographs() -> Path:
 
 REHEARSED = 60
 """Seconds that a rehearsal gives each part at most. Of a suite it runs one cell."""
-CONDITIONS = r"(dynamic T=3|none) seed"
+CONDITIONS = r"(dynamic T=3|none) on "
 """Routing or none: with a decoder and without one, the four conditions of Kiefer et al., appendix A."""
 LABELLESS = "(?!scae)"
 """All but the stacked capsule autoencoder, whose 300,000 steps fit no half hour."""

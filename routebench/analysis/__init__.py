@@ -9,12 +9,34 @@
 """
 
 from routebench.analysis import figures, wording
-from routebench.analysis._estimate import Estimate, SeedValues, base_of, corrected, difference, gains_over, mean_of
+from routebench.analysis._estimate import (
+    Estimate,
+    SeedValues,
+    base_of,
+    corrected,
+    difference,
+    gains_over,
+    mean_of,
+    unflattered,
+)
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._result import Analysis, Main, analysis_of
 from routebench.analysis._runs import Runs, highest_tiers, means_over_seeds
 from routebench.analysis._script import run
-from routebench.analysis._table import METHOD, MODEL, SEEDS, Column, Mean, Row, best_first, by_method, numbers, table_of
+from routebench.analysis._table import (
+    METHOD,
+    MODEL,
+    SEEDS,
+    Column,
+    Mean,
+    Row,
+    among,
+    best_first,
+    by_method,
+    numbers,
+    standing,
+    table_of,
+)
 from routebench.analysis._verdicts import MARGIN, Strength, Verdict
 from routebench.analysis.folder import open_folder
 from routebench.statistics import ALPHA
@@ -37,6 +59,7 @@ __all__ = [
     "SeedValues",
     "Strength",
     "Verdict",
+    "among",
     "analysis_of",
     "base_of",
     "best_first",
@@ -51,6 +74,8 @@ __all__ = [
     "numbers",
     "open_folder",
     "run",
+    "standing",
     "table_of",
+    "unflattered",
     "wording",
 ]

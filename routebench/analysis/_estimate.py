@@ -18,7 +18,7 @@ from routebench.statistics import ALPHA, Collapses, Interval
 
 BRACKETED = (statistics.OVER_SAMPLES, statistics.OVER_SEEDS_LOGIT)
 """Kinds of interval that are not symmetric."""
-UNEVEN = "seeds diverged or fell out of the others, no t interval"
+UNEVEN = "seeds are missing or fell out of the others, no t interval"
 
 
 class SeedValues(dict[int, float]):
@@ -207,12 +207,25 @@ def corrected(family: Iterable[Estimate], count: int | None = None) -> list[Esti
     return [replace(one, p_holm=float(p_holm)) for one, p_holm in zip(found, adjusted, strict=True)]
 
 
-def gains_over(base: str, values: Mapping[Method, Mapping[int, float]]) -> dict[Method, Estimate]:
+def unflattered(found: Estimate, ours: Method, theirs: Method, *, higher_is_better: bool = True) -> Estimate:
+    """`ours - theirs`, without a test unless it is against the side that lost seeds which the other finished.
+
+    The seeds that it lost may be its bad ones. What the others say for it, or for a tie, is no finding.
+    """
+    for_ours, for_theirs = (found.mean >= 0, found.mean <= 0)[:: 1 if higher_is_better else -1]
+    flattered = (for_ours and ours.lost & theirs.finished) or (for_theirs and theirs.lost & ours.finished)
+    return replace(found, p=math.nan, p_holm=math.nan) if flattered else found
+
+
+def gains_over(
+    base: str, values: Mapping[Method, Mapping[int, float]], *, higher_is_better: bool = True
+) -> dict[Method, Estimate]:
     """Differences to a method, paired by seed, corrected over all of them.
 
     Args:
         base: its label.
         values: by method, then by seed.
+        higher_is_better: whether a difference above zero speaks for the other method.
 
     Returns:
         one for each other method; empty without the base.
@@ -224,6 +237,7 @@ def gains_over(base: str, values: Mapping[Method, Mapping[int, float]]) -> dict[
         middle = statistics.shared_differences(values[method], values[theirs])
         sides = (out.get((one.label, one.model), nothing) for one in (method, theirs))
         found = difference(values[method], values[theirs])
+        found = unflattered(found, method, theirs, higher_is_better=higher_is_better)
         return believed(found, float(np.median(middle)), *sides) if middle.size else found
 
     gains = corrected(gain(method, theirs) for method, theirs in others.items())

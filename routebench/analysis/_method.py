@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import total_ordering
 from types import MappingProxyType
 from typing import Any
@@ -47,6 +47,8 @@ class Method:
         networks: more than one if the part of the folder has this label in several networks; the text then says which.
         yours: whether the user asked for it by name or brought it; its text then begins with a star.
         same: others with bitwise equal results, which share its row.
+        planned, finished, lost: its seeds: all, those with a result, and those that ended without one. Where some are
+            missing, the text says how many are there.
     """
 
     name: str
@@ -58,6 +60,9 @@ class Method:
     networks: int = 1
     yours: bool = field(default=False, compare=False)
     same: tuple["Method", ...] = field(default=(), compare=False)
+    planned: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
+    finished: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
+    lost: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
 
     @classmethod
     def of(
@@ -107,10 +112,31 @@ class Method:
         return f"{title} ({details})" if details else title
 
     @property
+    def missing(self) -> float:
+        """The share of its planned seeds that have no result; in every order, those with fewer missing come first."""
+        return 1 - len(self.finished) / len(self.planned) if self.planned else 0.0
+
+    @property
+    def counted(self) -> str:
+        """` (2 of 4 seeds)` where some are missing; empty where all have a result."""
+        return f" ({len(self.finished)} of {len(self.planned)} seeds)" if self.missing else ""
+
+    @property
     def text(self) -> str:
         """Its text for readers."""
         steps = f", T = {self.iterations}" if self.iterations else ""
-        return f"{STAR if self.yours else ''}{self.title}{steps}"
+        return f"{STAR if self.yours else ''}{self.title}{steps}{self.counted}"
+
+    @property
+    def anywhere(self) -> "Method":
+        """The same without its seeds, which are those of one suite on one data set."""
+        nothing = frozenset[int]()
+        return replace(self, planned=nothing, finished=nothing, lost=nothing)
+
+    @property
+    def family(self) -> "Method":
+        """The same without T, and without the seeds of one T."""
+        return replace(self.anywhere, iterations=None, same=())
 
     @property
     def together(self) -> str:

@@ -25,6 +25,10 @@ from routebench.registry import analyses
 
 Analyse = TypeVar("Analyse", bound=Callable[..., Any])
 LAST = 1000
+INCOMPLETE = (
+    "A method of whose seeds some have no result stands behind those with more of theirs, whatever its mean, and is "
+    "tested only where it is behind: the seeds that it lost may be its bad ones."
+)
 JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|rank_low|verdict)$")
 """Columns that compare methods."""
 
@@ -47,6 +51,7 @@ class Main:
         table: the table with the numbers, if not that of the analysis.
         gains: differences to equal shares, in the unit of the numbers or in points, corrected over all of them; empty
             without comparisons. `gains_over` makes them from values by seed.
+        both: the same differences as if test samples were drawn anew too; empty where nothing is known of that.
         named: the methods whose gain the suite named beforehand; those of others are exploratory. None: all count.
     """
 
@@ -58,6 +63,7 @@ class Main:
     digits: int = 2
     table: DataFrame | None = None
     gains: Mapping[Method, Estimate] = field(default_factory=dict)
+    both: Mapping[Method, Estimate] = field(default_factory=dict)
     named: Set[Method] | None = None
 
 
@@ -88,6 +94,12 @@ class Analysis:
     main: Main | None = None
     saved: str = ""
     hidden: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Says what the order of the rows means where methods lack some of their seeds."""
+        methods = [method for method in self.table.get("method", ()) if isinstance(method, Method)]
+        if INCOMPLETE not in self.notes and any(method.finished and method.missing for method in methods):
+            object.__setattr__(self, "notes", (*self.notes, INCOMPLETE))
 
     @property
     def described(self) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from routebench.analysis._method import Method
 from routebench.analysis._ranges import range_of
 from routebench.analysis._verdicts import Strength
 from routebench.analysis.palette import MUTED
+from routebench.engine.results import NOT_RUN
 from routebench.units import whole_of
 
 LONGEST = 150  # characters of a part's name: file systems take 255 bytes, endings and analyses' names included
@@ -104,16 +105,16 @@ class Runs:
     @cached_property
     def methods(self) -> Mapping[str, Method]:
         """The method of each planned cell, by the cell's key."""
-        planned, keys = self.planned, ["cell", "label", "iterations", "model", "role"]
+        planned, keys = self.planned, ["cell", "label", "iterations", "model", "role", "seed", "status"]
         networks = planned.groupby("label")["model"].nunique()
-        rows = planned[keys].itertuples(index=False, name=None)
-        known: dict[Method, Method] = {}  # one object each, because there may be many cells
-        found = {}
-        for cell, label, steps, model, role in rows:
+        found: dict[str, Method] = {}
+        ends: dict[Method, dict[int, set[str]]] = {}
+        for cell, label, steps, model, role, seed, status in planned[keys].itertuples(index=False, name=None):
             method = Method.of(str(label), steps, str(model), str(role), int(networks[label]))
-            method = replace(method, yours=label in self.yours)
-            found[str(cell)] = known.setdefault(method, method)
-        return found
+            found[str(cell)] = method
+            ends.setdefault(method, {}).setdefault(int(seed), set()).add(str(status))
+        known = {method: _counted(method, of, self.yours) for method, of in ends.items()}
+        return {cell: known[method] for cell, method in found.items()}  # one object each: there may be many cells
 
     def without_twins(self, table: DataFrame) -> DataFrame:
         """The rows of a table, those of equal functions once: the methods in its column `method` name the others.
@@ -226,6 +227,17 @@ class Runs:
         }
         found = {method: self.arrays(cell) for method, cell in largest.values()}
         return {method: arrays for method, arrays in found.items() if name in arrays}
+
+
+def _counted(method: Method, ends: Mapping[int, Set[str]], yours: Set[str]) -> Method:
+    """The method with its seeds: how the runs of each ended."""
+    return replace(
+        method,
+        yours=method.label in yours,
+        planned=frozenset(ends),
+        finished=frozenset(seed for seed, of in ends.items() if of == {"ok"}),
+        lost=frozenset(seed for seed, of in ends.items() if not of <= {"ok", NOT_RUN}),
+    )
 
 
 def _controls_first(method: Method) -> tuple[bool, Method]:

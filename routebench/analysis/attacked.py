@@ -2,17 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from routebench import statistics
-from routebench.analysis import Estimate, Method, Runs, base_of, corrected, difference
+from routebench.analysis import Estimate, Method, Runs, base_of, corrected, difference, unflattered
 from routebench.catalogue import views_of
 from routebench.masking import verdict
 
 LINF = {"norm": "linf"}
+OUTCOMES = ("attacked_accuracy", "accuracy_taken")
+"""What an attack that was run leaves."""
 NAMES = {
     "noise": "Noise",
     "fgsm": "FGSM",
@@ -69,7 +73,29 @@ def fired_checks(runs: Runs) -> dict[Method, Counter[str]]:
 
 def verdicts(runs: Runs) -> dict[Method, str]:
     """By method: `believable`, or why its numbers are suspect with any seed."""
-    return {method: verdict(fired) for method, fired in fired_checks(runs).items()}
+    found = {method: verdict(fired) for method, fired in fired_checks(runs).items()}
+    lacking = {
+        method: ", ".join(NAMES.get(one, one) for one in attacks) for method, attacks in without_attacks(runs).items()
+    }
+    return found | {method: f"suspect: no result of {attacks}" for method, attacks in lacking.items()}
+
+
+def without_attacks(runs: Runs) -> dict[Method, list[str]]:
+    """By method: L-infinity attacks that other networks have results of, and one of its own has not.
+
+    The worst of the attacks that are left says too much good of it.
+    """
+    if "attack" not in runs.results:
+        return {}
+    made = runs.results[runs.results["metric"].isin(OUTCOMES) & (runs.results["norm"] == "linf")]
+    by_cell = {str(cell): {*map(str, own)} for cell, own in made[made["value"].notna()].groupby("cell")["attack"]}
+    every = {attack for attacks in by_cell.values() for attack in attacks}
+    found: dict[Method, list[str]] = {}
+    for cell, attacks in by_cell.items():
+        if lacking := every - attacks:
+            own = found.setdefault(runs.methods[cell], [])
+            own += [attack for attack in NAMES if attack in lacking - {*own}]
+    return found
 
 
 def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Estimate]:
@@ -82,34 +108,52 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
     """
     values = runs.by_seed("attacked_accuracy", **where)
     others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
-    found = []
+    found, lacking = [], without_attacks(runs)
     for method, theirs in others.items():
         has_one = len(values[method]) == len(values[theirs]) == len({*values[method]} & {*values[theirs]}) == 1
-        by_image = _by_image(runs, method, theirs, where) if has_one else None
-        found.append(by_image or difference(values[method], values[theirs]))
+        by_image = _over_images(runs, method, theirs, where) if has_one else None
+        found.append(_fair(lacking, by_image or difference(values[method], values[theirs]), method, theirs))
     return dict(zip(others, corrected(found), strict=True))
 
 
-def _by_image(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> Estimate | None:
-    """The difference over images of the one shared seed; None if outcomes were not kept, or some show one object."""
+def with_other_images(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Estimate]:
+    """The same differences as if the attacked images were drawn anew too, corrected over all other methods.
+
+    Returns:
+        as `compared`, of methods of which it was kept which images withstood all attacks.
+    """
+    values = runs.by_seed("attacked_accuracy", **where)
+    others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
+    known = {method: _over_images(runs, method, theirs, where) for method, theirs in others.items()}
+    lacking = without_attacks(runs)
+    found = {method: _fair(lacking, one, method, others[method]) for method, one in known.items() if one is not None}
+    return dict(zip(found, corrected(found.values()), strict=True))
+
+
+def _fair(lacking: Container[Method], found: Estimate, ours: Method, theirs: Method) -> Estimate:
+    """The difference, without a test where it is for a side that lost seeds or lacks attacks."""
+    flattered = (found.mean >= 0 and ours in lacking) or (found.mean <= 0 and theirs in lacking)
+    return replace(found, p=math.nan) if flattered else unflattered(found, ours, theirs)
+
+
+def _over_images(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> Estimate | None:
+    """The difference over shared seeds and images; None if outcomes were not kept, or some images show one object."""
     if where["attack"] != "worst":
         return None
     rows = runs.values("attacked_accuracy", **where)
     one, other = (rows[rows["method"] == method].set_index("seed")["cell"] for method in (ours, theirs))
-    (seed,) = {*one.index} & {*other.index}
-    right, others_right = (_robust(runs, cells[seed], where["eps"]) for cells in (one, other))
-    if (
-        right is None
-        or others_right is None
-        or right.shape != others_right.shape
-        or views_of(runs.data, right.size) != 1
-    ):
+    pairs = [
+        [_robust(runs, cells[seed], where["eps"]) for cells in (one, other)] for seed in {*one.index} & {*other.index}
+    ]
+    kept = [array for pair in pairs for array in pair if array is not None]
+    if not pairs or len(kept) < 2 * len(pairs) or len({array.shape for array in kept}) > 1:
         return None
-    found = statistics.paired_samples(right, others_right)
-    return Estimate.of(found, scale=100)
+    if views_of(runs.data, kept[0].size) != 1:
+        return None
+    return Estimate.of(statistics.crossed_difference(kept[::2], kept[1::2]), scale=100)
 
 
-def _robust(runs: Runs, cell: str, eps: str) -> np.ndarray | None:
+def _robust(runs: Runs, cell: str, eps: str) -> NDArray[np.bool_] | None:
     """Which images of a cell withstood every attack."""
     kept = runs.arrays(cell).get("robust")
     known = budgets(runs)

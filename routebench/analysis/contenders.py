@@ -23,6 +23,7 @@ from routebench.analysis._estimate import (
     believed,
     collapses_by_label,
     difference,
+    unflattered,
 )
 from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
@@ -34,13 +35,12 @@ ALIKE = "over test samples (all seeds differ alike)"
 
 @dataclass(frozen=True)
 class Contender:
-    """A method in a comparison: its accuracies (%) and its cells, by seed; how many seeds were planned and diverged."""
+    """A method in a comparison: its accuracies (%) and its cells, by seed; how many seeds were planned."""
 
     method: Method
     accuracies: SeedValues = field(default_factory=SeedValues)
     cells: dict[int, str] = field(default_factory=dict)
     planned: int = 0
-    diverged: int = 0
 
     @property
     def values(self) -> list[float]:
@@ -56,7 +56,7 @@ def contenders_of(runs: Runs) -> list[Contender]:
     for cell, seed, status in runs.planned[["cell", "seed", "status"]].itertuples(index=False, name=None):
         method = runs.methods[cell]
         one = known.get(method, Contender(method, SeedValues(first=runs.first, within=(0.0, 100.0))))
-        known[method] = replace(one, planned=one.planned + 1, diverged=one.diverged + (status == "diverged"))
+        known[method] = replace(one, planned=one.planned + 1)
         if cell in accuracy and status == "ok":
             one.accuracies[int(seed)], one.cells[int(seed)] = float(accuracy[cell]), str(cell)
     return [known[method] for method in sorted(known)]
@@ -105,16 +105,18 @@ def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estima
 
     Where one of them has more, one shared seed gives no test: it may be all that did not diverge. If all seeds differ
     by the same amount, other than none, their spread is unknown: the test is over test images, if answers were kept.
-    There is no test in favour of a method that diverged with a seed, nor of one whose falling seeds could
-    undo it (`believed`).
+    There is no test in favour of a method that lost seeds (`unflattered`), nor of one whose falling seeds could undo it
+    (`believed`).
     """
     seeds = sorted(set(ours.accuracies) & set(theirs.accuracies))
     found = difference(ours.accuracies, theirs.accuracies)
     is_single = len(seeds) == len(ours.accuracies) == len(theirs.accuracies) == 1
     if (is_single or is_tied(found)) and (answers := answers_of(runs, ours, theirs)) is not None:
         found = answers.difference if is_single else answers.over_images
-    if (ours if found.mean > 0 else theirs).diverged and found.p < ALPHA:
+    unflattering = unflattered(found, ours.method, theirs.method)
+    if found.p < ALPHA and not unflattering.p < ALPHA:
         return replace(found, low=math.nan, high=math.nan, p=math.nan, kind=UNEVEN)
+    found = unflattering
     if len(seeds) < 2:
         return found
     middle = float(np.median(statistics.shared_differences(ours.accuracies, theirs.accuracies)))
@@ -131,7 +133,7 @@ def p_beyond_between(runs: Runs, ours: Contender, theirs: Contender, margin: flo
     if is_tied(found):
         answers = answers_of(runs, ours, theirs)
         return math.nan if answers is None else answers.p_beyond_over_images(margin)
-    if found.n < 2 or ours.diverged or theirs.diverged:
+    if found.n < 2 or ours.method.lost or theirs.method.lost:
         return math.nan
     middle = float(np.median(statistics.shared_differences(one, other)))
     lost, won = (at_stake(*_sides(runs, ours, theirs), ahead=ahead) for ahead in (True, False))
@@ -266,7 +268,7 @@ def untested(runs: Runs, differences: Iterable[Estimate]) -> list[str]:
     if uneven:
         told = f" Seeds fall out with {wording.listed(fallen, 4)}." if fallen else ""
         notes.append(
-            f"{wording.plural(uneven, 'comparison')} cannot be tested, as seeds diverged or fell out of the others: as "
+            f"{wording.plural(uneven, 'comparison')} cannot be tested, as seeds are missing or fell out of the others: as "
             f"many as may do so would undo the difference.{told}"
         )
     return notes

@@ -5,7 +5,7 @@ The table, the figures and the headline of the suite `cost` use these numbers, s
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from textwrap import wrap
 from typing import Any
@@ -239,7 +239,7 @@ def _with_coordinates(runs: Runs) -> DataFrame:
     results = runs.results.reindex(columns=[*COLUMNS, *WHERE])
     results = results[results["value"].notna()]
     filled = {name: results[name].astype(object).where(results[name].notna(), kind()) for name, kind in WHERE.items()}
-    methods = {cell: replace(method, iterations=None) for cell, method in runs.methods.items()}
+    methods = {cell: method.family for cell, method in runs.methods.items()}
     coordinates = {name: column.astype(WHERE[name]) for name, column in filled.items()}
     return results.assign(**coordinates, method=results["cell"].map(methods).astype(object))
 

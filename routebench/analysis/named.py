@@ -10,11 +10,11 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import wording
-from routebench.analysis._estimate import Estimate, corrected
+from routebench.analysis._estimate import Estimate, corrected, unflattered
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import GAINS, LOSSES, Verdict
-from routebench.analysis.contenders import Contender, PairedAnswers, answers_of, contenders_of
+from routebench.analysis.contenders import Contender, answers_of, contenders_of
 from routebench.analysis.families import FIRST_IS, iterated_in, named_of, settled
 
 FEWEST_SCORES, MOST_IMAGES = 8, 20_000
@@ -87,14 +87,20 @@ def named_table(runs: Runs) -> DataFrame:
         "difference": differences,
         "p_beyond": beyond,
         "verdict": _verdicts(differences, beyond),
-        **_over_both([answers_of(runs, *pair) for pair in pairs], found.margin),
+        **_over_both(runs, pairs, found.margin),
     })  # fmt: skip
 
 
-def _over_both(answers: Sequence[PairedAnswers | None], margin: float) -> dict[str, Any]:
+def _over_both(runs: Runs, pairs: Sequence[tuple[Contender, Contender]], margin: float) -> dict[str, Any]:
     """`both`, `both_beyond`, `both_verdict`: over seeds and test images; no value where answers were not kept."""
-    count = len(answers)
-    differences = corrected((Estimate() if pair is None else pair.difference for pair in answers), count)
+    answers, count = [answers_of(runs, *pair) for pair in pairs], len(pairs)
+    differences = corrected(
+        (
+            Estimate() if known is None else unflattered(known.difference, ours.method, theirs.method)
+            for known, (ours, theirs) in zip(answers, pairs, strict=True)
+        ),
+        count,
+    )
     beyond = statistics.holm([math.nan if pair is None else pair.p_beyond(margin) for pair in answers], count)
     return {"both": differences, "both_beyond": beyond, "both_verdict": _verdicts(differences, beyond)}
 

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 from pandas import DataFrame, Series
 
-from routebench.analysis import Estimate, Method, Runs, by_method, corrected, difference, mean_of, numbers, wording
+from routebench.analysis import (
+    Estimate,
+    Method,
+    Runs,
+    best_first,
+    by_method,
+    corrected,
+    difference,
+    mean_of,
+    unflattered,
+    wording,
+)
 
 REFERENCE = "cnn"
 NAME = "the CNN"
@@ -132,9 +143,12 @@ def summary(runs: Runs) -> DataFrame:
         found.append(row)
     table = DataFrame(found)
     keys = [f"{matching}_reduction" for matching in MATCHINGS]
+    base = next((method for method in planned if method.label == REFERENCE), None)
     for key in keys:
-        table[key] = Series(corrected(table[key]))
-    return table.sort_values(keys, ascending=False, kind="stable", key=numbers, ignore_index=True)
+        own = zip(table[key], table["method"], strict=True)
+        table[key] = Series(corrected(one if base is None else unflattered(one, method, base) for one, method in own))
+    first, second = keys
+    return best_first(best_first(table, second), first)
 
 
 def _curves(runs: Runs) -> dict[Method, dict[int, DataFrame]]:

@@ -30,7 +30,9 @@ def command(folder: Path, verify: bool) -> None:
         click.echo(f"{suite_name}, {preset_in_words(preset)}, {data}: {told} of {len(cells)} cells")
         for row in cells[~cells["status"].isin(["ok", "not run"]) | (cells["reason"] != "")].to_dict("records"):
             steps = f" T={row['iterations']}" if isinstance(row["iterations"], int) else ""
-            click.echo(f"  {row['label']}{steps} seed {row['seed']}: {row['status']}: {row['reason']}")
+            click.echo(
+                f"  {row['label']}{steps} on {row['model']}, seed {row['seed']}: {row['status']}: {row['reason']}"
+            )
     for line in _wanted(store):
         click.echo(line)
     if verify:

@@ -23,6 +23,7 @@ from routebench.commands.options import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from routebench.analysis import Runs
     from routebench.engine.running import Call, Counts, PlannedRun
 
 BACKENDS = ("auto", "reference", "fused", "triton")
@@ -189,20 +190,30 @@ def _run(console: Any, planned: "PlannedRun") -> "Counts":
 
 def _show_results(console: Any, planned: "PlannedRun") -> None:
     """The table, its answer, and a verdict on each method that the user named."""
-    from routebench.report import comparison_table, headline
+    from routebench.report import answers, between_networks
 
-    where = planned.store.path, planned.suite, planned.preset
-    verdicts = _verdicts(planned)
-    console.print()
-    console.print(_coloured(comparison_table(*where), set(verdicts)), soft_wrap=False)
-    console.print()
-    if planned.preset == "smoke":
+    found, is_smoke = answers(planned.store.path, planned.suite, planned.preset), planned.preset == "smoke"
+    for one in found:
+        verdicts = _verdicts(planned, one.runs)
+        console.print()
+        if one.network:
+            say(console, f"On {one.network}:")
+        console.print(_coloured(one.table, set(verdicts)), soft_wrap=False)
+        console.print()
+        where = f"on {one.network}: " if one.network else ""
+        told = [*one.headline.splitlines()[:1], *(f"{name}: {verdict}" for name, verdict in verdicts.items())]
+        for line in () if is_smoke else (*told, *filter(None, [one.collapsed])):
+            say(console, f"{where}{line}")
+    if is_smoke:
         say(console, "smoke shows only that everything runs: read nothing into these numbers")
         return
-    for line in headline(*where).splitlines()[:1]:
-        say(console, line)
-    for name, verdict in verdicts.items():
-        say(console, f"{name}: {verdict}")
+    table, reading = between_networks(found)
+    if reading:
+        console.print()
+        say(console, "The same methods between networks:")
+        console.print(_coloured(table, set()), soft_wrap=False)
+        console.print()
+        say(console, reading)
     if caveat := planned.plan.caveat:
         say(console, caveat)
 
@@ -231,16 +242,13 @@ def _is_significant(p_value: str) -> bool:
         return False
 
 
-def _verdicts(planned: "PlannedRun") -> dict[str, str]:
+def _verdicts(planned: "PlannedRun", runs: "Runs") -> dict[str, str]:
     """On each method that the user named, or brought along: its accuracy, and its gain over equal shares."""
-    from routebench.analysis import open_folder
     from routebench.analysis.comparison import comparison_of
 
     named = {cell.label for cell in planned.named}
     if planned.plan.suite.protocol != "accuracy" or not named:
         return {}
-    parts = open_folder(planned.store.path).parts
-    (runs, *_) = (part for part in parts if (part.suite, part.preset) == (planned.suite, planned.preset))
     rows = comparison_of(runs).table.to_dict("records")
     return {str(row["method"]): _verdict(row) for row in rows if row["method"].label in named}
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from routebench.arguments import Count
 from routebench.capsules.equilibrium import Solve, noting
@@ -15,6 +16,9 @@ from routebench.protocols.fitted import cost_of, training_curves
 from routebench.registry import protocols
 from routebench.training import Evaluation, evaluate
 
+UNBALANCED = 1.5
+"""Test images of the commonest class for each of the rarest, from which accuracy alone misleads."""
+
 
 @protocols.register("accuracy")
 class Accuracy(Protocol):
@@ -23,6 +27,9 @@ class Accuracy(Protocol):
     Nothing that is called `accuracy` is selected by test images: the weights are those that the recipe's selection rule
     kept, by the last epoch or by the held-out part of the training images. A network with iterative routing is also
     tested with other numbers of iterations, from the same weights.
+
+    Where test images are unbalanced between classes, `balanced_accuracy` is the mean over classes of the share that is
+    right, and `commonest_share` what the answer of the commonest class alone would reach.
 
     Options:
         test_iterations: the numbers of iterations to test with, besides the one trained with.
@@ -49,7 +56,15 @@ class Accuracy(Protocol):
         own = tested[request.iterations]
         arrays = {"predicted": own.predicted, "correct": own.correct.to(torch.uint8)}
         return Measurement(
-            [*_test_metrics(tested), *rest, *_best_on_test(fit), *training_curves(fit), *cost_of(fit)], arrays
+            [
+                *_test_metrics(tested),
+                *_over_classes(test.labels, tested),
+                *rest,
+                *_best_on_test(fit),
+                *training_curves(fit),
+                *cost_of(fit),
+            ],
+            arrays,
         )
 
 
@@ -63,6 +78,21 @@ def _test_metrics(tested: Mapping[int | None, Evaluation]) -> list[Metric]:
     for iterations, answer in tested.items():
         accuracy = Metric("accuracy", "test", answer.accuracy, "%", True, test_iterations=iterations)
         found += [accuracy, replace(accuracy, metric="loss", value=answer.loss, unit="", higher_is_better=False)]
+    return found
+
+
+def _over_classes(labels: Tensor, tested: Mapping[int | None, Evaluation]) -> list[Metric]:
+    """Of unbalanced classes: the share of the commonest, and the mean over classes of the share that is right."""
+    counts = labels.bincount() if labels.ndim == 1 else labels.new_empty(0)
+    shown = counts.nonzero()[:, 0]
+    if len(shown) < 2 or int(counts.max()) < UNBALANCED * int(counts[shown].min()):
+        return []
+    found = [Metric("commonest_share", "test", 100 * int(counts.max()) / len(labels), "%", None)]
+    for iterations, answer in tested.items():
+        if len(answer.correct):  # a network may say no class
+            recalls = torch.stack([answer.correct[labels == label].double().mean() for label in shown])
+            value = 100 * float(recalls.mean())
+            found.append(Metric("balanced_accuracy", "test", value, "%", True, test_iterations=iterations))
     return found
 
 

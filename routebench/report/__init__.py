@@ -8,7 +8,7 @@ from routebench.report._glossary import GLOSSARY
 from routebench.report._headline import first_analysis
 from routebench.report._origins import Origins, lines_of, origins_of
 from routebench.report._page import Written, write_report
-from routebench.report._terminal import comparison_table, headline
+from routebench.report._terminal import answers, between_networks, comparison_table, headline
 from routebench.report._text_table import best_of, cells_of
 
 __all__ = [
@@ -16,8 +16,10 @@ __all__ = [
     "Broken",
     "Origins",
     "Written",
+    "answers",
     "ask",
     "best_of",
+    "between_networks",
     "cells_of",
     "comparison_table",
     "first_analysis",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from routebench.analysis import Estimate, Method, Runs, Verdict
+from routebench.analysis import Estimate, Method, Runs, Verdict, among, standing
 from routebench.analysis.comparison import Comparison, comparison_of, settled
 from routebench.analysis.named import over_first
 from routebench.statistics import CONSTANT
@@ -18,6 +18,7 @@ class Leader:
     Args:
         method: of the highest mean; in a tie, a routing method before a control.
         mean: its accuracy, %.
+        among: of which methods it is the first, in words; empty for all.
         routed: the routing method of the highest mean; None if only controls finished.
         over: the verdict of the leader against each other method, over all pairs.
         complete: whether every planned method has a result.
@@ -25,6 +26,7 @@ class Leader:
 
     method: Method
     mean: Estimate
+    among: str
     routed: Method | None
     over: Mapping[Method, Verdict]
     complete: bool
@@ -34,10 +36,13 @@ class Leader:
         """The leader of a comparison in which at least one method has a result."""
         rows = found.measured.to_dict("records")
         routed = [row for row in rows if not row["method"].is_control]
-        lead = next((row for row in routed[:1] if row["mean"].mean >= rows[0]["mean"].mean), rows[0])
+        level = [row for row in routed[:1] if standing(row, "mean") <= standing(rows[0], "mean")]
+        lead = next(iter(level), rows[0])
         over = {row["method"]: found.verdict(lead["method"], row["method"]) for row in rows if row is not lead}
         best = routed[0]["method"] if routed else None
-        return cls(lead["method"], lead["mean"], best, over, len(rows) == len(found.table))
+        return cls(
+            lead["method"], lead["mean"], among(found.measured["method"]), best, over, len(rows) == len(found.table)
+        )
 
     @property
     def peers(self) -> tuple[Method, ...]:
@@ -66,6 +71,10 @@ class Gain:
 
     method: Method
     estimate: Estimate
+
+    def place(self) -> tuple[bool, float, float]:
+        """Sort key: the largest gain first, behind those of methods with more of their seeds."""
+        return standing({"method": self.method, "gain": self.estimate}, "gain")
 
     @property
     def verdict(self) -> Verdict:
@@ -107,7 +116,7 @@ class Decisions:
             for row in found.measured.to_dict("records")
             if row["gain"].known and not row["method"].is_control
         )
-        ranked = tuple(sorted(gains, key=lambda gain: -gain.estimate.mean))
+        ranked = tuple(sorted(gains, key=Gain.place))
         iterating = _iterating(runs, leader.routed) if leader and leader.routed else None
         ties = _ties(runs, leader) if leader else {}
         return cls(leader, len(found.measured), found.baseline is not None, ranked, ties, iterating, found)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pandas import DataFrame
 
@@ -10,12 +10,13 @@ from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verd
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
 from routebench.analysis._verdicts import GAINS, LOSSES
+from routebench.analysis.answering import one_class_in_words
 from routebench.analysis.comparison import Comparison
 from routebench.analysis.named import is_over_first, named_table, on_these_images_alone, over_first
 from routebench.registry import analyses
 from routebench.report._asking import ask
 from routebench.report._decisions import Decisions, Gain, Leader
-from routebench.statistics import BY_SAMPLE, OVER_SAMPLES
+from routebench.statistics import BY_SAMPLE, ONE_VALUE, OVER_SAMPLES
 
 NAMED = 4  # methods in a sentence
 SHARES = "equal shares"
@@ -86,22 +87,45 @@ def _ran(runs: Runs) -> str:
     return f"{wording.listed([*titles], NAMED)} ran. " if titles else ""
 
 
-def gain_in_words(subject: object, gain: Estimate) -> str:
+def _with_seeds(gain: Estimate) -> str:
+    """Of how many seeds a difference is."""
+    return (
+        " with the one seed of both"
+        if gain.kind in (*BY_SAMPLE, ONE_VALUE)
+        else f" with each of the {gain.n} seeds of both"
+    )
+
+
+def gain_in_words(subject: object, gain: Estimate, lost: int = 0) -> str:
     """`EM, T = 1 is 1.6 points above equal shares [+1.3, +1.9], significant after correction (p < 0.001)`.
 
     Without significance: `EM, T = 2 does not differ significantly from equal shares: 0 points [−8, +8] (p 1.000 ...)`.
+
+    Args:
+        subject: as the sentence names the method.
+        gain: over equal shares.
+        lost: how many of the method's seeds ended without a result.
     """
-    if gain.low == gain.high == 0:
-        return f"{subject} is as accurate as {SHARES} on every seed"
+    if gain.low == gain.high == 0 and gain.verdict is not Verdict.UNTESTABLE:
+        return f"{subject} is as accurate as {SHARES}{_with_seeds(gain)}"
     interval = f" {wording.between(gain.low, gain.high)}" if gain.has_limits and gain.low < gain.high else ""
     p_value = "" if math.isnan(gain.p_holm) else f"p {wording.probability(gain.p_holm)} after correction"
     if gain.verdict in (Verdict.BETTER, Verdict.WORSE):
         size, way = wording.rounded(abs(gain.mean), gain.half_width), "above" if gain.mean >= 0 else "below"
         return f"{subject} is {size} points {way} {SHARES}{interval}, significant ({p_value})"
     size = wording.rounded(gain.mean, gain.half_width, sign=True)
+    if gain.verdict is Verdict.UNTESTABLE and lost:
+        left = f"{size} points against {SHARES}{interval}{_with_seeds(gain)}"
+        return (
+            f"{subject} lost {wording.plural(lost, 'seed')}, which may be its bad ones, so that no test is made: {left}"
+        )
     if gain.verdict is Verdict.UNTESTABLE:
         return f"{subject} cannot be tested against {SHARES}: {size} points{interval}"
     return f"{subject} does not differ significantly from {SHARES}: {size} points{interval} ({p_value})"
+
+
+def _gained(gain: Gain) -> str:
+    return gain_in_words(gain.method, gain.estimate, len(gain.method.lost))
 
 
 def _from_reading(runs: Runs, known: Mapping[str, Analysis] | None) -> Headline | None:
@@ -124,7 +148,7 @@ def _title(found: Decisions) -> str:
         missing = "only controls have finished" if leader.routed is None else f"{SHARES} have no finished run"
         return f"Whether routing helps was not measured: {missing}."
     if yours:
-        return "; ".join(gain_in_words(gain.method, gain.estimate) for gain in yours[:2]) + "."
+        return "; ".join(map(_gained, yours[:2])) + "."
     return _whether(found)
 
 
@@ -143,9 +167,16 @@ def _whether(found: Decisions) -> str:
     if worse:
         lose = "1 loses" if len(worse) == 1 else f"{len(worse)} lose"
         return f"Routing is not shown to help: of {configurations}, {lose} to {SHARES} and none gains."
-    if all(gain.verdict is Verdict.UNTESTABLE for gain in found.gains):
-        return "Whether routing helps could not be tested: too few seeds, and no answers per image."
-    return f"Routing is not shown to help: none of {configurations} differs significantly from {SHARES}."
+    tested = [gain for gain in found.gains if gain.verdict is not Verdict.UNTESTABLE]
+    if not tested:
+        lost = any(gain.method.lost for gain in found.gains)
+        why = "seeds were lost" if lost else "too few seeds, and no answers per image"
+        return f"Whether routing helps could not be tested: {why}."
+    if len(tested) < len(found.gains):
+        of = f"of {configurations}, {len(tested)} could be tested, and none"
+    else:
+        of = f"none of {configurations}"
+    return f"Routing is not shown to help: {of} differs significantly from {SHARES}."
 
 
 def _tuned_by_t(runs: Runs) -> set[str]:
@@ -217,7 +248,7 @@ def _sized(gain: Gain) -> str:
 
 def _over_shares(better: Sequence[Gain]) -> str:
     """Which methods are better than equal shares, and by how much."""
-    better = sorted(better, key=lambda gain: -gain.estimate.mean)
+    better = sorted(better, key=Gain.place)
     sizes = [wording.rounded(gain.estimate.mean, gain.estimate.half_width) for gain in better]
     if not better:
         return f"No method is shown to be better than {SHARES}"
@@ -242,7 +273,7 @@ def _that(gains: Sequence[Gain], verb: str) -> str:
 
 def _titles(gains: Sequence[Gain]) -> str:
     """Each method once, whatever its T."""
-    return wording.listed([*dict.fromkeys(gain.method.title for gain in gains)], NAMED)
+    return wording.listed([*dict.fromkeys(f"{gain.method.title}{gain.method.counted}" for gain in gains)], NAMED)
 
 
 def _against(name: str, rows: DataFrame) -> str:
@@ -265,7 +296,7 @@ def _about(found: Decisions) -> tuple[str, ...]:
     sentences = []
     best = found.gains[0] if found.gains else None
     if best is not None and not found.yours and best is not found.gain_of_leader:
-        sentences.append(f"Largest gain: {gain_in_words(best.method, best.estimate)}.")
+        sentences.append(f"Largest gain: {_gained(best)}.")
     if worse := found.with_verdict(Verdict.WORSE):
         sentences.append(f"Significantly worse: {wording.listed([gain.method for gain in worse], NAMED)}.")
     if found.iterating is not None:
@@ -315,8 +346,12 @@ def _methods(methods: Sequence[object]) -> str:
 def _reached(leader: Leader, gain: Gain | None = None) -> str:
     seeds = f" ({wording.plural(leader.mean.n, 'seed')})" if leader.mean.kind != OVER_SAMPLES else " (one seed)"
     control = "the control " if leader.method.is_control else ""
-    gained = f" {gain_in_words('It', gain.estimate)}." if gain is not None and not gain.method.yours else ""
-    return f"Highest mean accuracy: {control}{leader.method}, {leader.mean:±0.1} %{seeds}.{gained}"
+    gained = (
+        f" {gain_in_words('It', gain.estimate, len(gain.method.lost))}."
+        if gain is not None and not gain.method.yours
+        else ""
+    )
+    return f"Highest mean accuracy{leader.among}: {control}{leader.method}, {leader.mean:±0.1} %{seeds}.{gained}"
 
 
 def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
@@ -330,4 +365,23 @@ def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
         caveats.append(f"{image}. Intervals over seeds say nothing of other test images.")
     if (runs.planned["status"] != "ok").any():
         caveats.append(finished(runs))
+    if collapsed := one_class_in_words(runs):
+        caveats.append(collapsed)
+    if absent := _absent(runs):
+        caveats.append(f"{absent} What they would reach there is unknown; they stand behind methods with more seeds.")
     return tuple(caveats)
+
+
+def _absent(runs: Runs) -> str:
+    """`No result: EM, T = 3 with 2 of 4 seeds (diverged).` for each method that has some, but not all."""
+    rows = runs.planned[runs.planned["status"] != "ok"]
+    ends: dict[Method, set[str]] = {}
+    for cell, status in zip(rows["cell"], rows["status"], strict=True):
+        ends.setdefault(runs.methods[cell], set()).add(str(status))
+    told = [
+        f"{replace(method, finished=method.planned)} with {len(method.planned) - len(method.finished)} of "
+        f"{wording.plural(len(method.planned), 'seed')} ({wording.listed(sorted(of))})"
+        for method, of in sorted(ends.items())
+        if method.finished
+    ]
+    return f"No result: {wording.listed(told, NAMED)}." if told else ""

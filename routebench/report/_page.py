@@ -270,11 +270,27 @@ def _title(
     assert first.headline is not None
     alone = len({section.runs.suite for section in answered}) == 1
     if alone and (first.runs.protocol in ("accuracy", "") or scores is None or not scores.compares):
-        return first.headline.title, (), first.headline.said
+        return _of_each(answered)
     if scores is not None and scores.compares:
         return scores.title, scores.said, ()
     names = [section.tab for section in answered]
     return f"{wording.plural(len({*names}), 'suite')}: {wording.listed(list(dict.fromkeys(names)), 9)}", (), ()
+
+
+def _of_each(answered: list[Section]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """The headlines of one suite's strongest preset; each says on which network or data, where there are several."""
+    parts = [(one.runs, one.headline) for one in answered if one.headline is not None]
+    parts = [(runs, headline) for runs, headline in parts if runs.preset == parts[0][0].preset]
+    if len(parts) == 1:
+        return parts[0][1].title, (), parts[0][1].said
+    models, data = ({getattr(runs, key) for runs, _ in parts} for key in ("model", "data"))
+    where = [
+        "On " + ", ".join([*([runs.model] if len(models) > 1 else []), *([runs.data] if len(data) > 1 else [])])
+        for runs, _ in parts
+    ]
+    first, *others = (f"{of}: {headline.title}" for of, (_, headline) in zip(where, parts, strict=True))
+    said = [f"{of}: {' '.join(headline.said)}" for of, (_, headline) in zip(where, parts, strict=True) if headline.said]
+    return first, tuple(others), tuple(said)
 
 
 def _chips(answered: list[Section]) -> tuple[str, ...]:

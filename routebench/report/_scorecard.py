@@ -3,72 +3,19 @@
 A question is the main measure of a suite, as `Main` of its first analysis names it.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import median
-from typing import Any
 
-from pandas import DataFrame, isna
+from pandas import DataFrame
 
-from routebench.analysis import BASELINE, Analysis, Estimate, Main, Method, Runs, Verdict, highest_tiers, wording
-from routebench.analysis._table import flat
+from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verdict, highest_tiers, wording
+from routebench.report._questions import Key, Question, key_of, questions_of, twins_of, values_of
 
-Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
 WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px
 EDGE = 3.0
 NAMED = 3  # methods in a title; more are counted
-
-
-@dataclass(frozen=True)
-class Question:
-    """A column.
-
-    Args:
-        part: id of the page with details.
-        runs: the runs that measure it.
-        main: what.
-        title: heading.
-        means: by label and T.
-        gains: differences to equal shares, corrected over all of them; empty without comparisons.
-        named: those that the suite named beforehand; the others are exploratory. None: all count.
-    """
-
-    part: str
-    runs: Runs
-    main: Main
-    title: str
-    means: Mapping[Key, Estimate]
-    gains: Mapping[Key, Estimate]
-    named: Set[Key] | None = None
-
-    @property
-    def unit(self) -> str:
-        """Unit of a difference."""
-        return "points" if self.main.unit == "%" else self.main.unit
-
-    @property
-    def told(self) -> str:
-        """What stands under the heading: unit, direction, and whether anything is compared."""
-        way = {True: "more is better", False: "less is better", None: ""}[self.main.higher_is_better]
-        parts = (self.unit, way) if self.gains else (self.main.unit, way, "not compared")
-        return ", ".join(filter(None, (*parts, self.main.explained)))
-
-    def verdict(self, key: Key) -> Verdict:
-        """Better or worse, by the direction of the question's measure. An exploratory difference has no verdict."""
-        return Verdict.UNTESTABLE if self.explores(key) else self.hint(key)
-
-    def explores(self, key: Key) -> bool:
-        """Whether the suite named its comparisons beforehand, and this one not."""
-        return self.named is not None and key not in self.named
-
-    def hint(self, key: Key) -> Verdict:
-        """Like `verdict`, of exploratory differences too: better or worse among all differences of the column."""
-        found = self.gains[key].verdict if key in self.gains else Verdict.UNTESTABLE
-        if self.main.higher_is_better is False:
-            return {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(found, found)
-        return found
 
 
 @dataclass(frozen=True)
@@ -140,10 +87,10 @@ class Scorecard:
             {"question": question.title, "suite": question.runs.suite, "unit": question.main.unit,
              "method": row.method.exact, "mean": value.mean, "low": value.low, "high": value.high,
              "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high, "p": gain.p, "p_holm": gain.p_holm,
-             "exploratory": gain.known and question.explores(_key(row.method))}
+             "exploratory": gain.known and question.explores(key_of(row.method))}
             for question in self.questions for row in self.rows
-            if (value := question.means.get(_key(row.method))) is not None
-            for gain in (question.gains.get(_key(row.method), Estimate()),)
+            if (value := question.means.get(key_of(row.method))) is not None
+            for gain in (question.gains.get(key_of(row.method), Estimate()),)
         ]  # fmt: skip
         return DataFrame(rows)
 
@@ -154,6 +101,8 @@ class Scorecard:
         asked = f"Does {wording.listed([one.title for one in mine], 2)} help?" if mine else "Does routing help?"
         better = _named(self._tested, self._asked, Verdict.BETTER)
         where = f" in any of {wording.plural(len(self._tested), 'question')}" if len(self._tested) > 1 else ""
+        if mine and not self._tested:
+            return f"{asked} Not tested{' in any question' if len(self.questions) > 1 else ''}."
         return f"{asked} " + (
             f"Significantly better{_where(better, len(self._tested))}." if better else f"Not shown{where}."
         )
@@ -169,19 +118,35 @@ class Scorecard:
         once = [
             one.title
             for one in self._asked
-            if one.iterations == 1 and any(each.verdict(_key(one)) is Verdict.BETTER for each in self._tested)
+            if one.iterations == 1 and any(each.verdict(key_of(one)) is Verdict.BETTER for each in self._tested)
         ]
         told = f"Better with one iteration already: {wording.listed(once)}." if once else ""
-        return tuple(filter(None, (lost, told)))
+        return tuple(filter(None, (lost, told, *map(self._anew, self._tested))))
+
+    def _anew(self, question: Question) -> str:
+        """How many of a question's significant differences are so with other test samples; empty where unknown."""
+        found = [key_of(one) for one in self._asked if question.verdict(key_of(one)) in (Verdict.BETTER, Verdict.WORSE)]
+        known = [key for key in found if key in question.both]
+        if not known:
+            return ""
+        left = sum(question.both[key].verdict is question.gains[key].verdict for key in known)
+        title = f"{question.title[0].lower()}{question.title[1:]}"
+        return (
+            f"With other images {left or 'none'} of {wording.plural(len(known), 'difference')} is significant: {title}."
+        )
 
     @property
     def _tested(self) -> list[Question]:
-        """Questions in which a difference to equal shares is tested and one direction is better."""
+        """Questions in which a difference to equal shares is tested and one direction is better.
+
+        The user's own methods are asked about in those alone that they are in.
+        """
+        mine = {key_of(method) for method in self._asked if method.yours}
         return [
             one
             for one in self.questions
             if one.main.higher_is_better is not None
-            and any(one.verdict(key) is not Verdict.UNTESTABLE for key in one.gains)
+            and any(one.verdict(key) is not Verdict.UNTESTABLE for key in (mine or one.gains))
         ]
 
     @property
@@ -203,7 +168,7 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
     best = highest_tiers((runs for _, runs, _ in known), attrgetter("suite"))
     strongest = [(part, runs, analysis) for part, runs, analysis in known if runs.strength.tier == best[runs.suite]]
     methods = _methods(strongest)
-    questions = _wide_first(_questions(strongest), methods)
+    questions = _wide_first(questions_of(strongest), methods)
     if not questions or not methods:
         return None
     main = _main_iterations(questions, methods) | _decided(questions, methods)
@@ -211,16 +176,12 @@ def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | Non
     rows = [
         ScoreRow(
             method,
-            _key(method) in main,
+            key_of(method) in main,
             tuple(_mark(question, method, reach) for question, reach in zip(questions, reaches, strict=True)),
         )
         for method in sorted(methods, key=_place)
     ]
     return Scorecard(tuple(questions), tuple(rows))
-
-
-def _key(method: Method) -> Key:
-    return method.label, method.iterations
 
 
 def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Verdict) -> dict[str, str]:
@@ -231,12 +192,13 @@ def _named(questions: Sequence[Question], methods: Iterable[Method], verdict: Ve
     shown = [*methods]
     told = {}
     for question in questions:
-        asked = {one.label for one in shown if question.verdict(_key(one)) is not Verdict.UNTESTABLE}
-        decided = [one for one in shown if question.verdict(_key(one)) in (Verdict.BETTER, Verdict.WORSE)]
-        verdicts = {(one.label, question.verdict(_key(one))) for one in decided}
+        asked = {one.label for one in shown if question.verdict(key_of(one)) is not Verdict.UNTESTABLE}
+        decided = [one for one in shown if question.verdict(key_of(one)) in (Verdict.BETTER, Verdict.WORSE)]
+        verdicts = {(one.label, question.verdict(key_of(one))) for one in decided}
         mixed = {one.label for one in decided if len(verdicts & {(one.label, each) for each in Verdict}) > 1}
-        own = [one for one in decided if question.verdict(_key(one)) is verdict]
-        found = [*dict.fromkeys(str(one) if one.label in mixed else one.title for one in own)]
+        own = [one for one in decided if question.verdict(key_of(one)) is verdict]
+        names = ((str(one) if one.label in mixed else one.title) + question.counted.get(key_of(one), "") for one in own)
+        found = [*dict.fromkeys(names)]
         if len(found) > NAMED:
             told[question.title] = f"{len({one.label for one in own})} of {len(asked)} methods"
         elif found:
@@ -252,23 +214,6 @@ def _where(told: Mapping[str, str], questions: int) -> str:
     return f" in {len(told)} of {questions} questions: {named}"
 
 
-def _questions(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
-    questions = []
-    for part, runs, analysis in found:
-        main = analysis.main
-        assert main is not None
-        values = _values(main, analysis)
-        gains = {_key(method): gain for method, gain in main.gains.items() if gain.known}
-        for twin, shown in _twins(analysis).items():
-            values |= {twin: values[shown]} if shown in values else {}
-            if gains:
-                gains.setdefault(twin, gains.get(shown, Estimate(0.0)))  # of what is equal shares itself
-        named = None if main.named is None else {_key(method) for method in main.named}
-        if values:
-            questions.append(Question(part, runs, main, main.title, values, gains, named))
-    return [replace(question, title=_title(question, questions)) for question in questions]
-
-
 def _wide_first(questions: list[Question], methods: Iterable[Method]) -> list[Question]:
     """The questions in order, but those asked of fewer than half as many methods as the widest at the end."""
     labels = {method.label for method in methods if not method.is_control}
@@ -277,60 +222,24 @@ def _wide_first(questions: list[Question], methods: Iterable[Method]) -> list[Qu
     return sorted(questions, key=lambda question: 2 * asked[question.part] < widest)
 
 
-def _title(question: Question, questions: Iterable[Question]) -> str:
-    """The title, with what distinguishes it from questions of the same title."""
-    same = [other.runs for other in questions if other.main.title == question.main.title]
-    values = {key: [getattr(runs, key) for runs in same] for key in ("data", "suite", "model", "preset")}
-    apart = [key for key, found in values.items() if len(set(found)) > 1]
-    told = [tuple(str(getattr(runs, key)) for key in apart) for runs in (question.runs, *same)]
-    own = told.pop(0)
-    enough = next(
-        (count for count in range(len(own)) if [one[:count] for one in told].count(own[:count]) == 1), len(own)
-    )
-    return ", ".join((question.main.title, *own[:enough]))
-
-
-def _values(main: Main, analysis: Analysis) -> dict[Key, Estimate]:
-    table = flat(analysis.table if main.table is None else main.table)
-    prefix = "" if main.column == "mean" else f"{main.column}_"
-    found = {}
-    for row in table.to_dict("records"):
-        value, low, high = (row.get(key, math.nan) for key in (main.column, f"{prefix}low", f"{prefix}high"))
-        steps = row.get("iterations")
-        if not isna(value):
-            key = str(row["label"]), None if isna(steps) else int(steps)
-            found[key] = Estimate(float(value), _number(low), _number(high))
-    return found
-
-
-def _number(value: Any) -> float:
-    return math.nan if isna(value) else float(value)
-
-
-def _twins(analysis: Analysis) -> dict[Key, Key]:
-    """Methods that are the same function as another in an analysis, with the one that stands for them."""
-    told = [method for method in analysis.table.get("method", ()) if isinstance(method, Method)]
-    return {_key(other): _key(method) for method in told for other in method.same}
-
-
 def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
     """Every method with a value; methods that are the same function in every suite that has both share a row."""
     known: dict[Key, Method] = {}
     shown: dict[Key, set[Key]] = {}
     for _, runs, analysis in found:
-        values = {} if analysis.main is None else _values(analysis.main, analysis)
-        twins = _twins(analysis)
+        values = {} if analysis.main is None else values_of(analysis.main, analysis)
+        twins = twins_of(analysis)
         told = [method for method in analysis.table.get("method", ()) if isinstance(method, Method)]
         every = [*told, *(other for method in told for other in method.same), *runs.methods.values()]
         for method in every:
-            key = _key(method)
+            key = key_of(method)
             if twins.get(key, key) in values:
                 shown.setdefault(key, set()).add(twins.get(key, key))
                 if key not in known or (method.same and not known[key].same):
-                    known[key] = replace(method, networks=1)
+                    known[key] = replace(method.anywhere, networks=1, same=tuple(one.anywhere for one in method.same))
     hidden = {key for key, own in shown.items() if key not in own and len(own) == 1}
     return [
-        replace(method, same=tuple(other for other in method.same if _key(other) in hidden))
+        replace(method, same=tuple(other for other in method.same if key_of(other) in hidden))
         for key, method in known.items()
         if key not in hidden
     ]
@@ -345,7 +254,7 @@ def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -
     chosen: dict[str, tuple[int, int, int]] = {}
     asked = [*questions]
     for method in methods:
-        key = _key(method)
+        key = key_of(method)
         tested = sum(question.verdict(key) is not Verdict.UNTESTABLE for question in asked)
         answered = sum(key in (question.gains or question.means) for question in asked)
         chosen[method.label] = max(chosen.get(method.label, (-1, -1, 0)), (tested, answered, method.iterations or 0))
@@ -354,7 +263,7 @@ def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -
 
 def _decided(questions: Iterable[Question], methods: Sequence[Method]) -> set[Key]:
     """Methods, each with its T, that are significantly better or worse than equal shares in some question."""
-    keys = {_key(method) for method in methods if not method.is_control}
+    keys = {key_of(method) for method in methods if not method.is_control}
     asked = [question for question in questions if question.main.higher_is_better is not None]
     return {
         key
@@ -366,17 +275,18 @@ def _decided(questions: Iterable[Question], methods: Sequence[Method]) -> set[Ke
 
 def _reach(question: Question, methods: Iterable[Method], main: set[Key]) -> float:
     """Half of the width of a column, in its unit: covers all shown means and a typical interval."""
-    shown = [question.gains[_key(one)] for one in methods if _key(one) in main and _key(one) in question.gains]
+    shown = [question.gains[key_of(one)] for one in methods if key_of(one) in main and key_of(one) in question.gains]
     halves = [gain.half_width for gain in shown if gain.half_width > 0]
     usual = median(halves) if halves else 0.0
     return max([1.12 * abs(gain.mean) for gain in shown] + [1.6 * usual, 1e-9])
 
 
 def _mark(question: Question, method: Method, reach: float) -> Mark | None:
-    key = _key(method)
+    key = key_of(method)
     if key not in question.means:
         return None
-    value = f"{question.means[key]:±.{question.main.digits if question.main.unit != '%' else 1}}"
+    counted = question.counted.get(key, "")
+    value = f"{question.means[key]:±.{question.main.digits if question.main.unit != '%' else 1}}{counted}"
     if key not in question.gains:
         return Mark("ns", "", "", value, "")
     gain, verdict = question.gains[key], question.hint(key)
@@ -389,7 +299,7 @@ def _mark(question: Question, method: Method, reach: float) -> Mark | None:
     is_range = gain.has_limits and gain.half_width > 0
     interval = wording.between(gain.low, gain.high) if is_range else ""
     limits = f", 95 % interval {interval}" if interval else ""
-    said = f"{text} {question.unit}{limits}, {_said(kind, verdict, explored)}"
+    said = f"{text} {question.unit}{limits}, {_said(kind, verdict, explored)}{counted}"
     low, high = (_x(end, reach) for end in (gain.low, gain.high)) if is_range else (None, None)
     return Mark(kind, text, interval, value, said, _x(gain.mean, reach), low, high, explored)
 

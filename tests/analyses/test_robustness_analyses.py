@@ -9,7 +9,15 @@ import pytest
 import torch
 
 from routebench import statistics
-from routebench.analysis.attacked import budgets, compared, fired_checks, main_eps, verdicts
+from routebench.analysis.attacked import (
+    budgets,
+    compared,
+    fired_checks,
+    main_eps,
+    verdicts,
+    with_other_images,
+    without_attacks,
+)
 from routebench.analysis.figures import to_svg
 from routebench.analysis.folder import open_folder
 from routebench.data import load
@@ -19,6 +27,7 @@ from routebench.masking import CHECKS
 from routebench.protocols.base import Fit
 from routebench.protocols.robustness import Robustness
 from routebench.registry import analyses
+from routebench.report._scorecard import scorecard_of
 from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 from tests.attacks.networks import Rounded, honest
@@ -113,7 +122,8 @@ def test_the_table_says_what_attacks_on_survivors_take_where_they_were_run(runs)
 
 def test_columns_name_what_methods_are_compared_with_as_readers_do(runs):
     titles = [column.title for column in analyses["robustness-table"](runs).columns]
-    assert [title for title in titles if title.startswith("Against")] == ["Against equal shares", "Against the CNN"]
+    told = [title for title in titles if title.startswith("Against") and not title.endswith("other images")]
+    assert told == ["Against equal shares", "Against the CNN"]
 
 
 def test_the_reading_says_who_and_whether_to_believe_it(runs):
@@ -131,10 +141,65 @@ def test_the_reading_names_who_is_significantly_worse():
     gains = found.numbers
     worse = found.table["method"][(gains["p_holm_uniform"] < 0.05) & (gains["gain_uniform"] < 0)]
     assert len(worse) > 1
-    assert f"Significantly worse than equal shares: {worse.iloc[0]} and {worse.iloc[1]}" in found.reading.replace(
-        ";", " and"
-    )
+    assert f"worse than equal shares on these 60 images: {worse.iloc[0]} and {worse.iloc[1]}" in found.reading
+    assert found.reading.endswith(" (with other images, too: none of them).")
     assert "Significantly better" not in found.reading
+
+
+def test_a_scorecard_says_what_is_left_of_attacks_with_other_images():
+    (published,) = (part for part in open_folder(STANDARD).parts if part.suite == "robustness")
+    card = scorecard_of([("a", published, analyses["robustness-table"](published))])
+    assert card.questions[0].title == "Under attack, ε 0.02, 60 images"
+    assert card.said[-1] == "With other images none of 2 differences is significant: under attack, ε 0.02, 60 images."
+
+
+def test_differences_with_other_images_are_over_seeds_and_images(runs):
+    where = {**ALL, "eps": "0.15"}
+    found = by_name(with_other_images(runs, "cnn", where))
+    cells = runs.planned.sort_values("seed").groupby("label")["cell"]
+    ours, theirs = (
+        np.stack([runs.arrays(cell)["robust"][1] for cell in cells.get_group(label)]).astype(bool)
+        for label in ("uniform", "cnn")
+    )
+    expected = statistics.crossed_difference(ours, theirs)
+    told = found["uniform"]
+    assert (told.mean, told.low, told.p) == pytest.approx((100 * expected.mean, 100 * expected.low, expected.p_value))
+    assert set(found) == set(by_name(compared(runs, "cnn", where)))
+    assert with_other_images(runs, "absent", where) == {}
+    assert with_other_images(runs, "cnn", {**where, "attack": "pgd"}) == {}  # only the worst case was kept by image
+    assert with_other_images(replace(runs, data="rendered-shapes-small"), "cnn", where) == {}
+    table = analyses["robustness-table"](runs)
+    assert [c.title for c in table.columns if c.title.endswith("other images")] == [
+        "Against equal shares, other images",
+        "Against the CNN, other images",
+    ]
+    assert any("at eps 0.05 alone" in note and "2 budgets would be one family" in note for note in table.notes)
+
+
+def test_toys_of_unknown_views_are_said_to_tell_nothing_of_other_images(runs):
+    notes = analyses["robustness-table"](replace(runs, data="rendered-shapes-small")).notes
+    assert any("nothing else here does" in note for note in notes)
+
+
+def test_what_lacks_an_attack_stands_behind_and_is_not_called_better(runs):
+    results = runs.results.copy()
+    ours = (results["label"] == "uniform") & (results["seed"] == 1)
+    worst = (
+        (results["metric"] == "attacked_accuracy") & (results["attack"] == "worst") & (results["label"] == "uniform")
+    )
+    results.loc[worst, "value"] = 90.0 + results.loc[worst, "seed"] / 10
+    cut = replace(runs, results=results[~(ours & (results["attack"] == "pgd"))])
+    whole = replace(runs, results=results)
+    where = {**ALL, "eps": "0.05"}
+    assert analyses["robustness-table"](whole).table["method"].iloc[0].name == "uniform"
+    table = analyses["robustness-table"](cut).table
+    assert table["method"].iloc[-1].name == "uniform"
+    assert table["verdict"].iloc[-1] == "suspect: no result of PGD"
+    assert np.isfinite(by_name(compared(whole, "cnn", where))["uniform"].p)
+    assert np.isnan(by_name(compared(cut, "cnn", where))["uniform"].p)
+    assert np.isnan(by_name(compared(cut, "uniform", where))["cnn"].p)
+    assert by_name(without_attacks(cut)) == {"uniform": ["pgd"]}
+    assert without_attacks(whole) == {}
 
 
 def by_name(found):
@@ -219,7 +284,7 @@ def test_many_methods_with_long_names_can_be_drawn(runs):
         label = f"a-method-of-the-user[with_a_long_parameter={number}]"
         for kept, every in ((runs.results, parts), (runs.planned, planned)):
             own = kept[kept["label"] == "uniform"]
-            every.append(own.assign(label=label, cell=own["cell"] + f"-{number}"))
+            every.append(own.assign(label=label, cell=[f"{cell[:14]}{number:02x}" for cell in own["cell"]]))
     many = replace(runs, results=pd.concat(parts), planned=pd.concat(planned))
     for name in NAMES:
         found = analyses[name](many)

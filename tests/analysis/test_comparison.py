@@ -30,7 +30,9 @@ def row(found, name):
 def test_every_method_and_iteration_count_has_a_row_best_first() -> None:
     found = compare(made_up_runs())
     assert len(found.table) == sum(len(grid) for grid, *_ in METHODS.values())
-    assert found.table["mean"].is_monotonic_decreasing
+    whole = found.table["n_ok"] == found.table["n_planned"]
+    assert whole.is_monotonic_decreasing  # what lost seeds comes last
+    assert found.table["mean"][whole].is_monotonic_decreasing
     assert found.table["name"].is_unique
     assert row(found, "dynamic T=2")["iterations"] == 2
     assert found.table.set_index("name")["iterations"].isna()["uniform"]

@@ -1,6 +1,7 @@
 """What the protocol says of rest is what an equilibrium schedule does with the test images."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -46,10 +47,10 @@ def digits(monkeypatch):
     return few
 
 
-def measured(schedule, iterations, test_iterations=()):
+def measured(schedule, iterations, test_iterations=(), data="few-digits"):
     request = FitRequest(
         model="capsnet-small-intermediate",
-        data="few-digits",
+        data=data,
         recipe=Recipe(epochs=1),
         seed=0,
         method="inverted-attention",
@@ -107,3 +108,31 @@ def test_units_and_directions_of_rest(digits):
         "at_rest": ("%", True),
     }
     assert all(math.isfinite(one.value) and one.split == "test" for one in told.values())
+
+
+def with_test_labels(monkeypatch, labels):
+    """The same digits under other labels, as an untrained network answers them; what the protocol says of them."""
+    whole = load("mnist5k")
+    test = replace(whole.test.at(torch.arange(len(labels))), labels=labels)
+    name = f"digits-{len(labels)}-of-{int(labels.sum())}"  # what was loaded by a name stays loaded
+    list(datasets)
+    monkeypatch.setitem(datasets.entries, name, lambda: replace(whole, name=name, test=test))
+    found, _ = measured("concurrent", 2, (1,), name)
+    return found, {(one.metric, one.test_iterations): one.value for one in found.metrics}
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_unbalanced"),
+    [((90, 10), True), ((30, 20), True), ((29, 20), False), ((25, 25), False), ((40,), False)],
+)
+def test_balanced_accuracy_is_measured_where_classes_are_unbalanced(monkeypatch, counts, is_unbalanced):
+    labels = torch.cat([torch.full((count,), 3 * label) for label, count in enumerate(counts)])
+    found, values = with_test_labels(monkeypatch, labels)
+    told = {place for place in values if place[0] in ("commonest_share", "balanced_accuracy")}
+    every = {("commonest_share", None), ("balanced_accuracy", 1), ("balanced_accuracy", 2)}
+    assert told == (every if is_unbalanced else set())
+    if is_unbalanced:
+        right = found.arrays["predicted"] == labels
+        recalls = [float(right[labels == label].double().mean()) for label in labels.unique()]
+        assert values["balanced_accuracy", 2] == pytest.approx(100 * sum(recalls) / len(recalls))
+        assert values["commonest_share", None] == pytest.approx(100 * max(counts) / sum(counts))

@@ -203,6 +203,21 @@ def test_the_users_method_comes_first_and_is_asked_about() -> None:
     assert card.title.startswith("Does EM help?")
 
 
+@pytest.mark.parametrize(("p_value", "told"), [(0.01, "Significantly better: EM."), (0.6, "Not shown.")])
+def test_titles_count_only_questions_that_the_users_method_was_in(p_value, told) -> None:
+    gains = {Method.of("dynamic", 3): GOOD, Method.of("em", 3): replace(GOOD, p_holm=p_value)}
+    part, runs, found = other_suite(Main("x", "X", "%", higher_is_better=True, gains=gains))
+    runs = replace(runs, yours=frozenset({"em"}))
+    methods = found.table["method"].map(lambda method: replace(method, yours=method.name == "em"))
+    mine = replace(found, table=found.table.assign(method=methods))
+    others = [accuracy(replace(runs_with(dynamic=97.5, uniform=90.0), data=data), data) for data in ("a", "b", "c")]
+    card = scorecard_of([(part, runs, mine), *others])
+    assert len(card.questions) == 4
+    assert card.title == f"Does EM help? {told}"
+    untested = replace(mine, main=replace(mine.main, gains={Method.of("dynamic", 3): GOOD}))
+    assert scorecard_of([(part, runs, untested), *others]).title == "Does EM help? Not tested in any question."
+
+
 def test_only_the_strongest_preset_of_a_suite_counts_and_smoke_never() -> None:
     quick, smoke = (made_up_runs(failures=False, preset=preset, seeds=2) for preset in ("quick", "smoke"))
     card = scorecard_of([accuracy(smoke), accuracy(quick)])

@@ -57,7 +57,7 @@ class Cell:
 
     def __str__(self) -> str:
         steps = "" if self.identity.iterations is None else f" T={self.identity.iterations}"
-        return f"{self.label}{steps} seed {self.identity.seed}"
+        return f"{self.label}{steps} on {self.identity.model}, seed {self.identity.seed}"
 
     def request(self) -> FitRequest:
         """The trained model that the cell needs."""

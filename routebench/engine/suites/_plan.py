@@ -148,7 +148,7 @@ def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:
 def _untuned(cells: Sequence[Cell]) -> list[str]:
     """Entries without chosen settings, but for those that cannot run."""
     left = [cell for cell in cells if cell.identity.tuning is None and not cell.broken]
-    return list(dict.fromkeys(str(cell).partition(" seed ")[0] for cell in left))
+    return list(dict.fromkeys(str(cell).partition(", seed ")[0] for cell in left))
 
 
 def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset, chosen: str = "") -> Plan:

@@ -1,0 +1,129 @@
+"""The questions of a scorecard: the main measure of each suite, with differences to equal shares by method and T."""
+
+import math
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pandas import isna
+
+from routebench.analysis import Analysis, Estimate, Main, Method, Runs, Verdict
+from routebench.analysis._table import flat
+
+Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
+
+
+@dataclass(frozen=True)
+class Question:
+    """A column.
+
+    Args:
+        part: id of the page with details.
+        runs: the runs that measure it.
+        main: what.
+        title: heading.
+        means: by label and T.
+        gains: differences to equal shares, corrected over all of them; empty without comparisons.
+        named: those that the suite named beforehand; the others are exploratory. None: all count.
+        both: the same differences as if test samples were drawn anew too.
+        counted: how many of its seeds a method has, where some are missing.
+    """
+
+    part: str
+    runs: Runs
+    main: Main
+    title: str
+    means: Mapping[Key, Estimate]
+    gains: Mapping[Key, Estimate]
+    named: Set[Key] | None = None
+    counted: Mapping[Key, str] = field(default_factory=dict)
+    both: Mapping[Key, Estimate] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """Unit of a difference."""
+        return "points" if self.main.unit == "%" else self.main.unit
+
+    @property
+    def told(self) -> str:
+        """What stands under the heading: unit, direction, and whether anything is compared."""
+        way = {True: "more is better", False: "less is better", None: ""}[self.main.higher_is_better]
+        parts = (self.unit, way) if self.gains else (self.main.unit, way, "not compared")
+        return ", ".join(filter(None, (*parts, self.main.explained)))
+
+    def verdict(self, key: Key) -> Verdict:
+        """Better or worse, by the direction of the question's measure. An exploratory difference has no verdict."""
+        return Verdict.UNTESTABLE if self.explores(key) else self.hint(key)
+
+    def explores(self, key: Key) -> bool:
+        """Whether the suite named its comparisons beforehand, and this one not."""
+        return self.named is not None and key not in self.named
+
+    def hint(self, key: Key) -> Verdict:
+        """Like `verdict`, of exploratory differences too: better or worse among all differences of the column."""
+        found = self.gains[key].verdict if key in self.gains else Verdict.UNTESTABLE
+        if self.main.higher_is_better is False:
+            return {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(found, found)
+        return found
+
+
+def key_of(method: Method) -> Key:
+    """Where a method stands in every question."""
+    return method.label, method.iterations
+
+
+def questions_of(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
+    """A question for each analysis with a main measure of which there are values; titles tell them apart."""
+    questions = []
+    for part, runs, analysis in found:
+        main = analysis.main
+        assert main is not None
+        values = values_of(main, analysis)
+        gains = {key_of(method): gain for method, gain in main.gains.items() if gain.known}
+        for twin, shown in twins_of(analysis).items():
+            values |= {twin: values[shown]} if shown in values else {}
+            if gains:
+                gains.setdefault(twin, gains.get(shown, Estimate(0.0)))  # of what is equal shares itself
+        named = None if main.named is None else {key_of(method) for method in main.named}
+        counted = {key_of(method): method.counted for method in runs.methods.values() if method.missing}
+        if values:
+            both = {key_of(method): one for method, one in main.both.items() if one.known}
+            questions.append(Question(part, runs, main, main.title, values, gains, named, counted, both))
+    return [replace(question, title=_title(question, questions)) for question in questions]
+
+
+def _title(question: Question, questions: Iterable[Question]) -> str:
+    """The title, with what distinguishes it from questions of the same title."""
+    same = [other.runs for other in questions if other.main.title == question.main.title]
+    values = {key: [getattr(runs, key) for runs in same] for key in ("data", "suite", "model", "preset")}
+    apart = [key for key, found in values.items() if len(set(found)) > 1]
+    told = [tuple(str(getattr(runs, key)) for key in apart) for runs in (question.runs, *same)]
+    own = told.pop(0)
+    enough = next(
+        (count for count in range(len(own)) if [one[:count] for one in told].count(own[:count]) == 1), len(own)
+    )
+    return ", ".join((question.main.title, *own[:enough]))
+
+
+def values_of(main: Main, analysis: Analysis) -> dict[Key, Estimate]:
+    """The main measure of an analysis by label and T."""
+    table = flat(analysis.table if main.table is None else main.table)
+    prefix = "" if main.column == "mean" else f"{main.column}_"
+    found = {}
+    for row in table.to_dict("records"):
+        value, low, high = (row.get(key, math.nan) for key in (main.column, f"{prefix}low", f"{prefix}high"))
+        steps = row.get("iterations")
+        if not isna(value):
+            key = str(row["label"]), None if isna(steps) else int(steps)
+            found[key] = Estimate(float(value), _number(low), _number(high))
+    return found
+
+
+def _number(value: Any) -> float:
+    return math.nan if isna(value) else float(value)
+
+
+def twins_of(analysis: Analysis) -> dict[Key, Key]:
+    """Methods that are the same function as another in an analysis, with the one that stands for them."""
+    told = [method for method in analysis.table.get("method", ()) if isinstance(method, Method)]
+    return {key_of(other): key_of(method) for method in told for other in method.same}

@@ -1,0 +1,214 @@
+"""A method never stands higher because its bad seeds are missing, and what is said of it tells of how many seeds."""
+
+from dataclasses import replace
+
+import pytest
+
+from routebench.analysis import Main, Method, Verdict, best_first, gains_over, standing, table_of
+from routebench.analysis._result import INCOMPLETE, Analysis
+from routebench.analysis._table import METHOD, Mean
+from routebench.analysis.comparison import comparison_of, gains_of
+from routebench.analysis.named import named_table
+from routebench.registry import analyses
+from routebench.report._decisions import Decisions
+from routebench.report._headline import headline_of
+from routebench.report._scorecard import scorecard_of
+from tests.analysis.made_up_runs import made_up_records, made_up_runs
+
+SEEDS = 6
+ENDS = ("diverged", "failed", "oom", "timeout")
+
+
+def runs_of(
+    accuracies: dict[str, float], lost: dict[str, int], status: str = "diverged", primary: bool = False, **options
+):
+    """Runs of methods without T, of which some lost their last seeds."""
+    methods = {
+        name: ([None], "control" if name == "uniform" else "method", "capsnet-small", [value])
+        for name, value in accuracies.items()
+    }
+    records = made_up_records(seeds=SEEDS, methods=methods, failures=False, **options)
+    for record in records:
+        if record["identity"]["seed"] >= SEEDS - lost.get(record["label"], 0):
+            record |= {"status": status, "metrics": [], "reason": "" if status == "not run" else "it ended"}
+    runs = made_up_runs(records, preset="full")
+    sides = [{"label": name, "model": "capsnet-small", "iterations": None} for name in accuracies if name != "uniform"]
+    base = {"label": "uniform", "model": "capsnet-small", "iterations": None}
+    named = {"margin": 0.5, "first": SEEDS, "pairs": [{"ours": side, "theirs": base} for side in sides]}
+    return replace(runs, primary=named) if primary else runs
+
+
+def method_of(runs, name):
+    return next(method for method in runs.methods.values() if method.name == name)
+
+
+@pytest.mark.parametrize("status", [*ENDS, "not run"])
+@pytest.mark.parametrize("lost", [1, 3, SEEDS - 1])
+def test_a_high_mean_over_fewer_seeds_stands_behind_lower_means_over_all(status, lost) -> None:
+    runs = runs_of({"em": 98.0, "dynamic": 96.0, "uniform": 97.0}, {"em": lost}, status)
+    assert [method.name for method in comparison_of(runs).table["method"]] == ["uniform", "dynamic", "em"]
+    assert Decisions.of(runs).leader.method.name == "uniform"
+    assert [gain.method.name for gain in Decisions.of(runs).gains] == ["dynamic", "em"]
+    own = table_of(runs, [METHOD, Mean("x", "accuracy", "±.1", where={"split": "test"})], order="accuracy")
+    assert [method.name for method in own["method"]] == ["uniform", "dynamic", "em"]
+
+
+def test_of_two_that_lost_seeds_the_one_with_more_left_stands_first() -> None:
+    runs = runs_of({"em": 98.0, "dynamic": 96.0, "uniform": 97.0}, {"em": 3, "dynamic": 1, "uniform": 2})
+    assert [method.name for method in comparison_of(runs).table["method"]] == ["dynamic", "uniform", "em"]
+
+
+def test_a_column_that_only_some_seeds_have_orders_by_these() -> None:
+    runs = runs_of({"em": 98.0, "uniform": 97.0}, {})
+    results = runs.results[(runs.results["label"] != "em") | (runs.results["seed"] > 1)]
+    own = table_of(replace(runs, results=results), [Mean("x", "accuracy", "±.1")], order="accuracy")
+    assert [method.name for method in own["method"]] == ["uniform", "em"]
+
+
+def test_less_is_better_is_no_way_around_it() -> None:
+    runs = runs_of({"em": 10.0, "uniform": 20.0}, {"em": 1})
+    table = comparison_of(runs).table
+    assert [method.name for method in best_first(table, "mean", ascending=True)["method"]] == ["uniform", "em"]
+    assert [method.name for method in best_first(table, "mean")["method"]] == ["uniform", "em"]
+    assert standing({"mean": float("nan")}, "mean")[0]
+
+
+@pytest.mark.parametrize("status", ENDS)
+@pytest.mark.parametrize(
+    ("given", "lost", "verdict"),
+    [
+        (99.0, {"em": 1}, Verdict.UNTESTABLE),  # ahead, by seeds that it kept
+        (99.0, {}, Verdict.BETTER),
+        (99.0, {"uniform": 1}, Verdict.BETTER),  # what the other lost speaks for the other
+        (95.0, {"em": 1}, Verdict.WORSE),
+        (95.0, {"uniform": 1}, Verdict.UNTESTABLE),
+        (99.0, {"em": 1, "uniform": 1}, Verdict.BETTER),  # both lost the same seed
+    ],
+)
+def test_a_difference_is_tested_only_against_the_side_that_lost_seeds(status, given, lost, verdict) -> None:
+    runs = runs_of({"em": given, "uniform": 97.0}, lost, status, primary=True)
+    em, uniform = method_of(runs, "em"), method_of(runs, "uniform")
+    assert gains_of(runs)[em].verdict is verdict
+    assert comparison_of(runs).verdict(em, uniform) is verdict
+    assert [*named_table(runs)["verdict"]] == [verdict]
+    assert [*named_table(runs)["both_verdict"]] in ([verdict], [Verdict.OPEN])
+    values = runs.by_seed("accuracy", split="test")
+    assert gains_over("uniform", values)[em].verdict is verdict
+    errors = {method: {seed: 100 - own for seed, own in of.items()} for method, of in values.items()}
+    told = gains_over("uniform", errors, higher_is_better=False)[em].verdict
+    turned = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
+    assert told is turned.get(verdict, verdict)
+
+
+def test_seeds_that_were_not_run_yet_are_no_bad_ones() -> None:
+    runs = runs_of({"em": 99.0, "uniform": 97.0}, {"em": 2}, "not run")
+    assert gains_of(runs)[method_of(runs, "em")].verdict is Verdict.BETTER
+    assert "EM (4 of 6 seeds)" in headline_of(runs).title
+
+
+@pytest.mark.parametrize("yours", [frozenset(), frozenset({"em"})])
+def test_equal_answers_with_the_seeds_that_are_left_are_no_tie_on_every_seed(yours) -> None:
+    records = made_up_records(
+        seeds=4,
+        methods={
+            "em": ([None], "method", "capsnet-small", [97.0]),
+            "uniform": ([None], "control", "capsnet-small", [97.0]),
+        },
+        failures=False,
+    )
+    base = {record["identity"]["seed"]: record for record in records if record["label"] == "uniform"}
+    for record in records:
+        if record["label"] == "em":
+            record["metrics"] = [dict(metric) for metric in base[record["identity"]["seed"]]["metrics"]]
+            if record["identity"]["seed"] > 1:
+                record |= {"status": "diverged", "reason": "no", "metrics": []}
+    runs = replace(made_up_runs(records, preset="full"), yours=yours)
+    found = headline_of(runs)
+    assert "as accurate" not in str(found)
+    assert "EM with 2 of 4 seeds (diverged)" in str(found)
+    if yours:
+        assert found.title.startswith("★ EM (2 of 4 seeds) lost 2 seeds, which may be its bad ones")
+    assert comparison_of(runs).table["method"].iloc[-1].name == "em"
+
+
+def test_a_tie_says_with_how_many_seeds() -> None:
+    records = made_up_records(seeds=4, methods={"em": ([None], "method", "capsnet-small", [97.0])}, failures=False)
+    control = [{**record, "cell": record["cell"][::-1], "label": "uniform"} for record in records]
+    for record in control:
+        record["identity"] = {**record["identity"], "method": "uniform", "role": "control", "routed": False}
+        record["metrics"] = [{**m, "value": m["value"] + (m["metric"] == "train_loss")} for m in record["metrics"]]
+    runs = replace(made_up_runs([*records, *control], preset="full"), yours=frozenset({"em"}))
+    assert headline_of(runs).title == "★ EM is as accurate as equal shares with each of the 4 seeds of both."
+
+
+def test_every_text_of_a_method_says_how_many_seeds_it_has() -> None:
+    runs = runs_of({"em": 98.0, "uniform": 97.0}, {"em": 2})
+    em = method_of(runs, "em")
+    assert (str(em), em.exact) == ("EM (4 of 6 seeds)", "em")
+    assert str(em.anywhere) == str(em.family) == "EM"
+    assert str(method_of(runs, "uniform")) == "Equal shares"
+    reading = analyses["accuracy-table"](runs).reading
+    assert reading.startswith("Equal shares has the highest mean accuracy of the methods with all of their seeds, ")
+    assert "EM (4 of 6 seeds)" in analyses["accuracy-pairwise"](runs).shown().to_string()
+
+
+def test_a_table_explains_its_order_only_where_seeds_are_missing() -> None:
+    for lost, told in (({"em": 2}, True), ({}, False), ({"em": SEEDS}, False)):
+        runs = runs_of({"em": 98.0, "dynamic": 96.0, "uniform": 97.0}, lost)
+        found = analyses["accuracy-table"](runs)
+        assert (INCOMPLETE in found.notes) is told
+        assert replace(found, title="x").notes == found.notes
+    plain = Method.of("em")
+    assert Analysis("x", "y", comparison_of(runs).table.assign(method=plain)).notes == ()
+
+
+def test_a_scorecard_counts_the_seeds_of_each_question_and_says_nothing_better_of_lost_ones() -> None:
+    runs = runs_of({"em": 99.0, "uniform": 97.0}, {"em": 2})
+    found = analyses["accuracy-table"](runs)
+    (row,) = [row for row in scorecard_of([("a", runs, found)]).rows if row.method.name == "em"]
+    assert str(row.method) == "EM"
+    assert row.marks[0].kind == "ns"
+    assert row.marks[0].value.endswith(" (4 of 6 seeds)")
+    behind = runs_of({"em": 95.0, "uniform": 97.0}, {"em": 2})
+    card = scorecard_of([("a", behind, analyses["accuracy-table"](behind))])
+    assert card.said == ("Significantly worse: EM (4 of 6 seeds).",)
+    assert isinstance(found.main, Main)
+
+
+def test_a_front_does_not_rest_on_seeds_that_are_left() -> None:
+    runs = runs_of({"em": 99.0, "dynamic": 98.0, "uniform": 97.0}, {"em": 2})
+    (table,) = [analyses["pareto"]((runs,)).table]
+    verdicts = {method.name: told for method, told in zip(table["method"], table["verdict"], strict=True)}
+    assert verdicts["em"] != "front"
+    assert verdicts["dynamic"] == "front"
+
+
+def test_the_best_number_of_iterations_has_all_seeds() -> None:
+    records = made_up_records(
+        seeds=4, methods={"em": ([1, 2, 3], "method", "capsnet-small", [95.0, 96.0, 99.0])}, failures=False
+    )
+    for record in records:
+        if record["identity"]["iterations"] == 3 and record["identity"]["seed"] > 1:
+            record |= {"status": "diverged", "metrics": [], "reason": "no"}
+    runs = made_up_runs(records, preset="full")
+    assert "EM is best with T=2, " in analyses["accuracy-by-iterations"](runs).reading
+    drawn = analyses["training-curves"](runs)
+    assert drawn is not None
+
+
+def test_what_lacks_seeds_on_one_data_set_has_no_rank_over_all() -> None:
+    whole = runs_of({"em": 99.0, "dynamic": 98.0, "uniform": 97.0}, {})
+    part = replace(runs_of({"em": 99.0, "dynamic": 98.0, "uniform": 97.0}, {"em": 1}), data="other")
+    found = analyses["accuracy-across-data"]((whole, part))
+    assert "em" not in {method.name for method in found.table["name"]}
+    assert any(note.startswith("Left out") and "EM" in note for note in found.notes)
+
+
+def test_over_all_tasks_lost_seeds_are_counted_and_nothing_is_better_by_them() -> None:
+    given = {"em": 99.0, "dynamic": 98.0, "uniform": 97.0}
+    parts = (runs_of(given, {}, primary=True), replace(runs_of(given, {"em": 1}, primary=True), data="other"))
+    found = analyses["summary-over-tasks"](parts)
+    assert [*found.table["label"]] == ["dynamic", "em"]
+    assert found.shown()["Method"].iloc[1] == "em (11 of 12 seeds)"
+    assert "better than equal shares: dynamic" in found.reading
+    assert "em" not in found.reading.partition("better than equal shares: ")[2]

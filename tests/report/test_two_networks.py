@@ -1,0 +1,137 @@
+"""A suite on two networks: every answer names the network it speaks of, both are told, and they are compared."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from routebench import statistics
+from routebench.analysis import Verdict
+from routebench.analysis.folder import open_folder
+from routebench.commands import suite
+from routebench.engine.running import SuiteOptions, prepare
+from routebench.engine.running._cell import make_record
+from routebench.engine.running._progress import Follower
+from routebench.protocols.base import Measurement
+from routebench.registry import analyses
+from routebench.report import answers, between_networks, comparison_table, headline, write_report
+from tests.analysis.made_up_folder import write_folder
+from tests.analysis.made_up_runs import METHODS, made_up_records, made_up_runs
+
+FEW = {name: METHODS[name] for name in ("none", "uniform", "cnn")}
+SMALL, LARGE = "capsnet-small", "capsnet"
+
+
+def records_of(seeds=5, lead=1.0, methods=FEW):
+    """The same methods on two networks, of which the second is better; the control cnn is one for both."""
+    first = made_up_records(seeds=seeds, methods=methods, failures=False, preset="full")
+    second = [record for record in made_up_records(seeds=seeds, methods=methods, failures=False, preset="full")
+              if record["label"] != "cnn"]  # fmt: skip
+    for record in second:
+        record["cell"] = hashlib.sha256(record["cell"].encode()).hexdigest()[:16]
+        record["identity"] |= {"model": LARGE}
+        for metric in record["metrics"]:
+            if metric["metric"] == "accuracy":
+                metric["value"] += lead + 0.01 * record["identity"]["seed"]
+    for record in (*first, *second):
+        if record["label"] == "cnn":
+            record["identity"] |= {"model": "cnn-small"}
+    return [*first, *second]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("networks") / "results", records_of(), "full")
+
+
+def test_every_answer_names_its_network_and_both_are_told(folder) -> None:
+    found = answers(folder)
+    assert [one.network for one in found] == [SMALL, LARGE]
+    assert all(len(one.table) == 3 for one in found)
+    lines = headline(folder).splitlines()
+    assert [line.partition(":")[0] for line in lines if line.startswith("On ")][:2] == [f"On {SMALL}", f"On {LARGE}"]
+    table = comparison_table(folder)
+    assert [*table.columns[:2]] == ["Network", "Method"]
+    assert [*table["Network"]] == [SMALL] * 3 + [LARGE] * 3
+
+
+def test_one_network_is_told_as_before(tmp_path) -> None:
+    records = made_up_records(methods=FEW, failures=False, preset="full")
+    path = write_folder(tmp_path / "results", records, "full")
+    (only,) = answers(path)
+    assert only.network == ""
+    assert comparison_table(path).columns[0] == "Method"
+    assert not headline(path).startswith("On ")
+    assert between_networks([only])[1] == ""
+    assert analyses["between-networks"](open_folder(path).parts) is None
+
+
+def test_a_plan_on_one_network_does_not_speak_of_older_ones(folder, tmp_path) -> None:
+    path = write_folder(tmp_path / "results", [r for r in records_of() if r["identity"]["model"] != LARGE], "full")
+    write_folder(path, [r for r in records_of() if r["identity"]["model"] == LARGE], "full", time=1)
+    assert [one.runs.model for one in answers(path)] == [LARGE]
+
+
+def test_networks_are_compared_by_method_paired_by_seed(folder) -> None:
+    found = analyses["between-networks"](open_folder(folder).parts)
+    assert [method.name for method in found.table["method"]] == ["none", "uniform"]  # the CNN is one for both
+    row = found.table.iloc[0]
+    assert (row["network"], row["against"]) == (LARGE, SMALL)
+    values = {
+        model: {r["identity"]["seed"]: next(m["value"] for m in r["metrics"] if m["metric"] == "accuracy")
+                for r in records_of() if r["label"] == "none" and r["identity"]["model"] == model}
+        for model in (SMALL, LARGE)
+    }  # fmt: skip
+    expected = statistics.paired_difference(values[LARGE], values[SMALL])
+    assert (row["difference"].mean, row["difference"].p) == pytest.approx((expected.mean, expected.p_value))
+    assert row["difference"].p_holm == pytest.approx(2 * expected.p_value, rel=1e-6)
+    assert found.reading == f"On {LARGE} against {SMALL}, significantly more accurate: No sharing and Equal shares."
+    assert between_networks(answers(folder))[1] == found.reading
+
+
+def test_a_network_that_lost_seeds_is_not_the_better_one() -> None:
+    parts = []
+    for number, model in enumerate((SMALL, LARGE)):
+        own = [r for r in records_of() if r["identity"]["model"] == model]
+        for record in own if number else ():
+            if record["identity"]["seed"] == 4:
+                record |= {"status": "diverged", "reason": "no", "metrics": []}
+        parts.append(replace(made_up_runs(own, preset="full"), model=model))
+    found = analyses["between-networks"](tuple(parts))
+    assert {one.verdict for one in found.table["difference"]} == {Verdict.UNTESTABLE}
+    assert found.reading == f"On {LARGE} against {SMALL}, no difference of 2 methods is shown."
+
+
+def test_a_page_speaks_of_both_networks_and_compares_them(folder, tmp_path) -> None:
+    page = write_report(folder, tmp_path / "report.html").page.read_text()
+    title = page.partition("<h1")[2].partition("</h1>")[0]
+    assert f"On {SMALL}: " in title.replace("&#8209;", "-").replace("\N{NON-BREAKING HYPHEN}", "-")
+    assert "Between networks" in page
+
+
+def test_the_terminal_tells_both_networks_and_compares_them(tmp_path) -> None:
+    methods = {**FEW, "dynamic": ([3], "method", SMALL, [96.0])}
+    path = write_folder(tmp_path / "results", records_of(methods=methods))
+    (planned,) = prepare(SuiteOptions("accuracy", models=(SMALL, LARGE), methods=("dynamic",), results=path))
+    console = Console(width=300, record=True)
+    suite._show_results(console, planned)
+    lines = [line.strip() for line in console.export_text().splitlines()]
+    for model in (SMALL, LARGE):
+        assert f"On {model}:" in lines
+        assert any(line.startswith(f"on {model}: Dynamic, T = 3: ") for line in lines)
+    assert "The same methods between networks:" in lines
+    told = "significantly more accurate: Dynamic, T = 3; No sharing and Equal shares."
+    assert f"On {LARGE} against {SMALL}, {told}" in lines
+
+
+def test_progress_names_the_network(tmp_path) -> None:
+    options = SuiteOptions("accuracy", preset="smoke", methods=("dynamic",), models=(SMALL, LARGE), results=tmp_path)
+    (planned,) = prepare(options)
+    cells = [cell for cell in planned.queue.left if cell.label == "dynamic"]
+    assert {cell.identity.model for cell in cells} == {SMALL, LARGE}
+    assert len({*map(str, cells)}) == len(cells)
+    told = Follower(planned).finished(
+        cells[0], make_record(cells[0], "failed", "no", Measurement([]), {"seconds": 1.0})
+    )
+    assert f" on {cells[0].identity.model}, seed 0: failed" in str(told)
