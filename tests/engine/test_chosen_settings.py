@@ -109,3 +109,14 @@ def test_what_the_user_sets_is_not_overwritten_by_settings(suite, settings, tmp_
         assert (cell.identity.tuning is not None) == (chosen.point["loss"] == "spread")
     with pytest.raises(UserError, match="no entry for"):
         plan(suite(), "quick", Choices(loss="cross-entropy", settings=tmp_path / "chosen.json"))
+
+
+def test_settings_of_an_entry_that_are_there_twice_are_refused(settings, tmp_path):
+    file = tmp_path / "chosen.json"
+    replace(settings, choices=(*settings.choices, replace(settings.choices[0], trial=3))).write(file)
+    with pytest.raises(UserError, match="expected one choice for dynamic, T = 2 on capsnet-small, got two"):
+        ChosenSettings.read(file, "tuned")
+    settings.write(file)
+    file.write_text(file.read_text().replace('"trials":', '"trials": 9, "trials":', 1))
+    with pytest.raises(UserError, match="the key 'trials' is there twice"):
+        ChosenSettings.read(file, "tuned")

@@ -128,13 +128,15 @@ def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
     entries = [point.cell.identity for point in parts[0][2] if not point.cell.broken]
     tuning.expect_known(entries, Place(suite.file, "tuning"))
     each = [
-        trials_of(tuning, replace(point.cell.identity, iterations=iterations), point.fixed)
+        [
+            cell_of(trial, point.cell.broken)
+            for trial in trials_of(tuning, replace(point.cell.identity, iterations=iterations), point.fixed)
+        ]
         for _, _, points in parts
         for point in points
         for iterations in point.grid
     ]
-    broken = {point.cell.identity.method: point.cell.broken for _, _, points in parts for point in points}
-    cells = tuple(cell_of(trial, broken[trial.method]) for trials in zip(*each, strict=True) for trial in trials)
+    cells = tuple(trial for trials in zip(*each, strict=True) for trial in trials)
     preset, data, _ = parts[0]
     return _plan(trying, preset, cells, data)
 
