@@ -165,6 +165,8 @@ def _list(console: Any, planned: "PlannedRun") -> None:
 def _say_taken(console: Any, planned: "PlannedRun") -> None:
     if planned.plan.taken:
         say(console, f"takes {planned.plan.taken}; --data take:NUMBER:NAME takes another number")
+    if planned.plan.left_out:
+        say(console, planned.plan.left_out)
 
 
 def _run(console: Any, planned: "PlannedRun") -> "Counts":

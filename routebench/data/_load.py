@@ -9,6 +9,7 @@ from pathlib import Path
 
 from routebench.data.dataset import Dataset
 from routebench.data.official import no_downloads
+from routebench.data.unused import ARRAYS, ARRAYS_ADVICE
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
 
@@ -104,6 +105,16 @@ def _unsealed() -> Iterator[None]:
         _seals.extend(held)
 
 
+def _expect_no_path(name: str) -> None:
+    """Raises UserError for the path of a file of arrays, or of a folder, in place of a name."""
+    if name in datasets:
+        return
+    if Path(name).suffix.lower() in ARRAYS:
+        raise UserError(f"expected the name of a data set, got the file {name!r}; {ARRAYS_ADVICE}")
+    if name and Path(name).is_dir():
+        raise UserError(f"unknown data set {name!r}; it is a folder: folder:{name} reads the images in it")
+
+
 @lru_cache(maxsize=4)
 def _loaded(name: str, _root: str | None, _folder: Path, _stand_ins: bool) -> Dataset:
     """Cached by all that a name's meaning depends on.
@@ -111,7 +122,11 @@ def _loaded(name: str, _root: str | None, _folder: Path, _stand_ins: bool) -> Da
     That is `_root`, the folder that relative paths start from, and whether the size of a set may stand in for it.
     """
     kind, colon, path = name.partition(":")
-    data = datasets[f"{kind}:PATH"](path) if colon and f"{kind}:PATH" in datasets else datasets[name]()
+    if colon and f"{kind}:PATH" in datasets:
+        data = datasets[f"{kind}:PATH"](path)
+    else:
+        _expect_no_path(name)
+        data = datasets[name]()
     if not isinstance(data, Dataset):
         raise UserError(f"data set {name!r}: expected its loader to return a routebench.data.Dataset, got {data!r:.80}")
     return data

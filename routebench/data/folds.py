@@ -1,5 +1,7 @@
 """Folds of the training part of a data set, so that settings are chosen without its test images."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -35,7 +37,9 @@ def fold(path: str) -> Dataset:
         kept, tested = _split(data.compose.digits.labels, int(number), int(count))
         compose, images = data.compose.divided(kept, tested, seed=int(number))
         parts = (compose.example(), data.held_out, images)
-        return Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source, compose)
+        return Dataset(
+            f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source, compose, left_out=data.left_out
+        )
     if data.compose is not None:
         raise UserError(
             f"{FOLD}{path}: expected a data set with fixed training images, got {name}, which makes new ones for every "
@@ -44,9 +48,10 @@ def fold(path: str) -> Dataset:
     whole = data.train.joined(data.held_out)
     if data.objects is not None:
         parts = _by_object(whole, data.objects, int(number), int(count))
-        return Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source)
+        return Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source, left_out=data.left_out)
     kept, tested = _split(whole.labels, int(number), int(count))
-    return Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
+    parts_of_it = Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
+    return replace(parts_of_it, left_out=data.left_out)
 
 
 def _by_object(images: Images, objects: torch.Tensor, number: int, count: int) -> tuple[Images, Images, Images]:

@@ -34,6 +34,7 @@ class Plan:
         chosen: how settings were chosen, in words; empty where a suite tunes none.
         half_width: target of the intervals of named comparisons, in points; None for no target.
         classes: number of classes of the data set.
+        left_out: what lies in the folder of images and is not used, in words; empty if nothing does.
     """
 
     suite: Suite
@@ -46,6 +47,7 @@ class Plan:
     chosen: str = ""
     half_width: float | None = None
     classes: int = 0
+    left_out: str = ""
 
     @property
     def primary_pairs(self) -> list[tuple[Cell, Cell]]:
@@ -56,7 +58,7 @@ class Plan:
     @property
     def caveat(self) -> str:
         """What a reader of the results has to know; empty if nothing."""
-        return " ".join(filter(None, (self.suite.caveats(self.preset.data), self.chosen)))
+        return " ".join(filter(None, (self.suite.caveats(self.preset.data), self.chosen, self.left_out)))
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
@@ -162,6 +164,7 @@ def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset, 
         taken=_taken(data),
         chosen=chosen,
         classes=len(data.classes),
+        left_out=data.left_out,
     )  # fmt: skip
 
 
