@@ -191,13 +191,15 @@ def _run(console: Any, planned: "PlannedRun") -> "Counts":
 
 def _show_results(console: Any, planned: "PlannedRun") -> None:
     """The table, its answer, and a verdict on each method that the user named."""
-    from routebench.report import comparison_table, headline
+    from routebench.report import comparison_table, headline, not_measured
 
     where = planned.store.path, planned.suite, planned.preset
     verdicts = _verdicts(planned)
     console.print()
     console.print(_coloured(comparison_table(*where), set(verdicts)), soft_wrap=False)
     console.print()
+    for line in not_measured(*where):
+        say(console, line)
     if planned.preset == "smoke":
         say(console, "smoke shows only that everything runs: read nothing into these numbers")
         return

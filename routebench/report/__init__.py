@@ -8,7 +8,7 @@ from routebench.report._glossary import GLOSSARY
 from routebench.report._headline import first_analysis
 from routebench.report._origins import Origins, lines_of, origins_of
 from routebench.report._page import Written, write_report
-from routebench.report._terminal import comparison_table, headline
+from routebench.report._terminal import comparison_table, headline, not_measured
 from routebench.report._text_table import best_of, cells_of
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "first_analysis",
     "headline",
     "lines_of",
+    "not_measured",
     "origins_of",
     "write_report",
 ]

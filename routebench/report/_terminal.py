@@ -41,6 +41,12 @@ def headline(results: Path, suite: str | None = None, preset: str | None = None)
     return "" if found is None else str(found)
 
 
+def not_measured(results: Path, suite: str, preset: str) -> list[str]:
+    """What is missing of runs of a suite that finished, with the reason, a sentence each."""
+    parts = (runs for runs in open_folder(results).parts if (runs.suite, runs.preset) == (suite, preset))
+    return list(dict.fromkeys(told for runs in parts for told in runs.not_measured))
+
+
 def _newest(results: Path, suite: str | None, preset: str | None) -> Runs:
     for runs in open_folder(results).parts:
         if suite in (None, runs.suite) and preset in (None, runs.preset):

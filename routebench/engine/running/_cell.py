@@ -12,14 +12,13 @@ import torch
 
 from routebench import kernels
 from routebench.data import sealed_test_images
-from routebench.engine.isolation import one_line
 from routebench.engine.results import RECORD, Record, Store, StoreFull, parsed
 from routebench.engine.running._claim import Done, HeldElsewhere, claimed
 from routebench.engine.running._config import RunConfig, Stage
 from routebench.engine.running._fits import StoreContext
 from routebench.engine.running._patches import expect_no_patches
 from routebench.engine.suites import Cell
-from routebench.errors import Diverged, PluginError, printable
+from routebench.errors import Diverged, PluginError, one_line, printable
 from routebench.protocols.base import Measurement
 from routebench.registry import load_plugin, protocols
 
