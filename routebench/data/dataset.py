@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from routebench.data.seal import expect_unsealed
 from routebench.errors import UserError
 
 HELD_OUT_FRACTION = 0.1
@@ -147,6 +148,12 @@ class Dataset:
     conditions: Mapping[str, Tensor] = field(default_factory=dict)
     objects: Tensor | None = None
     left_out: str = ""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Refuses the test part while it is sealed, however the set was come by; see `routebench.data.seal`."""
+        if name == "test":
+            expect_unsealed(self.name)
+        return super().__getattribute__(name)
 
     def __post_init__(self) -> None:
         self._check_conditions()

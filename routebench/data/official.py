@@ -19,6 +19,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from routebench.data.seal import expect_unsealed
 from routebench.data.torchvision_import import import_torchvision
 from routebench.data.unused import near, near_missing
 from routebench.errors import FilesMissing, UserError
@@ -99,6 +100,7 @@ def official_files(published: Published) -> dict[str, bytes]:
         UserError: a file is missing and cannot be downloaded, cannot be read, or is not the official one.
         FilesMissing: a file is missing and nothing may be downloaded.
     """
+    expect_unsealed(published.name)
     root = data_root()
     if missing := _missing(published, root):
         if _offline:

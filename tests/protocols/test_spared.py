@@ -21,9 +21,9 @@ from routebench.registry import extensions
 from tests.protocols import small_digits
 
 ATTACKS = {
-    "images": 40, "eps": [0.05, 0.15], "main_eps": 0.05, "steps": 2, "restarts": 1, "apgd_steps": 2, "further_starts": 0,
-    "attacks": ["noise", "fgsm", "pgd", "fab-t"], "losses": ["training"], "square_queries": 4, "minimal_images": 2,
-    "minimal_steps": 2, "queries": 10,
+    "images": 40, "eps": [0.05, 0.15], "main_eps": 0.05, "steps": 2, "restarts": 1, "apgd_steps": 2,
+    "further_starts": 0, "attacks": ["noise", "fgsm", "pgd", "fab-t"], "losses": ["training"], "square_queries": 4,
+    "minimal_images": 2, "minimal_steps": 2, "queries": 10,
 }  # fmt: skip
 
 

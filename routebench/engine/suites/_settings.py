@@ -133,11 +133,13 @@ class ChosenSettings:
     def told(self, data: str) -> str:
         """How they were chosen, for whoever reads results on `data` that rest on them."""
         where = "the same data set" if self.data == data else self.data
+        other = "" if self.data == data else f"; images of {self.data} are not compared with the test images here"
         short = f" of {self.planned} planned" if self.trials < self.planned else ""
         return (
             f"Settings of {len(self.choices)} entries were tuned with one budget: each has the best of "
             f"{self.trials}{short} trials{self._repeated} on held-out parts of the training images of {where}. "
-            f"No trial saw test images (trials {self.digest})."
+            f"Trials are given folds of training images, and their code is refused test images, unless it reads files "
+            f"itself{other} (trials {self.digest})."
         )
 
     @property
