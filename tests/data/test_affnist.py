@@ -52,7 +52,9 @@ class TestOfficial:
         monkeypatch.setattr(affnist, "OFFICIAL_VERSIONS", 1)
         monkeypatch.setattr(affnist, "load", lambda _: load("mnist5k"))
         data = affnist.affnist()
-        assert data.name == "affnist"
+        assert (data.name, data.left_out) == ("affnist", "")
+        write(root / "affNIST/transformed/test_batches/1.mat")
+        assert affnist.affnist().left_out == "Not used of affnist: 1 further files (such as 1.mat)."
         assert data.test.labels.tolist() == labels.tolist()
         assert data.test.pixels.flatten(1).numpy().tolist() == image.T.tolist()
         assert data.train.pixels.equal(load("affnist5k-synthetic").train.pixels)

@@ -73,6 +73,11 @@ def changed(tmp_path):
             'name = "dynamic"\nmodels = { capsnt-small = "capsnet" }',
             ["methods.dynamic.models", "'capsnt-small'", "'capsnet-small'"],
         ),
+        (
+            'name = "dynamic"',
+            'name = "dynamic"\nfirst_is = "unifrom"',
+            ["methods.dynamic.first_is", "'unifrom'", "'uniform'"],
+        ),
         ("place_in_all = 1", "place_in_all = 0", ["place_in_all", "at least 1"]),
     ],
 )

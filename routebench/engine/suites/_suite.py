@@ -277,14 +277,21 @@ def _check(suite: Suite) -> None:
     if suite.tuning is not None:
         suite.tuning.expect_whole(Place(suite.file, "tuning"))
     _expect_told_apart(suite)
-    tables = [(f"presets.{preset.name}.training_of", preset.training_of) for preset in suite.presets.values()]
-    for key, entries in (("methods", suite.methods), ("controls", suite.controls)):
-        tables += [(f"{key}.{entry.name}.training_of", entry.training_of) for entry in entries]
-        tables += [(f"{key}.{entry.name}.models", entry.models) for entry in entries]
+    tables: list[tuple[str, Mapping[str, Any]]] = [
+        (f"presets.{preset.name}.training_of", preset.training_of) for preset in suite.presets.values()
+    ]
+    for key, several in (("methods", suite.methods), ("controls", suite.controls)):
+        tables += [(f"{key}.{entry.name}.training_of", entry.training_of) for entry in several]
+        tables += [(f"{key}.{entry.name}.models", entry.models) for entry in several]
     for key, by_model in tables:
         for model in by_model:
             if model not in models:
                 raise UserError(f"{suite.file}: key {key!r}: unknown model {model!r}{nearest(model, models)}")
+    known = {entry.name for entry in (*suite.methods, *suite.controls)} | {*CONTROLS}
+    for entry in suite.methods:
+        if entry.first_is and entry.first_is not in known:
+            told = f"unknown entry {entry.first_is!r}{nearest(entry.first_is, known)}"
+            raise UserError(f"{suite.file}: key 'methods.{entry.name}.first_is': {told}")
     for preset in suite.presets.values():
         if preset.name.endswith(TRIALS):
             raise UserError(
