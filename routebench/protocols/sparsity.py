@@ -140,11 +140,12 @@ def _iteration_metrics(
     pixels = _pixels(images, 0, len(images), context.device)
     counts: list[int | None] = [None] if trained_with is None else [*range(1, max(steps, trained_with) + 1)]
     for iterations in counts:
-        now = None
-        others = spared(metrics, f"coupling with {iterations} iterations", iterations)
+        missing: list[Metric] = []
+        others = spared(missing, f"coupling with {iterations} iterations", iterations)
         with noting() as solves, nullcontext() if iterations == trained_with else others:
             now = trace(network, pixels, iterations)
-        if now is None:
+        if missing:
+            metrics += missing
             before = None
             continue
         for number, layer in enumerate(now.layers):
