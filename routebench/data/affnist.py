@@ -50,9 +50,7 @@ def affnist() -> Dataset:
     source = f"MNIST on a canvas; the official affNIST test files, {len(test):,} images"
     others = sorted({file for place in PLACES for file in data_root().glob(place)} - {*files})
     left_out = f"Not used of affnist: {len(others)} further files (such as {others[0].name})." if others else ""
-    return Dataset(
-        "affnist", base.classes, *parts, fingerprint=fingerprint(*parts), source=source, left_out=left_out
-    )
+    return Dataset("affnist", base.classes, *parts, fingerprint=fingerprint(*parts), source=source, left_out=left_out)
 
 
 @datasets.register("affnist-synthetic")
