@@ -7,6 +7,7 @@ import traceback
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import shorten
 from types import FrameType
 
 LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name.endswith("lib") or name == "stdlib"))
@@ -14,6 +15,8 @@ LIBRARIES = ("<", *(path for name, path in sysconfig.get_paths().items() if name
 PACKAGE = Path(__file__).parent
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """No space, no quota, a file larger than the system lets it be."""
+MOST_TOLD = 400
+"""Characters of a message that are told at most."""
 LONG = 100
 """Characters of a path that a message shows at most."""
 ROUTES = ("route", "iterate")
@@ -73,6 +76,15 @@ def place_of(error: BaseException) -> str:
         if refused := _route_of(frame.f_locals.get("self")):
             return refused
     return "".join(f"{Path(_file_of(frame)).name}:{line}" for frame, line in steps[-1:])
+
+
+def one_line(error: BaseException) -> str:
+    """The error's type and message, and the user's line that raised it."""
+    text = shorten(printable(message_of(error)), width=MOST_TOLD, placeholder=" ...") or "no message"
+    if isinstance(error, UserError):
+        return text
+    place = place_of(error)
+    return f"{type(error).__name__}: {text}{f' ({place})' if place else ''}"
 
 
 def _file_of(frame: FrameType) -> str:

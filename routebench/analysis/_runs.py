@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas import DataFrame, isna
 
+from routebench.analysis import wording
 from routebench.analysis._estimate import SeedValues, mean_of
 from routebench.analysis._method import Method
 from routebench.analysis._ranges import range_of
@@ -115,6 +116,22 @@ class Runs:
             ends.setdefault(method, {}).setdefault(int(seed), set()).add(str(status))
         known = {method: _counted(method, of, self.yours) for method, of in ends.items()}
         return {cell: known[method] for cell, method in found.items()}  # one object each: there may be many cells
+
+    @cached_property
+    def not_measured(self) -> tuple[str, ...]:
+        """What is missing of runs that finished, with the reason, a sentence each; back ends are told elsewhere."""
+        results = self.results
+        if "what" not in results:
+            return ()
+        rows = results[(results["metric"] == "absent") & results["what"].notna()]
+        found = []
+        for (what, why), own in rows.groupby(["what", "why"], sort=False):
+            methods = sorted({self.methods[cell] for cell in own["cell"]})
+            told = wording.plural(own["cell"].nunique(), "run")
+            found.append(
+                f"Not measured: {what}, of {wording.listed([str(one) for one in methods], 8)} ({told}): {why}."
+            )
+        return tuple(found)
 
     def without_twins(self, table: DataFrame) -> DataFrame:
         """The rows of a table, those of equal functions once: the methods in its column `method` name the others.

@@ -166,6 +166,8 @@ def _list(console: Any, planned: "PlannedRun") -> None:
 def _say_taken(console: Any, planned: "PlannedRun") -> None:
     if planned.plan.taken:
         say(console, f"takes {planned.plan.taken}; --data take:NUMBER:NAME takes another number")
+    if planned.plan.left_out:
+        say(console, planned.plan.left_out)
 
 
 def _run(console: Any, planned: "PlannedRun") -> "Counts":
@@ -202,7 +204,7 @@ def _show_results(console: Any, planned: "PlannedRun") -> None:
         console.print()
         where = f"on {one.network}: " if one.network else ""
         told = [*one.headline.splitlines()[:1], *(f"{name}: {verdict}" for name, verdict in verdicts.items())]
-        for line in () if is_smoke else (*told, *filter(None, [one.collapsed])):
+        for line in (*one.runs.not_measured, *(() if is_smoke else (*told, *filter(None, [one.collapsed])))):
             say(console, f"{where}{line}")
     if is_smoke:
         say(console, "smoke shows only that everything runs: read nothing into these numbers")

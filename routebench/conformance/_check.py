@@ -18,6 +18,7 @@ from routebench.conformance._requirements import (
     precision,
     reach,
     runs,
+    tested_otherwise,
 )
 from routebench.routing import RoutingMethod
 from routebench.routing.spec import MethodSpec
@@ -65,6 +66,7 @@ def _findings(subject: CheckedMethod, seed: int, device: torch.device | None) ->
         noiseless(inputs),
         forgetful(inputs),
         *reach(inputs),
+        *tested_otherwise(inputs),
         *options(inputs),
         back_ends(inputs),
         devices(inputs, device),

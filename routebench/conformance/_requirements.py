@@ -8,11 +8,22 @@ import torch
 from torch import Tensor
 
 from routebench.claims import Claim
-from routebench.conformance._calls import DTYPES, Case, CheckInputs, Trial, call
+from routebench.conformance._calls import DTYPES, Case, CheckInputs, Trial, call, in_one_line
 from routebench.conformance._claims import TESTS
 from routebench.conformance._findings import Deviation, Finding, Kind, Status, judged
 from routebench.conformance._method import CheckedMethod
-from routebench.conformance._problems import BATCHES_OF_ONE, DENSE, ORDINARY, SHAPES, SMALL, WINDOWS, Shape, draw
+from routebench.conformance._problems import (
+    BATCHES_OF_ONE,
+    DENSE,
+    ORDINARY,
+    SHAPES,
+    SMALL,
+    WINDOWS,
+    Problem,
+    Shape,
+    draw,
+)
+from routebench.routing import RoutingMethod
 
 GROUPS = {
     "ordinary shapes": (ORDINARY, "what the message says; shapes are (lane, child, parent, pose)"),
@@ -114,6 +125,43 @@ def reach(inputs: CheckInputs) -> list[Finding]:
     if any("activations" in case.base.outputs for case in cases):
         found.append(_reaches_votes("gradient of parents' activations", "activations", cases))
     return [*found, _activations_count(inputs), _parameters_learn(inputs)]
+
+
+def tested_otherwise(inputs: CheckInputs) -> list[Finding]:
+    """Whether a method that was made for some iterations runs with others, as suites test trained networks."""
+    name, default = "test iterations", inputs.subject.settings.get("iterations")
+    if default is None or not inputs.among((DENSE,)):
+        return []
+    problem, failed = draw(DENSE, inputs.seed), list[tuple[str, str]]()
+    for made in sorted({1, default}):
+        for tested in ITERATIONS:
+            case = f"T = {tested}, made for {made}"
+            try:
+                method = inputs.subject.make(DENSE.sizes, problem.dtype, changes={"iterations": made})
+            except Exception:  # noqa: BLE001  # a finding of its own
+                break
+            if not hasattr(method, "iterations"):
+                seen = "it has no `self.iterations`, which suites set to test a trained network with another number"
+                advice = "keep the number in self.iterations, and read it in each call"
+                return [Finding(name, Kind.REQUIRED, Status.WRONG, seen, case, advice)]
+            if error := _with_iterations(method, problem, tested):
+                failed.append((case, error))
+    if not failed:
+        return [Finding(name, Kind.REQUIRED, Status.OK, "it runs with 1 to 10, whatever number it was made for")]
+    (case, error), count = failed[0], len(failed)
+    seen = (
+        f"it raises with other iterations than it was made for, in {count} cases: {error}; such values will be missing"
+    )
+    return [Finding(name, Kind.MEASURED, Status.BESIDES, seen, case)]
+
+
+def _with_iterations(method: RoutingMethod, problem: Problem, count: int) -> str:
+    """What a method raises once its iterations are set; empty if nothing."""
+    try:
+        method.iterations = count  # type: ignore[assignment]  # as `routebench.models.network.set_iterations`
+    except Exception as error:  # noqa: BLE001  # as in `call`
+        return in_one_line(error)
+    return call(method, problem).error
 
 
 def _imprecise(seen: str, case: Case) -> Finding:

@@ -6,7 +6,7 @@
 (3600, 400, 1000)
 """
 
-from routebench.data._load import FOLD, declared_where_missing, load, sealed_test_images
+from routebench.data._load import declared_where_missing, load
 from routebench.data.affnist import affnist_is_there
 from routebench.data.augment import Augmentation, augmentations
 from routebench.data.composed_shapes import GROUND, MOST, Composed, compose
@@ -15,6 +15,7 @@ from routebench.data.dataset import Dataset, Images, TrainingData, facts, strati
 from routebench.data.folds import unfolded
 from routebench.data.official import absent, data_root
 from routebench.data.rotation import draw_angles, rotate
+from routebench.data.seal import FOLD, sealed_test_images
 from routebench.data.taking import Taken, at_most, whole_name
 from routebench.data.torchvision_sets import PUBLISHED
 

@@ -1,7 +1,6 @@
 """Data sets by name."""
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -9,14 +8,11 @@ from pathlib import Path
 
 from routebench.data.dataset import Dataset
 from routebench.data.official import no_downloads
+from routebench.data.seal import expect_unsealed, unsealed
+from routebench.data.unused import ARRAYS, ARRAYS_ADVICE
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
 
-FOLD = "fold:"
-"""How names begin of data sets that have no test image of another; see `routebench.data.folds`."""
-_ALLOWED = re.compile(rf"(take:\d+:)?{FOLD}")
-_seals: list[object] = []
-"""One for each `sealed_test_images` that is open. It holds for all threads of this process."""
 _declaring: list[set[str]] = []
 """One for each `declared_where_missing` that is open: the names of data sets whose size stood in."""
 
@@ -32,14 +28,10 @@ def load(name: str) -> Dataset:
         UserError: no such data set (the nearest names are given), or it cannot be read, or test images are sealed.
         FilesMissing: its files are not there.
     """
-    if _seals and not _ALLOWED.match(name):
-        raise UserError(
-            f"data set {name!r}: its test images are sealed while settings are tuned; a trial sees parts of the "
-            "training images alone, which its context gives it"
-        )
+    expect_unsealed(name)
     declared = getattr(datasets[name], "declared", None) if _declaring and name in datasets else None
     asked = (name, os.environ.get("ROUTEBENCH_DATA"), Path.cwd())
-    with _unsealed():
+    with unsealed():
         if declared is None:
             return _loaded(*asked, bool(_declaring))
         try:
@@ -78,30 +70,14 @@ def _truthful() -> Iterator[None]:
         _declaring.extend(held)
 
 
-@contextmanager
-def sealed_test_images() -> Iterator[None]:
-    """Lets `load` give nothing but folds of training images.
-
-    It guards against code that looks at test images because it knows no better. Code that reads files itself is not
-    held back.
-    """
-    seal = object()
-    _seals.append(seal)
-    try:
-        yield
-    finally:
-        _seals.remove(seal)
-
-
-@contextmanager
-def _unsealed() -> Iterator[None]:
-    """Lets a loader read the set that it takes some images of."""
-    held = _seals[:]
-    _seals.clear()
-    try:
-        yield
-    finally:
-        _seals.extend(held)
+def _expect_no_path(name: str) -> None:
+    """Raises UserError for the path of a file of arrays, or of a folder, in place of a name."""
+    if name in datasets:
+        return
+    if Path(name).suffix.lower() in ARRAYS:
+        raise UserError(f"expected the name of a data set, got the file {name!r}; {ARRAYS_ADVICE}")
+    if name and Path(name).is_dir():
+        raise UserError(f"unknown data set {name!r}; it is a folder: folder:{name} reads the images in it")
 
 
 @lru_cache(maxsize=4)
@@ -111,7 +87,11 @@ def _loaded(name: str, _root: str | None, _folder: Path, _stand_ins: bool) -> Da
     That is `_root`, the folder that relative paths start from, and whether the size of a set may stand in for it.
     """
     kind, colon, path = name.partition(":")
-    data = datasets[f"{kind}:PATH"](path) if colon and f"{kind}:PATH" in datasets else datasets[name]()
+    if colon and f"{kind}:PATH" in datasets:
+        data = datasets[f"{kind}:PATH"](path)
+    else:
+        _expect_no_path(name)
+        data = datasets[name]()
     if not isinstance(data, Dataset):
         raise UserError(f"data set {name!r}: expected its loader to return a routebench.data.Dataset, got {data!r:.80}")
     return data

@@ -1,5 +1,6 @@
 """Digits on a larger canvas: placed at random to train with, affinely transformed to test with."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from routebench.data._load import load
 from routebench.data.dataset import Dataset, Images, facts, fingerprint
 from routebench.data.official import data_root
 from routebench.data.pinned import pinned
+from routebench.data.unused import near, near_missing
 from routebench.data.warp import warp
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
@@ -20,6 +22,11 @@ VARIANTS = 4  # synthetic versions of each test digit; affNIST itself has 32
 ROTATION, SHEAR, SCALE = 20.0, 0.2, (0.8, 1.2)  # degrees, pixels per pixel, factor per axis
 SEED = 0
 FINGERPRINTS = {"affnist-synthetic": "8016c981560505e2", "affnist5k-synthetic": "c4fc4be55af6ceeb"}
+TEST_DIGITS = (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009)
+"""Of each class in MNIST's test part, of which affNIST's test part has `OFFICIAL_VERSIONS` each."""
+OFFICIAL_VERSIONS = 32
+ALIKE = 1e-3
+"""Share of images that may be the same as others: two versions of one digit can come out alike, a batch cannot."""
 PAGE = "https://www.cs.toronto.edu/~tijmen/affNIST/"
 PLACES = ("affNIST/transformed/test.mat", "affNIST/transformed/test_batches/*.mat")
 """Where official files are looked for, below the folder of data sets: all in one, or in batches."""
@@ -36,11 +43,14 @@ def affnist() -> Dataset:
     Raises:
         UserError: affNIST's or MNIST's files are missing, or are not what they should be.
     """
-    test = read_affnist(official_test_files())
+    test = read_affnist(files := official_test_files())
+    expect_whole(test, files[0].parent)
     base = load("mnist")
     parts = (*_placed(base), test)
     source = f"MNIST on a canvas; the official affNIST test files, {len(test):,} images"
-    return Dataset("affnist", base.classes, *parts, fingerprint=fingerprint(*parts), source=source)
+    others = sorted({file for place in PLACES for file in data_root().glob(place)} - {*files})
+    left_out = f"Not used of affnist: {len(others)} further files (such as {others[0].name})." if others else ""
+    return Dataset("affnist", base.classes, *parts, fingerprint=fingerprint(*parts), source=source, left_out=left_out)
 
 
 @datasets.register("affnist-synthetic")
@@ -78,11 +88,20 @@ def official_test_files() -> list[Path]:
     found = _official()
     if not found:
         raise FilesMissing(
-            f"affnist: no official test file below {data_root()}; fetch test.mat (or test_batches) of the version "
-            f"'transformed' from {PAGE}, unpack it, and put it at {PLACES[0]} (or {PLACES[1]}), "
+            f"affnist: no official test file below {data_root()}{_near()}; fetch test.mat (or test_batches) "
+            f"of the version 'transformed' from {PAGE}, unpack it, and put it at {PLACES[0]} (or {PLACES[1]}), "
             "or use affnist-synthetic, which is made from MNIST"
         )
     return found
+
+
+def _near() -> str:
+    """What lies near where the official file should, in words."""
+    root, place = data_root(), data_root() / PLACES[0]
+    for folder in (place.parent.parent, place.parent):
+        if not folder.is_dir() and (found := near(folder.name, folder.parent)):
+            return found
+    return near_missing(place.name, place.parent, root)
 
 
 def read_affnist(files: list[Path]) -> Images:
@@ -97,6 +116,23 @@ def read_affnist(files: list[Path]) -> Images:
     parts = [_read(file) for file in files]
     pixels, labels = (np.concatenate([part[place] for part in parts]) for place in range(2))
     return Images(torch.from_numpy(pixels), torch.from_numpy(labels))
+
+
+def expect_whole(test: Images, place: Path) -> None:
+    """Raises UserError for images that are not the whole official test part, each once: part of it, or another part."""
+    expected = [OFFICIAL_VERSIONS * count for count in TEST_DIGITS]
+    counts = torch.bincount(test.labels, minlength=len(expected)).tolist()
+    again = f"take all test images of the version 'transformed' from {PAGE}"
+    if len(test) != sum(expected):
+        raise UserError(f"affnist: {place}: expected {sum(expected):,} test images, got {len(test):,}; {again}")
+    for digit, (count, wanted) in enumerate(zip(counts, expected, strict=True)):
+        if count != wanted:
+            told = f"expected {wanted:,} images of the digit {digit}, as affNIST's test part has, got {count:,}"
+            raise UserError(f"affnist: {place}: {told}: they are of another part; {again}")
+    different = len({hashlib.blake2b(image.data, digest_size=16).digest() for image in test.pixels.numpy()})
+    if len(test) - different > ALIKE * len(test):
+        told = f"expected {len(test):,} different images, got {different:,}: some lie there twice"
+        raise UserError(f"affnist: {place}: {told}; {again}")
 
 
 def _official() -> list[Path]:

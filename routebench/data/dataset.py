@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from routebench.data.seal import expect_unsealed
 from routebench.errors import UserError
 
 HELD_OUT_FRACTION = 0.1
@@ -36,6 +37,8 @@ class Images:
     labels: Tensor
 
     def __post_init__(self) -> None:
+        for name, values in (("pixels", self.pixels), ("labels", self.labels)):
+            _expect_tensor(name, values)
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
             raise UserError(
                 f"expected pixels as uint8 (n, channels, height, width), got {_described(self.pixels)}; "
@@ -122,6 +125,7 @@ class Dataset:
         test: what is measured on, once.
         fingerprint: see `fingerprint`.
         source: one line that says where the images come from.
+        left_out: what lies beside them and is not used, in words; empty if nothing does.
         compose: where training images are made anew for every epoch, what makes them; `train` is then one example.
         conditions: how each test image was made, as far as that is known and varied: a name such as `azimuth` to
             (n_test,) integers or truth values.
@@ -143,6 +147,13 @@ class Dataset:
     compose: Compose | None = None
     conditions: Mapping[str, Tensor] = field(default_factory=dict)
     objects: Tensor | None = None
+    left_out: str = ""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Refuses the test part while it is sealed, however the set was come by; see `routebench.data.seal`."""
+        if name == "test":
+            expect_unsealed(self.name)
+        return super().__getattribute__(name)
 
     def __post_init__(self) -> None:
         self._check_conditions()
@@ -161,12 +172,15 @@ class Dataset:
 
     def _check_conditions(self) -> None:
         for name, values in self.conditions.items():
+            _expect_tensor(f"data set {self.name!r}: the condition {name!r}", values)
             if values.shape != (len(self.test),):
                 raise UserError(
                     f"data set {self.name!r}: expected the condition {name!r} as ({len(self.test)},), one per test "
                     f"image, got {_described(values)}"
                 )
         expected = len(self.train) + len(self.held_out)
+        if self.objects is not None:
+            _expect_tensor(f"data set {self.name!r}: objects", self.objects)
         if self.objects is not None and self.objects.shape != (expected,):
             raise UserError(
                 f"data set {self.name!r}: expected objects as ({expected},), one per training and held-out image, got "
@@ -296,6 +310,16 @@ def _declared(stated: Mapping[str, Any], name: str, *, several: bool) -> Dataset
         source="its size alone: its files are not there",
         conditions={"familiar": torch.zeros(stated["test"], dtype=torch.bool)},  # so that no protocol lacks any
     )
+
+
+def _expect_tensor(name: str, values: object) -> None:
+    """Raises UserError for NumPy arrays and lists, which have types of their own."""
+    if isinstance(values, np.ndarray):
+        told = f"a NumPy array, {values.dtype} {values.shape}; torch.from_numpy(...) makes a tensor of it"
+        raise UserError(f"{name}: expected a torch tensor, got {told}")
+    if not isinstance(values, Tensor):
+        told = f"{type(values).__name__}; torch.as_tensor(...) makes a tensor of numbers"
+        raise UserError(f"{name}: expected a torch tensor, got {told}")
 
 
 def _described(tensor: Tensor) -> str:

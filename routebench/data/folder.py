@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from torch import Tensor
 from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
 from routebench.data.pictures import read_pictures
 from routebench.data.shares import shares, some_of
-from routebench.errors import UserError
+from routebench.data.unused import ARRAYS, ARRAYS_ADVICE, HIDDEN, form_apart, is_system, near, unused
+from routebench.errors import UserError, nearest
 from routebench.registry import datasets
 
 TEST_FRACTION = 0.2
@@ -22,7 +24,6 @@ SUFFIXES = frozenset([".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", "
 TRAIN, HELD_OUT, TEST = "train", "val", "test"
 PARTS = {TRAIN: ("train", "training"), HELD_OUT: ("val", "valid", "validation"), TEST: ("test", "testing")}
 """What the folder of each part may be called, in small letters or capitals."""
-HIDDEN = (".", "__")
 
 
 @datasets.register("folder:PATH")
@@ -30,14 +31,16 @@ def folder(path: str) -> Dataset:
     """Your own images: a sub-folder per class, optionally below train/, val/, test/; `folder:PATH?size=28` sets a size.
 
     Sizes, formats, grey and colour may be mixed (`read_pictures` says how they become one). Images deeper inside a
-    class folder belong to it; hidden files and folders and files of other kinds are passed over.
+    class folder belong to it. `left_out` counts and names what lies there and is not used: hidden files and folders,
+    files of other kinds, images in no class's folder, further pages of a file, copies. What operating systems write is
+    passed over.
 
     Names of parts may be written as in `PARTS`. With val/ and test/, selection is by val/; with one of them, that is
     the test part, and a stratified tenth of train/ is held out. Without either, a stratified fifth becomes the test
     part first. All of it is the same in every run.
 
     An image that occurs more than once is used once: in test/ if it is there, else in val/ if it is there, so that no
-    image is measured that was trained on. `source` says how many were left out, and how many had another class.
+    image is measured that was trained on. `left_out` says how many, and how many had another class.
 
     The set is named `folder:` and the last part of the path: a result on a copy of an official set does not carry
     the official name.
@@ -98,12 +101,14 @@ class _Found:
         side: of all images, in pixels; None for the common size.
         classes: names.
         parts: `TRAIN`, and of `HELD_OUT` and `TEST` those that are there.
+        unused: what else lies there, by kind, in words.
     """
 
     place: Path
     side: int | None
     classes: tuple[str, ...]
     parts: Mapping[str, _Listing] = field(repr=False)
+    unused: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -127,9 +132,10 @@ def _found(path: str) -> _Found:
     classes = tuple(files[TRAIN])
     if len(classes) == 1:
         raise UserError(f"folder:{folders[TRAIN]}: expected at least two class sub-folders, got only {classes[0]}/")
-    return _Found(
-        place, side, classes, {part: _listing(folders[part], found, classes) for part, found in files.items()}
-    )
+    parts = {part: _listing(folders[part], found, classes) for part, found in files.items()}
+    linked = [*folders.values(), *(folders[part] / name for part, found in files.items() for name in found)]
+    used = [file for part in parts.values() for file in part.files]
+    return _Found(place, side, classes, parts, tuple(unused(place, used, SUFFIXES, linked)))
 
 
 def _parsed(path: str) -> tuple[Path, int | None]:
@@ -141,7 +147,9 @@ def _parsed(path: str) -> tuple[Path, int | None]:
     except RuntimeError as error:
         raise UserError(f"folder:{path}: {text!r} names a home folder that is not there; write out the path") from error
     if not text or not place.is_dir():
-        what = "is a file" if place.is_file() else "does not exist"
+        what = f"does not exist{near(place.name, place.parent)}"
+        if place.is_file():
+            what = "is a file" + (f": {ARRAYS_ADVICE}" if place.suffix.lower() in ARRAYS else "")
         raise UserError(f"folder:{path}: expected a folder with one sub-folder per class, but {text!r} {what}")
     return place, int(side) if asked else None
 
@@ -149,7 +157,8 @@ def _parsed(path: str) -> tuple[Path, int | None]:
 def _parts(place: Path) -> dict[str, Path]:
     """The folder of each part; `place` itself is the training part where classes lie in it."""
     named = {part: [folder for folder in _subfolders(place) if folder.name.lower() in PARTS[part]] for part in PARTS}
-    if not any(_subfolders(train) and not _images_in(train, deep=False) for train in named[TRAIN]):
+    alone = sum(map(len, named.values())) == len(_subfolders(place))  # else a class may be called train
+    if not any(_subfolders(train) and (alone or not _images_in(train, deep=False)) for train in named[TRAIN]):
         return {TRAIN: place}
     for several in named.values():
         if len(several) > 1:
@@ -173,27 +182,39 @@ def _images_of_classes(part: Path) -> dict[str, list[Path]]:
         raise UserError(f"folder:{part}: expected one sub-folder of images per class, got {got}")
     for name, files in found.items():
         if not files:
-            raise UserError(f"folder:{part}: expected images in {name}/, got none; add some or remove it")
+            others = unused(part / name, (), SUFFIXES)
+            got = f"none, but {', '.join(others)}" if others else "none"
+            arrays = any(file.suffix.lower() in ARRAYS for file in (part / name).rglob("*"))
+            way = ARRAYS_ADVICE if arrays else "add some or remove it"
+            raise UserError(f"folder:{part}: expected images in {name}/, got {got}; {way}")
+    for one, other in combinations(found, 2):
+        if told := form_apart(one, other):
+            raise UserError(
+                f"folder:{part}: expected names that look different, got {one}/ and {other}/{told}; join them"
+            )
     return found
 
 
 def _listing(part: Path, found: Mapping[str, Sequence[Path]], classes: Sequence[str]) -> _Listing:
     for name in found:
         if name not in classes:
-            raise UserError(f"folder:{part}: expected only classes of train/, got {name}/; add it there or remove it")
+            same = next(filter(None, (form_apart(one, name) for one in classes)), "")
+            told = f"{same}; rename it as there" if same else f"; add it there or remove it{nearest(name, classes)}"
+            raise UserError(f"folder:{part}: expected only classes of train/, got {name}/{told}")
     labels = [classes.index(name) for name, files in found.items() for _ in files]
     return _Listing([file for files in found.values() for file in files], labels)
 
 
 def _subfolders(place: Path) -> list[Path]:
-    return sorted(entry for entry in place.iterdir() if entry.is_dir() and not entry.name.startswith(HIDDEN))
+    shown = (entry for entry in place.iterdir() if not entry.name.startswith(HIDDEN) and not is_system(entry.name))
+    return sorted(entry for entry in shown if entry.is_dir())
 
 
 def _images_in(place: Path, *, deep: bool) -> list[Path]:
     """Image files by their names. What is no file, such as a pipe, is passed over; a link to nothing is read later."""
     found = []
     for folder, inner, names in os.walk(place, onerror=_raise):
-        inner[:] = [name for name in inner if deep and not name.startswith(HIDDEN)]
+        inner[:] = [name for name in inner if deep and not name.startswith(HIDDEN) and not is_system(name)]
         files = (Path(folder, name) for name in names if not name.startswith("."))
         found += [file for file in files if file.suffix.lower() in SUFFIXES and (file.is_file() or not file.exists())]
     return sorted(found)
@@ -208,7 +229,8 @@ def _read(found: _Found, source: str) -> Dataset:
     parts = [found.parts.get(part, _Listing()) for part in PARTS]
     files = [file for part in parts for file in part.files]
     labels = torch.tensor([label for part in parts for label in part.labels])
-    images = Images(torch.from_numpy(read_pictures(files, found.side)), labels)
+    pictures = read_pictures(files, found.side)
+    images = Images(torch.from_numpy(pictures.pixels), labels)
     owner = torch.arange(len(PARTS)).repeat_interleave(torch.tensor([len(part) for part in parts]))
     copies = _Copies(files, labels, _first_copies(images.pixels, owner), found)
     train, held_out, test = (copies.kept_of(owner == number) for number in range(len(PARTS)))
@@ -216,15 +238,24 @@ def _read(found: _Found, source: str) -> Dataset:
         copies.expect_enough(train, owner == 0, at_least=LEAST)
         kept, taken = stratified_split(labels[train], TEST_FRACTION, SPLIT_SEED)
         train, test = train[kept], train[taken]
-    source += str(copies)
+    told = [*found.unused, *_pages(files, pictures.pages, found.place), *filter(None, [str(copies)])]
+    left_out = f"Not used of {found.name}: {', '.join(told)}." if told else ""
     if HELD_OUT not in found.parts:
         copies.expect_enough(train, owner == 0, at_least=2)
-        return Dataset.of(found.name, found.classes, images.at(train), images.at(test), source)
+        data = Dataset.of(found.name, found.classes, images.at(train), images.at(test), source)
+        return replace(data, left_out=left_out)
     copies.expect_enough(train, owner == 0, at_least=1)
     if not len(held_out):
         raise UserError(f"folder:{found.place}: expected images in val/ that are not in test/ too, got none; add some")
     three = images.at(train), images.at(held_out), images.at(test)
-    return Dataset(found.name, found.classes, *three, fingerprint=fingerprint(*three), source=source)
+    return Dataset(found.name, found.classes, *three, fingerprint=fingerprint(*three), source=source, left_out=left_out)
+
+
+def _pages(files: Sequence[Path], pages: Sequence[int], place: Path) -> list[str]:
+    """Of files with several pages, all but the first are not used."""
+    several = [file.relative_to(place) for file, count in zip(files, pages, strict=True) if count > 1]
+    more = sum(pages) - len(pages)
+    return [f"{more:,} further pages of {len(several):,} files (such as {several[0]})"] if several else []
 
 
 def _first_copies(pixels: Tensor, owner: Tensor) -> Tensor:
@@ -254,7 +285,7 @@ class _Copies:
     def __str__(self) -> str:
         left_out = self.first != torch.arange(len(self.files))
         contrary = int((self.labels[self.first] != self.labels).sum())
-        copies = f", {int(left_out.sum()):,} copies left out" if left_out.any() else ""
+        copies = f"{int(left_out.sum()):,} copies" if left_out.any() else ""
         return copies + (f" ({contrary:,} of them in another class)" if contrary else "")
 
     def kept_of(self, part: Tensor) -> Tensor:

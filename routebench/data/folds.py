@@ -1,14 +1,19 @@
 """Folds of the training part of a data set, so that settings are chosen without its test images."""
 
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 import torch
 
-from routebench.data._load import FOLD, load
+from routebench.data._load import load
 from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
 from routebench.data.diverse_multimnist import Overlays
+from routebench.data.seal import FOLD
 from routebench.data.taking import whole_name
 from routebench.errors import UserError
-from routebench.registry import datasets
+from routebench.registry import SHIPPED, datasets
 
 
 @datasets.register("fold:PATH")
@@ -30,12 +35,16 @@ def fold(path: str) -> Dataset:
     if not fits or FOLD in name:
         raise UserError(f"{FOLD}{path}: expected {FOLD}NUMBER/COUNT:NAME, such as {FOLD}1/3:mnist")
     data = load(name)
+    if datasets.origin(_registered(name)) != SHIPPED:
+        _expect_apart(f"{FOLD}{path}", data)
     source = f"training images of these, fold {number} of {count} to test on: {data.source}"
     if isinstance(data.compose, Overlays):
         kept, tested = _split(data.compose.digits.labels, int(number), int(count))
         compose, images = data.compose.divided(kept, tested, seed=int(number))
         parts = (compose.example(), data.held_out, images)
-        return Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source, compose)
+        return Dataset(
+            f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source, compose, left_out=data.left_out
+        )
     if data.compose is not None:
         raise UserError(
             f"{FOLD}{path}: expected a data set with fixed training images, got {name}, which makes new ones for every "
@@ -44,9 +53,32 @@ def fold(path: str) -> Dataset:
     whole = data.train.joined(data.held_out)
     if data.objects is not None:
         parts = _by_object(whole, data.objects, int(number), int(count))
-        return Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source)
+        return Dataset(f"{FOLD}{path}", data.classes, *parts, fingerprint(*parts), source, left_out=data.left_out)
     kept, tested = _split(whole.labels, int(number), int(count))
-    return Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
+    parts_of_it = Dataset.of(f"{FOLD}{path}", data.classes, whole.at(kept), whole.at(tested), source)
+    return replace(parts_of_it, left_out=data.left_out)
+
+
+def _registered(name: str) -> str:
+    """The name under which the loader of a set is registered."""
+    whole = whole_name(name)
+    kind = f"{whole.partition(':')[0]}:PATH"
+    return kind if ":" in whole and kind in datasets else whole
+
+
+def _expect_apart(name: str, data: Dataset) -> None:
+    """Raises UserError for a set that hands out test images as training images."""
+    tested = set(_digests(data.test))
+    shared = sum(digest in tested for part in (data.train, data.held_out) for digest in _digests(part))
+    if shared:
+        raise UserError(
+            f"{name}: expected training images that are not among the test images of {data.name}, got {shared:,} that "
+            "are; settings are not chosen by test images: leave them out of one of the parts"
+        )
+
+
+def _digests(images: Images) -> Iterator[bytes]:
+    return (hashlib.sha256(image.data).digest() for image in np.ascontiguousarray(images.pixels.numpy()))
 
 
 def _by_object(images: Images, objects: torch.Tensor, number: int, count: int) -> tuple[Images, Images, Images]:

@@ -19,7 +19,9 @@ from typing import Any
 
 from filelock import FileLock
 
+from routebench.data.seal import expect_unsealed
 from routebench.data.torchvision_import import import_torchvision
+from routebench.data.unused import near, near_missing
 from routebench.errors import FilesMissing, UserError
 
 PATIENCE = 30  # seconds without an answer from a server
@@ -66,7 +68,8 @@ def data_root() -> Path:
     if not chosen:
         return root
     if not root.is_dir():
-        raise FilesMissing(f"ROUTEBENCH_DATA: expected a folder, got {chosen!r}, which is none; create or correct it")
+        told = f"{chosen!r}, which is none{near(root.name, root.parent)}"
+        raise FilesMissing(f"ROUTEBENCH_DATA: expected a folder, got {told}; create or correct it")
     return root
 
 
@@ -97,10 +100,12 @@ def official_files(published: Published) -> dict[str, bytes]:
         UserError: a file is missing and cannot be downloaded, cannot be read, or is not the official one.
         FilesMissing: a file is missing and nothing may be downloaded.
     """
+    expect_unsealed(published.name)
     root = data_root()
     if missing := _missing(published, root):
         if _offline:
-            raise FilesMissing(f"{published.name}: {', '.join(missing)} not found in {root / published.folder}")
+            lies = near_missing(missing[0], root / published.folder, root, published.files)
+            raise FilesMissing(f"{published.name}: {', '.join(missing)} not found in {root / published.folder}{lies}")
         _download(published, root)
     return {file: _verified(published, file, root) for file in published.files}
 
@@ -132,8 +137,10 @@ def _verified(published: Published, file: str, root: Path) -> bytes:
         raise UserError(f"{published.name}: {place} is not the official file: {told}")
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
+        other = next((name for name, md5 in published.files.items() if md5 == found), "")
+        which = f", which is {other}" if other else ""
         raise UserError(
-            f"{published.name}: {place} is not the official file: expected md5 {expected}, got {found} "
+            f"{published.name}: {place} is not the official file: expected md5 {expected}, got {found}{which} "
             f"({len(content):,} bytes); delete it to have it downloaded"
         )
     return content
@@ -160,9 +167,10 @@ def _download(published: Published, root: Path) -> None:
                 (Path(fresh) / published.folder / file).replace(folder / file)
     except DOWNLOAD_FAILURES as error:
         reason = textwrap.shorten(" ".join(str(error).split()) or type(error).__name__, 200)
-        missing = ", ".join(_missing(published, root))
+        missing = ", ".join(absent := _missing(published, root))
+        lies = near_missing(absent[0], folder, root, published.files) if absent else ""
         raise UserError(
-            f"{published.name}: {missing} not found in {folder}, and downloading failed ({reason}); "
+            f"{published.name}: {missing} not found in {folder}{lies}, and downloading failed ({reason}); "
             f"set ROUTEBENCH_DATA to a folder that holds {Path(published.folder) / next(iter(published.files))} "
             f"and the other official files{published.package and f', or {published.package}'}"
         ) from error

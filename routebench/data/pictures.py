@@ -32,14 +32,29 @@ class _Picture:
         pixels: (1 or 3, height, width).
         was: the size of the file, turned as its EXIF tag says.
         brightest: the highest value of a file with 16 bits per channel; 0 for others.
+        pages: of the file, of which this is the first.
     """
 
     pixels: Pixels
     was: Size
     brightest: int
+    pages: int
 
 
-def read_pictures(files: Sequence[Path], side: int | None) -> Pixels:
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures of one size.
+
+    Args:
+        pixels: (n, 1 or 3, height, width).
+        pages: of each file, of which the first is read: several in an animation, or a scan of several sheets.
+    """
+
+    pixels: Pixels
+    pages: tuple[int, ...]
+
+
+def read_pictures(files: Sequence[Path], side: int | None) -> Pictures:
     """Reads image files at one common size.
 
     Photographs are turned upright, as their EXIF tag says. An image of another size is scaled (bilinear, antialiased)
@@ -55,9 +70,6 @@ def read_pictures(files: Sequence[Path], side: int | None) -> Pixels:
         side: height and width of the result; None takes the most common size of the files, the largest among
             equally common ones, shrunk so that its longer side is at most 64.
 
-    Returns:
-        (n, 1 or 3, height, width).
-
     Raises:
         UserError: a file cannot be decoded; it is named.
     """
@@ -72,7 +84,7 @@ def read_pictures(files: Sequence[Path], side: int | None) -> Pixels:
     pixels = np.empty((len(files), channels, height, width), np.uint8)
     for index, picture in enumerate(pictures):
         pixels[index] = picture.pixels  # a grey picture fills all channels
-    return pixels
+    return Pictures(pixels, tuple(picture.pages for picture in pictures))
 
 
 def _read_all(files: Sequence[Path], size: Size, depth: int, typical: Size) -> list[_Picture]:
@@ -116,7 +128,7 @@ def _read(file: Path, size: Size, depth: int) -> _Picture:
     try:
         with Image.open(file) as image:
             deep = any(";16" in str(tile[3]) for tile in image.tile)  # none is left once it is decoded
-            was = _upright(image)
+            was, pages = _upright(image), _pages(image)
             image.draft(None, (2 * max(size), 2 * max(size)))  # a large JPEG is decoded at a fraction of its size
             ImageOps.exif_transpose(image, in_place=True)
             brightest = _brightest(image) if deep else 0
@@ -127,9 +139,17 @@ def _read(file: Path, size: Size, depth: int) -> _Picture:
         plain = ImageOps.fit(plain, size, Image.Resampling.BILINEAR)
     array = np.asarray(plain)
     if array.ndim == 2:
-        return _Picture(array[None], was, brightest)
+        return _Picture(array[None], was, brightest, pages)
     grey = (array == array[..., :1]).all()
-    return _Picture(array[None, ..., 0] if grey else array.transpose(2, 0, 1), was, brightest)
+    return _Picture(array[None, ..., 0] if grey else array.transpose(2, 0, 1), was, brightest, pages)
+
+
+def _pages(image: Image.Image) -> int:
+    """How many a file has that was opened; where further ones cannot be read, the first counts alone."""
+    try:
+        return int(getattr(image, "n_frames", 1))
+    except UNREADABLE:
+        return 1
 
 
 def _brightest(image: Image.Image) -> int:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from routebench.data.dataset import Dataset, Images, facts
 from routebench.data.official import data_root
+from routebench.data.unused import near_missing
 from routebench.data.viewpoints import Views, dataset_of_views, hold_out_last_instance
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
@@ -60,6 +61,16 @@ PACKED_SHA256 = {
     ),
 }
 """Of each file as it is downloaded, with `.gz` behind its name; as TensorFlow Datasets has recorded them."""
+
+UNPACKED_MD5 = {
+    "smallnorb-5x46789x9x18x6x2x96x96-training-dat.mat": "8138a0902307b32dfa0025a36dfa45ec",
+    "smallnorb-5x46789x9x18x6x2x96x96-training-cat.mat": "fd5120d3f770ad57ebe620eb61a0b633",
+    "smallnorb-5x46789x9x18x6x2x96x96-training-info.mat": "19faee774120001fc7e17980d6960451",
+    "smallnorb-5x01235x9x18x6x2x96x96-testing-dat.mat": "e9920b7f7b2869a8f1a12e945b2c166c",
+    "smallnorb-5x01235x9x18x6x2x96x96-testing-cat.mat": "fd5120d3f770ad57ebe620eb61a0b633",
+    "smallnorb-5x01235x9x18x6x2x96x96-testing-info.mat": "7c5b871cc69dcadec1bf6a18141f5edc",
+}
+"""Of each file unpacked, as loaders for PyTorch have recorded them; both parts list classes in the same order."""
 
 
 @dataclass(frozen=True)
@@ -184,12 +195,13 @@ def _matrix(folder: Path, part: Part, kind: str, shape: tuple[int, ...]) -> NDAr
     file = part.file(kind)
     place = next((place for place in (folder / file, folder / f"{file}.gz") if place.is_file()), None)
     if place is None:
+        lies = near_missing(file, folder, data_root(), PACKED_SHA256)
         raise FilesMissing(
-            f"smallnorb: {file}.gz not found in {folder}; download its six files from {PAGE} into that folder, or set "
-            f"ROUTEBENCH_DATA to a folder whose {FOLDER}/ holds them (rendered-shapes needs no files)"
+            f"smallnorb: {file}.gz not found in {folder}{lies}; download its six files from {PAGE} into that folder, "
+            f"or set ROUTEBENCH_DATA to a folder whose {FOLDER}/ holds them (rendered-shapes needs no files)"
         )
     try:
-        found = read_matrix(_unpacked(place, PACKED_SHA256.get(file)))
+        found = read_matrix(_unpacked(place, file))
     except OSError as error:
         raise UserError(f"smallnorb: cannot read {place} ({error.strerror or error}); make it readable") from error
     except (ValueError, EOFError, zlib.error) as error:
@@ -203,17 +215,25 @@ def _matrix(folder: Path, part: Part, kind: str, shape: tuple[int, ...]) -> NDAr
     return found
 
 
-def _unpacked(place: Path, sha256: str | None) -> bytes:
-    """The content of a file; a packed one is checked first. Unpacked files are known by their headers and sizes."""
+def _unpacked(place: Path, file: str) -> bytes:
+    """The content of a file, which is checked as it lies there, packed or not."""
     content = place.read_bytes()
     if place.suffix != ".gz":
+        _expect_digest("MD5", hashlib.md5(content, usedforsecurity=False).hexdigest(), UNPACKED_MD5, file)
         return content
-    if sha256 is not None and (found := hashlib.sha256(content).hexdigest()) != sha256:
-        raise ValueError(f"expected SHA-256 {sha256[:16]}..., got {found[:16]}...")
+    _expect_digest("SHA-256", hashlib.sha256(content).hexdigest(), PACKED_SHA256, file)
     try:
         return gzip.decompress(content)
     except gzip.BadGzipFile as error:
         raise ValueError(str(error)) from error
+
+
+def _expect_digest(kind: str, found: str, known: Mapping[str, str], file: str) -> None:
+    """Raises ValueError for a file that is not the official one; where it is another one, it is named."""
+    expected = known.get(file, found)
+    if found != expected:
+        other = next((f", which is {name}" for name, digest in known.items() if digest == found), "")
+        raise ValueError(f"expected {kind} {expected[:16]}..., got {found[:16]}...{other}")
 
 
 def _expect_whole_grid(folder: Path, part: Part, labels: NDArray[Any], info: NDArray[Any]) -> None:

@@ -84,6 +84,7 @@ def _some_of_set(data: Dataset, count: int) -> Dataset:
         test=test,
         fingerprint=fingerprint(train, held_out, test),
         source=f"{count:,} of these images: {data.source}",
+        left_out=data.left_out,
         compose=None if data.compose is None else _Fewer(data.compose, len(train)),
         conditions={name: values[chosen[2]] for name, values in data.conditions.items()},
         objects=None if data.objects is None else data.objects[left],

@@ -1,6 +1,7 @@
 """Test accuracy of a trained network, with as many routing iterations as it was trained with, and with others."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from routebench.data import load
 from routebench.models.network import set_iterations
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of, training_curves
+from routebench.protocols.spared import spared
 from routebench.registry import protocols
 from routebench.training import Evaluation, evaluate
 
@@ -26,7 +28,7 @@ class Accuracy(Protocol):
 
     Nothing that is called `accuracy` is selected by test images: the weights are those that the recipe's selection rule
     kept, by the last epoch or by the held-out part of the training images. A network with iterative routing is also
-    tested with other numbers of iterations, from the same weights.
+    tested with other numbers of iterations, from the same weights. Where it cannot do that, those values are missing.
 
     Where test images are unbalanced between classes, `balanced_accuracy` is the mean over classes of the share that is
     right, and `commonest_share` what the answer of the commonest class alone would reach.
@@ -46,11 +48,12 @@ class Accuracy(Protocol):
         tested: dict[int | None, Evaluation] = {}
         rest: list[Metric] = []
         for iterations in _grid(request.iterations, options.get("test_iterations", [])):
-            if iterations is not None:
-                set_iterations(fit.network, iterations)
-            with noting() as solves:
+            others = spared(rest, f"accuracy with {iterations} iterations", iterations)
+            with noting() as solves, nullcontext() if iterations == request.iterations else others:
+                if iterations is not None:
+                    set_iterations(fit.network, iterations)
                 tested[iterations] = evaluate(fit.network, test, request.recipe, context.device)
-            rest += _rest(solves, iterations)
+            rest += _rest(solves, iterations) if iterations in tested else []
         if request.iterations is not None:
             set_iterations(fit.network, request.iterations)
         own = tested[request.iterations]

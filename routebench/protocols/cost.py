@@ -1,7 +1,7 @@
 """What routing costs: time and memory of routed layers and of a training step, for each back end and batch size."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -13,12 +13,13 @@ from routebench.capsules import Votes
 from routebench.capsules.intercepted import intercepted
 from routebench.capsules.layers import CapsuleLayer
 from routebench.data import declared_where_missing, load
-from routebench.errors import UserError, unknown
+from routebench.errors import one_line, unknown
 from routebench.models import CapsuleNetwork
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.cost_probe import ProbeError, peak_memory
 from routebench.protocols.cost_work import DENSE, LAYERS, NETWORK, Subject, network_of, prepare
 from routebench.protocols.cost_yardstick import in_yardsticks
+from routebench.protocols.spared import ABSENT, spared
 from routebench.registry import loaded_plugins, protocols
 from routebench.units import YARDSTICKS
 
@@ -40,7 +41,8 @@ class Cost(Protocol):
     counts it: on a processor in a process of its own. What the machine can do at most, by a large matrix product and a
     large copy, is measured beside it.
 
-    A back end that cannot do a method's sweeps, or is not there, is a metric `absent` with the reason in `why`.
+    A back end that cannot do a method's sweeps, or is not there, is a metric `absent` with the reason in `why`; so
+    is a batch, or a part of the network, that raises. Where no time was measured at all, the cell fails.
 
     Options:
         batches: images at a time.
@@ -73,11 +75,12 @@ class Cost(Protocol):
             Metric("bandwidth", "", bandwidth, "bytes/s", True),
         ]
         batches = sorted(options.get("batches", [128]))
-        points = []
+        points, errors = [], list[Exception]()
         for subject in _subjects(request, options.get("children", [])):
-            metrics += _floors(subject, batches, peak, bandwidth)
+            with spared(metrics, f"the least time of {subject.part}"):
+                metrics += _floors(subject, batches, peak, bandwidth)
             for backend in backends:
-                point = _Point(subject, backend, context.device)
+                point = _Point(subject, backend, context.device, errors)
                 if why := point.obstacle():
                     metrics.append(point.absent(why))
                 else:
@@ -86,6 +89,8 @@ class Cost(Protocol):
             for number, point in enumerate(points):
                 metrics += [metric for batch in batches for metric in point.times(batch, repeat, seconds)]
                 context.progress((repeat + number / len(points)) / (REPEATS + 1))
+        if errors and not any(metric.metric.endswith("_time") for metric in metrics):
+            raise errors[0]
         for number, point in enumerate(points):
             metrics += point.memories(batches, options.get("memory_budget_mb"))
             context.progress((REPEATS + number / len(points)) / (REPEATS + 1))
@@ -94,11 +99,12 @@ class Cost(Protocol):
 
 @dataclass(frozen=True)
 class _Point:
-    """A subject on a back end."""
+    """A subject on a back end; `errors` gets what its measurements raise."""
 
     subject: Subject
     backend: str
     device: torch.device
+    errors: list[Exception] = field(default_factory=list, compare=False)
 
     def obstacle(self) -> str:
         """Why the back end cannot do the sweeps of this method, also where T = 1 needs none; empty if it can."""
@@ -110,13 +116,13 @@ class _Point:
         try:
             with kernels.using(self.backend), kernels.noting() as used:
                 prepare(iterating, self.device)(1).training()
-        except UserError as error:
-            return str(error)
+        except Exception as error:  # noqa: BLE001  # it costs this back end alone
+            return one_line(error)
         return "" if self.backend in used else "the method asks for no sweep that a kernel does"
 
     def absent(self, why: str, **where: int | str) -> Metric:
         """Says that something could not be measured."""
-        return Metric("absent", "", 1, "", None, where={**self._where(**where), "why": why})
+        return Metric(ABSENT, "", 1, "", None, where={**self._where(**where), "why": why})
 
     def times(self, batch: int, repeat: int, seconds: float) -> Iterator[Metric]:
         """Inference and training: median, interquartile range, how often it ran, and CPU time on a processor."""
@@ -136,6 +142,9 @@ class _Point:
                         yield Metric(f"{name}_cpu_time", "", cpu_time, YARDSTICKS, False, where=where)
         except OUT_OF_MEMORY:
             yield self.absent("out of memory", batch=batch, repeat=repeat)
+        except Exception as error:  # noqa: BLE001  # it costs this batch alone
+            self.errors.append(error)
+            yield self.absent(one_line(error), batch=batch, repeat=repeat)
 
     def memories(self, batches: list[int], budget_mb: int | None) -> Iterator[Metric]:
         """Peak memory of training for each batch, and for the network the largest batch that fits the budget."""
@@ -145,11 +154,17 @@ class _Point:
                 known[batch] = self._memory(batch)
             except (ProbeError, *OUT_OF_MEMORY) as error:
                 yield self.absent(f"memory: {' '.join(str(error).split())}", batch=batch)
+            except Exception as error:  # noqa: BLE001  # it costs this batch alone
+                yield self.absent(f"memory: {one_line(error)}", batch=batch)
             else:
                 yield Metric("training_memory", "", known[batch], "bytes", False, where=self._where(batch=batch))
         if budget_mb is not None and known and self.subject.part == NETWORK:
-            limit = SEARCHED * batches[-1]
-            largest = self._largest_batch(known, budget_mb * MEGABYTE, limit)
+            limit, missing = SEARCHED * batches[-1], list[Metric]()
+            with spared(missing, "the largest batch"):
+                largest = self._largest_batch(known, budget_mb * MEGABYTE, limit)
+            if missing:
+                yield from missing
+                return
             where = self._where(budget_mb=budget_mb)
             yield Metric("largest_batch", "", largest, "images", True, where=where)
             yield Metric("largest_batch_tried", "", limit, "images", None, where=where)

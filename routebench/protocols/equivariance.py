@@ -15,6 +15,7 @@ from routebench.data import Dataset, Images, load, rotate
 from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.features import BATCH
+from routebench.protocols.spared import spared
 from routebench.protocols.static import layer_names
 from routebench.registry import protocols
 from routebench.training import evaluate
@@ -112,15 +113,16 @@ class Equivariance(Protocol):
         before = [capsules_of(network, images, lambda batch: batch, context.device) for images in parts]
         changes = changes_of(*(options.get(kind, ()) for kind in self.options))
         for done, (where, change) in enumerate(changes, 1):
-            after = [capsules_of(network, images, change, context.device) for images in parts]
-            for layer in after[0]:
-                pairs = (
-                    BeforeAfter(one[layer], other[layer], images.labels.cpu() if layer == "classes" else None)
-                    for one, other, images in zip(before, after, parts, strict=True)
-                )
-                metrics += _metrics(*pairs, where=where | {"layer": layer})
-            if not _unlabelled(network):
-                metrics.append(_accuracy(after[-1], data.test, where))
+            with spared(metrics, f"poses after {where['change']}"):
+                after = [capsules_of(network, images, change, context.device) for images in parts]
+                for layer in after[0]:
+                    pairs = (
+                        BeforeAfter(one[layer], other[layer], images.labels.cpu() if layer == "classes" else None)
+                        for one, other, images in zip(before, after, parts, strict=True)
+                    )
+                    metrics += _metrics(*pairs, where=where | {"layer": layer})
+                if not _unlabelled(network):
+                    metrics.append(_accuracy(after[-1], data.test, where))
             context.progress(done / len(changes))
         return Measurement(metrics)
 

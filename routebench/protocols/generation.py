@@ -20,6 +20,7 @@ from routebench.protocols.features import UPRIGHT, View, look, shown
 from routebench.protocols.fitted import cost_of
 from routebench.protocols.free_form import free_form_metrics, rule_of
 from routebench.protocols.presences import LOGITS, presence_metrics, presence_probes
+from routebench.protocols.spared import spared
 from routebench.registry import protocols
 
 TURNS = tuple(range(0, 360, 30))
@@ -77,7 +78,10 @@ class Generation(Protocol):
         metrics = [*cost_of(fit), *_size(network), *_errors(network, data.test, angles, device)]
         arrays = _pictures(network, device)
         if hasattr(network, "visible"):
-            metrics += [*_health(network, few, device), *_reuse(network, few, angles, device)]
+            with spared(metrics, "whether the model has collapsed"):
+                metrics += _health(network, few, device)
+            with spared(metrics, "reuse of templates in turned images"):
+                metrics += _reuse(network, few, angles, device)
         if hasattr(network, "templates"):
             alike = duplicates(torch.as_tensor(network.templates))
             metrics.append(Metric("duplicate_templates", "", alike, "count", False))
@@ -86,12 +90,14 @@ class Generation(Protocol):
         arrays |= _examples(network, turned)
         if isinstance(network, GenerativeCapsules):
             probes = presence_probes(network, data, device)
-            metrics += explanation_metrics(network, data.test, UPRIGHT, {}, device)
+            with spared(metrics, "how objects explain images"):
+                metrics += explanation_metrics(network, data.test, UPRIGHT, {}, device)
             metrics += presence_metrics(network, data.test, probes, device)
             arrays["samples_again"] = _again(network, data.train, device)
             if options.get("images", 0):
-                metrics += list(free_form_metrics(network, data, angles, options, context, told=probes[LOGITS]))
-                arrays |= _freely(network, turned, options)
+                with spared(metrics, "free-form inference"):
+                    metrics += free_form_metrics(network, data, angles, options, context, told=probes[LOGITS])
+                    arrays |= _freely(network, turned, options)
         return Measurement(metrics, arrays)
 
 

@@ -1,6 +1,7 @@
 """How well a linear classifier reads the classes off frozen features, upright, turned and affinely transformed."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from routebench.protocols.base import Context, FitRequest, Measurement, Metric, 
 from routebench.protocols.explained import explanation_metrics
 from routebench.protocols.features import UPRIGHT, Seen, View, look
 from routebench.protocols.probe import Probe, fit_probe
+from routebench.protocols.spared import spared
 from routebench.registry import protocols
 
 ANGLES = [0, 45, 90, 135, 180]
@@ -64,15 +66,20 @@ class LinearProbe(Protocol):
         data = load(request.data)
         self.expect(data)
         probed = _Probed(context.fit(request).network, data, UPRIGHT, {"train_angle": 0}, context.device)
-        metrics = [*probed.fitted(), *probed.explained()]
+        metrics = [*probed.fitted()]
+        with spared(metrics, "how objects explain images"):
+            metrics += probed.explained()
         for view in _views(options):
-            metrics += probed.tested(view)
+            with nullcontext() if view == UPRIGHT else spared(metrics, f"probes of {view.kind} turns, {view.angle}°"):
+                metrics += probed.tested(view)
         arrays = {**probed.answers(), **_reconstructions(probed.network, data.test, options, context.device)}
         context.progress(0.5)
         for angle in options.get("train_angles", []):
-            metrics += self._trained_turned(request, angle, context)
+            with spared(metrics, f"training on images turned by up to {angle}°"):
+                metrics += self._trained_turned(request, angle, context)
         if options.get("affine") and (name := affine_data(request.data)):
-            metrics += self._trained_on_a_canvas(request, name, context)
+            with spared(metrics, f"training for {name}"):
+                metrics += self._trained_on_a_canvas(request, name, context)
         return Measurement(metrics, arrays)
 
     def _trained_turned(self, request: FitRequest, angle: int, context: Context) -> list[Metric]:

@@ -1,6 +1,7 @@
 """Whether a network that learned without labels draws each object of a picture by a capsule of its own."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from routebench.generative.slot_autoencoder import SlotAutoencoder
 from routebench.measures import adjusted_rand_index
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of, training_curves
+from routebench.protocols.spared import spared
 from routebench.protocols.traced import trace
 from routebench.registry import protocols
 
@@ -73,11 +75,12 @@ class ObjectDiscovery(Protocol):
         others = [SceneSet(number, asked.count) for number in options.get("objects", [])]
         every = list(dict.fromkeys([asked, *others]))
         for number, scenes in enumerate(every):
-            found = look(fit.network, scenes.drawn(), request.iterations, context.device)
-            metrics += found.metrics(scenes, request.iterations)
+            with nullcontext() if scenes == asked else spared(metrics, f"pictures of {scenes.objects} shapes"):
+                found = look(fit.network, scenes.drawn(), request.iterations, context.device)
+                metrics += found.metrics(scenes, request.iterations)
+                if scenes == asked:
+                    arrays = found.examples(scenes.drawn())
             metrics += baselines(scenes)
-            if scenes == asked:
-                arrays = found.examples(scenes.drawn())
             context.progress((number + 1) / len(every))
         return Measurement(metrics, arrays)
 

@@ -1,6 +1,7 @@
 """Whether coupling finds the object that a part belongs to, on scenes whose part-whole tree is known."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from routebench.measures import adjusted_rand_index
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of
 from routebench.protocols.overlap import Answers, best_threshold
+from routebench.protocols.spared import spared
 from routebench.protocols.traced import trace
 from routebench.registry import protocols
 from routebench.training import evaluate, highest
@@ -104,7 +106,9 @@ class Assignment(Protocol):
         parts = _parts(known, options)
         for number, part in enumerate(parts):
             followed = int(options.get("follow", 10)) if number == 0 else 0
-            metrics += trained.measured(part, followed)
+            told = f"parts of {part.objects} objects and {part.known.clutter} of clutter"
+            with nullcontext() if number == 0 else spared(metrics, told):
+                metrics += trained.measured(part, followed)
             metrics += ceiling(part)
             context.progress((number + 1) / len(parts))
         return Measurement(metrics, {"correct": found.correct.to(torch.uint8)})
@@ -197,7 +201,13 @@ class _Trained:
             return
         others = () if self.iterations is None else range(1, followed + 1)
         for steps in dict.fromkeys((self.iterations, *others)):
-            layer = trace(self.network, _images(scenes, self.device), steps).layers[-1]
+            missing: list[Metric] = []
+            others_fail_alone = spared(missing, f"coupling with {steps} iterations", steps)
+            with nullcontext() if steps == self.iterations else others_fail_alone:
+                layer = trace(self.network, _images(scenes, self.device), steps).layers[-1]
+            if missing:
+                yield from missing
+                continue
             values = {}
             if layer.coupling is not None:
                 parents = scenes.parents.transpose(1, 2).flatten(1)  # types fastest, as children are

@@ -15,6 +15,7 @@ from routebench.ops import length
 from routebench.predictive_coding.forward import Forward, forward_pass
 from routebench.predictive_coding.inference import FREE, TARGETS, Rule, Settled, infer, targets_for
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
+from routebench.protocols.spared import spared
 from routebench.protocols.vote_distances import first_of_classes
 from routebench.registry import protocols
 from routebench.routing.none import NoRouting
@@ -92,11 +93,12 @@ class PredictiveCoding(Protocol):
         for number, condition in enumerate(conditions):
             if below is None:
                 break
-            settled = _inferred(below, test.labels, condition)
-            metrics += _sparsity(settled.poses, test.labels, condition.where)
-            metrics += _energies(settled, condition)
-            arrays[f"poses_{condition.name}"] = settled.poses[chosen].float()
-            arrays[f"energies_{condition.name}"] = settled.energies.mean(dim=1)
+            with spared(metrics, f"inference, {condition.name}"):
+                settled = _inferred(below, test.labels, condition)
+                metrics += _sparsity(settled.poses, test.labels, condition.where)
+                metrics += _energies(settled, condition)
+                arrays[f"poses_{condition.name}"] = settled.poses[chosen].float()
+                arrays[f"energies_{condition.name}"] = settled.energies.mean(dim=1)
             context.progress(0.1 + 0.9 * (number + 1) / len(conditions))
         return Measurement(metrics, arrays)
 

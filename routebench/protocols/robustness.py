@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from routebench.arguments import Count, Natural, NonNegative, Positive
 from routebench.data import Dataset, load
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
+from routebench.protocols.spared import spared
 from routebench.registry import protocols
 
 
@@ -85,7 +86,7 @@ class Robustness(Protocol):
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics by attack, loss and eps, the checks, and the arrays that they were judged by."""
         from routebench.attacks import under_attack  # only here: foolbox takes a second to import
-        from routebench.protocols.attacking.assault import Assault
+        from routebench.protocols.attacking.assault import TRANSFER, Assault
         from routebench.protocols.attacking.corrupting import corruption_metrics
         from routebench.protocols.attacking.numbers import numbers
         from routebench.protocols.attacking.settings import Settings, balanced
@@ -97,15 +98,20 @@ class Robustness(Protocol):
         places = balanced(data.test.labels, settings.images)
         chosen = data.test.at(places)
         from_other = settings.transfer_from and source_request(request, settings.transfer_from, settings.transfer_rate)
-        source = context.fit(from_other) if from_other else None
+        source, missing = None, list[Metric]()
+        if from_other:
+            with spared(missing, "accuracy under transfer"):
+                source = context.fit(from_other)
         with under_attack(fit.network, context.device) as victim:
             assault = Assault(
                 victim, chosen, classes=len(data.classes), request=request, settings=settings, progress=context.progress
             )
+            assault.failed |= {(TRANSFER, eps) for eps in settings.eps if missing}
             assault.run(None if source is None else source.network)
         spread = float(data.train.pixels.double().div(255).std())
-        metrics = [*numbers(assault), Metric("pixel_std", "train", spread)]
-        metrics += corruption_metrics(fit.network, data.test, settings, context.device)
+        metrics = [*missing, *numbers(assault), Metric("pixel_std", "train", spread)]
+        with spared(metrics, "accuracy under corruptions"):
+            metrics += corruption_metrics(fit.network, data.test, settings, context.device)
         return Measurement(metrics, {"places": places, "labels": chosen.labels, **assault.arrays()})
 
 

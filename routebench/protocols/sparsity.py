@@ -1,6 +1,7 @@
 """How concentrated capsule outputs and couplings are, and whether routing has come to rest."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +13,7 @@ from routebench.data import Dataset, Images, load
 from routebench.errors import UserError
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.chosen import evenly
+from routebench.protocols.spared import spared
 from routebench.protocols.static import TRAINING, gradient_metrics, layer_names, static_metrics
 from routebench.protocols.traced import LayerTrace, Trace, trace
 from routebench.protocols.vote_distances import distances_of, first_of_classes, gathered, vote_distances
@@ -63,9 +65,12 @@ class Sparsity(Protocol):
             steps = int(options.get("follow", 10))
             metrics += _iteration_metrics(fit.network, some, request.iterations, steps, context)
             train = data.train.at(evenly(len(data.train), min(TRAINING, len(data.train))))
-            metrics += static_metrics(fit.network, train, test, context.device)
-            metrics += gradient_metrics(fit.network, train, request.recipe, context.device)
-            arrays |= vote_distances(fit.network, test.with_one_label(), request.iterations, context.device)
+            with spared(metrics, "accuracy with the mean coupling of training images"):
+                metrics += static_metrics(fit.network, train, test, context.device)
+            with spared(metrics, "gradients through routing"):
+                metrics += gradient_metrics(fit.network, train, request.recipe, context.device)
+            with spared(metrics, "distances of votes"):
+                arrays |= vote_distances(fit.network, test.with_one_label(), request.iterations, context.device)
         return Measurement(metrics, arrays)
 
 
@@ -135,8 +140,14 @@ def _iteration_metrics(
     pixels = _pixels(images, 0, len(images), context.device)
     counts: list[int | None] = [None] if trained_with is None else [*range(1, max(steps, trained_with) + 1)]
     for iterations in counts:
-        with noting() as solves:
+        missing: list[Metric] = []
+        others = spared(missing, f"coupling with {iterations} iterations", iterations)
+        with noting() as solves, nullcontext() if iterations == trained_with else others:
             now = trace(network, pixels, iterations)
+        if missing:
+            metrics += missing
+            before = None
+            continue
         for number, layer in enumerate(now.layers):
             where: dict[str, int | str] = {"layer": layer_names(len(now.layers) + 1)[number + 1]}
             metrics += [

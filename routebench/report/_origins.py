@@ -80,7 +80,7 @@ class Origins:
         command: repeats the numbers.
         besides: what the command names beyond these numbers; empty if nothing.
         warnings: mixtures that should not be, such as of commits.
-        told: what the suite's author warns of, and what was not tuned, a sentence each.
+        told: what the suite's author warns of, what was not tuned, and what could not be measured, a sentence each.
         settings: that differ between methods.
     """
 
@@ -114,7 +114,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         command=command,
         besides=besides,
         warnings=_warnings(identities, provenance),
-        told=tuple(_told(str(plan.get("caveat", "")), records)),
+        told=(*_told(str(plan.get("caveat", "")), records), *runs.not_measured),
         settings=_differing(records),
     )
 

@@ -12,11 +12,11 @@ from routebench.data.warp import warp
 from routebench.errors import UserError
 
 
-def write(file, count=5, seed=0, side=SIDE):
+def write(file, count=5, seed=0, side=SIDE, digits=None):
     """A tiny file in the official format; its images and labels."""
     random = np.random.default_rng(seed)
     image = random.integers(0, 256, (side * side, count), np.uint8)
-    labels = random.integers(0, 10, (1, count)).astype(np.uint8)
+    labels = random.integers(0, 10, (1, count)).astype(np.uint8) if digits is None else np.array([digits], np.uint8)
     file.parent.mkdir(parents=True, exist_ok=True)
     savemat(file, {"affNISTdata": {"image": image, "label_int": labels, "label_one_of_n": np.eye(10)}})
     return image, labels[0]
@@ -47,12 +47,56 @@ class TestOfficial:
 
     def test_it_is_tested_on_official_images_and_trained_on_placed_ones(self, root, monkeypatch):
         image, labels = write(root / "affNIST/transformed/test.mat", count=7)
+        counts = np.bincount(labels, minlength=10).tolist()
+        monkeypatch.setattr(affnist, "TEST_DIGITS", counts)
+        monkeypatch.setattr(affnist, "OFFICIAL_VERSIONS", 1)
         monkeypatch.setattr(affnist, "load", lambda _: load("mnist5k"))
         data = affnist.affnist()
-        assert data.name == "affnist"
+        assert (data.name, data.left_out) == ("affnist", "")
+        write(root / "affNIST/transformed/test_batches/1.mat")
+        assert affnist.affnist().left_out == "Not used of affnist: 1 further files (such as 1.mat)."
         assert data.test.labels.tolist() == labels.tolist()
         assert data.test.pixels.flatten(1).numpy().tolist() == image.T.tolist()
         assert data.train.pixels.equal(load("affnist5k-synthetic").train.pixels)
+
+    def test_the_whole_test_part_is_320_000_images(self):
+        assert affnist.OFFICIAL_VERSIONS * sum(affnist.TEST_DIGITS) == affnist.affnist.facts["test"] == 320_000
+
+    @pytest.mark.parametrize(
+        ("batches", "told"),
+        [
+            ([(1, range(10)), (2, range(10))], "expected 30 test images, got 20; take all test images"),
+            ([(seed, range(10)) for seed in range(4)], "expected 30 test images, got 40"),
+            ([(1, range(10)), (2, range(10)), (1, range(10))], "expected 30 different images, got 20: some lie there"),
+            (
+                [(1, range(10)), (2, range(10)), (3, [0] * 10)],
+                "expected 3 images of the digit 0, .*, got 12: .* another",
+            ),
+        ],
+        ids=["some", "more", "twice", "training"],
+    )
+    def test_a_part_of_the_official_images_is_refused(self, root, monkeypatch, batches, told):
+        monkeypatch.setattr(affnist, "TEST_DIGITS", (1,) * 10)
+        monkeypatch.setattr(affnist, "OFFICIAL_VERSIONS", 3)
+        for number, (seed, digits) in enumerate(batches):
+            write(root / f"affNIST/transformed/test_batches/{number}.mat", 10, seed, digits=[*digits])
+        with pytest.raises(UserError, match=f"^affnist: .*test_batches: {told}"):
+            load("affnist")
+
+    @pytest.mark.parametrize(
+        ("lies", "told"),
+        [
+            ("affnist/transformed/test.mat", "'affnist' lies there"),
+            ("affNIST/Transformed/test.mat", "'Transformed' lies there"),
+            ("affNIST/transformed/test.mat.zip", "'test.mat.zip' lies there"),
+            ("affNIST/test.mat", "affNIST/test.mat lies elsewhere, move it there"),
+        ],
+    )
+    def test_what_lies_near_is_named(self, root, lies, told):
+        (root / lies).parent.mkdir(parents=True)
+        (root / lies).touch()
+        with pytest.raises(UserError, match=f"no official test file below {root}; .*{told}; fetch"):
+            load("affnist")
 
     def test_missing_files_are_told_with_what_to_fetch_and_where_to_put_it(self, root):
         with pytest.raises(UserError, match=r"fetch test\.mat .*affNIST/transformed/test\.mat.*affnist-synthetic"):

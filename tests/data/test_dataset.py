@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
@@ -149,3 +150,30 @@ def test_a_split_leaves_one_image_of_each_class():
 def test_a_split_that_takes_nothing_or_everything_is_refused(part):
     with pytest.raises(UserError, match="at least 1 and at most 9 of 10"):
         stratified_split(torch.arange(10) % 2, part, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "labels", "told"),
+    [
+        (
+            np.zeros((3, 1, 4, 4), np.uint8),
+            torch.zeros(3, dtype=torch.int64),
+            r"^pixels: .* a NumPy array, uint8 \(3, 1",
+        ),
+        (
+            torch.zeros(3, 1, 4, 4, dtype=torch.uint8),
+            np.zeros(3, np.int64),
+            r"^labels: .* torch.from_numpy\(...\) makes",
+        ),
+        (
+            torch.zeros(3, 1, 4, 4, dtype=torch.uint8),
+            [0, 1, 0],
+            r"^labels: expected a torch tensor, got list; torch.as_",
+        ),
+    ],
+)
+def test_arrays_of_numpy_are_told_to_become_tensors(pixels, labels, told):
+    images = object.__new__(Images)  # tests check the types of arguments, which nothing else does
+    vars(images).update(pixels=pixels, labels=labels)
+    with pytest.raises(UserError, match=told):
+        images.__post_init__()

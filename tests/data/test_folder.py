@@ -61,7 +61,7 @@ def test_no_image_is_trained_on_and_measured(tmp_path):
     assert (len(data.train) + len(data.held_out), len(data.test)) == (20, 5)
     assert not set(rows(data.train, data.held_out)) & set(rows(data.test))
     assert "30 image files" in data.source
-    assert "5 copies left out" in data.source
+    assert data.left_out == f"Not used of folder:{tmp_path.name}: 5 copies."
 
 
 def test_classes_called_train_and_test_are_classes(tmp_path):
@@ -89,23 +89,99 @@ def test_with_three_parts_selection_is_by_val(tmp_path):
     data = load(f"folder:{tmp_path}")
     assert (len(data.train), len(data.held_out), len(data.test)) == (16, 6, 6)
     assert len(set(rows(data.train, data.held_out, data.test))) == 28
-    assert data.source == f"34 image files in {tmp_path}, 6 copies left out"
+    assert (data.source, "6 copies" in data.left_out) == (f"34 image files in {tmp_path}", True)
 
 
 def test_copies_in_another_class_are_told(animals):
     (animals / "dog" / "copy.png").write_bytes((animals / "cat" / "000.png").read_bytes())
-    assert load(f"folder:{animals}").source.endswith(
-        f"51 image files in {animals}, 1 copies left out (1 of them in another class)"
-    )
+    assert load(f"folder:{animals}").left_out.endswith(": 1 copies (1 of them in another class).")
 
 
-def test_what_is_hidden_or_no_file_is_passed_over(animals):
+def test_what_is_hidden_or_no_file_is_not_used(animals):
     save(animals / "cat" / ".thumbnails", 2, first=50)
     save(animals / "cat" / "__MACOSX", 2, first=60)
     save(animals / "cat" / "folder.png", 2, first=70)
     os.mkfifo(animals / "dog" / "pipe.png")
-    assert load(f"folder:{animals}").source == f"52 image files in {animals}"
+    data = load(f"folder:{animals}")
+    assert data.source == f"52 image files in {animals}"
+    assert data.left_out == (
+        "Not used of folder:animals: 2 hidden (such as cat/.thumbnails/050.png), "
+        "1 pipes, devices or broken links (such as dog/pipe.png)."
+    )
     (animals / "cat" / "nowhere.png").symlink_to(animals / "gone.png")
     (elsewhere := animals.with_name("again")).symlink_to(animals)
     with pytest.raises(UserError, match=r"cannot read the image .*nowhere.png \(.*No such file"):
         load(f"folder:{elsewhere}")
+
+
+SYSTEM_FILES = [
+    ".DS_Store", "Thumbs.db", "desktop.ini", "cat/.DS_Store", "cat/._001.png", "dog/Thumbs.db", "__MACOSX/cat/1.png",
+    "lost+found/1", "$RECYCLE.BIN/x.png", "System Volume Information/IndexerVolumeGuid", ".Trash-1000/cat.png",
+]  # fmt: skip
+
+
+def put(place, content=b"x"):
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+
+
+@pytest.mark.parametrize("part", ["", "train"])
+def test_only_what_an_operating_system_writes_is_passed_over_in_silence(animals, part):
+    if part:
+        (animals / part).mkdir()
+        for name in ("cat", "dog"):
+            (animals / name).rename(animals / part / name)
+    before = load(f"folder:{animals}")
+    for name in SYSTEM_FILES:
+        put(animals / part / name)
+    after = load(f"folder:{animals.rename(animals.with_name('again'))}")
+    assert (after.left_out, after.fingerprint) == ("", before.fingerprint)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("labels.csv", "1 of kind .csv (such as labels.csv)"),
+        ("train/labels.csv", "1 of kind .csv (such as train/labels.csv)"),
+        ("train/cat/arrays.npy", "1 of kind .npy (such as train/cat/arrays.npy)"),
+        ("train/cat/README", "1 of kind unknown (such as train/cat/README)"),
+        ("train/dog/photo.HEIC", "1 of kind .heic (such as train/dog/photo.HEIC)"),
+        ("train/dog/.cover.png", "1 hidden (such as train/dog/.cover.png)"),
+        ("train/.cow/1.png", "1 hidden (such as train/.cow/1.png)"),
+        ("train/__cow__/1.png", "1 hidden (such as train/__cow__/1.png)"),
+        (".git/config", "1 hidden (such as .git/config)"),
+        ("1.png", "1 images in no class's folder (such as 1.png)"),
+        ("train/1.png", "1 images in no class's folder (such as train/1.png)"),
+    ],
+)
+def test_what_is_not_used_is_counted_and_named(tmp_path, name, told):
+    for part in ("train", "test"):
+        for label in ("cat", "dog"):
+            save(tmp_path / part / label, 10, first=10 * (part == "test"))
+    put(tmp_path / name)
+    data = load(f"folder:{tmp_path}")
+    assert (data.classes, data.left_out) == (("cat", "dog"), f"Not used of folder:{tmp_path.name}: {told}.")
+    assert load(f"take:20:folder:{tmp_path}").left_out == load(f"fold:1/2:folder:{tmp_path}").left_out == data.left_out
+
+
+@pytest.mark.parametrize(("suffix", "how"), [("gif", {}), ("tiff", {}), ("png", {}), ("webp", {"lossless": True})])
+def test_further_pages_of_a_file_are_counted(animals, suffix, how):
+    pages = [Image.fromarray(np.full((12, 10), 40 * number, np.uint8)) for number in range(1, 4)]
+    for name in ("cat/a", "dog/b"):
+        first = Image.new("L", (10, 12), color=len(pages) + (name == "dog/b"))
+        first.save(animals / f"{name}.{suffix}", save_all=True, append_images=pages[:2], **how)
+    assert load(f"folder:{animals}").left_out == (
+        f"Not used of folder:animals: 4 further pages of 2 files (such as cat/a.{suffix})."
+    )
+
+
+def test_linked_classes_are_read_and_links_deeper_inside_are_named(animals, tmp_path):
+    save(elsewhere := tmp_path / "cows", 10)
+    put(elsewhere / "notes.txt")
+    (animals / "cow").symlink_to(elsewhere)
+    (animals / "cat" / "more").symlink_to(elsewhere)
+    data = load(f"folder:{animals}")
+    assert data.classes == ("cat", "cow", "dog")
+    assert data.left_out == (
+        "Not used of folder:animals: 1 linked folders (such as cat/more), 1 of kind .txt (such as cow/notes.txt)."
+    )

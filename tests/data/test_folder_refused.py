@@ -2,6 +2,7 @@
 
 import os
 import struct
+import unicodedata
 import zlib
 from pathlib import Path
 
@@ -128,6 +129,65 @@ def test_an_unusable_folder_says_why(tmp_path, make, expected):
     with pytest.raises(UserError, match=f"^folder:{tmp_path}.*{expected}") as raised:
         load(f"folder:{tmp_path}")
     assert "\n" not in str(raised.value)
+
+
+def arrays(place: Path) -> None:
+    for name in ("cat", "dog"):
+        (place / name).mkdir()
+        np.save(place / name / "x.npy", np.zeros((3, 3)))
+
+
+def lookalikes_in_test(place: Path) -> None:
+    for part, form in (("train", "NFC"), ("test", "NFD")):
+        for name in ("café", "bar"):
+            save(place / part / unicodedata.normalize(form, name), 5)
+
+
+def lookalikes(place: Path) -> None:
+    for form in ("NFC", "NFD"):
+        save(place / unicodedata.normalize(form, "café"), 5)
+
+
+def capitals(place: Path) -> None:
+    for name in ("cat", "dog"):
+        save(place / "train" / name, 5)
+    save(place / "test" / "Cat", 5)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (arrays, r"in cat/, got none, but 1 of kind .npy \(such as x.npy\); NumPy arrays are read by a function"),
+        (lookalikes_in_test, r"got cafe\u0301/, a name of the same letters in another Unicode form \(NFD\); rename it"),
+        (lookalikes, r"expected names that look different, got .* in another Unicode form \(NFC\); join them"),
+        (capitals, "expected only classes of train/, got Cat/; add it there or remove it; did you mean 'cat'"),
+    ],
+)
+def test_what_lies_there_instead_is_explained(tmp_path, make, expected):
+    make(tmp_path)
+    with pytest.raises(UserError, match=expected) as raised:
+        load(f"folder:{tmp_path}")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("folder:pictres", "'pictres' does not exist; 'pictures' lies there"),
+        ("folder:cafe\u0301", r"'caf\u00e9' lies there, a name of the same letters in another Unicode form \(NFC\)"),
+        ("folder:x.npy", "'x.npy' is a file: NumPy arrays are read by a function of your own"),
+        ("x.npz", "expected the name of a data set, got the file 'x.npz'; NumPy arrays are read by a function"),
+        ("take:5:x.npy", "got the file 'x.npy'; NumPy arrays are read"),
+        ("pictures", "unknown data set 'pictures'; it is a folder: folder:pictures reads the images in it"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_told_what_lies_there(tmp_path, monkeypatch, name, expected):
+    for there in ("pictures", "caf\u00e9"):
+        (tmp_path / there).mkdir()
+    np.save(tmp_path / "x.npy", np.zeros(3))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=expected):
+        load(name)
 
 
 @pytest.mark.parametrize(

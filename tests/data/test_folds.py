@@ -7,7 +7,11 @@ from dataclasses import replace
 import pytest
 
 from routebench.data import load, sealed_test_images, unfolded
+from routebench.data.mnist5k import mnist5k
+from routebench.data.official import official_files
+from routebench.data.torchvision_sets import MNIST
 from routebench.errors import UserError
+from routebench.registry import datasets, extensions, load_plugin
 
 
 def rows(*parts):
@@ -101,17 +105,78 @@ def test_sealed_test_images_cannot_be_loaded():
             load("mnist5k")
         found.append("refused")
 
-    with sealed_test_images():
-        for name in ("mnist5k", "take:600:mnist5k", "rotated-mnist5k"):
+    with sealed_test_images("mnist5k"):
+        for name in ("mnist5k", "take:600:mnist5k", "rotated-mnist5k", "fold:1/3:rotated-mnist5k"):
             with pytest.raises(UserError, match="test images are sealed"):
                 load(name)
         assert len(load("take:600:fold:1/3:mnist5k").train) == 360
         thread = threading.Thread(target=from_a_thread)
         thread.start()
         thread.join()
-        with sealed_test_images():
+        with sealed_test_images("mnist5k"):
             pass
         with pytest.raises(UserError, match="sealed"):
             load("mnist5k")
     assert found == ["refused"]
     assert load("mnist5k").name == "mnist5k"
+
+
+def test_sealed_test_images_are_refused_however_the_set_is_come_by():
+    before = load("mnist5k")
+    ways = [datasets["mnist5k"], mnist5k, lambda: before.test, lambda: replace(before, name="mine"), load_official]
+    for way in ways[:-1]:
+        way()
+    with sealed_test_images("mnist5k"):
+        for way in ways:
+            with pytest.raises(UserError, match="test images are sealed"):
+                way()
+        assert len(load("fold:1/3:mnist5k").test) == 1334
+        assert len(before.train) == 3600  # training images are no secret
+    assert len(before.test) == 1000
+
+
+def load_official():
+    return official_files(MNIST)
+
+
+PLUGIN = """
+from dataclasses import replace
+
+from routebench import datasets
+from routebench.data import Dataset, load
+
+
+@datasets.register("leaky")
+def leaky() -> Dataset:
+    base = load("mnist5k")
+    return replace(base, name="leaky", train=base.train.joined(base.test.at(TAKEN)), fingerprint="0" * 16)
+
+
+@datasets.register("apart")
+def apart() -> Dataset:
+    return replace(load("mnist5k"), name="apart")
+
+
+@datasets.register("leaky:PATH")
+def leaky_path(path: str) -> Dataset:
+    return leaky()
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    file = tmp_path / "sets.py"
+    file.write_text(PLUGIN.replace("TAKEN", "__import__('torch').arange(7)"))
+    with extensions.restored():
+        load_plugin(str(file))
+        yield
+
+
+@pytest.mark.parametrize("name", ["leaky", "leaky:x"])
+def test_a_set_that_trains_on_its_test_images_has_no_folds(plugin, name):
+    with pytest.raises(UserError, match=f"^fold:1/3:{name}: expected .* among the test images of leaky, got 7 that"):
+        load(f"fold:1/3:{name}")
+
+
+def test_a_set_of_a_plugin_with_parts_that_share_nothing_has_folds(plugin):
+    assert len(load("fold:1/3:apart").test) == 1334

@@ -195,6 +195,30 @@ def test_a_missing_data_set_says_how_to_get_it(root, published):
     assert not list(root.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("lies", "told"),
+    [
+        ("MNIST/raw/train-images.idx3-ubyte", "; 'train-images.idx3-ubyte' lies there"),
+        ("mnist/train-images-idx3-ubyte.gz", "; {root}/mnist/train-images-idx3-ubyte.gz lies elsewhere, move it there"),
+        ("MNIST/raw/train-labels-idx1-ubyte", ""),
+    ],
+)
+def test_a_missing_file_is_told_what_lies_near(root, lies, told):
+    (root / lies).parent.mkdir(parents=True)
+    (root / lies).touch()
+    place, told = root / MNIST.folder, told.format(root=root)
+    with pytest.raises(UserError, match=f"t10k-labels-idx1-ubyte not found in {place}{told}, and downloading failed"):
+        load("mnist")
+
+
+def test_files_that_are_exchanged_are_named(root, monkeypatch):
+    contents = tiny_idx_set()
+    tiny = declare(monkeypatch, MNIST, contents)
+    put(root, tiny, dict(zip(contents, [*contents.values()][2:] + [*contents.values()][:2], strict=True)))
+    with pytest.raises(UserError, match=f"{IDX_FILES[0]} is not the official file: .*, which is {IDX_FILES[2]} "):
+        official_files(tiny)
+
+
 def test_a_download_that_fails_leaves_the_folders_of_others_alone(root, monkeypatch):
     (root / "MNIST").mkdir()
     with pytest.raises(UserError, match="downloading failed"):

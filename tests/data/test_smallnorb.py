@@ -1,6 +1,7 @@
 """smallNORB's official file format, in small."""
 
 import gzip
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -121,6 +122,38 @@ def test_packed_files_are_read_and_checked(folder, monkeypatch):
     packed_file.write_bytes(packed_file.read_bytes()[:-20])
     with pytest.raises(UserError, match="damaged"):
         read_part(folder, SMALL)
+
+
+@pytest.mark.parametrize("kind", ["dat", "cat", "info"])
+def test_files_that_are_not_packed_are_checked_too(official, monkeypatch, kind):
+    """Both parts have arrays of the same shape: exchanged, they would pass for each other."""
+    folder, parts = official / "smallnorb", (smallnorb.TRAINING, smallnorb.TESTING)
+    files = [folder / part.file(kind) for part in parts]
+    for file in files:
+        monkeypatch.setitem(smallnorb.UNPACKED_MD5, file.name, hashlib.md5(file.read_bytes()).hexdigest())
+    load("smallnorb")
+    (official / "again").mkdir()
+    again = folder.rename(official / "again" / folder.name)
+    monkeypatch.setenv("ROUTEBENCH_DATA", str(again.parent))  # read anew
+    one, other = (again / file.name for file in files)
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+    with pytest.raises(
+        UserError, match=f"training-{kind}.mat is damaged: expected MD5 .* which is .*testing-{kind}.mat"
+    ):
+        load("smallnorb")
+
+
+def test_all_official_files_are_known_packed_and_not():
+    assert [*smallnorb.UNPACKED_MD5] == [*PACKED_SHA256]
+    assert len({*smallnorb.UNPACKED_MD5.values()}) == 5  # both parts list classes in the same order
+
+
+def test_a_missing_file_names_the_folder_in_which_it_lies(official):
+    (official / "smallnorb").rename(official / "smallNORB")
+    with pytest.raises(UserError, match=f"cat.mat.gz not found in .*smallnorb; {official}/smallNORB/.* lies elsewhere"):
+        load("smallnorb")
 
 
 def test_a_missing_file_says_where_it_comes_from(folder):

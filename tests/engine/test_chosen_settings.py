@@ -26,6 +26,8 @@ def test_settings_on_disk_are_what_runs_are_made_with(suite, settings, tmp_path,
         "Settings of 6 entries were tuned with one budget: each has the best of 4 trials" in made.caveat
         and settings.digest in made.caveat
     )
+    assert "their code is refused test images, unless it reads files itself (trials" in made.caveat
+    assert "images of digits200 are not compared with the test images here" in settings.told("mnist5k")
     (record,) = run_all(made.cells[:1])
     assert record.identity.tuning["trials"] == settings.digest
     assert "No settings were tuned" in plan(suite(), "quick", Choices()).caveat
@@ -109,3 +111,14 @@ def test_what_the_user_sets_is_not_overwritten_by_settings(suite, settings, tmp_
         assert (cell.identity.tuning is not None) == (chosen.point["loss"] == "spread")
     with pytest.raises(UserError, match="no entry for"):
         plan(suite(), "quick", Choices(loss="cross-entropy", settings=tmp_path / "chosen.json"))
+
+
+def test_settings_of_an_entry_that_are_there_twice_are_refused(settings, tmp_path):
+    file = tmp_path / "chosen.json"
+    replace(settings, choices=(*settings.choices, replace(settings.choices[0], trial=3))).write(file)
+    with pytest.raises(UserError, match="expected one choice for dynamic, T = 2 on capsnet-small, got two"):
+        ChosenSettings.read(file, "tuned")
+    settings.write(file)
+    file.write_text(file.read_text().replace('"trials":', '"trials": 9, "trials":', 1))
+    with pytest.raises(UserError, match="the key 'trials' is there twice"):
+        ChosenSettings.read(file, "tuned")

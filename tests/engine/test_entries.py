@@ -1,8 +1,10 @@
 """Networks without routing as methods and controls of a run: by the suite, by the command line, unasked."""
 
+from dataclasses import replace
+
 import pytest
 
-from routebench.engine.suites._lineup import Choices
+from routebench.engine.suites._lineup import Choices, line_up
 from routebench.engine.suites._plan import plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
@@ -82,3 +84,91 @@ def test_an_unsupervised_model_of_a_plugin_is_measured_unasked_where_the_protoco
     assert "vae" in {cell.identity.method for cell in made.cells}
     elsewhere = plan(load_suite("accuracy"), "smoke", Choices(methods=(parse("dynamic"),)))
     assert not {"vae", "mean-of-pixels"} & {cell.identity.method for cell in elsewhere.cells}
+
+
+CONTROL = '\n[[controls]]\nname = "{name}"\n{more}\nmodels = {{ capsnet-small = "{network}" }}\n'
+WIDE, NARROW = (
+    CONTROL.format(
+        name="cnn", more=f'variant = "{word}"\nmodel_params = {{ channels = [{width}, 8] }}', network="cnn-small"
+    )
+    for word, width in (("wide", 16), ("narrow", 4))
+)
+VAE, LONGER = (
+    CONTROL.format(name="vae", more=more, network="vae")
+    for more in ("", 'variant = "wd"\nmodel_params = { latent = 3 }')
+)
+UNIFORM = '\n[[controls]]\nname = "uniform"\nvariant = "{0}"\ntraining = {{ loss = "{0}" }}\n'
+
+
+def _starting(file, **choices):
+    suite = load_suite(str(file)).with_entries("quick")
+    return [
+        (one.entry.name, one.entry.variant, one.role) for one in line_up(suite, "quick", Choices(**choices)).starters
+    ]
+
+
+def test_controls_of_one_name_all_run(suite_file):
+    found = _starting(
+        suite_file("accuracy", more=WIDE + NARROW + UNIFORM.format("spread") + UNIFORM.format("cross-entropy"))
+    )
+    assert [one[:2] for one in found if one[2] == "control"] == [
+        ("uniform", "spread"), ("uniform", "cross-entropy"), ("random", ""), ("cnn", "wide"), ("cnn", "narrow")
+    ]  # fmt: skip
+    asked = _starting(suite_file("accuracy", more=WIDE + UNIFORM.format("spread")), methods=(parse("uniform"),))
+    assert asked == [("uniform", "spread", "control"), ("random", "", "control"), ("cnn", "wide", "control")]
+
+
+def test_one_of_two_controls_of_one_name_can_be_left_out(suite_file):
+    found = _starting(suite_file("accuracy", more='without = ["narrow"]\n' + WIDE + NARROW))
+    assert ("cnn", "wide", "control") in found and ("cnn", "narrow", "control") not in found
+
+
+def test_controls_without_labels_of_one_name_all_run(suite_file):
+    found = _starting(suite_file("linear-probe", more=VAE + LONGER))
+    assert [one for one in found if one[0] == "vae"] == [("vae", "", "control"), ("vae", "wd", "control")]
+
+
+def test_a_control_that_another_suite_lacks_stays_beside_one_of_its_name(suite_file, tmp_path):
+    other = suite_file("accuracy", more=WIDE, name="other")
+    file = suite_file("accuracy", more=f'entries_of = "{other}"\n' + WIDE + NARROW)
+    assert [one[1] for one in _starting(file) if one[0] == "cnn"] == ["wide", "narrow"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        VAE + VAE,
+        VAE + VAE.replace("models", "training = { epochs = 3 }\nmodels"),
+        VAE + VAE.replace('"vae" }', '["scae", "vae"] }'),
+        WIDE + NARROW.replace("narrow", "wide"),
+        UNIFORM.format("spread") + UNIFORM.format("spread").replace('loss = "spread"', "epochs = 3"),
+        '\n[[methods]]\nname = "dynamic"\niterations = [7]\n',
+        '\n[[methods]]\nname = "dynamic"\nparams = { detach = false }\n',
+        '\n[[methods]]\nname = "dynamic"\nmodels = { capsnet-small = "capsnet-small" }\n',
+        '\n[[methods]]\nname = "uniform"\ntraining = { epochs = 3 }\n',
+    ],
+)
+def test_entries_that_read_the_same_are_refused(suite_file, more):
+    with pytest.raises(UserError, match="is there twice and reads the same; tell the entries apart by `variant`"):
+        load_suite(str(suite_file("accuracy", more=more)))
+
+
+def test_a_control_that_is_listed_as_a_method_too_is_one_entry(suite_file):
+    assert ("uniform", "", "control") in _starting(suite_file("accuracy", more='\n[[methods]]\nname = "uniform"\n'))
+
+
+def test_plugins_of_one_file_name_that_fail_are_both_told(suite_file, tmp_path):
+    files = [tmp_path / folder / "mine.py" for folder in "ab"]
+    for file in files:
+        file.parent.mkdir()
+        file.touch()
+    broken = dict(zip(map(str, files), ("no torch", "no numpy"), strict=True))
+    (lost,) = line_up(load_suite(str(suite_file("accuracy"))), "quick", Choices(broken=broken)).lost
+    assert lost[1] == "no torch; no numpy"
+
+
+def test_of_two_entries_of_one_method_that_are_tuned_one_may_fail(suite):
+    chosen = Choices(methods=(parse("dynamic"), parse("dynamic[leaky=true]")), faulty={"dynamic[leaky=true]": "no"})
+    cells = plan(suite(), "quick", replace(chosen, tuning=True)).cells
+    assert {(cell.label, cell.broken) for cell in cells} >= {("dynamic", ""), ("dynamic[leaky=true]", "no")}
+    assert ("dynamic", "no") not in {(cell.label, cell.broken) for cell in cells}

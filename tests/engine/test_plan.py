@@ -13,6 +13,7 @@ from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import load_plugin
 from routebench.routing.spec import parse
+from tests.data.pictures import save
 
 
 def cells_of(made):
@@ -61,6 +62,16 @@ def test_a_preset_takes_as_many_images_of_whatever_data_is_named(parts, suite_fi
     assert some.taken == "230 of the 5,000 images of mnist5k, the same for all methods and seeds"
     more = plan(suite, "quick", Choices(data="take:400:mnist5k"))
     assert {cell.identity.data for cell in more.cells} == {"take:400:mnist5k"}
+
+
+def test_what_a_folder_holds_and_is_not_used_is_told(parts, suite_file, tmp_path):
+    for name in ("cat", "dog"):
+        save(tmp_path / "pets" / name, 30, (28, 28))
+    (tmp_path / "pets" / "cat" / "notes.txt").touch()
+    told = "Not used of folder:pets: 1 of kind .txt (such as cat/notes.txt)."
+    for data in (f"folder:{tmp_path}/pets", f"take:20:folder:{tmp_path}/pets"):
+        made = plan(load_suite(str(suite_file())), "quick", Choices(data=data))
+        assert made.left_out == told and told in made.caveat
 
 
 def test_a_cell_that_takes_some_images_needs_the_plugin_that_brings_the_set(parts, suite_file, tmp_path):

@@ -68,6 +68,16 @@ def changed(tmp_path):
             'name = "dynamic"\ntraining_of = { capsnt = { epochs = 2 } }',
             ["methods.dynamic.training_of", "'capsnt'", "'capsnet'"],
         ),
+        (
+            'name = "dynamic"',
+            'name = "dynamic"\nmodels = { capsnt-small = "capsnet" }',
+            ["methods.dynamic.models", "'capsnt-small'", "'capsnet-small'"],
+        ),
+        (
+            'name = "dynamic"',
+            'name = "dynamic"\nfirst_is = "unifrom"',
+            ["methods.dynamic.first_is", "'unifrom'", "'uniform'"],
+        ),
         ("place_in_all = 1", "place_in_all = 0", ["place_in_all", "at least 1"]),
     ],
 )
@@ -94,6 +104,11 @@ def test_error_names_file_key_and_expectation(changed, old, new, says):
         ("robustness", "attacks = 3", "a list, each text"),
         ("accuracy", "test_iterations = []", "a list, each an integer of at least 1"),
         ("accuracy", "best_on_test = 1", "true or false"),
+        ("accuracy", "test_iterations = [2, 3, 2]", "different values"),
+        ("cost", "batches = [8, 8]", "different values"),
+        ("robustness", "attacks = ['fgsm', 'fgsm']", "different values"),
+        ("robustness", "l2_eps = [0.5, 0.50000001]", "different values"),
+        ("equivariance", "scales = [1.2, 1.20]", "different values"),
         ("generation", "optimiser = 'adm'", "one of sgd, adam"),
     ],
 )

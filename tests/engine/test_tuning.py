@@ -18,14 +18,20 @@ from tests.engine.conftest import TUNED
 ENTRIES = 6  # dynamic T=2; heinsen T=1 and T=2; uniform, random and the CNN
 PEEKS = """
 from routebench import routing
-from routebench.data import load
+from routebench.data import Dataset, load
+from routebench.registry import datasets
+
+@datasets.register("handed-out")
+def handed_out() -> Dataset:
+    base = load("digits200")
+    return Dataset.of("handed-out", base.classes, base.test, base.train, "test images to train on")
 
 @routing.register("peeks")
 class Peeks(routing.RoutingMethod):
     "Looks at the images that it will be tested on."
 
     def route(self, votes, activations):
-        load("mnist5k").test
+        WAY
         raise AssertionError("it has seen them")
 """
 DECLARES = """
@@ -133,9 +139,12 @@ def test_a_trial_sees_no_test_image(tried):
             assert not official & {image.numpy().tobytes() for image in part.pixels}
 
 
-def test_a_method_that_reads_test_images_while_it_is_tuned_gets_an_error(suite, tmp_path, run_all):
+@pytest.mark.parametrize(
+    "way", ['load("digits200").test', 'datasets["digits200"]().test', 'load("fold:1/2:handed-out").train']
+)
+def test_a_method_that_reads_test_images_while_it_is_tuned_gets_an_error(suite, tmp_path, run_all, way):
     file = tmp_path / "peeks.py"
-    file.write_text(PEEKS)
+    file.write_text(PEEKS.replace("WAY", way))
     made = suite()
     load_plugin(str(file))
     cells = plan(made, "quick", Choices(added=("peeks",), tuning=True)).cells

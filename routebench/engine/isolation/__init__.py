@@ -2,7 +2,7 @@
 
 from routebench.engine.isolation._alone import Ended, Step, alone, step, with_plugins
 from routebench.engine.isolation._process import Isolated, send, uninterrupted, wait_for
-from routebench.engine.isolation._stacks import STACK, one_line, signal_name, where
+from routebench.engine.isolation._stacks import STACK, signal_name, where
 
 __all__ = [
     "STACK",
@@ -10,7 +10,6 @@ __all__ = [
     "Isolated",
     "Step",
     "alone",
-    "one_line",
     "send",
     "signal_name",
     "step",

@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from routebench import terminal
-from routebench.engine.isolation._stacks import ask_where, one_line, where
-from routebench.errors import UserError
+from routebench.engine.isolation._stacks import ask_where, where
+from routebench.errors import UserError, one_line
 
 READ_OUTPUT = 40_000  # characters of what a process wrote that are read
 ENDING = 2.0  # seconds that a process may take to end which has closed its connection or answered

@@ -5,11 +5,9 @@ import os
 import re
 import signal
 import time
-from textwrap import shorten
 
-from routebench.errors import LIBRARIES, UserError, message_of, place_of, printable
+from routebench.errors import LIBRARIES
 
-LONGEST = 400  # characters of a message
 PATIENCE = 0.3  # seconds in which a process that is to be stopped writes where it is
 STACK = "most recent call first"  # faulthandler begins with the innermost frame
 FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+) in (?P<function>\S+)')
@@ -38,12 +36,3 @@ def where(output: str) -> str:
 def signal_name(number: int) -> str:
     """`Segmentation fault (SIGSEGV)`."""
     return f"{signal.strsignal(number) or 'signal'} ({signal.Signals(number).name})"
-
-
-def one_line(error: BaseException) -> str:
-    """The error's type and message, and the user's line that raised it."""
-    text = shorten(printable(message_of(error)), width=LONGEST, placeholder=" ...") or "no message"
-    if isinstance(error, UserError):
-        return text
-    place = place_of(error)
-    return f"{type(error).__name__}: {text}{f' ({place})' if place else ''}"

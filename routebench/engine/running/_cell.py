@@ -11,15 +11,14 @@ from typing import Any
 import torch
 
 from routebench import kernels
-from routebench.data import sealed_test_images
-from routebench.engine.isolation import one_line
+from routebench.data import sealed_test_images, unfolded
 from routebench.engine.results import RECORD, Record, Store, StoreFull, parsed
 from routebench.engine.running._claim import Done, HeldElsewhere, claimed
 from routebench.engine.running._config import RunConfig, Stage
 from routebench.engine.running._fits import StoreContext
 from routebench.engine.running._patches import expect_no_patches
 from routebench.engine.suites import Cell
-from routebench.errors import Diverged, PluginError, printable
+from routebench.errors import Diverged, PluginError, one_line, printable
 from routebench.protocols.base import Measurement
 from routebench.registry import load_plugin, protocols
 
@@ -109,7 +108,8 @@ def _is_storable(record: Record) -> bool:
 def _measure(cell: Cell, context: StoreContext) -> Measurement:
     if cell.broken:
         raise PluginError(cell.broken)
-    with sealed_test_images() if cell.identity.is_trial else contextlib.nullcontext():  # plug-ins' imports included
+    seal = sealed_test_images(unfolded(cell.identity.data)) if cell.identity.is_trial else contextlib.nullcontext()
+    with seal:  # plug-ins' imports included
         for plugin in cell.plugins:
             load_plugin(plugin)
         protocol = protocols[cell.identity.protocol]()

@@ -1,6 +1,6 @@
 """Who takes part in a run: the suite's methods and controls, the user's choices, models without labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,11 @@ def line_up(suite: Suite, preset_name: str, choices: Choices) -> Lineup:
         UserError: a name or a hyperparameter is unknown, or no method can run in a network that was asked for.
     """
     preset = _chosen(suite.preset(preset_name), choices)
-    suite = replace(suite, methods=tuple(one for one in suite.methods if one.variant not in preset.without))
+    methods, controls = (
+        tuple(one for one in entries if one.variant not in preset.without)
+        for entries in (suite.methods, suite.controls)
+    )
+    suite = replace(suite, methods=methods, controls=controls)
     lost = _lost(choices)
     starters = [
         _with_loss(one, choices.loss)
@@ -139,18 +143,16 @@ def _expect_networks(suite: Suite, preset: Preset, methods: Sequence[Entry]) -> 
 
 
 def _starters(suite: Suite, preset: Preset, choices: Choices, lost: Sequence[MethodSpec]) -> list[Starter]:
-    own: dict[str, list[Entry]] = {}
-    for entry in suite.methods:
-        own.setdefault(entry.name, []).append(entry)
-    controls = {name: Entry(name) for name in CONTROLS} | {entry.name: entry for entry in suite.controls}
-    controls |= _unsupervised(suite, preset)
+    own = _by_name(suite.methods)
+    by_name = {name: [Entry(name)] for name in CONTROLS} | _by_name(suite.controls) | _unsupervised(suite, preset)
+    controls = [entry for several in by_name.values() for entry in several]
     if choices.methods:
         methods = [
             entry
             for spec in choices.methods
             if spec not in lost
             for entry in _from_spec(
-                spec, own.get(spec.name) or [controls.get(spec.name, Entry(spec.name))], spec.name not in own
+                spec, own.get(spec.name) or by_name.get(spec.name, [Entry(spec.name)]), spec.name not in own
             )
         ]
     else:
@@ -158,18 +160,25 @@ def _starters(suite: Suite, preset: Preset, choices: Choices, lost: Sequence[Met
     routed = any(_has_capsule_layers(model) for model in preset.models)
     kept = [
         entry
-        for entry in controls.values()
+        for entry in controls
         if entry not in methods and ({*preset.models} & {*entry.models} if entry.models else routed)
     ]
     for entry in (*methods, *kept):
         if entry.routed and entry.spec not in choices.faulty:
-            _check_method(suite, entry, [*own, *controls])
-    roles = [*((entry, CONTROL if entry in controls.values() else METHOD) for entry in methods)]
+            _check_method(suite, entry, [*own, *by_name])
+    roles = [*((entry, CONTROL if entry in controls else METHOD) for entry in methods)]
     roles += [(entry, CONTROL) for entry in kept]
     return [Starter(entry, role, choices.faulty.get(entry.spec, "")) for entry, role in roles]
 
 
-def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
+def _by_name(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+def _unsupervised(suite: Suite, preset: Preset) -> dict[str, list[Entry]]:
     """Every registered model that learns without labels and routing, by name, if the protocol measures such models.
 
     Controls of the suite have the training and networks that it names; other models have the suite's recipe; all train
@@ -179,18 +188,19 @@ def _unsupervised(suite: Suite, preset: Preset) -> dict[str, Entry]:
     if not getattr(protocols[suite.protocol], "unsupervised", False):
         return {}
     own = {"loss": "own", "reconstruction": 0.0}
-    named = {entry.name: entry for entry in (*suite.controls, *suite.methods)}
-    placed = {network for entry in named.values() for several in entry.models.values() for network in several}
-    found = {}
+    entries = (*suite.controls, *suite.methods)
+    placed = {network for entry in entries for several in entry.models.values() for network in several}
+    elsewhere = placed | {entry.name for entry in suite.methods}
+    controls = _by_name(suite.controls)
+    found: dict[str, list[Entry]] = {}
     for name in models:
         known: Facts = models[name].facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
         if known.routed or not known.unsupervised:
             continue
-        entry = named.get(name, Entry(name))
-        if entry in suite.methods or (name in placed and not entry.models):
-            continue
-        beside = entry.models or dict.fromkeys(preset.models, (name,))
-        found[name] = replace(entry, training={**own, **entry.training}, models=beside)
+        for entry in controls.get(name, [] if name in elsewhere else [Entry(name)]):
+            beside = entry.models or ({} if name in placed else dict.fromkeys(preset.models, (name,)))
+            made = replace(entry, training={**own, **entry.training}, models=beside) if beside else entry
+            found.setdefault(name, []).append(made)
     return found
 
 
@@ -202,12 +212,15 @@ def _has_capsule_layers(model: str) -> bool:
 def _lost(choices: Choices) -> list[tuple[MethodSpec, str]]:
     """The methods of broken plug-ins, with the reason.
 
-    If the user named methods, the unknown ones, since their file is not known; else one per file.
+    If the user named methods, the unknown ones, since their file is not known; else one per name of a file.
     """
     if choices.methods:
         together = "; ".join(choices.broken.values())
         return [(spec, together) for spec in choices.methods if choices.broken and spec.name not in routing]
-    return [(MethodSpec(Path(file.partition(":")[0]).stem), reason) for file, reason in choices.broken.items()]
+    reasons: dict[str, list[str]] = {}
+    for file, reason in choices.broken.items():
+        reasons.setdefault(Path(file.partition(":")[0]).stem, []).append(reason)
+    return [(MethodSpec(name), "; ".join(several)) for name, several in reasons.items()]
 
 
 def _from_spec(spec: MethodSpec, own: list[Entry], is_control: bool) -> list[Entry]:

@@ -34,6 +34,7 @@ class Plan:
         chosen: how settings were chosen, in words; empty where a suite tunes none.
         half_width: target of the intervals of named comparisons, in points; None for no target.
         classes: number of classes of the data set.
+        left_out: what lies in the folder of images and is not used, in words; empty if nothing does.
     """
 
     suite: Suite
@@ -46,6 +47,7 @@ class Plan:
     chosen: str = ""
     half_width: float | None = None
     classes: int = 0
+    left_out: str = ""
 
     @property
     def primary_pairs(self) -> list[tuple[Cell, Cell]]:
@@ -56,7 +58,7 @@ class Plan:
     @property
     def caveat(self) -> str:
         """What a reader of the results has to know; empty if nothing."""
-        return " ".join(filter(None, (self.suite.caveats(self.preset.data), self.chosen)))
+        return " ".join(filter(None, (self.suite.caveats(self.preset.data), self.chosen, self.left_out)))
 
     @property
     def networks(self) -> dict[str, dict[str, list[str]]]:
@@ -128,13 +130,15 @@ def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
     entries = [point.cell.identity for point in parts[0][2] if not point.cell.broken]
     tuning.expect_known(entries, Place(suite.file, "tuning"))
     each = [
-        trials_of(tuning, replace(point.cell.identity, iterations=iterations), point.fixed)
+        [
+            cell_of(trial, point.cell.broken)
+            for trial in trials_of(tuning, replace(point.cell.identity, iterations=iterations), point.fixed)
+        ]
         for _, _, points in parts
         for point in points
         for iterations in point.grid
     ]
-    broken = {point.cell.identity.method: point.cell.broken for _, _, points in parts for point in points}
-    cells = tuple(cell_of(trial, broken[trial.method]) for trials in zip(*each, strict=True) for trial in trials)
+    cells = tuple(trial for trials in zip(*each, strict=True) for trial in trials)
     preset, data, _ = parts[0]
     return _plan(trying, preset, cells, data)
 
@@ -160,6 +164,7 @@ def _plan(suite: Suite, preset: Preset, cells: tuple[Cell, ...], data: Dataset, 
         taken=_taken(data),
         chosen=chosen,
         classes=len(data.classes),
+        left_out=data.left_out,
     )  # fmt: skip
 
 

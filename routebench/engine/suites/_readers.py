@@ -38,6 +38,19 @@ def text(said: str) -> Reader:
     return expect(said, _is_text)
 
 
+def different(reader: Reader) -> Reader:
+    """Of a list no two values of which are the same in a table, where numbers have six digits."""
+
+    def read_value(value: Any, place: Place) -> Any:
+        found = reader(value, place)
+        told = [f"{one:g}" if isinstance(one, float) else one for one in found] if isinstance(value, list) else []
+        if len(set(told)) < len(told):
+            raise place.wrong(f"expected different values, got {value!r}")
+        return found
+
+    return read_value
+
+
 def grid(value: Any, place: Place) -> tuple[int, ...]:
     """Different counts, the smallest first."""
     counts: tuple[int, ...] = legal(Legal.of(list[Count]))(value, place)

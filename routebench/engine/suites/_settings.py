@@ -25,6 +25,15 @@ RULE = (
 )
 
 
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A table of JSON, in which no key is there twice."""
+    keys = [key for key, _ in pairs]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ValueError(f"the key {key!r} is there twice")
+    return dict(pairs)
+
+
 def _point(value: Any, place: Place) -> Mapping[str, Any]:
     """Settings by name. Those of the recipe are legal; the network and the method check theirs when they are built."""
     content: Mapping[str, Any] = TABLE(value, place)
@@ -108,22 +117,29 @@ class ChosenSettings:
             UserError: it is missing, or holds something else than `write` writes.
         """
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
         except OSError as error:
             way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"
             raise UserError(f"settings {file}: cannot be read ({error.strerror}); {way}") from error
         except (ValueError, RecursionError) as error:
             raise UserError(f"settings {file}: expected JSON, as `routebench tune` writes it: {error}") from error
-        return read(cls, content, Place(f"settings {file}"), also=["rule"])
+        found = read(cls, content, Place(f"settings {file}"), also=["rule"])
+        entries = [choice.entry for choice in found.choices]
+        for choice in found.choices:
+            if entries.count(choice.entry) > 1:
+                raise UserError(f"settings {file}: expected one choice for {choice.title} on {choice.model}, got two")
+        return found
 
     def told(self, data: str) -> str:
         """How they were chosen, for whoever reads results on `data` that rest on them."""
         where = "the same data set" if self.data == data else self.data
+        other = "" if self.data == data else f"; images of {self.data} are not compared with the test images here"
         short = f" of {self.planned} planned" if self.trials < self.planned else ""
         return (
             f"Settings of {len(self.choices)} entries were tuned with one budget: each has the best of "
             f"{self.trials}{short} trials{self._repeated} on held-out parts of the training images of {where}. "
-            f"No trial saw test images (trials {self.digest})."
+            f"Trials are given folds of training images, and their code is refused test images, unless it reads files "
+            f"itself{other} (trials {self.digest})."
         )
 
     @property

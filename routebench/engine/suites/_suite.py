@@ -28,9 +28,10 @@ reconstruction = 0.0005
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,13 +39,24 @@ from routebench.arguments import Count, Legal
 from routebench.data import unfolded
 from routebench.engine.results import TRIALS
 from routebench.engine.suites._primary import Primary
-from routebench.engine.suites._readers import BESIDE, NAMES, NETWORKS, PROTOCOL, SENTENCES, grid, recipe_table, text
-from routebench.engine.suites._toml import NOTHING, TABLE, Place, by_key, each, legal, read
+from routebench.engine.suites._readers import (
+    BESIDE,
+    NAMES,
+    NETWORKS,
+    PROTOCOL,
+    SENTENCES,
+    different,
+    grid,
+    recipe_table,
+    text,
+)
+from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, legal, read
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, unknown
 from routebench.recipe import Recipe
 from routebench.recipes import merged
-from routebench.registry import models, protocols, routing, suite_files
+from routebench.registry import SHIPPED, models, protocols, routing, suite_files
+from routebench.routing import hyperparameters_of
 from routebench.routing.spec import MethodSpec
 
 CONTROLS = ("uniform", "random")
@@ -91,6 +103,19 @@ class Entry:
     def networks(self, model: str) -> tuple[str, ...]:
         """The networks in which it runs for one of the preset's."""
         return self.models.get(model, ()) if self.models else (model,)
+
+    def reads_like(self, other: "Entry", models: Collection[str]) -> bool:
+        """Whether reports would call both the same in one network, which stands beside one of `models` or is it."""
+        if (self.name, self.variant) != (other.name, other.variant):
+            return False
+        if not self.variant and self._all_params != other._all_params:
+            return False
+        ours, theirs = ({network for model in models for network in one.networks(model)} for one in (self, other))
+        return not ours.isdisjoint(theirs)
+
+    @property
+    def _all_params(self) -> dict[str, Any]:
+        return {**(hyperparameters_of(self.name) if self.name in routing else {}), **self.params}
 
 
 @dataclass(frozen=True)
@@ -176,7 +201,7 @@ class Suite:
     def with_entries(self, preset: str) -> "Suite":
         """The suite with methods, controls and training of the suite that it or its preset names, if one does.
 
-        Controls of its own that the other suite lacks stay.
+        Controls of its own stay, but for those that the other suite has by the same name and variant.
 
         Raises:
             UserError: there is no such suite or preset, or the other suite has no methods of its own.
@@ -190,8 +215,9 @@ class Suite:
                 f"{self.file}: key 'entries_of': expected a suite with methods, got {name!r}, which takes those of "
                 f"{other.entries_of!r}; name that one"
             )
-        known = {entry.name for entry in (*other.methods, *other.controls)}
-        controls = (*other.controls, *(entry for entry in self.controls if entry.name not in known))
+        known, beside = (*other.methods, *other.controls), self.preset(preset).models
+        own = (one for one in self.controls if not any(one.reads_like(entry, beside) for entry in known))
+        controls = (*other.controls, *own)
         return replace(self, methods=other.methods, controls=controls, training=other.training)
 
     def recipe(self, *overrides: Mapping[str, Any]) -> Recipe:
@@ -228,7 +254,9 @@ def load_suite(name: str) -> Suite:
     except (ValueError, RecursionError, OSError) as error:  # ValueError: no TOML, or no UTF-8
         raise UserError(f"{path.name}: expected a TOML file, got one that cannot be read: {error}") from error
     protocol = PROTOCOL(content.get("protocol", NOTHING), place.below("protocol"))
-    preset = partial(_preset, getattr(protocols[protocol], "options", {}))
+    known = getattr(protocols[protocol], "options", {})
+    reader = legal if protocols.origin(protocol) != SHIPPED else lambda allowed: different(legal(allowed))
+    preset = partial(_preset, {name: reader(Legal.of(kind)) for name, kind in known.items()})
     presets = by_key(preset)(content.get("presets", {}), place.below("presets"))
     suite = read(
         Suite, content, place, ["presets"], name=path.stem, file=path.name, folder=path.parent, presets=presets
@@ -237,10 +265,10 @@ def load_suite(name: str) -> Suite:
     return suite
 
 
-def _preset(options: Mapping[str, Any], value: Any, place: Place) -> Preset:
+def _preset(options: Mapping[str, Reader], value: Any, place: Place) -> Preset:
     """A preset, whose protocol has options of its own."""
     given = [key for key in TABLE(value, place) if key in options]
-    own = {key: legal(Legal.of(options[key]))(value[key], place.below(key)) for key in given}
+    own = {key: options[key](value[key], place.below(key)) for key in given}
     return read(Preset, value, place, options, name=place.path.partition(".")[2], options=own)
 
 
@@ -248,21 +276,22 @@ def _check(suite: Suite) -> None:
     _check_source(suite)
     if suite.tuning is not None:
         suite.tuning.expect_whole(Place(suite.file, "tuning"))
-    for entry in suite.methods:
-        told = [(one.name, one.variant or one.params, one.models) for one in suite.methods]  # as reports call them
-        if told.count((entry.name, entry.variant or entry.params, entry.models)) > 1:
-            raise UserError(
-                f"{suite.file}: key 'methods': {entry.name!r} is there twice and reads the same; "
-                "tell the entries apart by `variant`, a few words"
-            )
-    tables = {f"presets.{preset.name}": preset.training_of for preset in suite.presets.values()}
-    tables |= {f"methods.{entry.name}": entry.training_of for entry in (*suite.methods, *suite.controls)}
-    for table, training_of in tables.items():
-        for model in training_of:
+    _expect_told_apart(suite)
+    tables: list[tuple[str, Mapping[str, Any]]] = [
+        (f"presets.{preset.name}.training_of", preset.training_of) for preset in suite.presets.values()
+    ]
+    for key, several in (("methods", suite.methods), ("controls", suite.controls)):
+        tables += [(f"{key}.{entry.name}.training_of", entry.training_of) for entry in several]
+        tables += [(f"{key}.{entry.name}.models", entry.models) for entry in several]
+    for key, by_model in tables:
+        for model in by_model:
             if model not in models:
-                raise UserError(
-                    f"{suite.file}: key '{table}.training_of': unknown model {model!r}{nearest(model, models)}"
-                )
+                raise UserError(f"{suite.file}: key {key!r}: unknown model {model!r}{nearest(model, models)}")
+    known = {entry.name for entry in (*suite.methods, *suite.controls)} | {*CONTROLS}
+    for entry in suite.methods:
+        if entry.first_is and entry.first_is not in known:
+            told = f"unknown entry {entry.first_is!r}{nearest(entry.first_is, known)}"
+            raise UserError(f"{suite.file}: key 'methods.{entry.name}.first_is': {told}")
     for preset in suite.presets.values():
         if preset.name.endswith(TRIALS):
             raise UserError(
@@ -270,14 +299,32 @@ def _check(suite: Suite) -> None:
                 "plans of trials are known; rename it"
             )
         entries = suite.with_entries(preset.name) if preset.without else suite
-        variants, controls = (one.variant for one in entries.methods), (one.name for one in entries.controls)
-        spared = {*variants, *controls, *CONTROLS} - {""}
+        variants = (one.variant for one in (*entries.methods, *entries.controls))
+        spared = {*variants, *(one.name for one in entries.controls), *CONTROLS} - {""}
         for name in preset.without:
             if name not in spared:
                 raise UserError(
                     f"{suite.file}: key 'presets.{preset.name}.without': unknown variant or control {name!r}"
                     f"{nearest(name, spared)}"
                 )
+
+
+def _expect_told_apart(suite: Suite) -> None:
+    """Raises UserError for two entries that reports would call the same. One that is a control, too, is one entry."""
+    entries = {"methods": suite.methods, "controls": suite.controls}
+    known = {entry.name for entry in suite.controls}
+    entries["controls that run unasked"] = tuple(Entry(name) for name in CONTROLS if name not in known)
+    listed = [(key, entry) for key, several in entries.items() for entry in several]
+    alone = {(model,) for _, entry in listed for model in entry.models}
+    beside = {preset.models for preset in suite.presets.values()} | alone
+    for (key, one), (other_key, other) in combinations(listed, 2):
+        is_same = one == other and key != other_key
+        if not is_same and any(one.reads_like(other, models) for models in beside):
+            where = f"key {key!r}" if key == other_key else f"keys {key!r} and {other_key!r}"
+            raise UserError(
+                f"{suite.file}: {where}: {one.name!r} is there twice and reads the same; "
+                "tell the entries apart by `variant`, a few words"
+            )
 
 
 def _check_source(suite: Suite) -> None:

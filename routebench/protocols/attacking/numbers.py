@@ -36,26 +36,30 @@ def numbers(assault: Assault) -> list[Metric]:
 def _accuracies(assault: Assault) -> Iterator[Metric]:
     """By attack, loss and eps; `best` is for each image the loss that is worst for it, `worst` is all attacks.
 
-    What was run on survivors only has no accuracy of its own, only what it took from those before it.
+    What was run on survivors only has no accuracy of its own, only what it took from those before it. An attack that
+    failed has none at that eps, and from there on the worst case is not known.
     """
     yield Metric("clean_accuracy", "test", assault.share(torch.ones(len(assault.own))), "%", True)
     yield Metric("attacked_images", "test", len(assault.right), "count")
     yield Metric("main_eps", "", assault.settings.main_eps)
     for ball in assault.balls:
         for attack in dict.fromkeys(name for name, _ in ball.broken if name in (*GRADIENT, *BLACK)):
+            if (attack, ball.eps) in assault.failed:
+                continue
             if attack in GRADIENT:
                 for loss in assault.settings.losses:
                     yield from _within(assault, ball, ball.broken_by([attack], assault.same[loss]), attack, loss)
             loss = BEST if attack in GRADIENT else NO_LOSS
             yield from _within(assault, ball, ball.broken_by([attack]), attack, loss)
         yield from _taken(assault, ball)
-        yield from _within(assault, ball, ball.broken_by(), WORST, BEST)
+        if assault.is_worst_known(ball):
+            yield from _within(assault, ball, ball.broken_by(), WORST, BEST)
 
 
 def _taken(assault: Assault, ball: Ball) -> Iterator[Metric]:
     """By attack that was run on survivors: the accuracy that it takes from what white-box attacks before it left."""
     for attack in assault.settings.attacks:
-        if attack in (*ADAPTIVE, SCORES):
+        if attack in (*ADAPTIVE, SCORES) and (attack, ball.eps) not in assault.failed:
             where: dict[str, int | str] = {"attack": attack, "norm": "linf", "eps": f"{ball.eps:g}"}
             taken = assault.share(ball.broken_by([attack]))
             yield Metric("accuracy_taken", "test", taken, "points", False, where=where)
@@ -70,7 +74,7 @@ def _within(assault: Assault, ball: Ball, broken: Tensor, attack: str, loss: str
 def _distances(assault: Assault) -> Iterator[Metric]:
     """Of the attacks that look for the smallest change, over the images that were right and attacked."""
     found = {name: one.distances for name, one in assault.shortest.items()}
-    if found:
+    if found and not assault.lost_shortest:
         found[WORST] = torch.stack(list(found.values())).amin(dim=0)
     for attack, distances in found.items():
         where: dict[str, int | str] = {"attack": attack, "norm": "l2"}
@@ -96,7 +100,7 @@ def _verdict(checks: Mapping[str, float]) -> Iterator[Metric]:
 
 def _between_attacks(assault: Assault) -> dict[str, float]:
     """Checks that set attacks within a ball against each other."""
-    checks, done = {}, assault.settings.attacks
+    checks, done = {}, assault.done
     several = [name for name in ITERATIVE if name in done]
     if assault.white():
         checks["black-box"] = max(_black_alone(assault))
@@ -141,7 +145,7 @@ def _between_distances(assault: Assault) -> dict[str, float]:
     best = []
     for kind in (FROM_DECISIONS, WITH_GRADIENTS):
         found = [one.distances for name, one in assault.shortest.items() if name in kind]
-        if not found:
+        if not found or assault.lost_shortest & {*kind}:
             return {}
         best.append(_median(torch.stack(found).amin(dim=0)))
     return {} if all(map(math.isinf, best)) else {"decision-based": best[0] / best[1]}

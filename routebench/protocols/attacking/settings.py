@@ -64,6 +64,9 @@ class Settings:
                     raise unknown(kind, name, known)
         if any(not 1 <= grey_levels(eps) <= 255 for eps in self.eps) or list(self.eps) != sorted(set(self.eps)):
             raise UserError(f"robustness: eps must rise from at least 1/255 to at most 1, got {list(self.eps)!r}")
+        levels = [grey_levels(eps) for eps in self.eps]
+        if len({*levels}) < len(levels):
+            raise UserError(f"robustness: eps must differ in grey levels of 1/255, got {list(self.eps)!r}")
         if self.main_eps not in self.eps:
             raise UserError(f"robustness: main_eps must be one of eps, {list(self.eps)!r}, got {self.main_eps!r}")
         if not {*self.severities} <= {*range(1, SEVERITIES + 1)} or not self.severities:

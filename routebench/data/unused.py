@@ -1,0 +1,128 @@
+"""What lies in a folder and is not used, and what lies near a file that is missing."""
+
+import difflib
+import os
+import unicodedata
+from collections.abc import Collection, Iterator
+from itertools import islice
+from pathlib import Path
+
+ARRAYS = frozenset([".npy", ".npz"])
+ARRAYS_ADVICE = (
+    "NumPy arrays are read by a function of your own that returns routebench.data.Dataset, given with --plugin FILE.py"
+)
+HIDDEN = (".", "__")
+SYSTEM = frozenset(
+    [".ds_store", ".directory", ".fseventsd", ".spotlight-v100", ".temporaryitems", ".trashes", "$recycle.bin",
+     "@eadir", "__macosx", "desktop.ini", "ehthumbs.db", "icon\r", "lost+found", "system volume information",
+     "thumbs.db"]
+)  # fmt: skip
+"""What operating systems write into folders unasked, in small letters."""
+SYSTEM_STARTS = ("._", ".trash-", ".nfs")
+DEEPEST = 4
+"""Folders below that of data sets in which a missing file is looked for."""
+MOST = 10_000
+"""Entries of a folder that are looked at for a name."""
+
+
+def is_system(name: str) -> bool:
+    """Whether an operating system writes files or folders of this name."""
+    return name.lower() in SYSTEM or name.lower().startswith(SYSTEM_STARTS)
+
+
+def unused(place: Path, used: Collection[Path], suffixes: Collection[str], linked: Collection[Path] = ()) -> list[str]:
+    """What lies in a folder and is not used, by kind: how many, and one by name.
+
+    What an operating system writes is left out.
+
+    Args:
+        place: the folder.
+        used: files in it.
+        suffixes: of files that could be used.
+        linked: folders in it that are looked into although they are links.
+    """
+    known, found = {*used}, dict[str, list[Path]]()
+    for entry in _entries(place, {*linked}):
+        if entry not in known:
+            found.setdefault(_kind(entry, place, suffixes), []).append(entry)
+    return [
+        f"{len(several):,} {kind} (such as {min(several).relative_to(place)})"
+        for kind, several in sorted(found.items())
+    ]
+
+
+def _entries(place: Path, linked: Collection[Path]) -> Iterator[Path]:
+    """Everything but folders, and links to folders that are not followed."""
+    for folder, inner, names in os.walk(place, onerror=lambda _: None):
+        for name in inner[:]:
+            entry = Path(folder, name)
+            if is_system(name) or entry.is_symlink():
+                inner.remove(name)
+            if entry in linked and entry.is_symlink():
+                yield from _entries(entry, linked)
+            elif entry.is_symlink() and not is_system(name):
+                yield entry
+        yield from (Path(folder, name) for name in names if not is_system(name))
+
+
+def _kind(entry: Path, place: Path, suffixes: Collection[str]) -> str:
+    """What is not used, in words, of which there may be several."""
+    if any(part.startswith(HIDDEN) for part in entry.relative_to(place).parts):
+        return "hidden"
+    if entry.is_dir():
+        return "linked folders"
+    if not entry.is_file():
+        return "pipes, devices or broken links"
+    suffix = entry.suffix.lower()
+    return "images in no class's folder" if suffix in suffixes else f"of kind {suffix or 'unknown'}"
+
+
+def near(name: str, place: Path, other_than: Collection[str] = ()) -> str:
+    """`; 'x' lies there` for what lies in a folder under nearly the name of what is missing; empty if nothing does.
+
+    A name of the same letters in another Unicode form is told as that. Names in `other_than` are right themselves.
+    """
+    try:
+        there = sorted(entry.name for entry in islice(place.iterdir(), MOST) if not is_system(entry.name))
+    except OSError:
+        return ""
+    for other in there:
+        if other != name and folded(other) == folded(name):
+            return f"; {other!r} lies there{form_apart(name, other)}"
+    small = {other.lower(): other for other in there if other.removesuffix(".gz") not in other_than}
+    close = difflib.get_close_matches(name.lower(), small, n=1, cutoff=0.7)
+    return f"; {small[close[0]]!r} lies there" if close else ""
+
+
+def folded(name: str) -> str:
+    """The same for names that look the same: in whatever Unicode form."""
+    return unicodedata.normalize("NFC", name)
+
+
+def form_apart(one: str, other: str) -> str:
+    """Says that two names differ in their Unicode form alone; empty if they differ otherwise, or not at all."""
+    if one == other or folded(one) != folded(other):
+        return ""
+    forms = [form for form in ("NFC", "NFD") for name in (other,) if unicodedata.is_normalized(form, name)]
+    return f", a name of the same letters in another Unicode form ({' and '.join(forms) or 'mixed'})"
+
+
+def near_missing(file: str, folder: Path, root: Path, other_than: Collection[str] = ()) -> str:
+    """`; it lies in x/` or `; 'y' lies there` for a file that is not in its folder; empty if nothing is near.
+
+    Args:
+        file: its name.
+        folder: where it should lie.
+        root: the folder of data sets, in which it may lie elsewhere.
+        other_than: names of other files of the set.
+    """
+    if found := near(file, folder, other_than):
+        return found
+    wanted = {file.lower(), f"{file}.gz".lower()}
+    for place, inner, names in islice(os.walk(root), MOST):
+        if len(Path(place).relative_to(root).parts) >= DEEPEST:
+            inner.clear()
+        for name in sorted({*inner, *names}):
+            if name.lower() in wanted:
+                return f"; {Path(place, name)} lies elsewhere, move it there"
+    return ""
