@@ -4,6 +4,8 @@ It imports everything that a worker needs, and computes nothing, because threads
 cells do not need, take as long to import as torch; only plug-ins with analyses import them.
 """
 
+import gc
+
 from routebench import terminal
 from routebench.engine.running import _processes as workers
 from routebench.registry import EVERY, leave_out_environment
@@ -12,3 +14,4 @@ leave_out_environment()  # no plug-in runs in the process that all others come f
 NEEDED = [kind for kind in EVERY if kind != "analyses"]
 terminal.prepare()
 READY = workers.__name__, [len(EVERY[kind]) for kind in NEEDED]  # looks into the registries, which fills them
+gc.freeze()  # no worker searches what is imported for garbage
