@@ -93,7 +93,9 @@ def _entries_of_suites(suite: str) -> set[str]:
     """The names that suites give to methods and controls: those of routebench, and the user's file."""
     found: set[str] = set()
     for file in (*suite_files().values(), *([Path(suite)] if suite.endswith(".toml") else [])):
-        with contextlib.suppress(ValueError, RecursionError, OSError, AttributeError, TypeError):  # `load_suite` says it
+        with contextlib.suppress(
+            ValueError, RecursionError, OSError, AttributeError, TypeError
+        ):  # `load_suite` says it
             content = tomllib.loads(file.read_text(encoding="utf-8"))
             found |= {str(one.get("name")) for kind in ("methods", "controls") for one in content.get(kind, ())}
     return found

@@ -133,5 +133,7 @@ def unknown(kind: str, name: str, known: Iterable[str], *, shipped: bool = False
     if kind.endswith("method") and name.endswith(".py"):
         return UserError(f"expected the name of a method, got the file {name!r}; give it with --plugin {name}")
     near = nearest(name, known)
-    own = " One of your own needs --plugin FILE.py" if near.endswith("?") else "; one of your own needs --plugin FILE.py"
+    own = (
+        " One of your own needs --plugin FILE.py" if near.endswith("?") else "; one of your own needs --plugin FILE.py"
+    )
     return UserError(f"unknown {kind} {name!r}{near}{own if shipped else ''}")
