@@ -100,13 +100,13 @@ def _called_as() -> str:
 def _way_to(error: click.NoSuchOption) -> str:
     """What to write in place of an option that no command has, but methods or recipes; empty for any other."""
     from routebench.catalogue import catalogue
-    from routebench.recipe import LEGAL
 
     name = error.option_name.lstrip("-").replace("-", "_")
     takes_methods = error.ctx is not None and any("--method" in option.opts for option in error.ctx.command.params)
-    if any(name in method["hyperparameters"] for method in catalogue(kinds=("methods",))["methods"]):
+    known = catalogue(kinds=("methods", "recipes"))
+    if any(name in method["hyperparameters"] for method in known["methods"]):
         way = f"give it with its method: {'--method ' * takes_methods}'NAME[{name}=VALUE]'"
-    elif name in LEGAL:
+    elif any(name in recipe["settings"] for recipe in known["recipes"]):
         way = "a suite file sets it, in its table [training]"
     else:
         return ""
