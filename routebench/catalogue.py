@@ -4,20 +4,24 @@
 it was made from; where that no longer fits, or plug-ins or other packages add something, the registries are asked.
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from routebench.errors import unknown
 from routebench.recipes import RECIPES
 from routebench.registry import (
     EVERY,
     SHIPPED,
     load_plugin,
+    loaded_plugins,
     plugins_of_environment,
     shipped,
     suite_files,
@@ -26,6 +30,8 @@ from routebench.registry import (
 
 FILE = Path(__file__).with_name("catalogue.json")
 FOLDERS = ("capsules", "data", "generative", "models", "ops", "protocols", "routing")
+PLAIN = re.compile(r"[\w.-]+")
+"""A name alone, without a colon and the like."""
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
 
 Catalogue = dict[str, list[dict[str, Any]]]
@@ -33,13 +39,66 @@ Catalogue = dict[str, list[dict[str, Any]]]
 
 def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Catalogue:
     """Names and facts of methods, models, data sets and so on, or of some of these kinds."""
-    if not _extended(plugins, kinds) and FILE.exists():
-        kept = json.loads(FILE.read_text(encoding="utf-8"))
-        if kept["made_from"] == code_hash():
-            return {kind: kept["entries"][kind] for kind in kinds}
+    if kept := _kept(plugins, kinds):
+        return kept
     for plugin in plugins:
         load_plugin(plugin)
     return collect(kinds)
+
+
+def _kept(plugins: Sequence[str], kinds: Sequence[str]) -> Catalogue:
+    """As `catalogue`, from the file; empty where that does not know everything."""
+    if _extended(plugins, kinds) or not FILE.exists():
+        return {}
+    kept = json.loads(FILE.read_text(encoding="utf-8"))
+    return {kind: kept["entries"][kind] for kind in kinds} if kept["made_from"] == code_hash() else {}
+
+
+def refuse_unknown(
+    plugins: Sequence[str] = (),
+    *,
+    suite: str = "",
+    preset: str = "",
+    methods: Sequence[str] = (),
+    models: Sequence[str] = (),
+    data: str | None = None,
+) -> None:
+    """Refuses names that nothing answers to before anything imports torch, which takes seconds.
+
+    What is no plain name, and what the file of the catalogue does not know, is left to whoever uses it.
+
+    Raises:
+        UserError: a suite, a preset of it, a method as `NAME[key=value]`, a network or a data set is unknown.
+    """
+    kept = _kept(plugins, ("methods", "models", "data", "suites"))
+    if not kept or loaded_plugins() or not all(registry.is_shipped for registry in EVERY.values()):
+        return  # a notebook may have registered more
+    known = {kind: {entry["name"] for entry in entries} for kind, entries in kept.items()}
+    presets = {entry["name"]: entry["presets"] for entry in kept["suites"]}
+    if suite and suite not in {"all", *presets} and not suite.endswith(".toml"):
+        raise unknown("suite", suite, {"all", *presets})
+    if suite in presets and preset not in presets[suite]:
+        raise unknown("preset", preset, presets[suite])
+    for model in models:
+        if PLAIN.fullmatch(model) and model not in known["models"]:
+            raise unknown("model", model, known["models"], shipped=True)
+    for name in (method.partition("[")[0].strip() for method in methods):
+        if name and name not in known["methods"] | known["models"] | (entries := _entries_of_suites(suite)):
+            raise unknown("method", name, known["methods"] | entries, shipped=True)
+    if data is not None and PLAIN.fullmatch(data) and data not in known["data"]:
+        raise unknown("data set", data, known["data"], shipped=True)
+
+
+def _entries_of_suites(suite: str) -> set[str]:
+    """The names that suites give to methods and controls: those of routebench, and the user's file."""
+    found: set[str] = set()
+    for file in (*suite_files().values(), *([Path(suite)] if suite.endswith(".toml") else [])):
+        with contextlib.suppress(
+            ValueError, RecursionError, OSError, AttributeError, TypeError
+        ):  # `load_suite` says it
+            content = tomllib.loads(file.read_text(encoding="utf-8"))
+            found |= {str(one.get("name")) for kind in ("methods", "controls") for one in content.get(kind, ())}
+    return found
 
 
 @cache

@@ -71,6 +71,8 @@ def main() -> NoReturn:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)  # the help, in its lines
         sys.exit(UserError.exit_code)
+    except click.NoSuchOption as error:
+        _fail(_way_to(error) or error.format_message())
     except click.UsageError as error:
         _fail(error.format_message())
     except click.ClickException as error:
@@ -93,6 +95,22 @@ def main() -> NoReturn:
 def _called_as() -> str:
     """As the user typed it, for help and errors."""
     return "routebench" if Path(sys.argv[0]).name == "routebench" else "python -m routebench"
+
+
+def _way_to(error: click.NoSuchOption) -> str:
+    """What to write in place of an option that no command has, but methods or recipes; empty for any other."""
+    from routebench.catalogue import catalogue
+
+    name = error.option_name.lstrip("-").replace("-", "_")
+    takes_methods = error.ctx is not None and any("--method" in option.opts for option in error.ctx.command.params)
+    known = catalogue(kinds=("methods", "recipes"))
+    if any(name in method["hyperparameters"] for method in known["methods"]):
+        way = f"give it with its method: {'--method ' * takes_methods}'NAME[{name}=VALUE]'"
+    elif any(name in recipe["settings"] for recipe in known["recipes"]):
+        way = "a suite file sets it, in its table [training]"
+    else:
+        return ""
+    return f"no such option {error.option_name!r}; {way}"
 
 
 def _drop_output() -> None:

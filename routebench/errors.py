@@ -133,11 +133,19 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; known: {', '.join(known)}" if known else "; none are known"
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """The error for a name that nothing answers to, with the nearest known names."""
-    near = nearest(name, known)
+def unknown(kind: str, name: str, known: Iterable[str], *, shipped: bool = False) -> UserError:
+    """The error for a name that nothing answers to, with the nearest known names.
+
+    Args:
+        kind: of what is named, in words.
+        name: as given.
+        known: the names that there are.
+        shipped: whether all of them are routebench's, so that one of the user's own needs a plug-in.
+    """
     if kind.endswith("method") and name.endswith(".py"):
         return UserError(f"expected the name of a method, got the file {name!r}; give it with --plugin {name}")
-    is_own = kind.endswith("method") and near.startswith("; known")
-    own = "; a method of your own needs --plugin FILE.py" if is_own else ""
-    return UserError(f"unknown {kind} {name!r}{near}{own}")
+    near = nearest(name, known)
+    own = (
+        " One of your own needs --plugin FILE.py" if near.endswith("?") else "; one of your own needs --plugin FILE.py"
+    )
+    return UserError(f"unknown {kind} {name!r}{near}{own if shipped else ''}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from routebench.catalogue import refuse_unknown
 from routebench.engine.isolation import Ended, alone, step, with_plugins
 from routebench.errors import UserError
 from routebench.quantities import seconds, size
@@ -49,9 +50,9 @@ class SuiteRun:
     @property
     def results(self) -> "DataFrame":
         """Every value of these suites, as `load_results` has it; of other cells of the folder none."""
-        from routebench.engine.results import load_results
+        from routebench.engine.results import Store
 
-        found = load_results(self.folder)
+        found = Store(self.folder).current_results()
         return found[found["cell"].isin([cell.key for part in self.planned for cell in part.plan.cells])]
 
     @property
@@ -171,6 +172,10 @@ def run_suite(
     Raises:
         UserError: an argument is wrong, cannot be had on this machine, or the folder cannot be written.
     """
+    refuse_unknown(
+        _several(plugins), suite=str(suite), preset=preset, methods=_several(methods), models=_several(models),
+        data=data,
+    )  # fmt: skip
     from routebench.engine.running import SuiteOptions, prepare
 
     call = prepare(
@@ -297,6 +302,7 @@ def check(
         from routebench.engine.running import choose_device
 
         return conformance.check(method, seed=seed, device=choose_device(device))
+    refuse_unknown(_several(plugins), methods=_several(method) if method else ())
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
     try:
         checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit)

@@ -16,6 +16,24 @@ from tests.first_calls import calls, checked_at_first
 
 jaxtyping.jaxtyped = checked_at_first(jaxtyping.jaxtyped)  # before routebench is imported
 
+from routebench.cache import cache_folder  # noqa: E402
+from routebench.errors import UserError  # noqa: E402
+
+
+def keep_caches_here() -> None:
+    """Below the checkout, for a user without a home folder that can be written to."""
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        writable = os.access(cache_folder(), os.W_OK)
+    except (OSError, UserError):
+        writable = False
+    if not writable:
+        here = Path(__file__).parents[1] / "build" / "cache"
+        os.environ.update(ROUTEBENCH_CACHE=str(here), MPLCONFIGDIR=str(here / "matplotlib"))
+
+
+keep_caches_here()
+
 LONGEST = (
     "test_notebook.py",
     "report/test_seen.py",

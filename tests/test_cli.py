@@ -11,11 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from routebench import cli
+from routebench.catalogue import refuse_unknown
 from routebench.commands import suite
 from routebench.engine.running import Counts
 from routebench.engine.suites._suite import load_suite
+from routebench.errors import UserError
 from routebench.kernels import compiler, fused
-from routebench.registry import EVERY, shipped
+from routebench.registry import EVERY, extensions, routing, shipped
 from tests.command import Command
 
 ROOT = Path(__file__).parents[1]
@@ -103,10 +105,17 @@ def test_every_command_explains_itself():
             assert getattr(option, "help", None) is not None or option.param_type_name == "argument"
 
 
-def program(*arguments, cwd, **environment):
+def program(*arguments, cwd, code=0, **environment):
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     command = [sys.executable, "-X", "importtime", "-m", "routebench", *arguments]
-    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def imports(done):
+    """The modules that a program and those that it started imported."""
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 
 def test_a_fault_of_routebench_has_an_exit_code_of_its_own(monkeypatch, capsys):
@@ -132,10 +141,51 @@ def test_without_a_command_the_help_is_shown_in_its_lines(call):
 
 @pytest.mark.parametrize("line", ["--help", "suite --help", "list", "list models --json"])
 def test_help_and_listing_import_nothing_heavy(tmp_path, line):
-    done = program(*line.split(), cwd=tmp_path)
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    imported = imports(program(*line.split(), cwd=tmp_path))
     assert "routebench.cli" in imported
     assert not imported & {"torch", "numpy", "pandas", "scipy", "matplotlib"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "suite accuracy --method dynamc",
+        "suite all --method em[final_lambda=1] --method dynamc",
+        "suite acuracy",
+        "suite accuracy --preset quik",
+        "suite accuracy --data mnist5",
+        "tune accuracy --model capsnet-smal",
+        "check dynamc",
+        "cite dynamc",
+    ],
+)
+def test_an_unknown_name_is_answered_before_torch_is_imported(tmp_path, line):
+    done = program(*line.split(), cwd=tmp_path, code=2)
+    assert done.stderr.splitlines()[-1].startswith("Error: unknown ")
+    assert "torch" not in imports(done)
+
+
+def test_names_that_suites_notebooks_and_plugins_bring_are_not_refused(tmp_path):
+    (tmp_path / "own.toml").write_text('[[methods]]\nname = "mine"\n')
+    refuse_unknown(suite="accuracy", preset="quick", methods=("em[final_lambda=1]", "cnn", "vae"), data="take:5:mnist")
+    refuse_unknown(suite="all", preset="smoke", methods=("part-sets",), models=("cnn[width=3]",), data="folder:here")
+    refuse_unknown(suite=str(tmp_path / "own.toml"), methods=("mine",))
+    refuse_unknown(("plugin.py",), suite="theirs", methods=("theirs",))
+    with pytest.raises(UserError, match="unknown method 'mine'"):
+        refuse_unknown(suite="accuracy", preset="quick", methods=("mine",))
+    with extensions.restored():
+        routing.register("mine")(type("Mine", (routing["dynamic"],), {"__module__": "notebook"}))
+        refuse_unknown(suite="accuracy", preset="quick", methods=("mine",))
+
+
+def test_a_dry_run_imports_no_compiler(tmp_path):
+    """Neither where it plans, nor where a plug-in is loaded, nor where training steps are measured."""
+    program("new-method", "own-way", cwd=tmp_path)
+    line = "suite accuracy --preset smoke --dry-run --plugin own_way.py --results none"
+    done = program(*line.split(), cwd=tmp_path)
+    assert "own-way T=3" in done.stdout and "estimated from training steps" in done.stdout
+    assert "torch" in imports(done)
+    assert not imports(done) & {"torch._dynamo", "torch._inductor"}
 
 
 def test_the_committed_catalogue_is_fresh():

@@ -1,7 +1,9 @@
 """What stands in several files of the project's own is the same in all of them."""
 
 import json
+import os
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -54,3 +56,42 @@ def test_versions_of_python_are_those_of_ci():
     named = {line.rsplit(" :: ", 1)[-1] for line in PROJECT["classifiers"] if "Python :: 3." in line}
     assert set(matrix["python"]) <= named
     assert f">={min(named, key=lambda version: int(version[2:]))}" == PROJECT["requires-python"]
+
+
+def test_ci_runs_the_last_commit_where_users_have_theirs(tmp_path):
+    """In a clone of the default name, below a folder with a space and a letter beyond ASCII."""
+
+    def shell(command, folder=tmp_path / "code", **environment):
+        call = ["bash", "-c", command]
+        variables = {**os.environ, **environment}
+        return subprocess.run(call, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+    def commit(content):
+        (tmp_path / "code" / "file").write_text(content)
+        known = "git -c user.name=a -c user.email=a"
+        done = shell(f"git init --quiet && git add . && {known} commit --quiet --message=m")
+        assert done.returncode == 0, done.stderr
+
+    def run(fails="none"):
+        make = f'#!/bin/sh\necho "$PWD: $(cat file): make $1"\ntest "$1" != {fails}\n'
+        (tmp_path / "make").write_text(make)
+        (tmp_path / "make").chmod(0o755)
+        return shell("bash .ci/run", PATH=f"{tmp_path}:{os.environ['PATH']}")
+
+    (tmp_path / "code" / ".ci").mkdir(parents=True)
+    (tmp_path / "code" / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text())
+    (tmp_path / "code" / ".gitignore").write_text("build/\n")
+    for content in ("one", "two"):  # the clone is made, then brought up to date
+        commit(content)
+        done = run()
+        assert (done.returncode, done.stderr) == (0, "")
+        where, made = zip(*(line.split(f": {content}: ") for line in done.stdout.splitlines()), strict=True)
+        assert made == ("make setup", "make check", "make test")
+        (clone,) = {*map(Path, where)}
+        assert clone.name == "routebench" and clone.is_relative_to(tmp_path / "code" / "build")
+        assert " " in clone.parent.name and not clone.parent.name.isascii()
+    (tmp_path / "code" / "file").write_text("three")
+    done = run(fails="check")
+    assert done.returncode == 1
+    assert "not committed are not tested" in done.stderr
+    assert done.stdout.splitlines()[-1].endswith(": two: make test")

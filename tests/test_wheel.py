@@ -1,6 +1,7 @@
 """`pip install .` gives a working routebench outside the checkout: suites, analyses, templates and facts travel too."""
 
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -39,8 +40,13 @@ def python(wheel, tmp_path_factory):
 
 
 def run(*command, cwd):
-    """Standard output of a command that must succeed; what it said on failure is shown."""
-    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    """Standard output of a command that must succeed; what it said on failure is shown.
+
+    The wheel's routebench is asked for, also where PYTHONPATH names another.
+    """
+    known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    call = [str(part) for part in command]
+    done = subprocess.run(call, cwd=cwd, env=known, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

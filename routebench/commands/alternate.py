@@ -1,29 +1,42 @@
-"""`routebench alternate`: two checkouts measured in turn, round by round, and compared."""
+"""`routebench alternate`: two checkouts, or versions of a plug-in, measured in turn, round by round, and compared."""
 
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import click
 
+import routebench
 from routebench.commands.options import SOME_FAILED, Count
 from routebench.errors import UserError
+from routebench.registry import plugin_files
 
 SIDES = "base", "head"
 TAIL = 2_000
 """Characters of what a suite says that fails."""
 
 EPILOG = """BASE and HEAD are folders with the code of routebench, such as two git worktrees. Each runs with the Python
-of its own .venv, where it has one. What follows -- goes to the suite, such as -- --threads 1 --method dynamic.
+of its own .venv, where it has one. Or they hold two versions of a plug-in, which --plugin names by its path in both; or
+they are its two files. This routebench and its Python then measure both.
+
+What follows -- goes to the suite, such as -- --threads 1 --method dynamic.
 
 The same command with more rounds adds the missing ones. With --gate the exit code is that of `compare --gate`."""
 
 
 @click.command(epilog=EPILOG)
-@click.argument("base", type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path))
-@click.argument("head", type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path))
+@click.argument("base", type=click.Path(exists=True, resolve_path=True, path_type=Path))
+@click.argument("head", type=click.Path(exists=True, resolve_path=True, path_type=Path))
 @click.argument("options", nargs=-1, metavar="[-- OPTIONS OF SUITE]")
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="FILE.py[:Name]|FOLDER",
+    help="Plug-in of which BASE and HEAD hold a version each, by its path in both folders (repeatable).",
+)
 @click.option("--suite", default="cost", show_default=True, help="What is measured: a suite's name or FILE.toml.")
 @click.option("--preset", default="smoke", show_default=True, help="Size of a turn.")
 @click.option("--rounds", type=Count(min=2), default=8, show_default=True, help="Rounds in total.")
@@ -40,36 +53,58 @@ def command(  # noqa: PLR0917  # click passes them by name
     base: Path,
     head: Path,
     options: tuple[str, ...],
+    plugins: tuple[str, ...],
     suite: str,
     preset: str,
     rounds: int,
     results: Path,
     gate: bool,
 ) -> None:
-    """Compare the speed and memory of two checkouts. They are measured in turn, so drift of the machine does not count.
+    """Compare the speed and memory of two checkouts, or of two versions of a plug-in.
 
-    Each round is a process of BASE and one of HEAD, which measure the suite with one more seed.
+    They are measured in turn, so drift of the machine does not count. Each round is a process of BASE and
+    one of HEAD, which measure the suite with one more seed.
     """
     from routebench.comparing import as_text
     from routebench.interface import compare
 
-    for code in (base, head):
-        if not (code / "routebench" / "__main__.py").is_file():
-            raise UserError(
-                f"expected a folder with the code of routebench, got {str(code)!r}, which has no routebench/"
-            )
+    sides = [_side(given, plugins) for given in (base, head)]
     if suite.endswith(".toml"):
         suite = str(Path(suite).resolve())  # each side runs in its own folder
     known = min(rounds_in(results / side, Path(suite).stem, preset) for side in SIDES)
     for number in range(known, rounds):
-        for side, code in zip(SIDES, (base, head), strict=True):
+        for side, (code, own) in zip(SIDES, sides, strict=True):
             click.echo(f"round {number + 1} of {rounds}: {side}", err=True)
             call = ["suite", suite, "--preset", preset, "--seeds", str(number + 1), "--results", str(results / side)]
-            measure(code, [*call, *options])
+            measure(code, [*call, *(f"--plugin={plugin}" for plugin in own), *options])
     found = compare(results / SIDES[0], results / SIDES[1])
     click.echo(as_text(found), nl=False)
     if gate:
         sys.exit(found.exit_code)
+
+
+def _side(given: Path, plugins: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
+    """The folder that BASE or HEAD is measured in, and the plug-ins in it.
+
+    Raises:
+        UserError: it holds neither the code of routebench nor a plug-in that is named, or one lies elsewhere.
+    """
+    code, own = (given.parent, (given.name, *plugins)) if given.is_file() else (given, plugins)
+    if not own and not is_checkout(code):
+        raise UserError(
+            f"expected a folder with the code of routebench, got {str(code)!r}, which has no routebench/; a plug-in in "
+            "it is named with --plugin FILE.py"
+        )
+    for plugin in own:
+        if Path(plugin).is_absolute():
+            raise UserError(f"--plugin: expected a path in BASE and in HEAD, such as my_idea.py, got {plugin!r}")
+        plugin_files(str(code / plugin))
+    return code, own
+
+
+def is_checkout(folder: Path) -> bool:
+    """Whether a folder holds the code of routebench."""
+    return (folder / "routebench" / "__main__.py").is_file()
 
 
 def rounds_in(folder: Path, suite: str, preset: str) -> int:
@@ -87,14 +122,20 @@ def rounds_in(folder: Path, suite: str, preset: str) -> int:
 
 
 def measure(code: Path, call: list[str]) -> None:
-    """Runs a command of a checkout to its end; cells that fail are told by the comparison.
+    """Runs a command of a checkout to its end, or one of this routebench in a folder with a plug-in.
+
+    Cells that fail are told by the comparison.
 
     Raises:
         UserError: it could not be run.
     """
-    own = code / ".venv" / "bin" / "python"
-    python = str(own) if own.exists() else sys.executable
-    paths = os.pathsep.join(filter(None, [str(code), os.environ.get("PYTHONPATH")]))
+    python, path = sys.executable, str(Path(routebench.__file__).resolve().parents[1])
+    if is_checkout(code):
+        own, path = code / ".venv" / "bin" / "python", str(code)
+        python = str(own) if own.exists() else python
+    elif path == sysconfig.get_path("purelib"):
+        path = ""  # it is installed, and on the path
+    paths = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [python, "-m", "routebench", *call],
         cwd=code,

@@ -10,8 +10,10 @@ from routebench.commands import options
 @options.plugins
 def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
     """Print BibTeX of the publications behind routing methods."""
+    from routebench.catalogue import refuse_unknown
     from routebench.engine.isolation import with_plugins
 
+    refuse_unknown(plugins, methods=methods)
     click.echo(with_plugins(plugins, _cited, methods, plugins), nl=False)
 
 

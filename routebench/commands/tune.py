@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     "methods",
     multiple=True,
     metavar="NAME[k=v,...]",
-    help="Tune this method instead of the suite's (repeatable). Controls are tuned all the same.",
+    help="Tune this method instead of the suite's (repeatable). Controls are tuned as well, unless the suite brings "
+    "settings of theirs that were chosen with the same budget.",
 )
 @click.option("--data", metavar="NAME", help="Data set, instead of the preset's.")
 @click.option("--model", "models", multiple=True, metavar="NAME", help="Network, instead of the preset's (repeatable).")
+@click.option("--trials", type=Count(min=1), metavar="N", help="Trials of every entry, instead of the suite's number.")
 @click.option("--loss", metavar="NAME", help="Train every entry with this loss, which is then not tuned.")
 @click.option("--jobs", type=Count(min=1), metavar="N", help="Processes at a time.")
 @device
@@ -63,11 +65,20 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     Settings are scored on held-out folds of the training images; no trial sees a test image. `suite --settings FILE`
     trains with what was chosen.
     """
+    from routebench.catalogue import refuse_unknown
+    from routebench.engine.isolation import start_early
+
+    refuse_unknown(
+        asked["plugins"], suite=asked["suite"], preset=asked["preset"], methods=asked["methods"],
+        models=asked["models"], data=asked["data"],
+    )  # fmt: skip
+    if dry_run and asked["plugins"]:
+        start_early()
     from rich.console import Console
 
     from routebench import atomic
     from routebench.engine.running import SuiteOptions, listing, prepare
-    from routebench.engine.tuning import to_repeat
+    from routebench.engine.tuning import to_repeat, told_of_kept
 
     if write is not None:
         atomic.expect_place(write, "settings", "--write")
@@ -75,6 +86,8 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     for warning in call.warnings:
         click.echo(f"warning: {warning}", err=True)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    if told := told_of_kept(call.plans[0][0]):
+        say(console, told)
     left = 0
     for planned in call:  # all trials, then repeats of the best
         if dry_run:

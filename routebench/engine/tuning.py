@@ -85,11 +85,22 @@ def to_repeat(plan: Plan) -> str:
     return f"then the best {tuning.finalists} trials of every entry run again with other seeds: {more} cells more"
 
 
+def told_of_kept(plan: Plan) -> str:
+    """Which entries of a plan of trials keep the settings that the suite brings; empty where none does."""
+    if plan.kept is None:
+        return ""
+    who = "; ".join(one.title for one in plan.kept.choices)
+    return (
+        f"{len(plan.kept.choices)} entries keep the settings that suite {plan.kept.suite} brings, each the best of "
+        f"{plan.kept.trials} trials as well ({who}); without --method and --plugin, all are tuned"
+    )
+
+
 def choose(plan: Plan, store: Store) -> ChosenSettings:
     """Chooses the settings of every entry of a plan of trials, as `routebench.engine.suites.RULE` says.
 
     Raises:
-        UserError: some entry has no trial.
+        UserError: some entry has no trial, or fewer than those have whose settings are kept.
     """
     entries = _entries(plan, store)
     counted = min(_whole_from_the_start(trials) for trials in entries.values())
@@ -101,6 +112,12 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
     wanted = 1 if planned is None else min(planned.finalists, counted)
     finalists = {entry: _finalists(trials, wanted, chance) for entry, trials in kept.items()}
     runs = min(kept[entry][number].whole for entry, numbers in finalists.items() for number in numbers)
+    before = plan.kept
+    if before is not None and (counted, runs - 1) != (before.trials, before.repeats):
+        raise UserError(
+            f"suite {plan.suite.name}: expected {before.trials} trials with {before.repeats} repeats of the best, as "
+            f"{len(before.choices)} other entries had, got {counted} and {runs - 1} so far; run the same command again"
+        )
     keys = [
         cell.key
         for entry, trials in kept.items()
@@ -114,8 +131,11 @@ def choose(plan: Plan, store: Store) -> ChosenSettings:
         data=unfolded(plan.preset.data),
         trials=counted,
         planned=max(map(len, entries.values())),
-        digest=digest_of(keys),
-        choices=tuple(_choice(entry, trials, finalists[entry], runs, chance) for entry, trials in kept.items()),
+        digest=digest_of(keys if before is None else [*keys, before.digest]),
+        choices=(
+            *(_choice(entry, trials, finalists[entry], runs, chance) for entry, trials in kept.items()),
+            *(() if before is None else before.choices),
+        ),
         finalists=wanted if runs > 1 else 1,
         repeats=runs - 1,
     )

@@ -94,6 +94,11 @@ class Registry:
         """The names that one origin has registered so far."""
         return sorted(name for name in self.entries if self.origin(name) == origin)
 
+    @property
+    def is_shipped(self) -> bool:
+        """Whether everything registered so far is routebench's own."""
+        return {*self._origins.values()} <= {SHIPPED}
+
     def names_of(self, entry: object) -> list[str]:
         """The names that an object is registered under so far."""
         return sorted(name for name, object_ in self.entries.items() if object_ is entry)
@@ -101,7 +106,7 @@ class Registry:
     def __getitem__(self, name: str) -> Callable[..., Any]:
         self.load()
         if name not in self.entries:
-            raise unknown(self.kind, name, self.entries)
+            raise unknown(self.kind, name, self.entries, shipped=self.is_shipped)
         return self.entries[name]
 
     def __contains__(self, name: object) -> bool:

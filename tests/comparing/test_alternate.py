@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import routebench
 from routebench.commands.alternate import command, rounds_in
 from routebench.errors import UserError
 from tests.comparing.planted import headline, in_turn
@@ -15,6 +16,18 @@ import json, os, sys
 with open({journal!r}, "a") as journal:
     journal.write(json.dumps([os.getcwd(), sys.argv[1:], os.environ["PYTHONPATH"].split(os.pathsep)[0]]) + "\\n")
 sys.exit({code})
+"""
+
+PLUGIN = """
+from routebench import routing
+from routebench.routing.uniform import Uniform
+
+@routing.register("own-way")
+class OwnWay(Uniform):
+    "Equal shares, after some work."
+
+    def route(self, votes, activations):
+        return super().route(votes, {factor} * activations / {factor})
 """
 
 
@@ -75,3 +88,39 @@ def test_a_folder_without_code_is_refused(tmp_path):
     done = alternate(tmp_path, tmp_path)
     assert isinstance(done.exception, UserError)
     assert "expected a folder with the code of routebench" in str(done.exception)
+    assert "named with --plugin FILE.py" in str(done.exception)
+
+
+def versions_of_a_plugin(folder):
+    """Two folders with a file each, of one name; the code differs."""
+    for side, factor in (("base", 1.0), ("head", 2.0)):
+        (folder / f"the {side}").mkdir()
+        (folder / f"the {side}" / "own.py").write_text(PLUGIN.format(factor=factor))
+    return folder / "the base", folder / "the head"
+
+
+@pytest.mark.parametrize("as_files", [False, True])
+def test_two_versions_of_a_plugin_are_measured_in_turn(tmp_path, as_files):
+    folders = versions_of_a_plugin(tmp_path)
+    sides = [folder / "own.py" for folder in folders] if as_files else [*folders, "--plugin", "own.py"]
+    results = tmp_path / "rounds"
+    done = alternate(*sides, "--rounds", 2, "--results", results, "--gate", "--", "--method", "own-way", "--threads", 1)
+    assert done.exit_code == 4, done.exception  # two rounds are too few
+    assert "own-way" in done.output and "2 pairs" in done.output
+    found = [routebench.load_results(results / side) for side in ("base", "head")]
+    for table in found:
+        own = table[table["method"] == "own-way"]
+        assert {*own["status"]} == {"ok"} and {*own["seed"]} == {0, 1}
+    keys = [{*table.loc[table["method"] == "own-way", "cell"]} for table in found]
+    assert keys[0] and not keys[0] & keys[1]  # each side ran its own version
+
+
+def test_a_plugin_that_is_not_in_both_folders_is_refused(tmp_path):
+    base, head = versions_of_a_plugin(tmp_path)
+    (head / "own.py").rename(head / "renamed.py")
+    done = alternate(base, head, "--plugin", "own.py")
+    assert isinstance(done.exception, UserError)
+    assert "the head/own.py': expected a Python file or a folder" in str(done.exception)
+    done = alternate(base, head, "--plugin", base / "own.py")
+    assert isinstance(done.exception, UserError)
+    assert "expected a path in BASE and in HEAD" in str(done.exception)

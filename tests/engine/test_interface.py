@@ -13,6 +13,7 @@ from routebench import kernels
 from routebench.analysis import open_folder
 from routebench.data import load
 from routebench.engine.isolation import Ended
+from routebench.engine.results import pack
 from routebench.errors import UserError
 from routebench.models.network import routing_methods
 from routebench.routing import Routed, RoutingMethod
@@ -136,10 +137,13 @@ def test_every_cell_gives_its_network_whatever_its_hyperparameters(parts, suite_
         assert getattr(layer, "detach", False) == (label == "dynamic[detach=true]")
 
 
-def test_a_network_that_is_gone_or_of_other_code_is_one_line(trained, monkeypatch):
+def test_a_network_that_is_gone_or_of_other_code_is_one_line(trained, tmp_path, monkeypatch):
     run, cell = trained
     with pytest.raises(UserError, match="no record of a cell '0123456789abcdef'"):
         routebench.load_fit(run.folder, "0123456789abcdef")
+    pack(run.folder, tmp_path / "pack")
+    with pytest.raises(UserError, match=rf"is a pack, which holds no trained networks; .*reproduce {cell} --results "):
+        routebench.load_fit(tmp_path / "pack", cell)
     with monkeypatch.context() as patch:
         patch.setattr("routebench.engine.running._fits.source_hash", lambda *_: "other code")
         with pytest.raises(UserError, match=r"holds no network .*reproduce"):

@@ -161,6 +161,19 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path, place):
 def test_no_folder_is_said(tmp_path):
     with pytest.raises(UserError, match="expected a results folder"):
         load_results(tmp_path / "absent")
+    with pytest.raises(UserError, match="does not exist"):
+        load_arrays(tmp_path / "absent", "0123456789abcdef")
+
+
+def test_a_folder_without_results_says_so(made, store, tmp_path):
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UserError, match=r"nothing was measured in .*other' yet; run `python -m routebench suite NAME`"):
+        load_results(tmp_path / "other")
+    write_plan(made, store)
+    with pytest.raises(UserError, match="nothing was measured in"):
+        load_results(store.path)
+    with pytest.raises(UserError, match=r"name a folder in it, such as '.*results'"):
+        load_results(tmp_path)
 
 
 def test_a_failure_is_a_row_without_a_value(parts, suite_file, store, run_all, tmp_path):

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from routebench.data import load, unfolded
-from routebench.engine.suites import Choices, load_suite, plan
-from routebench.engine.tuning import choose
+from routebench.engine.suites import Choices, ChosenPoint, ChosenSettings, load_suite, plan
+from routebench.engine.tuning import choose, told_of_kept
 from routebench.errors import UserError
 from routebench.registry import load_plugin, routing
 from routebench.routing.spec import parse
@@ -86,6 +86,69 @@ def test_more_knobs_cost_no_trials_and_move_no_other_point(suite, tried):
     shared = {(*entry_of(cell), cell.identity.seed): point_of(cell)["learning_rate"] for cell in tried.cells}
     assert {(*entry_of(cell), cell.identity.seed): point_of(cell)["learning_rate"] for cell in more.cells} == shared
     assert any(point_of(cell).get("method.presence") == "activations" for cell in more.cells)
+
+
+def test_the_user_may_want_another_number_of_trials(suite, tried):
+    fewer = plan(suite(), "quick", Choices(tuning=True, trials=2))
+    counts = Counter(map(entry_of, fewer.cells))
+    assert len(counts) == ENTRIES and set(counts.values()) == {2}
+    with pytest.raises(UserError, match=r"--trials 3 of tuned.toml.*a multiple of the 2 studies.*got 3"):
+        plan(suite(), "quick", Choices(tuning=True, trials=3))
+
+
+def bring(made, tried, folder, **changes):
+    """The suite with settings of all its entries, as if they had been tuned before."""
+    choices = {
+        entry_of(cell): ChosenPoint(
+            cell.label, cell.identity.model, cell.identity.iterations, 0, 50.0, 0, 0, point_of(cell)
+        )
+        for cell in tried.cells
+        if cell.identity.options["trial"] == 0
+    }
+    whole = ChosenSettings(made.name, 1, "quick", "digits200", 4, 4, "d", tuple(choices.values()))
+    replace(whole, **changes).write(folder / "brought.json")
+    preset = replace(made.preset("quick"), settings="brought.json")
+    return replace(made, folder=folder, presets={"quick": preset})
+
+
+def test_entries_that_the_user_did_not_name_keep_settings_of_the_same_budget(suite, tried, tmp_path, run_all, store):
+    made = bring(suite(), tried, tmp_path)
+    mine = plan(made, "quick", Choices(methods=(parse("heinsen"),), tuning=True))
+    assert {cell.identity.method for cell in mine.cells} == {"heinsen"}
+    assert "3 entries keep the settings that suite tuned brings" in told_of_kept(mine)
+    run_all([cell for cell in mine.cells if cell.identity.options["trial"] < 2])
+    with pytest.raises(UserError, match=r"expected 4 trials .* as 3 other entries had, got 2 and 0 so far"):
+        choose(mine, store)
+    run_all(mine.cells)
+    found = choose(mine, store)
+    assert {choice.entry for choice in found.choices} == {
+        *(("heinsen", "capsnet-small", T) for T in (1, 2)),
+        *((name, "capsnet-small", None) for name in ("uniform", "random")),
+        ("cnn", "cnn-small", None),
+    }
+    assert found.trials == 4 and found.digest != "d"
+    found.write(tmp_path / "mine.json")
+    final = Choices(methods=(parse("heinsen"),), settings=tmp_path / "mine.json")
+    assert all(cell.identity.tuning for cell in plan(made, "quick", final).cells)
+
+
+@pytest.mark.parametrize(
+    ("changes", "choices"),
+    [
+        ({"trials": 2, "planned": 2}, {}),
+        ({"data": "mnist5k"}, {}),
+        ({"preset": "full"}, {}),
+        ({"finalists": 2, "repeats": 1}, {}),
+        ({}, {"trials": 2}),
+        ({}, {"loss": "margin"}),  # so that fewer knobs are tried
+        ({}, {"methods": ()}),  # nothing in particular was asked for
+    ],
+)
+def test_all_entries_are_tuned_beside_settings_of_another_budget(suite, tried, tmp_path, changes, choices):
+    made = bring(suite(), tried, tmp_path, **changes)
+    found = plan(made, "quick", Choices(**{"methods": (parse("heinsen"),), "tuning": True, **choices}))
+    assert {"heinsen", "uniform", "random", "cnn"} <= {cell.identity.method for cell in found.cells}
+    assert told_of_kept(found) == ""
 
 
 def test_the_values_of_a_point_are_what_the_cell_is_trained_with(tried):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from routebench import routing
+from routebench.arguments import legal_values
 from routebench.capsules import Sizes
 from routebench.conformance._calls import CheckInputs
 from routebench.conformance._claims import worst_seen
@@ -65,6 +66,12 @@ def test_it_keeps_its_claims(written):
     assert len(claims) >= 6
     inputs = CheckInputs(subject_of("my-agreement"), seed=0, shapes=(DENSE, WINDOWS))
     assert not [claim for claim in claims if worst_seen(claim, inputs).wrong]
+
+
+def test_it_has_a_knob_to_tune(written):
+    load_plugin(str(written[1]))
+    tuned = {name: legal.tuned for name, legal in legal_values(routing.registry["my-agreement"].__init__).items()}
+    assert tuned["sharpness"] is not None and tuned["iterations"] is None  # suites set T
 
 
 def test_a_wrong_hyperparameter_is_refused(written):

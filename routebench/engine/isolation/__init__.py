@@ -1,7 +1,7 @@
 """Runs a function in its own process, which may crash, hang or be killed."""
 
 from routebench.engine.isolation._alone import Ended, Step, alone, step, with_plugins
-from routebench.engine.isolation._process import Isolated, send, uninterrupted, wait_for
+from routebench.engine.isolation._process import Isolated, send, start_early, uninterrupted, wait_for
 from routebench.engine.isolation._stacks import STACK, signal_name, where
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "alone",
     "send",
     "signal_name",
+    "start_early",
     "step",
     "uninterrupted",
     "wait_for",

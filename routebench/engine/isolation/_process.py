@@ -127,6 +127,13 @@ def clean_processes(preload: Sequence[str] = ()) -> Any:
     return context
 
 
+def start_early() -> None:
+    """Starts the process that others are forked from, so that it imports torch while this one does."""
+    context = clean_processes()
+    with _without_main():
+        _start_clean_process(context)
+
+
 def _start_clean_process(context: Any) -> None:
     """Starts the process that others are forked from; shields it from Ctrl-C while it imports."""
     if context.get_start_method() == "forkserver":

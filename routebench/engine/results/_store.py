@@ -18,7 +18,7 @@ from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _plan_table as plans
 from routebench.engine.results._checks import expect_key, is_key
 from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema
-from routebench.engine.results._pack import files_of, is_packed
+from routebench.engine.results._pack import RECORDS, files_of, is_packed
 from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
 from routebench.errors import UserError, unknown
 
@@ -165,6 +165,11 @@ class Store:
         """All results, as `load_results` gives them."""
         self.check_schema()
         return self._reader.records().table()
+
+    def current_results(self) -> "pd.DataFrame":
+        """As `results`, without those whose place a newer call of the suite has given to others."""
+        results, superseded = self.results(), self.superseded()
+        return results[~results["cell"].isin(superseded)].reset_index(drop=True) if superseded else results
 
     def arrays(self, key: str) -> dict[str, NDArray[Any]]:
         """A cell's raw outputs by name, such as `correct`, 1 or 0 per test image; empty if it has none.
@@ -322,9 +327,9 @@ def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
         cell: a value of the column `cell` of `load_results`.
 
     Raises:
-        UserError: the folder holds no arrays for this cell.
+        UserError: there is no such folder, or it holds no arrays for this cell.
     """
-    found = Store(path).arrays(cell)
+    found = existing(path).arrays(cell)
     if not found:
         raise UserError(f"results folder {str(path)!r} holds no arrays of a cell {cell!r}")
     return found
@@ -341,11 +346,16 @@ def load_results(path: Path | str) -> "pd.DataFrame":
     `batch`, are columns at the end.
 
     Raises:
-        UserError: there is no such folder, or it has another schema version.
+        UserError: there is no such folder, nothing was measured in it, or it has another schema version.
     """
     store = existing(path)
-    results, superseded = store.results(), store.superseded()
-    return results[~results["cell"].isin(superseded)].reset_index(drop=True) if superseded else results
+    results = store.current_results()
+    if results.empty:
+        below = sorted(str(place.parent) for name in (RECORDS, "records") for place in Path(path).glob(f"*/{name}"))
+        way = f"name a folder in it, such as {below[0]!r}" if below else "run `python -m routebench suite NAME` first"
+        told = "".join(f"; {warning}" for warning in store.warnings)
+        raise UserError(f"expected results, and nothing was measured in {str(path)!r} yet; {way}{told}")
+    return results
 
 
 def existing(path: Path | str) -> Store:

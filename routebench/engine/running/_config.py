@@ -127,16 +127,21 @@ def prepare_torch(config: RunConfig) -> None:
 @contextlib.contextmanager
 def torch_as_before() -> Iterator[None]:
     """Restores what `prepare_torch` sets, except `keep_freed_memory`."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    threads, determinism = torch.get_num_threads(), _determinism()
     benchmark = torch.backends.cudnn.benchmark
     try:
         with kernels.using("auto"):
             yield
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic, warn_only=only_warns)
+        if determinism != _determinism():  # setting it imports torch's compiler, which takes seconds
+            torch.use_deterministic_algorithms(determinism[0], warn_only=determinism[1])
         torch.backends.cudnn.benchmark = benchmark
+
+
+def _determinism() -> tuple[bool, bool]:
+    """Whether torch is to be deterministic, and whether it only warns where it is not."""
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
 
 def keep_freed_memory() -> None:

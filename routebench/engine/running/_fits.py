@@ -4,6 +4,7 @@ import importlib
 import json
 import logging
 import math
+import shlex
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from routebench.engine.results import (
     checksum,
     digest,
     existing,
+    is_packed,
     is_text,
     parsed,
     write_tensors,
@@ -257,7 +259,7 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
         plugins: files with models and methods of your own that the cell was trained with; they are imported here.
 
     Raises:
-        UserError: the folder has no record of this cell, or its network was removed.
+        UserError: the folder has no record of this cell, or its network was removed, as from every pack.
     """
     for plugin in plugins:
         load_plugin(plugin)
@@ -265,6 +267,9 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
     record = store.record(cell)
     if record is None:
         raise UserError(f"results folder {str(results)!r} holds no record of a cell {cell!r}")
+    again = f"`python -m routebench reproduce {cell} --results {shlex.quote(str(results))}` says how to train it again"
+    if is_packed(store.path):
+        raise UserError(f"results folder {str(results)!r} is a pack, which holds no trained networks; {again}")
     request = cell_of(record.identity).request()
     context = StoreContext(store, torch.device(device))
     for key in _keys_of(request, record.files or {}):
@@ -272,8 +277,7 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
         if known is not None:
             return known.network
     raise UserError(
-        f"results folder {str(results)!r} holds no network of cell {cell} that this code has trained; "
-        f"`python -m routebench reproduce {cell}` says how to train it again"
+        f"results folder {str(results)!r} holds no network of cell {cell} that this code has trained; {again}"
     )
 
 

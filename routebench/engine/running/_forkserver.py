@@ -4,6 +4,7 @@ It imports everything that a worker needs, and computes nothing, because threads
 cells do not need, take as long to import as torch; only plug-ins with analyses import them.
 """
 
+import gc
 import os
 
 # torch.utils.cpp_extension asks for GPUs at import. If CUDA itself answers, no process that is forked later can use it.
@@ -17,3 +18,4 @@ leave_out_environment()  # no plug-in runs in the process that all others come f
 NEEDED = [kind for kind in EVERY if kind != "analyses"]
 terminal.prepare()
 READY = workers.__name__, [len(EVERY[kind]) for kind in NEEDED]  # looks into the registries, which fills them
+gc.freeze()  # no worker searches what is imported for garbage

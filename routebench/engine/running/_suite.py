@@ -68,6 +68,7 @@ class SuiteOptions:
     loss: str | None = None
     settings: Path | None = None
     tuning: bool = False
+    trials: Count | None = None
     until: Positive | None = None
 
     def __post_init__(self) -> None:
@@ -229,7 +230,7 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
     choices = Choices(
         tuple(map(parse, options.methods)), data=options.data, seeds=options.seeds, backend=options.backend,
         models=options.models, loss=options.loss, settings=options.settings, tuning=options.tuning,
-        until=options.until,
+        trials=options.trials, until=options.until,
     )  # fmt: skip
     plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
     asked = Asked(options.suite, options.preset, choices, plugins, without_data=dry_run)

@@ -34,6 +34,7 @@ class Choices:
         loss: of every entry, instead of the suite's; None for the suite's.
         settings: a file that `routebench tune` wrote, instead of the preset's.
         tuning: run trials of settings instead of the preset.
+        trials: of each entry, instead of the suite's number.
         until: the half-width of the intervals of named comparisons, in points; None for the suite's.
     """
 
@@ -48,6 +49,7 @@ class Choices:
     loss: str | None = None
     settings: Path | None = None
     tuning: bool = False
+    trials: int | None = None
     until: float | None = None
 
 
@@ -128,7 +130,7 @@ def _expect_models(names: Sequence[str]) -> None:
             way = "a suite file" if _has_capsule_layers(bare) else f"--method '{name}' or a suite file"
             raise UserError(f"--model {name}: expected a name alone; what a network is built with is set by {way}")
         if name not in models:
-            raise unknown("model", name, models)
+            raise unknown("model", name, models, shipped=models.is_shipped)
 
 
 def _expect_networks(suite: Suite, preset: Preset, methods: Sequence[Entry]) -> None:
@@ -259,7 +261,7 @@ def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
     if entry.name in models and not _has_capsule_layers(entry.name):
         raise UserError(f"{entry.name!r} is a network without routing; {_way_to(entry.name, suite)}")
     if entry.name not in routing:
-        raise unknown("method", entry.name, {*routing, *others})
+        raise unknown("method", entry.name, {*routing, *others}, shipped=routing.is_shipped)
     with step("method", entry.spec):
         factory(entry.name, **entry.params)
 

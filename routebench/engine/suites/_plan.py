@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from routebench.data import Dataset, Taken, whole_name
-from routebench.engine.results import TRIALS
+from routebench.engine.results import TRIALS, Identity
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Lineup, line_up
 from routebench.engine.suites._points import Point, expect_few, expect_learnable, points_of
-from routebench.engine.suites._settings import ChosenSettings
+from routebench.engine.suites._settings import ChosenPoint, ChosenSettings
 from routebench.engine.suites._suite import Preset, Suite
 from routebench.engine.suites._toml import Place
 from routebench.engine.suites._tuning import FairTuning, trials_of
 from routebench.errors import UserError
-from routebench.registry import protocols
+from routebench.registry import protocols, suite_files
 
 TUNING = "tuning"
 """The protocol of trials."""
@@ -35,6 +35,7 @@ class Plan:
         half_width: target of the intervals of named comparisons, in points; None for no target.
         classes: number of classes of the data set.
         left_out: what lies in the folder of images and is not used, in words; empty if nothing does.
+        kept: of trials, the settings of entries that need none: the suite brings them, chosen with the same budget.
     """
 
     suite: Suite
@@ -48,6 +49,7 @@ class Plan:
     half_width: float | None = None
     classes: int = 0
     left_out: str = ""
+    kept: ChosenSettings | None = None
 
     @property
     def primary_pairs(self) -> list[tuple[Cell, Cell]]:
@@ -83,7 +85,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     suite = suite.with_entries(preset_name)
     lineup = line_up(suite, preset_name, choices)
     if choices.tuning:
-        return _plan_of_trials(suite, lineup)
+        return _plan_of_trials(suite, lineup, choices)
     preset, data, points = points_of(suite, lineup.preset, lineup)
     settings = ChosenSettings.read(suite.folder / preset.settings, suite.name) if preset.settings else None
     cells = _cells(points, preset.seeds, settings)
@@ -119,28 +121,64 @@ def _told(settings: ChosenSettings, preset: Preset, cells: Sequence[Cell], choic
     return settings.told(whole_name(preset.data)) if is_any else NONE_TUNED
 
 
-def _plan_of_trials(suite: Suite, lineup: Lineup) -> Plan:
+def _plan_of_trials(suite: Suite, lineup: Lineup, choices: Choices) -> Plan:
     """Alternates between entries, one trial of each at a time, on the scored folds."""
-    tuning = suite.tuning
-    if tuning is None:
-        raise UserError(f"suite {suite.name}: expected a table [tuning] that says what to try, got none")
-    trying = replace(suite, protocol=TUNING)
+    tuning = _budget(suite, choices)
+    trying = replace(suite, protocol=TUNING, tuning=tuning)
     parts = [points_of(trying, _on_fold(lineup.preset, tuning, fold), lineup) for fold in range(tuning.scored)]
     expect_few(suite, lineup.preset, tuning.trials * sum(len(point.grid) for _, _, points in parts for point in points))
     entries = [point.cell.identity for point in parts[0][2] if not point.cell.broken]
     tuning.expect_known(entries, Place(suite.file, "tuning"))
-    each = [
-        [
-            cell_of(trial, point.cell.broken)
-            for trial in trials_of(tuning, replace(point.cell.identity, iterations=iterations), point.fixed)
-        ]
-        for _, _, points in parts
-        for point in points
-        for iterations in point.grid
-    ]
+    shipped = _shipped(suite, lineup.preset, tuning, choices)
+    each, kept = [], {}
+    for point in (point for _, _, points in parts for point in points):
+        for iterations in point.grid:
+            identity = replace(point.cell.identity, iterations=iterations)
+            chosen = None if shipped is None else _chosen_before(shipped, identity, point, tuning, choices)
+            if chosen is None:
+                each.append([cell_of(one, point.cell.broken) for one in trials_of(tuning, identity, point.fixed)])
+            else:
+                kept[chosen.entry] = chosen
     cells = tuple(trial for trials in zip(*each, strict=True) for trial in trials)
     preset, data, _ = parts[0]
-    return _plan(trying, preset, cells, data)
+    known = replace(shipped, choices=tuple(kept.values())) if shipped is not None and kept else None
+    return replace(_plan(trying, preset, cells, data), kept=known)
+
+
+def _budget(suite: Suite, choices: Choices) -> FairTuning:
+    """The suite's table of tuning, with as many trials as the user wants."""
+    if suite.tuning is None:
+        have = sorted(name for name, file in suite_files().items() if "\n[tuning]" in file.read_text(errors="replace"))
+        raise UserError(
+            f"suite {suite.name}: expected a table [tuning] that says what to try, got none; give a file of your own "
+            f"one, or tune one of {', '.join(have)}"
+        )
+    if choices.trials is None:
+        return suite.tuning
+    tuning = replace(suite.tuning, trials=choices.trials)
+    tuning.expect_whole(Place(f"--trials {choices.trials} of {suite.file}", "tuning"))
+    return tuning
+
+
+def _shipped(suite: Suite, preset: Preset, tuning: FairTuning, choices: Choices) -> ChosenSettings | None:
+    """The settings that the preset names, if the user tunes methods beside them, and trials are as many as theirs."""
+    if not preset.settings or not (choices.methods or choices.added):
+        return None
+    found = ChosenSettings.read(suite.folder / preset.settings, suite.name)
+    repeats = tuning.repeats if tuning.finalists > 1 else 0
+    tuned = found.suite, found.preset, found.data, found.trials, found.finalists, found.repeats
+    wanted = suite.name, preset.name, whole_name(preset.data), tuning.trials, tuning.finalists, repeats
+    return found if tuned == wanted else None
+
+
+def _chosen_before(
+    shipped: ChosenSettings, identity: Identity, point: Point, tuning: FairTuning, choices: Choices
+) -> ChosenPoint | None:
+    """What was chosen for an entry that the user did not name, if the same knobs were tried; else None."""
+    if identity.method in ({method.name for method in choices.methods} or choices.added):
+        return None
+    found = shipped.of(identity, point.cell.label)
+    return found if found and {*found.point} == {*tuning.point(identity, 0, point.fixed)} else None
 
 
 def _on_fold(preset: Preset, tuning: FairTuning, fold: int) -> Preset:

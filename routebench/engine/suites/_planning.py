@@ -81,7 +81,7 @@ def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
 
 def _plans_alone(asked: Asked, step_limit: float) -> Planned:
     faults: dict[Step, str] = {}
-    preload = _preload(asked)
+    preload = () if asked.without_data else _preload(asked)  # after a dry run, no cell runs
     while True:
         try:
             found: Planned = alone(plans_of, asked, faults, each=step_limit, preload=preload)

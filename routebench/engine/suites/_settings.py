@@ -149,6 +149,11 @@ class ChosenSettings:
         seeds = "another seed" if self.repeats == 1 else f"{self.repeats} other seeds"
         return f", the best {self.finalists} of which ran again with {seeds},"
 
+    def of(self, identity: Identity, label: str) -> ChosenPoint | None:
+        """What was chosen for an entry that tables name `label`; None if nothing was."""
+        wanted = label, identity.model, identity.iterations
+        return next((choice for choice in self.choices if choice.entry == wanted), None)
+
     def apply(self, identity: Identity, label: str, fixed: Collection[str] = ()) -> Identity | None:
         """The identity with the settings that were chosen for its entry.
 
@@ -160,8 +165,7 @@ class ChosenSettings:
         Returns:
             None if nothing was chosen for it, or something else than what is set.
         """
-        wanted = label, identity.model, identity.iterations
-        chosen = next((choice for choice in self.choices if choice.entry == wanted), None)
+        chosen = self.of(identity, label)
         if chosen is None or any(chosen.point.get(name, value) != value for name, value in values(identity, fixed)):
             return None
         tuning = {"point": dict(chosen.point), "score": chosen.score, "trials": self.digest}
