@@ -7,12 +7,12 @@ it was made from; where that no longer fits, or plug-ins or other packages add s
 import hashlib
 import importlib.metadata
 import json
-import tomllib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from routebench.plain import from_toml
 from routebench.recipes import RECIPES
 from routebench.registry import (
     EVERY,
@@ -164,15 +164,15 @@ def _data(name: str) -> dict[str, Any]:
 
 def _suite(file: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:  # ValueError: no TOML, or no UTF-8
+        content = from_toml(file.read_bytes())
+    except (ValueError, OSError) as error:
         content = {"question": f"cannot be read: {error}"}  # `suite` says more
     return {
         "name": file.stem,
         "summary": str(content.get("question", "")),
         "protocol": content.get("protocol"),
         "version": content.get("version"),
-        "presets": list(content.get("presets", ())),
+        "presets": list(presets) if isinstance(presets := content.get("presets"), dict) else [],
         **_from(suite_origin(file)),
     }
 

@@ -12,7 +12,7 @@ from routebench.errors import UserError, unknown
 from routebench.models.facts import Facts
 from routebench.registry import models, plugin_files, protocols, routing
 from routebench.routing.make import factory
-from routebench.routing.spec import MethodSpec
+from routebench.routing.spec import MethodSpec, expect_known
 
 METHOD, CONTROL = "method", "control"
 """Roles."""
@@ -247,6 +247,7 @@ def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
         raise UserError(f"{entry.name!r} is a network without routing; {_way_to(entry.name, suite)}")
     if entry.name not in routing:
         raise unknown("method", entry.name, {*routing, *others})
+    expect_known(MethodSpec(entry.name, entry.params))
     with step("method", entry.spec):
         factory(entry.name, **entry.params)
 

@@ -1,5 +1,6 @@
 """Methods and controls of a preset, as cells without iterations and seed; refuses what cannot run."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -19,6 +20,10 @@ from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import hyperparameters_of
 
+MOST_ITERATIONS = 10_000
+"""Largest T: nothing converges so slowly, and memory for gradients grows with it."""
+_LONG_NUMBER = re.compile(r"(?:^|:)(?:take:|fold:(?:\d+/)?)\d{19}|\?size=\d{19}")
+"""In the name of a data set: Python converts no number of thousands of digits."""
 MOST_CELLS = 200_000
 """Most cells of a plan: planning takes seconds, and reading a folder is tested with half as many."""
 
@@ -60,11 +65,27 @@ def expect_few(suite: Suite, preset: Preset, count: int) -> None:
         )
 
 
+def expect_name(data: str) -> None:
+    """Raises UserError for the name of a data set with a number that no data set can have."""
+    if _LONG_NUMBER.search(data):
+        raise UserError(f"data set {data!r:.80}: expected numbers of at most 18 digits, got a longer one")
+
+
+def _expect_few_iterations(suite: Suite, preset: Preset, grid: Sequence[int | None]) -> None:
+    for steps in (*grid, *preset.options.get("test_iterations", ())):
+        if steps is not None and steps > MOST_ITERATIONS:
+            raise UserError(
+                f"suite {suite.name}, preset {preset.name}: expected at most {MOST_ITERATIONS:,} iterations, got "
+                f"{steps:,}"
+            )
+
+
 def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
     """Loads the data set and lets the protocol check it; returns the preset with the data set's full name, and it.
 
     A protocol that trains nothing looks at no image: the size of a data set does.
     """
+    expect_name(preset.data)
     protocol = protocols[suite.protocol]
     trains = getattr(protocol, "trains", True)
     with step("data set", preset.data, timed=False), nullcontext() if trains else declared_where_missing():
@@ -161,6 +182,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     iterative = "iterations" in defaults
     defaults.pop("iterations", None)
     grid: Sequence[int | None] = preset.grid(entry) if iterative else [None]
+    _expect_few_iterations(suite, preset, grid)
     identity = {
         "suite": suite.name,
         "suite_version": suite.version,

@@ -16,6 +16,7 @@ from routebench.engine.suites._readers import text
 from routebench.engine.suites._toml import TABLE, Place, each, legal, read
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
 from routebench.errors import UserError, nearest
+from routebench.plain import fault_of
 from routebench.recipe import LEGAL
 
 RULE = (
@@ -114,7 +115,10 @@ class ChosenSettings:
             raise UserError(f"settings {file}: cannot be read ({error.strerror}); {way}") from error
         except (ValueError, RecursionError) as error:
             raise UserError(f"settings {file}: expected JSON, as `routebench tune` writes it: {error}") from error
-        return read(cls, content, Place(f"settings {file}"), also=["rule"])
+        place = Place(f"settings {file}")
+        if told := fault_of(content):
+            raise place.wrong(told)
+        return read(cls, content, place, also=["rule"])
 
     def told(self, data: str) -> str:
         """How they were chosen, for whoever reads results on `data` that rest on them."""
