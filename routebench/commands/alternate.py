@@ -59,7 +59,7 @@ def command(  # noqa: PLR0917  # click passes them by name
                 f"expected a folder with the code of routebench, got {str(code)!r}, which has no routebench/"
             )
     if suite.endswith(".toml"):
-        suite = str(Path(suite).resolve())  # each side runs in its own folder
+        suite = os.path.realpath(suite)  # each side runs in its own folder
     known = min(rounds_in(results / side, Path(suite).stem, preset) for side in SIDES)
     for number in range(known, rounds):
         for side, code in zip(SIDES, (base, head), strict=True):

@@ -1,5 +1,6 @@
 """Who takes part in a run: the suite's methods and controls, the user's choices, models without labels."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -112,7 +113,7 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
     if choices.backend != "auto" and "backends" in preset.options:
         preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
     if choices.settings is not None:
-        preset = replace(preset, settings=str(choices.settings.resolve()))
+        preset = replace(preset, settings=os.path.realpath(choices.settings))
     return preset if choices.data is None else replace(preset, data=choices.data)
 
 

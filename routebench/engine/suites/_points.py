@@ -18,7 +18,8 @@ from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.registry import SHIPPED, models, protocols, routing
-from routebench.routing import hyperparameters_of
+from routebench.routing import factory, hyperparameters_of
+from routebench.routing.spec import MethodSpec, expect_known
 
 MOST_ITERATIONS = 10_000
 """Largest T: nothing converges so slowly, and memory for gradients grows with it."""
@@ -155,6 +156,18 @@ def _expect_buildable(preset: Preset, data: Dataset, points: Sequence[Identity])
             needed[name] = side
     if needed:
         raise _too_small(preset.data, shape, needed)
+
+
+def expect_chosen(preset: Preset, data: Dataset, cells: Sequence[Cell]) -> None:
+    """Raises UserError where a network or a method cannot be made with the settings that were chosen for it."""
+    chosen = [cell.identity for cell in cells if cell.identity.tuning is not None]
+    networks = {f"{one.model} {one.model_params}": one for one in chosen}
+    _expect_buildable(preset, data, list(networks.values()))
+    specs = [MethodSpec(one.method, one.method_params) for one in chosen if one.routed]
+    for spec in {str(spec): spec for spec in specs}.values():
+        expect_known(spec)
+        with step("method", str(spec)):
+            factory(spec.name, **spec.params)
 
 
 def _too_small(data: str, shape: tuple[int, int, int], needed: Mapping[str, int]) -> UserError:
