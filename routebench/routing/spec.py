@@ -11,6 +11,8 @@ from routebench.errors import UserError, nearest
 from routebench.plain import from_toml
 from routebench.routing.make import hyperparameters_of
 
+MOST_ITERATIONS = 10_000
+"""Largest T: nothing converges so slowly, and memory for gradients grows with it."""
 _SPEC = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _SETTING = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*?)\s*", re.DOTALL)
 _COMMA = re.compile(r""",(?=(?:[^"']|"[^"]*"|'[^']*')*$)(?![^\[]*\])""")  # outside quotes and lists
@@ -56,7 +58,7 @@ def parse(text: str) -> MethodSpec:
 
 
 def expect_known(spec: MethodSpec) -> None:
-    """Raises UserError for an unknown method, and for a hyperparameter that it lacks.
+    """Raises UserError for an unknown method, for a hyperparameter that it lacks, and for too many iterations.
 
     `make` passes on what it is given, and takes arguments of its own that are no hyperparameters.
     """
@@ -64,6 +66,13 @@ def expect_known(spec: MethodSpec) -> None:
     for key in spec.params:
         if key not in known:
             raise UserError(f"method {spec.name!r} has no hyperparameter {key!r}{nearest(key, known)}")
+    expect_few_iterations(f"method {spec.name!r}", spec.params.get("iterations"))
+
+
+def expect_few_iterations(where: str, steps: Any) -> None:
+    """Raises UserError for a T that no machine gets through; what is no integer is refused elsewhere."""
+    if isinstance(steps, int) and steps > MOST_ITERATIONS:
+        raise UserError(f"{where}: expected at most {MOST_ITERATIONS:,} iterations, got {steps:,}")
 
 
 def compact(params: Mapping[str, Any]) -> str:

@@ -19,10 +19,8 @@ from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import factory, hyperparameters_of
-from routebench.routing.spec import MethodSpec, expect_known
+from routebench.routing.spec import MethodSpec, expect_few_iterations, expect_known
 
-MOST_ITERATIONS = 10_000
-"""Largest T: nothing converges so slowly, and memory for gradients grows with it."""
 _LONG_NUMBER = re.compile(r"(?:^|:)(?:take:|fold:(?:\d+/)?)\d{19}|\?size=\d{19}")
 """In the name of a data set: Python converts no number of thousands of digits."""
 MOST_CELLS = 200_000
@@ -70,15 +68,6 @@ def expect_name(data: str) -> None:
     """Raises UserError for the name of a data set with a number that no data set can have."""
     if _LONG_NUMBER.search(data):
         raise UserError(f"data set {data!r:.80}: expected numbers of at most 18 digits, got a longer one")
-
-
-def _expect_few_iterations(suite: Suite, preset: Preset, grid: Sequence[int | None]) -> None:
-    for steps in (*grid, *preset.options.get("test_iterations", ())):
-        if steps is not None and steps > MOST_ITERATIONS:
-            raise UserError(
-                f"suite {suite.name}, preset {preset.name}: expected at most {MOST_ITERATIONS:,} iterations, got "
-                f"{steps:,}"
-            )
 
 
 def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
@@ -195,7 +184,8 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     iterative = "iterations" in defaults
     defaults.pop("iterations", None)
     grid: Sequence[int | None] = preset.grid(entry) if iterative else [None]
-    _expect_few_iterations(suite, preset, grid)
+    for steps in (*grid, *preset.options.get("test_iterations", ())):
+        expect_few_iterations(f"suite {suite.name}, preset {preset.name}", steps)
     identity = {
         "suite": suite.name,
         "suite_version": suite.version,
