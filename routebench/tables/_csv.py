@@ -20,8 +20,9 @@ def as_csv(rows: DataFrame, **options: Any) -> str:
     shown = rows.rename(columns=_shown)
     for place, kind in enumerate(rows.dtypes):
         if kind.kind not in "biufcmM":
-            shown.isetitem(place, rows.iloc[:, place].map(_shown, na_action="ignore"))
-    return shown.to_csv(index=False, lineterminator="\n", **options)
+            shown.isetitem(place, rows.iloc[:, place].map(_shown, na_action="ignore").array)
+    text: str = shown.to_csv(index=False, lineterminator="\n", **options)
+    return text
 
 
 def _shown(value: Any) -> Any:
