@@ -9,13 +9,13 @@ import hashlib
 import importlib.metadata
 import json
 import re
-import tomllib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from routebench.errors import unknown
+from routebench.plain import from_toml
 from routebench.recipes import RECIPES
 from routebench.registry import (
     EVERY,
@@ -96,7 +96,7 @@ def _entries_of_suites(suite: str) -> set[str]:
         with contextlib.suppress(
             ValueError, RecursionError, OSError, AttributeError, TypeError
         ):  # `load_suite` says it
-            content = tomllib.loads(file.read_text(encoding="utf-8"))
+            content = from_toml(file.read_bytes())
             found |= {str(one.get("name")) for kind in ("methods", "controls") for one in content.get(kind, ())}
     return found
 
@@ -223,15 +223,15 @@ def _data(name: str) -> dict[str, Any]:
 
 def _suite(file: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:  # ValueError: no TOML, or no UTF-8
+        content = from_toml(file.read_bytes())
+    except (ValueError, OSError) as error:
         content = {"question": f"cannot be read: {error}"}  # `suite` says more
     return {
         "name": file.stem,
         "summary": str(content.get("question", "")),
         "protocol": content.get("protocol"),
         "version": content.get("version"),
-        "presets": list(content.get("presets", ())),
+        "presets": list(presets) if isinstance(presets := content.get("presets"), dict) else [],
         **_from(suite_origin(file)),
     }
 

@@ -15,6 +15,9 @@ from routebench import commands, terminal
 from routebench.commands.options import FAULT, INTERRUPTED, TERMINATED
 from routebench.errors import UserError, nearest, printable, refusal
 
+LONGEST = 1_200
+"""Characters of an error that are printed, from both ends: a file or a call may hold any number of them."""
+
 
 class Terminated(KeyboardInterrupt):
     """The system, or another program, asked this process to end."""
@@ -126,5 +129,8 @@ def _end(*_: object) -> NoReturn:
 
 
 def _fail(message: str, exit_code: int = UserError.exit_code) -> NoReturn:
-    click.echo(f"Error: {' '.join(printable(message).split())}", err=True)
+    line = " ".join(printable(message).split())
+    if len(line) > LONGEST:
+        line = f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
+    click.echo(f"Error: {line}", err=True)
     sys.exit(exit_code)

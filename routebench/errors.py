@@ -126,7 +126,7 @@ def refusal(error: OSError) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` or, where nothing is near, `; known: a, b, c`."""
-    known = sorted(known)
+    known = sorted({*known} - {name})  # a suite may list what nothing answers to
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if close:
         return f"; did you mean {' or '.join(repr(near) for near in close)}?"

@@ -90,6 +90,28 @@ def test_a_wrong_call_is_one_line_and_writes_nothing(call, tmp_path, arguments, 
     assert list(tmp_path.iterdir()) == []
 
 
+IN_A_CIRCLE = [
+    ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--settings", "circle"),
+    ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--plugin", "circle.py"),
+    ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--data", "folder:circle"),
+    ("suite", "circle.toml"),
+    ("check", "dynamic", "--plugin", "circle"),
+    *((command, "circle") for command in ("status", "report", "export")),
+    ("publish", "circle", "-o", "out"),
+    ("reproduce", "a", "--results", "circle"),
+    ("compare", "circle", "circle"),
+]
+
+
+@pytest.mark.parametrize("arguments", IN_A_CIRCLE, ids=" ".join)
+def test_a_link_in_a_circle_is_one_line(call, tmp_path, arguments):
+    for name in ("circle", "circle.py", "circle.toml"):
+        (tmp_path / name).symlink_to(name)
+    code, out, error = call(*arguments)
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert "circle" in error
+
+
 FILE_IN_THE_WAY = [
     ("suite", "accuracy", "--preset", "smoke", "--results", "file"),
     ("suite", "accuracy", "--preset", "smoke", "--results", "file/below", "--dry-run"),

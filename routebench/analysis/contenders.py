@@ -268,7 +268,7 @@ def untested(runs: Runs, differences: Iterable[Estimate]) -> list[str]:
     if uneven:
         told = f" Seeds fall out with {wording.listed(fallen, 4)}." if fallen else ""
         notes.append(
-            f"{wording.plural(uneven, 'comparison')} cannot be tested, as seeds are missing or fell out of the others: as "
-            f"many as may do so would undo the difference.{told}"
+            f"{wording.plural(uneven, 'comparison')} cannot be tested, as seeds are missing or fell out of the others: "
+            f"as many as may do so would undo the difference.{told}"
         )
     return notes

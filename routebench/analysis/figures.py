@@ -18,7 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter, LogFormatter, LogLocator, NullFormatter
 from pandas import DataFrame
 
 from routebench.analysis._method import Method
@@ -299,8 +300,28 @@ def _apart(ticks: list[float], scale: Callable[[np.ndarray], np.ndarray]) -> lis
     return [ticks[place] for place in reversed(kept)]
 
 
+def literal() -> AbstractContextManager[None]:
+    """A context in which `$` in a label begins no formula, so that no name of a record can break a figure."""
+    return cast(AbstractContextManager[None], mpl.rc_context({"text.parse_math": False}))
+
+
+def _as_written(figure: Figure) -> None:
+    """Lets labels stand as they are, except those that matplotlib writes at ticks of a logarithmic axis."""
+    powers: set[int] = set()
+    for axis in figure.findobj(Axis):
+        labels = axis.get_ticklabels(which="both")  # type: ignore[attr-defined]  # it is an axis
+        if isinstance(axis.get_major_formatter(), LogFormatter):  # type: ignore[attr-defined]
+            powers.update(map(id, labels))
+    for text in figure.findobj(Text):
+        text.set_parse_math(id(text) in powers)  # type: ignore[attr-defined]  # it is a text
+
+
 def settle(figure: Figure) -> None:
-    """Lays a figure out for good, so that saving it, in whatever formats, draws it once each and not twice."""
+    """Lays a figure out for good, so that saving it, in whatever formats, draws it once each and not twice.
+
+    Labels are shown as they are: `$` in what a record holds begins no formula.
+    """
+    _as_written(figure)
     layout = figure.get_layout_engine()
     if layout is not None:
         layout.execute(figure)

@@ -2,13 +2,13 @@
 
 import functools
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from routebench import plain
 from routebench.errors import UserError, printable
 from routebench.quantities import seconds, size
 
@@ -36,9 +36,12 @@ class Count(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
         try:
-            return super().convert(value, param, ctx)
+            number = super().convert(value, param, ctx)
         except click.BadParameter:
             return self.fail(f"expected a whole number{_between(self)}, got {value!r}", param, ctx)
+        if abs(number) > plain.LARGEST:
+            return self.fail(f"expected a whole number of at most 64 bits, got {value!r}", param, ctx)
+        return number
 
 
 class Amount(click.FloatRange):
@@ -101,15 +104,9 @@ class Worded(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it 
 TIME, SIZE = Worded("time", seconds), Worded("size", size)
 
 
-def _device(typed: str) -> str:
-    if re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", typed):
-        return typed
-    raise UserError(f"expected auto, cpu, cuda, one GPU such as cuda:1, or mps, got {typed!r}")
-
-
 device = click.option(
     "--device",
-    type=Worded("device", _device),
+    type=Worded("device", plain.device),
     default="auto",
     show_default=True,
     metavar="auto|cpu|cuda|cuda:N|mps",

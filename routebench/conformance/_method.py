@@ -15,7 +15,7 @@ from routebench.errors import UserError
 from routebench.registry import routing
 from routebench.routing import RoutingMethod, factory
 from routebench.routing.base import hyperparameters
-from routebench.routing.spec import MethodSpec, compact, parse
+from routebench.routing.spec import MethodSpec, compact, expect_known, parse
 
 SHIFT = 0.3
 """By which every parameter is moved, so that a property does not hold only where nothing has been learned yet."""
@@ -119,6 +119,7 @@ def subject_of(method: str | MethodSpec | type[RoutingMethod]) -> CheckedMethod:
 
 def factory_refusal(spec: MethodSpec) -> None:
     """Raises UserError if hyperparameters are unknown or not allowed; what else a method raises is a finding."""
+    expect_known(spec)
     try:
         factory(spec.name, **spec.params)
     except UserError:

@@ -1,6 +1,7 @@
 """Reproduces a record: prints its command and what differs now, and runs its cell again."""
 
 import difflib
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -13,8 +14,17 @@ from routebench.data import load
 from routebench.engine.isolation import Ended, alone, step
 from routebench.engine.origin import command_line, fit_code, plugin_hash, provenance, source_hash
 from routebench.engine.results import CHANGED, RECORD, SCHEMA, Record, Store, files_of, other_schema, parsed, unsealed
-from routebench.engine.running import Listener, Queue, RunConfig, choose_backend, choose_device, execute, prepare_torch
-from routebench.engine.suites import Cell, cell_of
+from routebench.engine.running import (
+    MOST_THREADS,
+    Listener,
+    Queue,
+    RunConfig,
+    choose_backend,
+    choose_device,
+    execute,
+    prepare_torch,
+)
+from routebench.engine.suites import Cell, cell_of, expect_name
 from routebench.errors import UserError
 from routebench.registry import (
     Registry,
@@ -33,6 +43,7 @@ MANY = 10_000
 REPLACED = {"--results": 1, "--cell": 1, "--device": 1, "--backend": 1, "--budget": 1, "--dry-run": 0}
 """Options of the recorded command that are replaced or left out, with their number of values."""
 MACHINE = ("processor", "cpu_capability", "gpu", "cuda", "cudnn", "driver", "os")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 FLAGS = ("deterministic", "tf32", "matmul_precision", "environment")
 
 
@@ -99,6 +110,10 @@ def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
     commit = str(origin.get("commit", ""))
     if not commit:
         lines.append("# the record names no commit: its code was not in a repository")
+    elif not _COMMIT.fullmatch(commit):  # `git checkout .` would throw away what is not committed
+        lines.append(
+            comment(f"expected a commit of hexadecimal digits in the record, got {commit!r:.80}: check out none")
+        )
     elif commit != now["commit"]:
         lines.append(shlex.join(["git", "checkout", commit]))
     if origin.get("dirty"):
@@ -109,7 +124,7 @@ def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
             )
         )
     words = [*_suite_words(record), *_fixed_words(record)]
-    if not all(map(str.isprintable, [commit, *words])):
+    if not all(map(str.isprintable, words)):
         raise UserError(f"record {record.cell}: expected a command that can be typed, got control characters in it")
     return [*lines, shlex.join(words)]
 
@@ -216,6 +231,7 @@ def _code_differences(record: Record) -> Iterator[str]:
     source = source_hash(protocols[known.protocol], *fit_code(models[known.model], method))
     if source != known.source:
         yield f"code that the numbers come from: {known.source} then, {source} now"
+    expect_name(known.data)
     fingerprint = load(known.data).fingerprint
     if fingerprint != known.data_fingerprint:
         yield f"data set {known.data}: fingerprint {known.data_fingerprint} then, {fingerprint} now"
@@ -260,12 +276,14 @@ def prepare(record: Record) -> dict[str, Any]:
     """Configures this process as the record's, and returns its provenance.
 
     Raises:
-        UserError: the record's device or back end cannot be used here.
+        UserError: the record's device, back end or number of threads cannot be used here.
     """
     origin = record.provenance
     device = choose_device(origin.get("device") or "cpu")
     backend = choose_backend(origin.get("backend", "auto"), device)
-    threads = int(origin.get("threads") or torch.get_num_threads())
+    threads = origin.get("threads") or torch.get_num_threads()
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"record {record.cell}: expected threads from 1 to {MOST_THREADS}, got {threads!r:.80}")
     prepare_torch(RunConfig(device=device, jobs=1, threads=threads, backend=backend))
     return {**provenance(device, command_line()), "backend": backend, "threads": threads, "jobs": 1}
 

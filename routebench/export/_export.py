@@ -12,7 +12,7 @@ from routebench.errors import UserError
 from routebench.export._choice import Choice
 from routebench.export._provenance import METADATA, Provenance, provenance_of
 from routebench.export._tables import tables_of
-from routebench.tables import as_latex, as_markdown
+from routebench.tables import as_csv, as_latex, as_markdown
 
 READ = 'pandas.read_csv(FILE, comment="#")'
 
@@ -59,11 +59,12 @@ def _csv_of(rows: DataFrame, origin: Provenance) -> bytes:
     lines = [
         f"# {len(rows)} rows of {len(origin.cells)} cells; written by: {' '.join(origin.command.split())}",
         f"# read with {READ}; an empty field is a missing value or an empty text",
+        "# text that a spreadsheet would take for a formula has ' before it",
         "# provenance is JSON: of all cells, then for each cell what is its own",
         f"# all: {json.dumps(origin.shared)}",
         *(f"# cell {cell}: {json.dumps(own)}" for cell, own in origin.cells.items()),
     ]
-    table = rows.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    table = as_csv(rows, quoting=csv.QUOTE_NONNUMERIC)
     return ("\n".join(lines) + "\n" + table).encode()
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import inspect
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import Any
 import torch
 
 from routebench.cache import cache_folder
-from routebench.errors import UserError
-from routebench.models.build import build
+from routebench.errors import UserError, message_of
+from routebench.models.build import BY_BUILD, build
 from routebench.registry import SHIPPED, models
+from routebench.routing.spec import compact
 
 PACKAGE = Path(__file__).parents[1]
 LARGEST = 256  # pixels; a network that takes no image of this side fails for another reason than size
 ANY_METHOD = "uniform"
+_OWN = ({*inspect.signature(build).parameters} | BY_BUILD) - {"model_params"}
+"""What `build` takes besides a network's own arguments, or gives it."""
 
 
 def expect_buildable(name: str, shape: tuple[int, int, int], classes: int, model_params: Mapping[str, Any]) -> None:
@@ -25,12 +29,22 @@ def expect_buildable(name: str, shape: tuple[int, int, int], classes: int, model
     Nothing is computed, and no routing method is asked but one of routebench's own. A network that could be built is
     remembered while no code changes: torch imports its compiler for this, which takes a second.
     """
+    for wrong in model_params.keys() & _OWN:
+        raise UserError(f"model {name!r}: {wrong!r} is no argument that a suite sets")
     built = _note(name, shape, classes, model_params) if models.origin(name) == SHIPPED else None
     if built is not None and built.exists():
         return
     routed = models[name].facts.routed  # type: ignore[attr-defined]  # attached by the decorator `facts`
-    with torch.device("meta"):
-        build(name, shape=shape, classes=classes, method=ANY_METHOD if routed else None, **model_params)
+    try:
+        with torch.device("meta"):
+            build(name, shape=shape, classes=classes, method=ANY_METHOD if routed else None, **model_params)
+    except UserError:
+        raise
+    except Exception as error:
+        if not model_params:
+            raise
+        told = f"{type(error).__name__}: {message_of(error)}"
+        raise UserError(f"model {name!r} cannot be built with {compact(model_params)}: {told}") from error
     if built is not None:
         with contextlib.suppress(OSError):
             built.parent.mkdir(parents=True, exist_ok=True)

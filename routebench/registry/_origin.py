@@ -6,22 +6,27 @@ Also how a Python file that belongs to no package is imported.
 import ast
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import ModuleType
 from typing import Any
 
-from routebench.errors import PluginError, UserError, message_of
+from routebench.errors import PluginError, UserError, message_of, printable
 
 SHIPPED = "routebench"
 """The origin of what routebench brings itself."""
 
 PREFIX = "routebench_plugin_"
 """How the names of modules of plug-ins begin."""
+
+PRINTED = 4_000
+"""Bytes of what a plug-in prints while it is imported that are told."""
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -100,7 +105,8 @@ def import_file(path: Path, folders: set[Path]) -> ModuleType:
     sys.modules[name] = module
     let_be_imported(path.parent, folders)
     try:
-        spec.loader.exec_module(module)
+        with _told(path):
+            spec.loader.exec_module(module)
         _check_neighbours(path, folders)
     except UserError:
         del sys.modules[name]
@@ -110,6 +116,45 @@ def import_file(path: Path, folders: set[Path]) -> ModuleType:
         line, text = _line_in(path, error), " ".join(message_of(error).split())
         raise PluginError(f"plug-in {path.name}{line} failed to import: {type(error).__name__}: {text}") from error
     return module
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Tells what a plug-in prints while it is imported on standard error, each line behind its name.
+
+    Else it would stand in the output of a command, such as JSON, and could steer the terminal.
+    """
+    if path.is_relative_to(shipped("analyses")):
+        yield
+        return
+    with TemporaryFile() as printed:
+        try:
+            with _into(printed.fileno()):
+                yield
+        finally:
+            printed.seek(0)
+            for line in printed.read(PRINTED).decode(errors="replace").splitlines():
+                sys.stderr.write(printable(f"plug-in {path.name} prints: {line}") + "\n")
+
+
+@contextmanager
+def _into(file: int) -> Iterator[None]:
+    """Leads standard output and standard error to a file, what other languages write too."""
+    kept = {}
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    try:
+        for number in (1, 2):
+            with suppress(OSError):  # it is closed
+                kept[number] = os.dup(number)
+                os.dup2(file, number)
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for number, before in kept.items():
+            os.dup2(before, number)
+            os.close(before)
 
 
 def let_be_imported(folder: Path, folders: set[Path]) -> None:

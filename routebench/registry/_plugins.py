@@ -300,7 +300,7 @@ def _exists(path: Path) -> bool:
 def _plugin(spec: str) -> Plugin:
     shown, _, name = (spec, "", "") if _exists(Path(spec)) else spec.rpartition(":")
     shown, name = (shown, name) if shown else (spec, "")
-    path = Path(shown).resolve()
+    path = Path(os.path.realpath(shown))  # which a link in a circle does not stop
     if not _exists(path):
         raise UserError(f"plug-in {shown!r}: expected a Python file or a folder, got no such file; check the path")
     if path.is_dir() and name:

@@ -17,6 +17,8 @@ PROTOCOL = "routebench.protocols.base.Protocol"
 RETURNED = {"data": re.compile(r"\bDataset\b"), "analyses": re.compile(r"\bAnalysis\b")}
 """How the annotated result of a function tells its kind."""
 
+_OF_MAKE = ("name", "sizes")
+"""Arguments of `routing.make` besides hyperparameters."""
 _NAME = re.compile(r"\w[\w.:+-]*", re.ASCII)
 """What `--method NAME[k=v]`, a file name and a TOML key can all hold, and no two of which look alike."""
 
@@ -145,6 +147,8 @@ def fault_of_method(entry: Any) -> str:
     for argument in inspect.signature(entry.__init__).parameters.values():
         if argument.kind is argument.KEYWORD_ONLY and argument.default is argument.empty:
             return f"expected a default for every hyperparameter, got none for {argument.name!r}; give it one"
+        if argument.kind is argument.KEYWORD_ONLY and argument.name in _OF_MAKE:
+            return f"expected no hyperparameter called {argument.name!r}, as `routing.make` takes; rename it"
     return ""
 
 

@@ -15,9 +15,10 @@ from routebench.analysis._estimate import Estimate
 from routebench.analysis._method import CONTROL, Method
 from routebench.analysis._result import Analysis, plain_columns
 from routebench.analysis._table import Column, Row
-from routebench.analysis.figures import inline_svg, save_svg, to_svg
+from routebench.analysis.figures import inline_svg, literal, save_svg, to_svg
 from routebench.registry import analyses
 from routebench.report._asking import Broken, checked, guarded
+from routebench.tables import as_csv
 
 MOST_OPEN = 40
 """Most rows of a table in the page itself; the browser builds a longer one when it is opened."""
@@ -118,14 +119,15 @@ def blocks_of(
 def write(block: Block, beside: Path) -> None:
     """Writes the table of a block as CSV and its figure as SVG into a folder."""
     beside.mkdir(parents=True, exist_ok=True)
-    block.found.numbers.to_csv(beside / f"{block.stem}.csv", index=False)
+    (beside / f"{block.stem}.csv").write_text(as_csv(block.found.numbers), encoding="utf-8", newline="")
     if block.drawn is not None:
         save_svg(block.drawn, beside / f"{block.stem}.svg")
 
 
 def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, origin: tuple[str, ...]) -> Block | None:
     """Runs all code of the user: the analysis, its figure, the texts of its columns."""
-    found = checked(analysis(given))
+    with literal():
+        found = checked(analysis(given))
     if found is not None and any(
         not runs.strength.judges for runs in (given if isinstance(given, tuple) else (given,))
     ):

@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from routebench.errors import UserError
+from routebench.errors import UserError, nearest
+from routebench.plain import from_toml
+from routebench.routing.make import hyperparameters_of
 
+MOST_ITERATIONS = 10_000
+"""Largest T: nothing converges so slowly, and memory for gradients grows with it."""
 _SPEC = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _SETTING = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*?)\s*", re.DOTALL)
 _COMMA = re.compile(r""",(?=(?:[^"']|"[^"]*"|'[^']*')*$)(?![^\[]*\])""")  # outside quotes and lists
@@ -53,6 +57,24 @@ def parse(text: str) -> MethodSpec:
     return MethodSpec(name, params)
 
 
+def expect_known(spec: MethodSpec) -> None:
+    """Raises UserError for an unknown method, for a hyperparameter that it lacks, and for too many iterations.
+
+    `make` passes on what it is given, and takes arguments of its own that are no hyperparameters.
+    """
+    known = hyperparameters_of(spec.name)
+    for key in spec.params:
+        if key not in known:
+            raise UserError(f"method {spec.name!r} has no hyperparameter {key!r}{nearest(key, known)}")
+    expect_few_iterations(f"method {spec.name!r}", spec.params.get("iterations"))
+
+
+def expect_few_iterations(where: str, steps: Any) -> None:
+    """Raises UserError for a T that no machine gets through; what is no integer is refused elsewhere."""
+    if isinstance(steps, int) and steps > MOST_ITERATIONS:
+        raise UserError(f"{where}: expected at most {MOST_ITERATIONS:,} iterations, got {steps:,}")
+
+
 def compact(params: Mapping[str, Any]) -> str:
     """Hyperparameters in the form that `parse` reads: `detach=true,leaky=false`."""
     return ",".join(f"{key}={_text(value)}" for key, value in params.items())
@@ -60,11 +82,13 @@ def compact(params: Mapping[str, Any]) -> str:
 
 def _value(spec: str, key: str, text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError) as error:  # an integer of thousands of digits, too, is a ValueError
+        return from_toml(f"value = {text}".encode())["value"]
+    except tomllib.TOMLDecodeError as error:
         if _BARE_WORD.fullmatch(text):
             return text
         raise UserError(f"method {spec!r}: expected a TOML value for {key!r}, got {text!r:.80}") from error
+    except ValueError as error:
+        raise UserError(f"method {spec!r:.80}: {key!r}: {error}") from error
 
 
 def _text(value: Any) -> str:

@@ -16,6 +16,7 @@ from routebench.analysis.figures import (
     accuracy_axis,
     inline_svg,
     label_ends,
+    literal,
     look,
     new_figure,
     save_svg,
@@ -184,3 +185,18 @@ def test_steps_are_drawn_in_fewer_letters_and_stay_where_they_are() -> None:
         assert len(short) < len(path) and corners_of(points_of(short)) == corners_of(points)
     assert _shorter("M1 2L1 2L3 2L5 2L4 2L4 7L4 9L5 10") == "M1 2H5H4V9L5 10"
     assert _shorter("M1 2L3 4M5 5L5 6") == "M1 2L3 4M5 5V6"
+
+
+@pytest.mark.parametrize("name", ["$x^2$", r"$\frac$", "a$b$c", "$$", r"\$1"])
+def test_a_dollar_in_a_name_begins_no_formula(name: str) -> None:
+    with literal():
+        figure, (axes,) = new_figure(2.0)
+        axes.plot([1, 2], [1e-3, 1e3], label=name)
+        axes.set_title(name)
+        axes.text(1, 1, name)
+        axes.legend()
+        axes.set_yscale("log")
+    axes.set_xticks([1, 2], [name, name])  # as a plug-in may, after the context
+    svg = to_svg(figure)
+    assert svg.count(f">{name}<") == 5
+    assert "mathdefault" not in re.sub("<!--.*?-->", "", svg)  # powers of ten at the ticks are drawn as such

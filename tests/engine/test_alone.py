@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from multiprocessing import reduction, util
 from pathlib import Path
@@ -21,6 +22,24 @@ def _refuse():
 
 def _leave():
     os._exit(0)
+
+
+def _litter(note, how, deed):
+    """Leaves a process in a session of its own whose parent is gone, and files in the temporary folder."""
+    tempfile.mkdtemp()
+    Path(tempfile.gettempdir(), "left").write_text("left")
+    if how == "program":
+        subprocess.run(["sh", "-c", f"setsid sh -c 'echo $$ > {note}; sleep 1000' > /dev/null 2>&1 &"], check=True)
+    elif os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            note.write_text(str(os.getpid()))
+            time.sleep(1000)
+        os._exit(0)
+    while not (note.exists() and note.read_text()):
+        time.sleep(0.01)
+    deed()
+    return tempfile.gettempdir()
 
 
 def _crash():
@@ -127,3 +146,18 @@ def test_an_interrupt_while_a_process_starts_ends_it_without_a_word(moment, hear
 def test_a_function_that_answered_removes_its_locks(tmp_path):
     alone(_leave_a_lock, tmp_path / "lock")
     assert (tmp_path / "lock").read_text() == "removed"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks for orphans in /proc")
+@pytest.mark.parametrize("how", ["program", "fork"])
+@pytest.mark.parametrize("deed", [dict, _leave, _crash, _raise, _sleep])
+def test_what_a_function_leaves_is_cleared(tmp_path, how, deed):
+    before, note = {*Path(tempfile.gettempdir()).iterdir()}, tmp_path / "number"
+    try:
+        folder = alone(_litter, note, how, deed, limit=5.0)
+    except Ended:
+        folder = None
+    assert folder is None or not Path(folder).exists()
+    assert {*Path(tempfile.gettempdir()).glob("routebench-*")} <= before
+    place = Path("/proc", note.read_text().strip(), "stat")
+    assert not place.exists() or place.read_text().rpartition(")")[2].split()[0] == "Z"

@@ -1,6 +1,7 @@
 """Runs with settings that trials chose: what they are made with, and what they replace."""
 
 import json
+from codecs import BOM_UTF8
 from dataclasses import replace
 
 import pytest
@@ -42,7 +43,10 @@ def test_a_plan_names_no_folder_of_its_settings(suite, settings, tmp_path, store
 
 
 def test_runs_with_earlier_settings_are_not_averaged_with_later_ones(suite, settings, tmp_path, store):
-    later = [replace(one, point={**one.point, "model.weight_std": 0.777}) for one in settings.choices]
+    later = [
+        replace(one, point={**one.point, **({} if "cnn" in one.model else {"model.weight_std": 0.777})})
+        for one in settings.choices
+    ]
     for name, told in (("first", settings), ("then", replace(settings, choices=later, digest="another"))):
         told.write(tmp_path / f"{name}.json")
         made = plan(suite(), "quick", Choices(settings=tmp_path / f"{name}.json", seeds=2))
@@ -67,6 +71,7 @@ def test_what_no_tuning_wrote_is_refused_by_its_key(suite, settings, tmp_path):
     file = tmp_path / "chosen.json"
     settings.write(file)
     written = json.loads(file.read_text())
+    del written["checksum"]  # as of settings that were written before there was one
     first = written["choices"][0]
     for wrong, says in (
         ([1], "expected a table"),
@@ -76,6 +81,10 @@ def test_what_no_tuning_wrote_is_refused_by_its_key(suite, settings, tmp_path):
         ({**written, "choices": [{**first, "point": [1]}]}, r"key 'choices\[0\].point': expected a table, got \[1\]"),
         ({**written, "choices": [{**first, "point": {"learning_rat": 1}}]}, "did you mean 'learning_rate'"),
         ({**written, "choices": [{**first, "point": {"learning_rate": "1"}}]}, "learning_rate': expected a number"),
+        ({**written, "trials": 10**400}, "key 'trials': expected integers of at most 64 bits"),
+        ({**written, "choices": [{**first, "score": float("nan")}]}, "score': expected a number, got nan"),
+        ({**written, "choices": [{**first, "point": {"method.sizes": 1}}]}, "has no hyperparameter 'sizes'"),
+        ({**written, "choices": [{**first, "point": {"model.shape": 1}}]}, "'shape' is no argument that a suite sets"),
     ):
         file.write_text(json.dumps(wrong))
         with pytest.raises(UserError, match=says):
@@ -122,3 +131,17 @@ def test_settings_of_an_entry_that_are_there_twice_are_refused(settings, tmp_pat
     file.write_text(file.read_text().replace('"trials":', '"trials": 9, "trials":', 1))
     with pytest.raises(UserError, match="the key 'trials' is there twice"):
         ChosenSettings.read(file, "tuned")
+
+
+@pytest.mark.parametrize("changed", [0.25, 0.5, 0.9])
+def test_settings_that_changed_since_they_were_written_are_refused(suite, settings, tmp_path, changed):
+    file = tmp_path / "chosen.json"
+    settings.write(file)
+    whole = file.read_bytes()
+    for kept in (whole.replace(b"\n", b"\r\n"), BOM_UTF8 + whole, whole + b"\n"):
+        file.write_bytes(kept)
+        assert ChosenSettings.read(file, "tuned") == settings
+    digit = next(place for place in range(int(changed * len(whole)), len(whole)) if whole[place : place + 1].isdigit())
+    file.write_bytes(whole[:digit] + (b"1" if whole[digit : digit + 1] != b"1" else b"2") + whole[digit + 1 :])
+    with pytest.raises(UserError, match=r"its checksum does not hold.*remove its line 'checksum'"):
+        plan(suite(), "quick", Choices(settings=file))

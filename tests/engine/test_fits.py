@@ -163,6 +163,25 @@ def test_weights_that_are_not_what_was_written_are_trained_again(made, store, na
     assert [*context.files] == [f"fits/{fit_key(request)}/weights.safetensors"]
 
 
+@pytest.mark.parametrize("name", ["weights.safetensors", "fit.json", "epoch-0001.safetensors", "tested.json"])
+@pytest.mark.parametrize("damage", ["bit", "cut", "gone"])
+def test_damage_of_a_fit_is_found_by_verifying(made, store, name, damage):
+    request = replace(every_epoch(made, epochs=2), tested=True)
+    StoreContext(store, torch.device("cpu")).fit(request)
+    assert (store.verify(), store.warnings) == ((0, 0), [])
+    file = store.path / "fits" / fit_key(request) / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes({"bit": bytes(content), "cut": bytes(content[:-9]), "gone": b""}[damage])
+    if damage == "gone":
+        file.unlink()
+    store.verify()
+    if (name, damage) != ("fit.json", "gone"):  # there is no fit then
+        (warning,) = store.warnings
+        assert warning.startswith(f"fits/{fit_key(request)}/{name} ")
+        assert ("is not there" in warning) == (damage == "gone")
+
+
 def test_a_fit_of_before_there_were_checksums_is_used(made, store):
     request, told = request_of(made), []
     StoreContext(store, torch.device("cpu")).fit(request)

@@ -186,6 +186,31 @@ def test_another_commit_and_a_changed_checkout_are_said(record):
     assert "hash of the difference: 1234" in warning
 
 
+@pytest.mark.parametrize("commit", [".", "--", "-f", "HEAD", "main", "a" * 39 + "\n", "A" * 40, "a" * 65, "abc"])
+def test_a_commit_that_is_no_hash_is_never_checked_out(record, commit):
+    known = reproduce.read_record(record)
+    known.provenance["commit"] = commit
+    lines = reproduce.commands(known, reproduce.prepare(known))
+    assert not any(line.startswith("git") for line in lines)
+    assert "# expected a commit of hexadecimal digits" in lines[0]
+
+
+@pytest.mark.parametrize("threads", ["many", "2", [1], {"a": 1}, 10**9, 1025, -3, 1.5, True])
+def test_a_forged_number_of_threads_is_one_line(record, threads):
+    known = reproduce.read_record(record)
+    known.provenance["threads"] = threads
+    with pytest.raises(UserError, match="expected threads from 1 to 1024, got"):
+        reproduce.prepare(known)
+
+
+@pytest.mark.parametrize("device", ["meta", "x:9", "cuda:x", "cuda:" + 5_000 * "9", "cpu:0"])
+def test_a_forged_device_is_one_line(record, device):
+    known = reproduce.read_record(record)
+    known.provenance["device"] = device
+    with pytest.raises(UserError, match="expected auto, cpu, cuda"):
+        reproduce.prepare(known)
+
+
 def test_what_is_different_now_is_listed(record):
     known = reproduce.read_record(record)
     now = reproduce.prepare(known)

@@ -331,6 +331,26 @@ def test_a_flipped_bit_in_raw_outputs_is_told(done, store, monkeypatch):
         load_arrays(store.path, key)
 
 
+def test_a_missing_network_is_told_by_verifying(done, store, victim):
+    content = json.loads(victim.read_text())
+    content["files"] = {**(content.get("files") or {}), f"fits/{16 * 'a'}/weights.safetensors": 64 * "0"}
+    victim.write_text(sealed(content))
+    told = CliRunner().invoke(status.command, [str(store.path), "--verify"], catch_exceptions=False)
+    assert told.stderr == (
+        f"warning: fits/{16 * 'a'}/weights.safetensors is not there; what needs a network trains it again\n"
+    )
+
+
+@pytest.mark.parametrize("part", ["records", "arrays", "plans"])
+def test_a_link_in_a_circle_stops_no_reader(done, store, part):
+    name = f"{16 * 'a'}{'.safetensors' if part == 'arrays' else '.json'}"
+    (store.path / part / name).symlink_to(name)
+    assert len(load_results(store.path)) == 8
+    assert store.verify()[0] == 8
+    told = CliRunner().invoke(status.command, [str(store.path)], catch_exceptions=False)
+    assert (told.exit_code, "8 ok" in told.stdout) == (0, True)
+
+
 def test_a_copy_of_a_record_is_no_second_result(done, store, victim):
     shutil.copy(victim, victim.with_name(f"{victim.stem} (1).json"))
     assert len(load_results(store.path)) == 8

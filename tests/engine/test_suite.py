@@ -96,7 +96,7 @@ def test_error_names_file_key_and_expectation(changed, old, new, says):
     [
         ("overlap", "threshold = 0.0", "a number above 0 and below 1"),
         ("overlap", "threshold = 1", "a number above 0 and below 1"),
-        ("overlap", "threshold = nan", "a number above 0 and below 1"),
+        ("overlap", "threshold = nan", "a number"),
         ("robustness", "steps = 0", "an integer of at least 1"),
         ("robustness", "targets = -1", "an integer of at least 0"),
         ("robustness", "further_starts = 2.0", "an integer of at least 0"),

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from routebench import terminal
+from routebench.engine.isolation import _litter
 from routebench.engine.isolation._stacks import ask_where, where
 from routebench.errors import UserError, one_line
 
@@ -92,13 +93,17 @@ class Isolated:
                 os.killpg(self.number, number)
 
     def close(self) -> None:
-        """Ends the process and its children; one that has answered may first remove its semaphores."""
+        """Ends the process and those that it started, and removes its temporary files.
+
+        One that has answered may first remove its semaphores.
+        """
         if self._has_answered:
             self._process.join(ENDING)
         self._process.kill()
         self._process.join()
         if hasattr(signal, "SIGKILL"):
             self.signal(signal.SIGKILL)
+        _litter.clear(self.output)
         self._receiver.close()
 
 
@@ -184,6 +189,7 @@ def _answer(sender: Connection, output: str, function: Callable[..., Any], argum
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what an interrupt means
     _begin_group()
     terminal.prepare()
+    _litter.into_own_folder(Path(output))
     send("step", (None, False))
     with open(output, "a", encoding="utf-8") as file:  # noqa: PTH123  # faulthandler keeps its descriptor
         faulthandler.enable(file, all_threads=False)

@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from routebench.errors import UserError, printable
+from routebench.plain import DEPTH, LARGEST
 
 Check = Callable[[Any], bool]
-LARGEST = 2**63 - 1
-"""Largest integer that a table can hold."""
-DEPTH = 16
-"""Largest depth of nested tables and lists."""
 _KEY = re.compile(r"[0-9a-f]{16}")
 _FILE = re.compile(rf"(arrays/{_KEY.pattern}|fits/{_KEY.pattern}/weights)\.safetensors")
 

@@ -216,6 +216,8 @@ class Reader:
                     known = entry.stat()
                 except FileNotFoundError:  # another process has just removed it
                     continue
+                except OSError:  # a link in a circle; reading it says so
+                    known = entry.stat(follow_symlinks=False)
                 found[name] = (known.st_size, known.st_mtime_ns, known.st_ctime_ns, known.st_ino)  # of `index.stamp`
         return found
 

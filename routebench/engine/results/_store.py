@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from routebench.atomic import clear_leftovers, expect_place, told_when_full, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _plan_table as plans
-from routebench.engine.results._checks import expect_key, is_key
-from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema
+from routebench.engine.results._checks import by_name, expect_key, is_key, is_text
+from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema, parsed
 from routebench.engine.results._pack import RECORDS, files_of, is_packed
 from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
 from routebench.errors import UserError, unknown
@@ -190,12 +190,13 @@ class Store:
         return {}
 
     def verify(self) -> tuple[int, int]:
-        """Verifies every file that a record names. Changed files are set aside, with a warning.
+        """Verifies every file that a record or a fit names. Changed files are set aside, and missing ones told.
 
         Returns:
             number of records read, and number of files unchanged since their cell was measured.
         """
         count = intact = 0
+        gone = [name for notes in sorted(self.files.glob("fits/*/fit.json")) for name in self._gone_from(notes)]
         for record in self.records():
             count += 1
             for name, known in (record.files or {}).items():
@@ -206,7 +207,32 @@ class Store:
                     intact += 1
                 elif file.exists():
                     self.warnings.append(f"{name}: trained again, or changed, since {record.cell} was measured")
+                elif not is_packed(self.path):  # which holds no networks
+                    gone.append(name)
+        if gone := sorted({*gone}):
+            told = f"{gone[0]} is" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more files of networks are"
+            self.warnings.append(f"{told} not there; what needs a network trains it again")
         return count, intact
+
+    def _gone_from(self, notes: Path) -> Iterator[str]:
+        """The missing files of a fit. It is set aside where it is damaged itself, and so are changed files of it."""
+        try:
+            text = notes.read_bytes()
+            content = parsed(text)
+            why = "" if checksum.unsealed(text, content) else CHANGED
+            sums = content.get("files", {})
+        except (OSError, ValueError, RecursionError, AttributeError):
+            why, sums = UNREADABLE, {}
+        if why or not by_name(is_text)(sums):
+            self.set_aside(notes, why or UNREADABLE)
+            return
+        for name, known in sums.items():
+            file = notes.with_name(Path(name).name)
+            found = checksum.of_file(file)
+            if found and found != known:
+                self.set_aside(file, CHANGED)
+            elif not found:
+                yield str(file.relative_to(self.files))
 
     def _sum(self, key: str) -> str:
         """The checksum of a cell's raw outputs in its record; empty if unknown."""

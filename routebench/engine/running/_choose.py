@@ -1,10 +1,11 @@
 """Chooses device, back end, processes and threads for the machine or the cluster."""
 
 import os
+import re
 
 import torch
 
-from routebench import kernels
+from routebench import kernels, plain
 from routebench.engine.running._config import RunConfig
 from routebench.engine.running._ray import Cluster
 from routebench.engine.suites import Plan
@@ -55,9 +56,9 @@ def choose_device(wanted: str) -> str:
     `auto` leaves the GPU of an Apple computer alone: routing has no compiled kernel there.
 
     Raises:
-        UserError: the requested GPU does not exist.
+        UserError: it is no name of a device, or the requested GPU does not exist.
     """
-    if wanted == "cpu":
+    if plain.device(wanted) == "cpu":
         return "cpu"
     if wanted == "mps":
         if not torch.backends.mps.is_available():
@@ -119,7 +120,7 @@ def choose_jobs(wanted: int | None, device: str, cells: int, *, alone: bool = Fa
 def _most_threads(cores: int) -> int:
     """The limit of OMP_NUM_THREADS, if it is a number."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # `4,2` is for nested parallel regions
-    return int(wanted) if wanted.isdecimal() and int(wanted) else cores
+    return int(wanted) if re.fullmatch("0*[1-9][0-9]{0,8}", wanted) else cores
 
 
 def _gpus_of_a_cell(device: str, wanted: float | None) -> float | None:

@@ -1,8 +1,10 @@
 """Foretells how long training takes where nothing like it has finished: steps, counted, of a step that is measured."""
 
 import contextlib
+import signal
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -13,7 +15,6 @@ from routebench.engine.running._fits import untrained
 from routebench.engine.running._status import is_foretold
 from routebench.engine.running._times import Times
 from routebench.engine.suites import Cell
-from routebench.errors import UserError
 from routebench.losses import Moment
 from routebench.protocols.base import FitRequest
 from routebench.registry import protocols
@@ -62,12 +63,32 @@ def foretell(cells: Iterable[Cell], times: Times, config: RunConfig, *, until: f
         for cell in cells:
             if not is_foretold(cell) or times.knows(cell.identity):
                 continue
-            if time.monotonic() >= until:
+            left = until - time.monotonic()
+            if left <= 0:
                 return
-            with contextlib.suppress(UserError, RuntimeError):  # a run says it; or there is not memory enough
+            with contextlib.suppress(Exception), _at_most(left):  # a run says it; or there is not memory enough
                 fits = protocols[cell.identity.protocol]().fits(cell.request(), cell.identity.options)
                 seconds = sum(seconds_of(one, torch.device(config.device)) for one in fits)
                 times.foretell(cell.identity, seconds)
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError after these seconds, where the system has alarms: a step may take for ever."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError
+
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def seconds_of(request: FitRequest, device: torch.device) -> float:

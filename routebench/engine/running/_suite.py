@@ -74,7 +74,7 @@ class SuiteOptions:
     def __post_init__(self) -> None:
         try:
             vars(self).update({name: legal.take(name, getattr(self, name)) for name, legal in OPTIONS.items()})
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:  # of an integer that no float holds, too
             raise UserError(str(error)) from error
         if self.executor == "local" and (self.address != "auto" or self.gpus_per_cell is not None):
             raise UserError("--address and --gpus-per-cell are for a cluster; add --executor ray, or leave them out")

@@ -4,6 +4,7 @@ from routebench.engine.suites._cell import Cell, cell_of
 from routebench.engine.suites._lineup import METHOD, Choices
 from routebench.engine.suites._plan import Plan, plan
 from routebench.engine.suites._planning import ALL, Asked, make_plans
+from routebench.engine.suites._points import expect_name
 from routebench.engine.suites._settings import RULE, ChosenPoint, ChosenSettings, digest_of
 from routebench.engine.suites._suite import load_suite
 from routebench.engine.suites._tuning import FIRST_SEED
@@ -21,6 +22,7 @@ __all__ = [
     "Plan",
     "cell_of",
     "digest_of",
+    "expect_name",
     "load_suite",
     "make_plans",
     "plan",

@@ -1,5 +1,6 @@
 """Who takes part in a run: the suite's methods and controls, the user's choices, models without labels."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from routebench.errors import UserError, unknown
 from routebench.models.facts import Facts
 from routebench.registry import models, plugin_files, protocols, routing
 from routebench.routing.make import factory
-from routebench.routing.spec import MethodSpec
+from routebench.routing.spec import MethodSpec, expect_known
 
 METHOD, CONTROL = "method", "control"
 """Roles."""
@@ -118,7 +119,7 @@ def _chosen(preset: Preset, choices: Choices) -> Preset:
     if choices.backend != "auto" and "backends" in preset.options:
         preset = replace(preset, options={**preset.options, "backends": [choices.backend]})
     if choices.settings is not None:
-        preset = replace(preset, settings=str(choices.settings.resolve()))
+        preset = replace(preset, settings=os.path.realpath(choices.settings))
     return preset if choices.data is None else replace(preset, data=choices.data)
 
 
@@ -262,6 +263,7 @@ def _check_method(suite: Suite, entry: Entry, others: Sequence[str]) -> None:
         raise UserError(f"{entry.name!r} is a network without routing; {_way_to(entry.name, suite)}")
     if entry.name not in routing:
         raise unknown("method", entry.name, {*routing, *others}, shipped=routing.is_shipped)
+    expect_known(MethodSpec(entry.name, entry.params))
     with step("method", entry.spec):
         factory(entry.name, **entry.params)
 

@@ -7,7 +7,7 @@ from routebench.data import Dataset, Taken, whole_name
 from routebench.engine.results import TRIALS, Identity
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Lineup, line_up
-from routebench.engine.suites._points import Point, expect_few, expect_learnable, points_of
+from routebench.engine.suites._points import Point, expect_chosen, expect_few, expect_learnable, points_of
 from routebench.engine.suites._settings import ChosenPoint, ChosenSettings
 from routebench.engine.suites._suite import Preset, Suite
 from routebench.engine.suites._toml import Place
@@ -89,6 +89,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     preset, data, points = points_of(suite, lineup.preset, lineup)
     settings = ChosenSettings.read(suite.folder / preset.settings, suite.name) if preset.settings else None
     cells = _cells(points, preset.seeds, settings)
+    expect_chosen(preset, data, cells)
     if settings is not None and protocols[suite.protocol].trains:  # type: ignore[attr-defined]
         expect_learnable(suite, data, [cell.identity for cell in cells])
     half_width = choices.until if suite.primary is None else choices.until or suite.primary.half_width

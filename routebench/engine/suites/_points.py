@@ -1,5 +1,6 @@
 """Methods and controls of a preset, as cells without iterations and seed; refuses what cannot run."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -17,8 +18,11 @@ from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.registry import SHIPPED, models, protocols, routing
-from routebench.routing import hyperparameters_of
+from routebench.routing import factory, hyperparameters_of
+from routebench.routing.spec import MethodSpec, expect_few_iterations, expect_known
 
+_LONG_NUMBER = re.compile(r"(?:^|:)(?:take:|fold:(?:\d+/)?)\d{19}|\?size=\d{19}")
+"""In the name of a data set: Python converts no number of thousands of digits."""
 MOST_CELLS = 200_000
 """Most cells of a plan: planning takes seconds, and reading a folder is tested with half as many."""
 
@@ -60,11 +64,18 @@ def expect_few(suite: Suite, preset: Preset, count: int) -> None:
         )
 
 
+def expect_name(data: str) -> None:
+    """Raises UserError for the name of a data set with a number that no data set can have."""
+    if _LONG_NUMBER.search(data):
+        raise UserError(f"data set {data!r:.80}: expected numbers of at most 18 digits, got a longer one")
+
+
 def _usable(suite: Suite, preset: Preset) -> tuple[Preset, Dataset]:
     """Loads the data set and lets the protocol check it; returns the preset with the data set's full name, and it.
 
     A protocol that trains nothing looks at no image: the size of a data set does.
     """
+    expect_name(preset.data)
     protocol = protocols[suite.protocol]
     trains = getattr(protocol, "trains", True)
     with step("data set", preset.data, timed=False), nullcontext() if trains else declared_where_missing():
@@ -136,6 +147,18 @@ def _expect_buildable(preset: Preset, data: Dataset, points: Sequence[Identity])
         raise _too_small(preset.data, shape, needed)
 
 
+def expect_chosen(preset: Preset, data: Dataset, cells: Sequence[Cell]) -> None:
+    """Raises UserError where a network or a method cannot be made with the settings that were chosen for it."""
+    chosen = [cell.identity for cell in cells if cell.identity.tuning is not None]
+    networks = {f"{one.model} {one.model_params}": one for one in chosen}
+    _expect_buildable(preset, data, list(networks.values()))
+    specs = [MethodSpec(one.method, one.method_params) for one in chosen if one.routed]
+    for spec in {str(spec): spec for spec in specs}.values():
+        expect_known(spec)
+        with step("method", str(spec)):
+            factory(spec.name, **spec.params)
+
+
 def _too_small(data: str, shape: tuple[int, int, int], needed: Mapping[str, int]) -> UserError:
     """The error for networks that need larger images, with a way to get them."""
     networks = ", ".join(f"{name} (at least {side} x {side})" for name, side in sorted(needed.items()))
@@ -161,6 +184,8 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     iterative = "iterations" in defaults
     defaults.pop("iterations", None)
     grid: Sequence[int | None] = preset.grid(entry) if iterative else [None]
+    for steps in (*grid, *preset.options.get("test_iterations", ())):
+        expect_few_iterations(f"suite {suite.name}, preset {preset.name}", steps)
     identity = {
         "suite": suite.name,
         "suite_version": suite.version,

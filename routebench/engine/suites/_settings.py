@@ -1,6 +1,7 @@
 """Chosen settings on disk: for every entry what it is trained with, and how that was chosen."""
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -11,11 +12,12 @@ from annotated_types import Ge, Le
 
 from routebench.arguments import Count, Natural
 from routebench.atomic import write_text
-from routebench.engine.results import Identity, digest
+from routebench.engine.results import CHANGED, Identity, checksum, digest
 from routebench.engine.suites._readers import text
 from routebench.engine.suites._toml import TABLE, Place, each, legal, read
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
 from routebench.errors import UserError, nearest
+from routebench.plain import fault_of
 from routebench.recipe import LEGAL
 
 RULE = (
@@ -105,29 +107,35 @@ class ChosenSettings:
     repeats: Natural = 0
 
     def write(self, file: Path) -> None:
-        """Writes them as JSON."""
+        """Writes them as JSON, sealed by a checksum."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps({"rule": RULE, **asdict(self)}, indent=1) + "\n")
+        write_text(file, checksum.sealed({"rule": RULE, **asdict(self)}) + "\n")
 
     @classmethod
     def read(cls, file: Path, suite: str) -> "ChosenSettings":
         """From a file; `suite` reads it.
 
         Raises:
-            UserError: it is missing, or holds something else than `write` writes.
+            UserError: it is missing, holds something else than `write` writes, or has changed since.
         """
         try:
-            content = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+            written = file.read_bytes().removeprefix(BOM_UTF8)
+            content = json.loads(written.decode(), object_pairs_hook=_each_once)
         except OSError as error:
             way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"
             raise UserError(f"settings {file}: cannot be read ({error.strerror}); {way}") from error
         except (ValueError, RecursionError) as error:
             raise UserError(f"settings {file}: expected JSON, as `routebench tune` writes it: {error}") from error
-        found = read(cls, content, Place(f"settings {file}"), also=["rule"])
+        place = Place(f"settings {file}")
+        if isinstance(content, dict) and not checksum.unsealed(written.strip(), content):
+            raise place.wrong(f"{CHANGED}; take it from where it was chosen, or remove its line {checksum.KEY!r}")
+        if told := fault_of(content):
+            raise place.wrong(told)
+        found = read(cls, content, place, also=["rule"])
         entries = [choice.entry for choice in found.choices]
         for choice in found.choices:
             if entries.count(choice.entry) > 1:
-                raise UserError(f"settings {file}: expected one choice for {choice.title} on {choice.model}, got two")
+                raise place.wrong(f"expected one choice for {choice.title} on {choice.model}, got two")
         return found
 
     def told(self, data: str) -> str:

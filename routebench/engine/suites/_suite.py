@@ -27,7 +27,6 @@ entries_of = "standard"         # as above, for one preset
 reconstruction = 0.0005
 """
 
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,6 +52,7 @@ from routebench.engine.suites._readers import (
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, legal, read
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, unknown
+from routebench.plain import NotPlain, from_toml
 from routebench.recipe import Recipe
 from routebench.recipes import merged
 from routebench.registry import SHIPPED, models, protocols, routing, suite_files
@@ -250,8 +250,10 @@ def load_suite(name: str) -> Suite:
     path = find_suite(name)
     place = Place(path.name)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:  # ValueError: no TOML, or no UTF-8
+        content = from_toml(path.read_bytes())
+    except NotPlain as error:
+        raise place.wrong(str(error)) from error
+    except (ValueError, OSError) as error:
         raise UserError(f"{path.name}: expected a TOML file, got one that cannot be read: {error}") from error
     protocol = PROTOCOL(content.get("protocol", NOTHING), place.below("protocol"))
     known = getattr(protocols[protocol], "options", {})
