@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from routebench.received import read_plain
 from routebench.registry import plugin_files, plugins_of_environment
 
 ENVIRONMENT = re.compile(
@@ -129,7 +130,7 @@ def plugin_hash(spec: str) -> str:
 def content_hash(file: Path) -> str:
     """16 hex digits of a file's content; empty if it cannot be read."""
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+        return hashlib.sha256(read_plain(file, named=True)[0]).hexdigest()[:16]
     except OSError:
         return ""
 

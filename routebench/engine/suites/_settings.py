@@ -16,6 +16,7 @@ from routebench.engine.suites._readers import text
 from routebench.engine.suites._toml import TABLE, Place, each, legal, read
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
 from routebench.errors import UserError, nearest
+from routebench.received import read_plain
 from routebench.recipe import LEGAL
 
 RULE = (
@@ -108,7 +109,7 @@ class ChosenSettings:
             UserError: it is missing, or holds something else than `write` writes.
         """
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = json.loads(read_plain(file, named=True)[0])
         except OSError as error:
             way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"
             raise UserError(f"settings {file}: cannot be read ({error.strerror}); {way}") from error

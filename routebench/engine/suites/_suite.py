@@ -42,6 +42,7 @@ from routebench.engine.suites._readers import BESIDE, NAMES, NETWORKS, PROTOCOL,
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, by_key, each, legal, read
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, unknown
+from routebench.received import read_plain
 from routebench.recipe import Recipe
 from routebench.recipes import merged
 from routebench.registry import models, protocols, routing, suite_files
@@ -206,7 +207,7 @@ def find_suite(name: str) -> Path:
         UserError: there is no such suite, or two have the same name.
     """
     if name.endswith(".toml"):
-        if not Path(name).is_file():
+        if not Path(name).exists():
             raise UserError(f"suite file {name!r}: no such file")
         return Path(name)
     known = suite_files()
@@ -224,7 +225,7 @@ def load_suite(name: str) -> Suite:
     path = find_suite(name)
     place = Place(path.name)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_plain(path, named=True)[0].decode())
     except (ValueError, RecursionError, OSError) as error:  # ValueError: no TOML, or no UTF-8
         raise UserError(f"{path.name}: expected a TOML file, got one that cannot be read: {error}") from error
     protocol = PROTOCOL(content.get("protocol", NOTHING), place.below("protocol"))
