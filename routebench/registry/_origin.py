@@ -6,6 +6,7 @@ Also how a Python file that belongs to no package is imported.
 import ast
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -76,7 +77,7 @@ def in_one_line(error: Exception) -> str:
 
 def module_name(path: Path) -> str:
     """The name that a file is imported under: two files of one name in different folders have different ones."""
-    return f"{PREFIX}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    return f"{PREFIX}{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
 
 
 def import_file(path: Path, folders: set[Path]) -> ModuleType:

@@ -192,7 +192,8 @@ def _write(file: Path, held: Mapping[str, bytes]) -> None:
     from pyarrow import parquet
 
     table = pa.table({"file": pa.array(held, pa.string()), "content": pa.array(held.values(), pa.large_binary())})
-    parquet.write_table(table, file, compression="zstd", compression_level=LEVEL, use_dictionary=False)
+    with file.open("wb") as opened:  # of a path, pyarrow reads text in UTF-8
+        parquet.write_table(table, opened, compression="zstd", compression_level=LEVEL, use_dictionary=False)
     if dict(_content(file)) != held:
         raise UserError(f"{str(file)!r} could not be written: the disk gives back other bytes than it got")
 

@@ -36,12 +36,12 @@ from typing import Annotated, Any
 
 from routebench.arguments import Count, Legal
 from routebench.data import unfolded
-from routebench.engine.results import TRIALS
+from routebench.engine.results import TRIALS, cleaned
 from routebench.engine.suites._primary import Primary
 from routebench.engine.suites._readers import BESIDE, NAMES, NETWORKS, PROTOCOL, SENTENCES, grid, recipe_table, text
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, by_key, each, legal, read
 from routebench.engine.suites._tuning import FairTuning
-from routebench.errors import UserError, nearest, unknown
+from routebench.errors import UserError, nearest, shown, unknown
 from routebench.received import read_plain
 from routebench.recipe import Recipe
 from routebench.recipes import merged
@@ -225,14 +225,14 @@ def load_suite(name: str) -> Suite:
     path = find_suite(name)
     place = Place(path.name)
     try:
-        content = tomllib.loads(read_plain(path, named=True)[0].decode())
+        content = cleaned(tomllib.loads(read_plain(path, named=True)[0].decode()))  # as records hold its names
     except (ValueError, RecursionError, OSError) as error:  # ValueError: no TOML, or no UTF-8
         raise UserError(f"{path.name}: expected a TOML file, got one that cannot be read: {error}") from error
     protocol = PROTOCOL(content.get("protocol", NOTHING), place.below("protocol"))
     preset = partial(_preset, getattr(protocols[protocol], "options", {}))
     presets = by_key(preset)(content.get("presets", {}), place.below("presets"))
     suite = read(
-        Suite, content, place, ["presets"], name=path.stem, file=path.name, folder=path.parent, presets=presets
+        Suite, content, place, ["presets"], name=shown(path.stem), file=path.name, folder=path.parent, presets=presets
     )
     _check(suite)
     return suite
