@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from html.parser import HTMLParser
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from routebench.engine.results import digest, unpack
@@ -182,7 +182,8 @@ def listening():
         def log_message(self, *_):
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+    # One thread for each, because a browser keeps connections open on which it says nothing.
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/asked", asked
@@ -236,13 +237,10 @@ def main():
             said, here = opened(chromium, page) if page.exists() else ([], page.as_uri())
             is_held = ended.is_told and not found and not asked and not said and here == page.as_uri()
             tried, held = tried + 1, held + is_held
-            told = (
-                "held"
-                if is_held
-                else f"NOT HELD {ended.error[-200:]!r} {found[:2]} asked {asked[:3]} said {said} {here}"
-            )
+            seen = f"asked {asked[:3]}, said {said}, at {here}, {found[:2]}, {ended.error[-200:]!r}"
+            told = "held" if is_held else f"NOT HELD {seen:.700}"
             names = ", ".join(fields) if len(fields) <= together else f"{len(fields)} fields"
-            sys.stdout.write(f"{names}: exit {ended.code}, {told[:600]}\n")
+            sys.stdout.write(f"{names}: exit {ended.code}, {told}\n")
             sys.stdout.flush()
         chromium.close()
     sys.stdout.write(f"{held} of {tried} held\n")
