@@ -77,7 +77,7 @@ def read_plain(file: Path | str, most: int = TEXT, *, named: bool = False) -> tu
         while len(content) != known.st_size and (more := os.read(descriptor, known.st_size + 1)):
             content += more  # it grew, or the system gives no more at once
             if len(content) > most:
-                raise NotPlain(file, f"it grows beyond the {most:,} bytes that are read")
+                raise NotPlain(file, f"it grows, and at most {most:,} bytes are read")
     finally:
         os.close(descriptor)
     return content, known
@@ -102,7 +102,7 @@ def _expect(file: Path | str, known: os.stat_result, most: int) -> None:
     if not stat.S_ISREG(known.st_mode):
         raise NotPlain(file, f"it is {kind_of(known)}, not a file")
     if known.st_size > most:
-        raise NotPlain(file, f"it has {known.st_size:,} bytes, and at most {most:,} are read")
+        raise NotPlain(file, f"it has {known.st_size:,} bytes, and at most {most:,} bytes are read")
 
 
 def expect_folders(folder: Path, parts: Iterable[str], what: str) -> None:

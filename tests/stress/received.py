@@ -154,6 +154,12 @@ def packs(folder):
     }
 
 
+DAMAGES = (
+    "a record is gone", "all records are gone", "a bit of a record", "a bit of an array", "a record is cut",
+    "an array is cut", "an array is a link", "a file too many", "schema.json",
+)  # fmt: skip
+
+
 def damages(copy):
     """What may happen to a copy in the cache: a name, and what does it."""
     record, array = min((copy / "records").iterdir()), min((copy / "arrays").iterdir())

@@ -211,8 +211,7 @@ def _content(file: Path) -> Iterator[tuple[str, bytes]]:
             table = parquet.ParquetFile(opened)
             _expect_columns(table.schema_arrow)
             left = max(UNPACKED, TIMES * os.fstat(opened.fileno()).st_size)
-            declared = (table.metadata.row_group(number).total_byte_size for number in range(table.num_row_groups))
-            _expect_room(left - sum(declared))  # as a packer says it, before anything is unpacked
+            _expect_room(left - _declared(table))  # as a packer says it, before anything is unpacked
             seen: set[str] = set()
             for batch in table.iter_batches(1, columns=["file", "content"], use_threads=False):
                 name, content = (column[0].as_py() for column in batch.columns)
@@ -223,6 +222,11 @@ def _content(file: Path) -> Iterator[tuple[str, bytes]]:
                 yield _expect_inside(file, name), content
     except (ArrowException, OSError, ValueError, MemoryError) as error:
         raise UserError(f"expected a file of a packed results folder, got {str(file)!r}: {error}") from error
+
+
+def _declared(table: Any) -> int:
+    """Bytes that a file of a pack says it holds."""
+    return sum(int(table.metadata.row_group(number).total_byte_size) for number in range(table.num_row_groups))
 
 
 def _expect_columns(schema: Any) -> None:
