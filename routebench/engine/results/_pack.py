@@ -221,7 +221,8 @@ def _content(file: Path) -> Iterator[tuple[str, bytes]]:
                 seen.add(name)
                 yield _expect_inside(file, name), content
     except (ArrowException, OSError, ValueError, MemoryError) as error:
-        raise UserError(f"expected a file of a packed results folder, got {str(file)!r}: {error}") from error
+        told = " ".join(str(error).split())
+        raise UserError(f"expected a file of a packed results folder, got {str(file)!r}: {told}") from error
 
 
 def _declared(table: Any) -> int:
@@ -263,5 +264,9 @@ def _expect_inside(file: Path, name: str) -> str:
 
 
 def _sum(file: Path) -> bytes:
-    with open_plain(file, PACK) as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
+    try:
+        with open_plain(file, PACK) as stream:
+            return hashlib.file_digest(stream, "sha256").digest()
+    except OSError as error:
+        told = f"expected a file of a packed results folder, got {str(file)!r}: {error.strerror}"
+        raise UserError(told) from error
