@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from routebench.errors import FULL, UserError
+from routebench.received import expect_plain, kind_of
 
 if sys.platform != "win32":  # there, leftovers are known by their age alone
     import fcntl
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 """A folder, or the disk that it is on, that can only be read."""
+NOT_OURS = {"a link", "a pipe", "a socket", "a device"}
+"""What is no place for a file that the user did not put there."""
 OLD = 24 * 3600
 """Seconds after which an unfinished file of another machine is a leftover."""
 
@@ -34,13 +37,23 @@ class StoreFull(UserError):
     reason = "the disk is full"
 
 
-def write_text(file: Path, text: str) -> None:
-    """Writes a file in one step: a reader, or a crash, finds the old one or the new one, whole.
+def write_text(file: Path, text: str, *, lasting: bool = True) -> None:
+    """Writes a file in one step: a reader, or a crash, finds the old one or the new one, whole. No link is followed.
+
+    Args:
+        file: where.
+        text: of it. What UTF-8 cannot hold, as in names of files, becomes `printable`.
+        lasting: whether it waits until the disk has the file, so that a loss of power does not undo it.
 
     Raises:
         StoreFull: the disk, or the user's share of it, is full, or can only be read. The old file stays.
     """
-    _replace(file, text.encode())
+    _replace(file, encoded(text), lasting=lasting)
+
+
+def encoded(text: str) -> bytes:
+    r"""Text as UTF-8. The bytes of names that are none stand as `\udcff` does on a terminal."""
+    return text.encode(errors="backslashreplace")
 
 
 def write_tensors(file: Path, tensors: Mapping[str, "torch.Tensor"]) -> str:
@@ -58,24 +71,25 @@ def write_bytes(file: Path, content: bytes) -> None:
     _replace(file, content)
 
 
-def write_output(file: Path, content: str | bytes, what: str) -> None:
+def write_output(file: Path, content: str | bytes, what: str, *, named: bool = True) -> None:
     """Writes a file that the user asked for, in one step, with the folders that it needs.
 
     Args:
         file: where. A link stays, and what it leads to is written. Pipes and devices are written to.
         content: text is written as UTF-8.
         what: what it is, for the message.
+        named: whether the user named the place; in any other, a link, a pipe or a device is refused.
 
     Raises:
         UserError: it cannot be written there. The old file stays.
     """
-    written = content.encode() if isinstance(content, str) else content
+    written = encoded(content) if isinstance(content, str) else content
     try:
         target = Path(os.path.realpath(file))
+        expect_place(file, what, named=named)
         if is_stream(target):
             target.write_bytes(written)
             return
-        expect_place(file, what)
         target.parent.mkdir(parents=True, exist_ok=True)
         _replace(target, written)
     except (OSError, StoreFull) as error:
@@ -88,7 +102,7 @@ def is_stream(file: Path) -> bool:
     return file.exists() and not (file.is_file() or file.is_dir())
 
 
-def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = False) -> None:
+def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = False, named: bool = True) -> None:
     """Checks that a file, or a folder, can be written at a path as far as is known before it is tried.
 
     Args:
@@ -96,10 +110,14 @@ def expect_place(path: Path, what: str, option: str = "-o", *, folder: bool = Fa
         what: what is to be written, for the message.
         option: that chooses another path.
         folder: whether it is a folder.
+        named: whether the user named the place. A link in another may lead to files of the user's own.
 
     Raises:
         UserError: a folder or a file stands in the way, or may only be read.
     """
+    found = kind_of(path.lstat()) if os.path.lexists(path) and not named else ""
+    if found in NOT_OURS:
+        raise UserError(f"{what} cannot be written to {str(path)!r}: it is {found}; choose another with {option}")
     target = Path(os.path.realpath(path))
     if is_stream(target):
         return
@@ -159,19 +177,21 @@ def clear_leftovers(folder: Path) -> None:
                 file.unlink()
 
 
-def _replace(file: Path, content: bytes) -> None:
+def _replace(file: Path, content: bytes, *, lasting: bool = True) -> None:
     with told_when_full(file.parent):
         descriptor, unfinished = _begin(file)
         try:
             with os.fdopen(descriptor, "wb") as opened:
                 opened.write(content)
                 opened.flush()
-                os.fsync(descriptor)
+                if lasting:
+                    os.fsync(descriptor)
                 os.replace(unfinished, file)  # while it is still locked
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-    _fsync_folder(file.parent)
+    if lasting:
+        _fsync_folder(file.parent)
 
 
 def _begin(file: Path) -> tuple[int, Path]:
@@ -186,6 +206,7 @@ def _begin(file: Path) -> tuple[int, Path]:
 
 
 def _remove_unless_locked(file: Path) -> None:
+    expect_plain(file)
     descriptor = os.open(file, os.O_RDWR)
     try:
         if _lock(descriptor, wait=False):

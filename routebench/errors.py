@@ -111,6 +111,11 @@ def printable(text: str) -> str:
     return "".join(one if _is_seen(one) else one.encode("unicode_escape").decode() for one in text)
 
 
+def shown(path: Path | str) -> str:
+    """A path as one line shows it: `printable`, without tabs and new lines."""
+    return printable(str(path)).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def _is_seen(one: str) -> bool:
     return one.isprintable() or one in "\n\t" or unicodedata.category(one) == "Zs"
 

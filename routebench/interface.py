@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
 
 from routebench.catalogue import refuse_unknown
 from routebench.engine.isolation import Ended, alone, step, with_plugins
@@ -95,7 +96,7 @@ class SuiteRun:
             shown += [f"<h4>{html.escape(part.title)}</h4>", table.to_html(index=False, border=0), f"<p>{answer}</p>"]
         shown += [f"<p>{html.escape(remark)}</p>" for remark in self._remarks()]
         if self.report is not None:
-            place = html.escape(Path(os.path.relpath(self.report)).as_posix())
+            place = quote(os.fsencode(Path(os.path.relpath(self.report)).as_posix()))  # `javascript:` is no address
             shown.append(f'<p><a href="{place}">report</a></p>')
         return "\n".join(shown)
 

@@ -1,6 +1,7 @@
 """How figures look, and how they become SVG: for a page that may be dark, and for a file of their own."""
 
 import base64
+import hashlib
 import io
 import math
 import re
@@ -8,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
 import numpy as np
 import seaborn as sns
-from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -24,8 +24,13 @@ from pandas import DataFrame
 
 from routebench.analysis._method import Method
 from routebench.analysis._table import by_method
+from routebench.analysis.markup import drawing
 from routebench.analysis.palette import GRID, INK, MUTED, NAMES
 from routebench.analysis.wording import in_lines
+from routebench.atomic import encoded, write_text
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 WIDTH = 4.8  # inches: with 10 pt text, legible when a phone shows it 340 pixels wide
 TWO_COLUMNS = 22  # characters of the longest name that leaves room for two columns of names
@@ -355,20 +360,24 @@ def save_svg(svg: str, path: Path) -> Path:
     """Writes a figure to a file, on white, because nobody knows what it will be put on."""
     document = re.sub(r"(<svg [^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', svg, count=1)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(document, encoding="utf-8")
+    write_text(path, document, lasting=False)
     return path
 
 
-def inline_svg(svg: str, name: str, alternative: str) -> Markup:
+def inline_svg(svg: str, name: str, alternative: str) -> "Markup":
     """A figure as an element for a page: colours are the page's variables, ids carry `name`, text is the page's.
 
     Args:
         svg: from `to_svg`.
         name: unique on the page.
         alternative: says what is to be seen, for readers who cannot.
+
+    Raises:
+        ValueError: it holds more than a drawing.
     """
-    svg = svg[svg.index("<svg ") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    name = _as_id(name)
+    svg = svg[svg.index("<svg ") :].rstrip()
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     for colour in NAMES:
         svg = svg.replace(colour, f"var(--{NAMES[colour]})")
     svg = _compact(svg)
@@ -376,8 +385,13 @@ def inline_svg(svg: str, name: str, alternative: str) -> Markup:
     svg = svg.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'xlink:href="#{name}-')
     svg = re.sub(r'(<svg [^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    described = f'<svg font-family="sans-serif" role="img" aria-label="{escape(alternative)}" '
-    return Markup(svg.replace("<svg ", described, 1))  # noqa: S704  # ours
+    return drawing(svg, {"font-family": "sans-serif", "role": "img", "aria-label": alternative})
+
+
+def _as_id(name: str) -> str:
+    """The name, if an id and a reference to it can hold it as it is; else one like it that no other name has."""
+    plain = re.sub(r"[^\w.-]+", "-", name)
+    return plain if plain == name else f"{plain}-{hashlib.sha256(encoded(name)).hexdigest()[:8]}"
 
 
 def _compact(svg: str) -> str:

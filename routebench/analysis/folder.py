@@ -94,6 +94,8 @@ def open_folder(path: Path) -> Folder:
         )  # fmt: skip
         parts.append(part)
         plans[part.name] = facts
+    if not parts:  # plans of no method and no model, which no suite makes
+        raise NothingPlanned(path, store.warnings)
     return Folder(store, tuple(parts), plans)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebench.commands.options import PIPE_WIDTH, TIME, Count, device, say
+from routebench.errors import shown
 
 if TYPE_CHECKING:
     from routebench.conformance import Checkup, Finding
@@ -40,7 +41,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     from routebench.engine.isolation import Ended
     from routebench.interface import check
 
-    name = method or ", ".join(plugins)
+    name = shown(method or ", ".join(plugins))
     if sys.stdout.isatty() and not as_json:
         click.echo(f"checking {name}, which takes up to a minute ...", err=True)
     try:

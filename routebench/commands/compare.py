@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from routebench.commands.options import PATH, Amount
+from routebench.errors import shown
 
 FORMATS = {"text": "as_text", "markdown": "as_markdown", "json": "as_json"}
 
@@ -79,12 +80,12 @@ def command(  # noqa: PLR0917  # click passes them by name
     )  # fmt: skip
     for side in (found.base, found.head):
         for warning in side.warnings:
-            click.echo(f"warning: {side.path}: {warning}", err=True)
+            click.echo(f"warning: {shown(side.path)}: {warning}", err=True)
     written = str(getattr(comparing, FORMATS[form])(found))
     if output is None:
         click.echo(written, nl=False)
     else:
         atomic.write_output(output, written, "the comparison")
-        click.echo(f"{verdict(found)} Written to {output}")
+        click.echo(f"{verdict(found)} Written to {shown(output)}")
     if gate:
         sys.exit(found.exit_code)

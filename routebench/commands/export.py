@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from routebench.commands import options
-from routebench.errors import UserError
+from routebench.errors import UserError, shown
 
 
 @click.command()
@@ -52,4 +52,4 @@ def command(  # noqa: PLR0917  # click passes them by name
         click.echo(content, nl=False)
         return
     atomic.write_output(output, content, "the export")
-    click.echo(f"export: {output}")
+    click.echo(f"export: {shown(output)}")

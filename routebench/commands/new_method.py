@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from routebench.commands import options
-from routebench.errors import UserError
+from routebench.errors import UserError, shown
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 TEMPLATES = Path(__file__).parents[1] / "templates"
@@ -43,8 +43,8 @@ def command(name: str, folder: Path, plugins: tuple[str, ...]) -> None:
     }
     _write(file, "method.py.jinja", words)
     _write(test, "test_method.py.jinja", words)
-    plugin = shlex.quote(str(file))
-    click.echo(f"wrote {file} and {test}; next:")
+    plugin = shown(shlex.quote(str(file)))
+    click.echo(f"wrote {shown(file)} and {shown(test)}; next:")
     click.echo(f"  python -m routebench check {name} --plugin {plugin}")
     click.echo(f"  python -m routebench suite accuracy --preset smoke --plugin {plugin} --method {name}")
 

@@ -28,10 +28,10 @@ def command(folder: Path, output: Path, unpacks: bool) -> None:
     left out; records keep their checksums.
     """
     from routebench.engine.results import existing, is_packed, pack, unpack
-    from routebench.errors import UserError
+    from routebench.errors import UserError, shown
 
     if unpacks:
-        click.echo(f"unpacked: {unpack(folder, output):,} files in {output}")
+        click.echo(f"unpacked: {unpack(folder, output):,} files in {shown(output)}")
         return
     store = existing(folder)
     if is_packed(folder):
@@ -44,4 +44,4 @@ def command(folder: Path, output: Path, unpacks: bool) -> None:
         sys.exit(options.NOTHING_MEASURED)
     held = pack(folder, output)
     size = sum(file.stat().st_size for file in output.glob("*.parquet"))
-    click.echo(f"published: {held:,} files of {count:,} results in {output}, {size / 1e6:.1f} MB")
+    click.echo(f"published: {held:,} files of {count:,} results in {shown(output)}, {size / 1e6:.1f} MB")

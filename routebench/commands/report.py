@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from routebench.commands import options
+from routebench.errors import shown
 
 
 @click.command()
@@ -28,6 +29,6 @@ def command(folder: Path, output: Path | None, plugins: tuple[str, ...]) -> None
     written = write_page(folder, output, plugins)
     for warning in written.warnings:
         click.echo(f"warning: {warning}", err=True)
-    click.echo(f"report: {written.page}")
+    click.echo(f"report: {shown(written.page)}")
     if written.broken:
         sys.exit(options.SOME_FAILED)

@@ -19,6 +19,7 @@ from routebench.commands.options import (
     device,
     say,
 )
+from routebench.errors import shown
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -279,8 +280,8 @@ def _report(console: Any, call: "Call") -> None:
     written = write_page(call.store.path, None, call.analyses)
     for warning in dict.fromkeys((*call.store.warnings, *written.warnings)):
         click.echo(f"warning: {warning}", err=True)
-    say(console, f"report: {written.page}")
-    say(console, f"read before you quote a number: {written.page}#caveats")
+    say(console, f"report: {shown(written.page)}")
+    say(console, f"read before you quote a number: {shown(written.page)}#caveats")
 
 
 def _exit(console: Any, counts: "Counts") -> None:

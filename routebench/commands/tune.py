@@ -8,6 +8,7 @@ import click
 
 from routebench.commands import options
 from routebench.commands.options import PATH, PIPE_WIDTH, RESULTS, SOME_FAILED, Count, device, say
+from routebench.errors import shown
 
 if TYPE_CHECKING:
     from routebench.engine.running import PlannedRun
@@ -142,4 +143,4 @@ def _choose(console: Any, planned: "PlannedRun", file: Path) -> None:
     say(console, settings.told(settings.data))
     for line in at_ends(planned.plan, settings):
         say(console, f"at an end: {line}; a wider range may have better ones")
-    say(console, f"settings: {file}")
+    say(console, f"settings: {shown(file)}")

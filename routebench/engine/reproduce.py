@@ -26,6 +26,7 @@ from routebench.engine.running import (
 )
 from routebench.engine.suites import Cell, cell_of, expect_name
 from routebench.errors import UserError
+from routebench.received import read_plain
 from routebench.registry import (
     Registry,
     datasets,
@@ -85,7 +86,7 @@ def read_record(file: Path) -> Record:
         UserError: it holds no record, one of another schema version, or one that changed since it was written.
     """
     try:
-        text = file.read_bytes()
+        text, _ = read_plain(file, named=True)
         content = parsed(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"record {str(file)!r}: expected a record's JSON, got a file that cannot be read") from error

@@ -7,6 +7,7 @@ import json
 from pandas import DataFrame
 
 from routebench.analysis.folder import Folder
+from routebench.atomic import encoded
 from routebench.engine.results import Store
 from routebench.errors import UserError
 from routebench.export._choice import Choice
@@ -40,7 +41,7 @@ def export(folder: Folder, choice: Choice, format_: str, command: str) -> bytes:
             "--metric chooses rows, so it goes with --format csv or parquet; a table shows what its suite measures"
         )
     render = as_markdown if format_ == "markdown" else as_latex
-    return render(tables_of(folder, parts, command)).encode()
+    return encoded(render(tables_of(folder, parts, command)))
 
 
 def _rows_of(store: Store, choice: Choice, command: str) -> tuple[DataFrame, Provenance]:
@@ -64,8 +65,7 @@ def _csv_of(rows: DataFrame, origin: Provenance) -> bytes:
         f"# all: {json.dumps(origin.shared)}",
         *(f"# cell {cell}: {json.dumps(own)}" for cell, own in origin.cells.items()),
     ]
-    table = as_csv(rows, quoting=csv.QUOTE_NONNUMERIC)
-    return ("\n".join(lines) + "\n" + table).encode()
+    return encoded("\n".join(lines) + "\n" + as_csv(rows, quoting=csv.QUOTE_NONNUMERIC))
 
 
 def _parquet_of(rows: DataFrame, origin: Provenance) -> bytes:

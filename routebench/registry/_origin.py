@@ -81,7 +81,7 @@ def in_one_line(error: Exception) -> str:
 
 def module_name(path: Path) -> str:
     """The name that a file is imported under: two files of one name in different folders have different ones."""
-    return f"{PREFIX}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    return f"{PREFIX}{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
 
 
 def import_file(path: Path, folders: set[Path]) -> ModuleType:

@@ -82,7 +82,8 @@ class Plugin:
         if self.path.is_file():
             return [self.path]
         files = [file for folder in FOLDERS for file in sorted((self.path / folder).glob("*.py"))]
-        return [file for file in files if not file.name.startswith(("_", "test_")) and file.name != "conftest.py"]
+        files = [file for file in files if not file.name.startswith(("_", "test_")) and file.name != "conftest.py"]
+        return [file for file in files if file.is_file()]  # a pipe is waited for
 
 
 class Extensions:

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+from routebench.received import read_plain
+
 USUAL = ".asv/html"
 DOCUMENTED = "build/site/history.html"
 COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
@@ -20,14 +22,14 @@ def asv_pages(results: Path, page: Path) -> str | None:
     folder = results.absolute().parent
     for index in (folder / USUAL / "index.html", folder / _configured(folder) / "index.html", folder / DOCUMENTED):
         if index.is_file():
-            return quote(Path(os.path.relpath(index, page.absolute().parent)).as_posix())
+            return quote(os.fsencode(Path(os.path.relpath(index, page.absolute().parent)).as_posix()))
     return None
 
 
 def _configured(folder: Path) -> str:
     """The output folder in `asv.conf.json` (JSON with comments), else asv's default."""
     try:
-        known = json.loads(COMMENT.sub("", (folder / "asv.conf.json").read_text(encoding="utf-8")))
+        known = json.loads(COMMENT.sub("", read_plain(folder / "asv.conf.json")[0].decode()))
         return str(known.get("html_dir", USUAL))
     except (OSError, ValueError, AttributeError):  # it is asv's file to complain about
         return USUAL

@@ -16,6 +16,7 @@ from routebench.analysis._method import CONTROL, Method
 from routebench.analysis._result import Analysis, plain_columns
 from routebench.analysis._table import Column, Row
 from routebench.analysis.figures import inline_svg, literal, save_svg, to_svg
+from routebench.atomic import write_text
 from routebench.registry import analyses
 from routebench.report._asking import Broken, checked, guarded
 from routebench.tables import as_csv
@@ -57,6 +58,7 @@ class Block:
         rows: the rows that the page shows.
         marks: a CSS class per row.
         drawn: its figure as an SVG document; None without one.
+        svg: its figure as an element of the page; None without one.
         large: whether the figure needs the full width for its text to be read.
         origin: lines on where the numbers come from.
     """
@@ -68,6 +70,7 @@ class Block:
     rows: list[list[Printed]]
     marks: list[str]
     drawn: str | None
+    svg: Markup | None
     large: bool
     origin: tuple[str, ...] = ()
 
@@ -81,13 +84,6 @@ class Block:
         """The table as data, for a browser to build."""
         columns = [[column.title, column.explained, column.numeric, column.extra] for column in self.columns]
         return {"columns": columns, "rows": [[cell.packed for cell in row] for row in self.rows], "marks": self.marks}
-
-    @property
-    def svg(self) -> Markup | None:
-        """The figure as an element of the page."""
-        if self.drawn is None:
-            return None
-        return inline_svg(self.drawn, self.stem, self.found.described)
 
 
 def blocks_of(
@@ -119,7 +115,7 @@ def blocks_of(
 def write(block: Block, beside: Path) -> None:
     """Writes the table of a block as CSV and its figure as SVG into a folder."""
     beside.mkdir(parents=True, exist_ok=True)
-    (beside / f"{block.stem}.csv").write_text(as_csv(block.found.numbers), encoding="utf-8", newline="")
+    write_text(beside / f"{block.stem}.csv", as_csv(block.found.numbers), lasting=False)
     if block.drawn is not None:
         save_svg(block.drawn, beside / f"{block.stem}.svg")
 
@@ -136,7 +132,11 @@ def _asked(name: str, stem: str, analysis: Callable[[Any], Any], given: Any, ori
 
 
 def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> Block:
-    """The result as the page shows it."""
+    """The result as the page shows it.
+
+    Raises:
+        ValueError: its figure holds more than a drawing.
+    """
     columns = found.columns or plain_columns(found.table)
     every = [[_cell(column, row) for column in columns] for row in found.table.to_dict("records")]
     classes = [CONTROL if role == CONTROL else "" for role in found.numbers.get("role", [""] * len(every))]
@@ -145,7 +145,8 @@ def block_of(name: str, stem: str, found: Analysis, origin: tuple[str, ...]) -> 
     marks = [mark for mark, left in zip(classes, hidden, strict=True) if not left]
     drawn = None if found.figure is None else to_svg(found.figure)
     large = found.figure is not None and _smallest_text(found.figure) < SMALL
-    return Block(name, stem, found, columns, rows, marks, drawn, large, origin)
+    svg = None if drawn is None else inline_svg(drawn, stem, found.described)
+    return Block(name, stem, found, columns, rows, marks, drawn, svg, large, origin)
 
 
 def _smallest_text(figure: Figure) -> float:

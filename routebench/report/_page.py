@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 
-from routebench import atomic
+from routebench import atomic, errors
 from routebench.analysis import Analysis, Runs, wording
 from routebench.analysis._result import place_of, reads, reads_across, reads_folder
 from routebench.analysis._runs import WHOLE_FOLDER, across_data
@@ -128,14 +128,15 @@ def write_report(results: Path, output: Path | None = None) -> Written:
     Raises:
         UserError: the folder holds no plan, or the page cannot be written.
     """
-    folder, page = open_folder(results), output or results / "report.html"
-    atomic.expect_place(page, "the report")
+    folder, page, named = open_folder(results), output or results / "report.html", output is not None
+    atomic.expect_place(page, "the report", named=named)
     with tempfile.TemporaryDirectory(prefix="routebench-") as unkept:
-        is_kept = not atomic.is_stream(page)
-        return _write(folder, page, page.with_name(f"{page.stem}-figures") if is_kept else Path(unkept))
+        beside = Path(unkept) if atomic.is_stream(page) else page.with_name(f"{page.stem}-figures")
+        atomic.expect_place(beside, "the figures of the report", folder=True, named=False)
+        return _write(folder, page, beside, named)
 
 
-def _write(folder: Folder, page: Path, beside: Path) -> Written:
+def _write(folder: Folder, page: Path, beside: Path, named: bool) -> Written:
     """Writes the page, and its figures and tables into the folder `beside`."""
     try:
         ids = _ids(folder.parts)
@@ -143,8 +144,9 @@ def _write(folder: Folder, page: Path, beside: Path) -> Written:
         groups = [_together(group, beside) for group in _groups(folder)]
         whole = _whole(folder, beside)
         summary = _summary(sections, whole, beside)
-    except OSError as error:
-        raise UserError(f"the report cannot be written to {str(page)!r}: {error.strerror}; choose with -o") from error
+    except (OSError, atomic.StoreFull) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.reason
+        raise UserError(f"the report cannot be written to {str(page)!r}: {reason}; choose with -o") from error
     text = render(
         sections=sections,
         together=groups,
@@ -153,10 +155,10 @@ def _write(folder: Folder, page: Path, beside: Path) -> Written:
         tabs=_tabs(sections),
         title=_document_title(sections),
         values=values_of(folder).block,
-        folder=str(folder.path),
+        folder=errors.shown(folder.path),
         asv=asv_pages(folder.path, page),
     )
-    atomic.write_output(page, text, "the report")
+    atomic.write_output(page, text, "the report", named=named)
     shown = [*(part.blocks for part in sections), *(part.blocks for part in groups), whole]
     broken = dict.fromkeys(str(block) for blocks in shown for block in blocks if isinstance(block, Broken))
     return Written(page, (*folder.warnings, *broken), bool(broken))

@@ -10,8 +10,9 @@ from pyarrow import parquet
 
 import routebench
 from routebench.cli import cli
-from routebench.engine.results import Store, files_of, pack, unpack
+from routebench.engine.results import Store, _pack, files_of, pack, unpack
 from routebench.errors import UserError
+from tests.stress.received import DAMAGES, KINDS, Place, damages, packs, put
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "tests" / "packs" / "accuracy-quick"
 
@@ -154,5 +155,55 @@ def test_of_what_is_interrupted_nothing_is_unpacked(packed, tmp_path, monkeypatc
         patch.setattr("routebench.engine.results._pack.write_text", interrupted)
         with pytest.raises(KeyboardInterrupt):
             unpack(packed, tmp_path / "again")
-    assert list((tmp_path / "again").iterdir()) == []
+    assert not (tmp_path / "again").exists()
     assert unpack(packed, tmp_path / "again") > 39
+
+
+@pytest.mark.parametrize("case", [case for case in packs(Path()) if case != "no rows" and not case.startswith("8 GB")])
+def test_a_pack_that_no_packer_writes_is_refused(packed, cache, case):
+    packs(packed)[case]()
+    before = {*cache.rglob("*.json")}
+    assert "records.parquet" in refused("status", packed)
+    assert not {*cache.rglob("*.json")} - before
+
+
+@pytest.mark.parametrize("is_forged", [False, True])
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_a_small_pack_holds_no_gigabytes(packed, cache, monkeypatch, dictionary, is_forged):
+    """Whether its heading says so, or is forged."""
+    monkeypatch.setattr(_pack, "UNPACKED", 8 << 20)
+    content = pa.array([b"0" * (1 << 20)] * 32, pa.large_binary())
+    table = pa.table({"file": [f"records/{number:016x}.json" for number in range(32)], "content": content})
+    parquet.write_table(table, packed / "records.parquet", compression="zstd", use_dictionary=dictionary)
+    if is_forged:
+        monkeypatch.setattr(_pack, "_declared", lambda _: 0)
+    assert (packed / "records.parquet").stat().st_size < 40_000
+    before = {*cache.rglob("*.json")}
+    assert "it holds more than 8,388,608 bytes" in refused("status", packed)
+    assert not {*cache.rglob("*.json")} - before
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sparse"])
+@pytest.mark.parametrize("name", ["records.parquet", "arrays.parquet"])
+def test_a_file_of_a_pack_is_a_file(packed, tmp_path, name, kind):
+    place = Place(tmp_path / "work")
+    put(place, packed / name, kind)
+    assert name in refused("status", packed)
+    assert place.is_untouched
+
+
+@pytest.mark.parametrize("case", DAMAGES)
+def test_a_damaged_copy_is_made_anew(packed, cache, case):
+    expected = run("export", packed, "--format", "csv")
+    (copy,) = (cache / "unpacked").iterdir()
+    damages(copy)[case]()
+    ended = CliRunner().invoke(cli, ["export", str(packed), "--format", "csv"])
+    assert (ended.stdout, ended.stderr) == (expected, "")
+    assert files_of(packed) == copy
+    assert contents(copy) == contents(files_of(PUBLISHED))
+
+
+def test_a_whole_copy_stays(packed, cache):
+    first = files_of(packed).stat().st_ino
+    assert routebench.load_results(packed).equals(routebench.load_results(packed))
+    assert files_of(packed).stat().st_ino == first

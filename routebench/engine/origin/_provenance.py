@@ -16,6 +16,9 @@ from typing import Any
 
 import torch
 
+from routebench.atomic import encoded
+from routebench.errors import printable
+from routebench.received import read_plain
 from routebench.registry import plugin_files, plugins_of_environment
 
 ENVIRONMENT = re.compile(
@@ -65,7 +68,7 @@ def command_line() -> str:
     program, *given = sys.argv
     name = Path(program).name
     head = ["python", "-m", "routebench"] if name == "__main__.py" else [name]
-    return shlex.join([*head, *(_unplaced(*pair) for pair in pairwise([program, *given]))])
+    return printable(shlex.join([*head, *(_unplaced(*pair) for pair in pairwise([program, *given]))]))
 
 
 def _unplaced(before: str, argument: str) -> str:
@@ -84,7 +87,7 @@ def code_state(folder: Path) -> dict[str, Any]:
 def _package_hash(folder: Path) -> str:
     files = sorted(file for file in folder.rglob("*") if file.suffix in CODE)
     told = "\n".join(f"{file.relative_to(folder).as_posix()} {content_hash(file)}" for file in files)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return hashlib.sha256(encoded(told)).hexdigest()[:16]
 
 
 def git_state(folder: Path) -> dict[str, Any]:
@@ -103,7 +106,7 @@ def git_state(folder: Path) -> dict[str, Any]:
     unknown = [name for name in sorted(listed) if Path(name).suffix in CODE]
     told = [difference, *(f"{name} {content_hash(folder / name)}" for name in unknown)]
     is_dirty = bool(difference or unknown)
-    digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16] if is_dirty else ""
+    digest = hashlib.sha256(encoded("\n".join(told))).hexdigest()[:16] if is_dirty else ""
     return {"commit": commit, "dirty": is_dirty, "dirty_hash": digest}
 
 
@@ -123,13 +126,13 @@ def plugin_hash(spec: str) -> str:
     if len(files) == 1:
         return content_hash(files[0])
     told = "\n".join(f"{file.name} {content_hash(file)}" for file in files)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return hashlib.sha256(encoded(told)).hexdigest()[:16]
 
 
 def content_hash(file: Path) -> str:
     """16 hex digits of a file's content; empty if it cannot be read."""
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+        return hashlib.sha256(read_plain(file, named=True)[0]).hexdigest()[:16]
     except OSError:
         return ""
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from routebench.received import open_plain
+
 KEY = "checksum"
 _BEFORE = f'"{KEY}": "'.encode()
 DIGITS = 64
@@ -41,7 +43,7 @@ def unsealed(text: bytes, content: dict[str, Any]) -> bool:
 def of_file(file: Path) -> str:
     """Checksum of a file; empty if it cannot be read."""
     try:
-        with file.open("rb") as opened:
+        with open_plain(file) as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError:
         return ""

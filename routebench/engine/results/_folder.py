@@ -22,11 +22,11 @@ from routebench.engine.results._plan_table import PlanTable
 from routebench.engine.results._record import SCHEMA
 from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
+from routebench.received import NotPlain, expect_plain, read_plain
 
 UNREADABLE = "could not be read"
 CHANGED = "is not what was written (its checksum does not hold)"
 LOST = "its raw outputs are gone or damaged"
-OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # a named pipe must not keep a reader waiting
 
 
 def other_schema(folder: Path, found: Any) -> UserError:
@@ -59,18 +59,13 @@ class Reader:
         """
         known, why = None, UNREADABLE
         try:
-            descriptor = os.open(file, OPEN)
-            try:
-                known = os.fstat(descriptor)
-                text = _all_of(descriptor, known.st_size)
-            finally:
-                os.close(descriptor)
+            text, known = read_plain(file)
             content = parsed(text)
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError, IsADirectoryError):  # ValueError: no JSON, or no UTF-8
             content = None
-        except OSError as error:  # it may be whole
+        except OSError as error:  # it may be whole, or is no file of this folder
             self._warn(f"{Path(file).relative_to(self.path)} cannot be read ({error.strerror}); it is left out")
             return None
         if isinstance(content, dict) and is_whole(found := content.get("schema", 0)) and found > 0:
@@ -122,7 +117,7 @@ class Reader:
         if beside.exists():
             saved = index.load(beside, ("head", *plans.FACTS), ("stamp", *plans.NUMBERS))
             with contextlib.suppress(OSError):
-                if saved is not None and tuple(saved.arrays["stamp"].tolist()) == index.stamp(file.stat()):
+                if saved is not None and tuple(saved.arrays["stamp"].tolist()) == index.stamp(file.lstat()):
                     return PlanTable.read(saved)
         found = self.read(file, plans.is_plan)
         if found is None:
@@ -167,12 +162,12 @@ class Reader:
 
         known = None
         try:
-            known = file.stat()
+            known = expect_plain(file)
             with safe_open(file, framework="np"):  # which holds the sizes that its header says against the file's
                 return True
         except FileNotFoundError:
             return False
-        except PermissionError as error:  # it may be whole
+        except (PermissionError, NotPlain) as error:  # it may be whole, or is no file of this folder
             self._warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")
             return False
         except (SafetensorError, OSError):
@@ -213,7 +208,7 @@ class Reader:
                 if not name.endswith(ending) or name[0] == ".":
                     continue
                 try:
-                    known = entry.stat()
+                    known = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:  # another process has just removed it
                     continue
                 except OSError:  # a link in a circle; reading it says so
@@ -256,10 +251,3 @@ def parsed(text: bytes) -> Any:
 def _is_named_by(content: Mapping[str, Any], file: Path | str) -> bool:
     """Whether a record's file has its cell's name. A copy under another name is no second result."""
     return "cell" not in content or os.path.basename(file) == f"{content['cell']}.json"  # noqa: PTH119  # of a string
-
-
-def _all_of(descriptor: int, size: int) -> bytes:
-    text = os.read(descriptor, size + 1)
-    while len(text) > size and (more := os.read(descriptor, size + 1)):  # it grew
-        text += more
-    return text

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from routebench.atomic import write_bytes
 from routebench.engine.results._columns import Column
 from routebench.errors import UserError
+from routebench.received import expect_plain
 
 VERSION = "7"
 """Incremented when the stored format changes; an index of another version is rebuilt."""
@@ -67,9 +68,8 @@ def load(file: Path, columns: Iterable[str], arrays: Iterable[str]) -> Saved | N
     """Reads parts of an index; None if it is missing, damaged or of another version."""
     from safetensors import SafetensorError, safe_open
 
-    if not file.is_file():
-        return None
     try:
+        expect_plain(file)
         with safe_open(file, framework="np") as opened:
             sums = opened.metadata() or {}
             if sums.get("index") != VERSION:

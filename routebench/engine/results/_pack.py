@@ -10,24 +10,41 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
 
 from routebench.atomic import expect_place, told_when_full, write_text
 from routebench.cache import CHOOSE_A_FOLDER, cache_folder
+from routebench.engine.results._index import stamp
 from routebench.engine.results._record import SCHEMA
 from routebench.errors import UserError
+from routebench.received import PACK, TENSORS, expect_folders, open_plain, read_plain
 
 RECORDS, ARRAYS = "records.parquet", "arrays.parquet"
 HELD = {RECORDS: ("plans", "records"), ARRAYS: ("arrays",)}
 """The parts of a results folder in each file of a pack. Trained networks, locks and indices are left out."""
 ENDINGS = {"plans": ".json", "records": ".json", "arrays": ".safetensors"}
+PARTS = (*ENDINGS, "fits", "locks", "index", "damaged")
+"""Folders in a results folder."""
 LEVEL = 19  # of zstd: written once, read often
+UNPACKED = 1 << 30
+"""Bytes that a file of a pack may always hold."""
+TIMES = 200
+"""A larger one holds at most so many times its own size; records shrink to a thirtieth, answers to a tenth."""
+BLOCK = 4096
+"""Bytes that a file takes at least on a disk."""
+LONGEST = 200
+"""Letters in the name of a file."""
+COPIED = "copied.json"
+"""The stamps of the files of a copy, by which damage to it is seen."""
 
 
 def is_packed(folder: Path) -> bool:
     """Whether a folder is a pack."""
-    return (folder / RECORDS).is_file()
+    return os.path.lexists(folder / RECORDS)
 
 
 def pack(results: Path, folder: Path) -> int:
@@ -50,7 +67,10 @@ def pack(results: Path, folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".packing-", dir=folder) as made:
             for name, parts in HELD.items():
-                held = {file.relative_to(results).as_posix(): file.read_bytes() for file in _files(results, parts)}
+                held = {
+                    file.relative_to(results).as_posix(): read_plain(file, TENSORS)[0]
+                    for file in _files(results, parts)
+                }
                 count += len(held)
                 _write(Path(made) / name, held)
             for name in (ARRAYS, RECORDS):  # the records last: with them the folder counts as a pack
@@ -67,43 +87,86 @@ def unpack(packed: Path, folder: Path) -> int:
     if not is_packed(packed):
         raise UserError(f"expected a packed results folder, with {RECORDS} in it, got {str(packed)!r}")
     _expect_free(folder)
-    files = [file for held in HELD for file in _content(packed / held)]  # all, before any is written
-    with told_when_full(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as made:
-            for part in ENDINGS:
-                (Path(made) / part).mkdir()
-            for name, content in files:
-                (Path(made) / name).write_bytes(content)
-            write_text(Path(made) / "schema.json", json.dumps({"schema": SCHEMA}))
-            for name in ("schema.json", *reversed(ENDINGS)):  # the plans last: without them nothing counts as planned
-                os.replace(Path(made) / name, folder / name)
-    return len(files)
+    count, is_new = 0, not folder.exists()
+    try:
+        with told_when_full(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as made:
+                for part in ENDINGS:
+                    (Path(made) / part).mkdir()
+                for name, content in (file for held in HELD for file in _content(packed / held)):
+                    (Path(made) / name).write_bytes(content)
+                    count += 1
+                write_text(Path(made) / "schema.json", json.dumps({"schema": SCHEMA}))
+                for name in ("schema.json", *reversed(ENDINGS)):  # plans last: without them nothing counts as planned
+                    os.replace(Path(made) / name, folder / name)
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):  # there was no room for it
+                folder.rmdir()
+        raise
+    return count
 
 
 def files_of(folder: Path) -> Path:
     """The folder with a results folder's files: itself, or for a pack a copy, made on first use.
 
     Raises:
-        UserError: the pack is damaged, or no cache folder is writable.
+        UserError: a part of the folder is a link or no folder, the pack is damaged, or no cache folder is writable.
     """
+    expect_folders(folder, PARTS, "results folder")
     if not is_packed(folder):
         return folder
-    sums = hashlib.sha256(b"".join(_sum(folder / name) for name in HELD if (folder / name).is_file()))
-    copy = cache_folder() / "unpacked" / sums.hexdigest()[:16]
-    if not copy.is_dir():
+    sums = hashlib.sha256(b"".join(map(_sum, _held(folder))))
+    copy = cache_folder() / "unpacked" / sums.hexdigest()[:32]
+    if not _is_whole(copy):
         try:
             copy.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=copy.parent) as made:
-                unpack(folder, Path(made) / "whole")
-                with contextlib.suppress(OSError):  # another process was quicker
-                    os.replace(Path(made) / "whole", copy)
+            with FileLock(copy.parent.with_suffix(".lock")):
+                if not _is_whole(copy):  # another process was not quicker
+                    _copy(folder, copy)
         except OSError as error:
             raise UserError(
                 f"{str(folder)!r} is unpacked into {str(copy.parent)!r}, which cannot be written ({error.strerror}); "
                 f"{CHOOSE_A_FOLDER}"
             ) from error
     return copy
+
+
+def _copy(packed: Path, copy: Path) -> None:
+    """Makes the copy of a pack, in place of one that is damaged."""
+    with tempfile.TemporaryDirectory(dir=copy.parent) as made:
+        whole = Path(made) / "whole"
+        unpack(packed, whole)
+        write_text(whole / COPIED, json.dumps(_stamps(whole)))
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(copy, Path(made) / "before")
+        os.replace(whole, copy)
+
+
+def _is_whole(copy: Path) -> bool:
+    """Whether the files of a copy are those that were written, and none is missing."""
+    try:
+        expected = json.loads(read_plain(copy / COPIED)[0])
+        return bool(expected == _stamps(copy))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _stamps(copy: Path) -> dict[str, list[int]]:
+    """The stamp of each file, by its place in a copy."""
+    names = ["schema.json", *(f"{part}/{name}" for part in ENDINGS for name in _names(copy / part))]
+    return {name: [*stamp((copy / name).lstat())] for name in names}
+
+
+def _names(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+def _held(folder: Path) -> list[Path]:
+    """The files of a pack that are there."""
+    return [folder / name for name in HELD if os.path.lexists(folder / name)]
 
 
 def _expect_free(folder: Path) -> None:
@@ -129,7 +192,8 @@ def _write(file: Path, held: Mapping[str, bytes]) -> None:
     from pyarrow import parquet
 
     table = pa.table({"file": pa.array(held, pa.string()), "content": pa.array(held.values(), pa.large_binary())})
-    parquet.write_table(table, file, compression="zstd", compression_level=LEVEL, use_dictionary=False)
+    with file.open("wb") as opened:  # of a path, pyarrow reads text in UTF-8
+        parquet.write_table(table, opened, compression="zstd", compression_level=LEVEL, use_dictionary=False)
     if dict(_content(file)) != held:
         raise UserError(f"{str(file)!r} could not be written: the disk gives back other bytes than it got")
 
@@ -143,21 +207,66 @@ def _content(file: Path) -> Iterator[tuple[str, bytes]]:
     from pyarrow import ArrowException, parquet
 
     try:
-        for batch in parquet.ParquetFile(file).iter_batches(64, columns=["file", "content"]):
-            for name, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        with open_plain(file, PACK) as opened:
+            table = parquet.ParquetFile(opened)
+            _expect_columns(table.schema_arrow)
+            left = max(UNPACKED, TIMES * os.fstat(opened.fileno()).st_size)
+            _expect_room(left - _declared(table))  # as a packer says it, before anything is unpacked
+            seen: set[str] = set()
+            for batch in table.iter_batches(1, columns=["file", "content"], use_threads=False):
+                name, content = (column[0].as_py() for column in batch.columns)
+                _expect_new(name, content, seen)
+                left -= max(len(content), BLOCK)
+                _expect_room(left)
+                seen.add(name)
                 yield _expect_inside(file, name), content
-    except (ArrowException, OSError, ValueError) as error:
-        raise UserError(f"expected a file of a packed results folder, got {str(file)!r}: {error}") from error
+    except (ArrowException, OSError, ValueError, MemoryError) as error:
+        told = " ".join(str(error).split())
+        raise UserError(f"expected a file of a packed results folder, got {str(file)!r}: {told}") from error
+
+
+def _declared(table: Any) -> int:
+    """Bytes that a file of a pack says it holds."""
+    return sum(int(table.metadata.row_group(number).total_byte_size) for number in range(table.num_row_groups))
+
+
+def _expect_columns(schema: Any) -> None:
+    """Raises ValueError for a table that `_write` does not write."""
+    import pyarrow as pa
+
+    found = [*zip(schema.names, schema.types, strict=True)]
+    if found != [("file", pa.string()), ("content", pa.large_binary())]:
+        told = ", ".join(f"{name} ({kind})" for name, kind in found)
+        raise ValueError(f"expected the columns file (string) and content (large_binary), got {told:.200}")
+
+
+def _expect_new(name: str | None, content: bytes | None, seen: Container[str]) -> None:
+    """Raises ValueError for a row without a name or content, or with the name of another."""
+    if name is None or content is None:
+        raise ValueError("a row of it has no name or no content")
+    if name in seen:
+        raise ValueError(f"it holds {name!r:.80} twice")
+
+
+def _expect_room(left: int) -> None:
+    """Raises ValueError once a file of a pack holds more than is unpacked."""
+    if left < 0:
+        raise ValueError(f"it holds more than {UNPACKED:,} bytes, and more than {TIMES} times its own size")
 
 
 def _expect_inside(file: Path, name: str) -> str:
     """Checks that a name is one of a results folder's files: a pack may come from anybody."""
     part, _, own = name.partition("/")
-    if part not in HELD.get(file.name, ()) or not re.fullmatch(rf"\w[\w.+=-]*{re.escape(ENDINGS[part])}", own):
+    is_known = part in HELD.get(file.name, ()) and len(own.encode()) <= LONGEST
+    if not is_known or not re.fullmatch(rf"\w[\w.+=-]*{re.escape(ENDINGS[part])}", own):
         raise UserError(f"{str(file)!r} names a file {name!r:.80}, which no results folder has; it is not read")
     return name
 
 
 def _sum(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
+    try:
+        with open_plain(file, PACK) as stream:
+            return hashlib.file_digest(stream, "sha256").digest()
+    except OSError as error:
+        told = f"expected a file of a packed results folder, got {str(file)!r}: {error.strerror}"
+        raise UserError(told) from error

@@ -1,5 +1,6 @@
 """A results folder: one file per finished cell, written atomically, so that no crash loses a finished cell."""
 
+import contextlib
 import json
 import shlex
 import tempfile
@@ -21,6 +22,7 @@ from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader,
 from routebench.engine.results._pack import RECORDS, files_of, is_packed
 from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
 from routebench.errors import UserError, unknown
+from routebench.received import expect_plain, read_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +90,7 @@ class Store:
 
     def _clear_fits(self) -> None:
         """Removes unfinished files of fits that no process trains."""
-        for folder in {file.parent for file in (self.path / "fits").glob("*/*.tmp") if is_key(file.parent.name)}:
+        for folder in {file.parent for file in (self.path / "fits").glob("*/*.tmp") if _is_fit(file.parent)}:
             lock = self.try_lock("fit", folder.name)
             if lock is not None:
                 with lock:
@@ -100,7 +102,7 @@ class Store:
         """Raises UserError if the folder was written with another schema version."""
         schema = self.files / "schema.json"
         try:
-            found = json.loads(schema.read_text(encoding="utf-8"))["schema"]
+            found = json.loads(read_plain(schema)[0])["schema"]
         except FileNotFoundError:
             return
         except (ValueError, KeyError, TypeError, OSError):
@@ -254,7 +256,10 @@ class Store:
         """
         if kind != "plans":
             expect_key(key)
-        return FileLock(self.path / "locks" / f"{kind}-{key}.lock")
+        file = self.path / "locks" / f"{kind}-{key}.lock"
+        with contextlib.suppress(FileNotFoundError):
+            expect_plain(file)  # locking empties a file, also one that a link leads to
+        return FileLock(file)
 
     def try_lock(self, kind: str, key: str, patience: float = 0.0) -> FileLock | None:
         """The lock, held; None if another process still holds it after some seconds."""
@@ -343,6 +348,11 @@ class Store:
     def set_aside(self, file: Path, why: str = UNREADABLE) -> None:
         """Moves a damaged file to `damaged/`, with a warning."""
         self._reader.set_aside(file, why=why)
+
+
+def _is_fit(folder: Path) -> bool:
+    """Whether a folder is that of a fit, in the results folder itself."""
+    return is_key(folder.name) and not folder.is_symlink()
 
 
 def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:

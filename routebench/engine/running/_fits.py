@@ -43,6 +43,7 @@ from routebench.engine.suites import cell_of
 from routebench.errors import UserError
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
+from routebench.received import expect_folders, expect_plain, read_plain
 from routebench.registry import load_plugin, models, routing
 from routebench.training import OWN, Epoch, evaluate, fit
 
@@ -87,7 +88,6 @@ class StoreContext:
     def fit(self, request: FitRequest) -> Fit:
         """Returns the trained model; waits for another process that trains the same."""
         key = fit_key(request)
-        folder = self.store.path / "fits" / key
         with self.store.lock("fit", key):
             known = self.load(request, key)
             if known is not None:
@@ -95,11 +95,24 @@ class StoreContext:
             self._train(request, key)
             trained = self.load(request, key)
         if trained is None:
-            raise OSError(f"{folder} cannot be read back after it was written")
+            raise OSError(f"{self._folder(key)} cannot be read back after it was written")
         return trained
 
-    def _train(self, request: FitRequest, key: str) -> None:
+    def _folder(self, key: str) -> Path:
+        """The folder of a fit, with nothing in it but files of its own.
+
+        Raises:
+            UserError: it is a link.
+            OSError: a file of it is a link, a pipe or a device.
+        """
         folder = self.store.path / "fits" / key
+        expect_folders(self.store.path, [f"fits/{key}"], "results folder")
+        for file in folder.glob("*"):
+            expect_plain(file)
+        return folder
+
+    def _train(self, request: FitRequest, key: str) -> None:
+        folder = self._folder(key)
         with told_when_full(folder):
             folder.mkdir(parents=True, exist_ok=True)
         checkpoint = folder / "checkpoint.safetensors"
@@ -147,7 +160,7 @@ class StoreContext:
 
     def load(self, request: FitRequest, key: str) -> Fit | None:
         """The fit on disk; None if there is none. Damaged or changed files are set aside."""
-        notes, weights = (self.store.path / "fits" / key / name for name in ("fit.json", "weights.safetensors"))
+        notes, weights = (self._folder(key) / name for name in ("fit.json", "weights.safetensors"))
         if not notes.exists():
             return None
         network = untrained(request)
@@ -177,7 +190,7 @@ class StoreContext:
     def _notes(self, file: Path) -> dict[str, Any] | None:
         """How a fit was trained; None if the file is damaged or changed, which is then set aside."""
         try:
-            text = file.read_bytes()
+            text, _ = read_plain(file)
             content = parsed(text)
             why = "" if checksum.unsealed(text, content) else CHANGED
         except (OSError, ValueError, RecursionError, AttributeError):
@@ -348,7 +361,7 @@ def _tester(folder: Path, network: nn.Module, request: FitRequest, device: torch
 def _tested(folder: Path) -> dict[int, float]:
     """Test accuracies by epoch; none if the file is missing or damaged."""
     try:
-        found = json.loads((folder / TESTED).read_text(encoding="utf-8"))
+        found = json.loads(read_plain(folder / TESTED)[0])
         return {int(epoch): float(accuracy) for epoch, accuracy in found.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}

@@ -21,6 +21,7 @@ from routebench.engine.running._crashes import Crash, record_crash
 from routebench.engine.running._processes import Processes
 from routebench.engine.suites import Cell
 from routebench.errors import UserError
+from routebench.received import read_plain
 
 CONNECTING = 5.0  # seconds that a cluster's head may take to answer
 RETRIES = 3  # of a cell whose machine was lost
@@ -164,7 +165,7 @@ class Heartbeat:
     def read(self) -> Stage | None:
         """The last stage written; None if there is none."""
         try:
-            return Stage(**json.loads(self.file.read_text(encoding="utf-8")))
+            return Stage(**json.loads(read_plain(self.file)[0]))
         except (OSError, ValueError, TypeError):
             return None
 

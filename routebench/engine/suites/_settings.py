@@ -18,6 +18,7 @@ from routebench.engine.suites._toml import TABLE, Place, each, legal, read
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL, settled, values
 from routebench.errors import UserError, nearest
 from routebench.plain import fault_of
+from routebench.received import read_plain
 from routebench.recipe import LEGAL
 
 RULE = (
@@ -119,7 +120,7 @@ class ChosenSettings:
             UserError: it is missing, holds something else than `write` writes, or has changed since.
         """
         try:
-            written = file.read_bytes().removeprefix(BOM_UTF8)
+            written = read_plain(file, named=True)[0].removeprefix(BOM_UTF8)
             content = json.loads(written.decode(), object_pairs_hook=_each_once)
         except OSError as error:
             way = f"`python -m routebench tune {suite}` chooses settings and writes such a file"

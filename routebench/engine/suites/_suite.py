@@ -36,7 +36,7 @@ from typing import Annotated, Any
 
 from routebench.arguments import Count, Legal
 from routebench.data import unfolded
-from routebench.engine.results import TRIALS
+from routebench.engine.results import TRIALS, cleaned
 from routebench.engine.suites._primary import Primary
 from routebench.engine.suites._readers import (
     BESIDE,
@@ -51,8 +51,9 @@ from routebench.engine.suites._readers import (
 )
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, legal, read
 from routebench.engine.suites._tuning import FairTuning
-from routebench.errors import UserError, nearest, unknown
+from routebench.errors import UserError, nearest, shown, unknown
 from routebench.plain import NotPlain, from_toml
+from routebench.received import read_plain
 from routebench.recipe import Recipe
 from routebench.recipes import merged
 from routebench.registry import SHIPPED, models, protocols, routing, suite_files
@@ -232,7 +233,7 @@ def find_suite(name: str) -> Path:
         UserError: there is no such suite, or two have the same name.
     """
     if name.endswith(".toml"):
-        if not Path(name).is_file():
+        if not Path(name).exists():
             raise UserError(f"suite file {name!r}: no such file")
         return Path(name)
     known = suite_files()
@@ -250,7 +251,7 @@ def load_suite(name: str) -> Suite:
     path = find_suite(name)
     place = Place(path.name)
     try:
-        content = from_toml(path.read_bytes())
+        content = cleaned(from_toml(read_plain(path, named=True)[0]))  # as records hold its names
     except NotPlain as error:
         raise place.wrong(str(error)) from error
     except (ValueError, OSError) as error:
@@ -261,7 +262,7 @@ def load_suite(name: str) -> Suite:
     preset = partial(_preset, {name: reader(Legal.of(kind)) for name, kind in known.items()})
     presets = by_key(preset)(content.get("presets", {}), place.below("presets"))
     suite = read(
-        Suite, content, place, ["presets"], name=path.stem, file=path.name, folder=path.parent, presets=presets
+        Suite, content, place, ["presets"], name=shown(path.stem), file=path.name, folder=path.parent, presets=presets
     )
     _check(suite)
     return suite

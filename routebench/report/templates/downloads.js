@@ -1,3 +1,4 @@
+"use strict";
 // Files made in the page: its tables, what is shown as CSV, and figures as SVG documents in the colours for white paper.
 function save(name, kind, text) {
   const link = document.createElement("a");

@@ -1,0 +1,127 @@
+"""Opens files that may come from anybody: regular ones, no links, never waiting, up to a size.
+
+A folder that was sent may hold a pipe, on which a reader waits for ever; a device, which has no end; a link to a file
+of the reader's own; a file of many gigabytes that takes no room on the sender's disk.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from routebench.errors import UserError
+
+TEXT = 256 << 20
+"""Bytes of the largest file of text that is read."""
+TENSORS = 4 << 30
+"""Likewise, of arrays or weights."""
+PACK = 16 << 30
+"""Likewise, of a pack."""
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_KINDS = (
+    (stat.S_ISLNK, "a link"), (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+)  # fmt: skip
+
+
+class NotPlain(OSError):
+    """What has a file's name is something else, or too large.
+
+    Args:
+        file: its path.
+        why: in words, such as `it is a pipe`.
+    """
+
+    def __init__(self, file: Path | str, why: str):
+        super().__init__(0, why, str(file))
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def kind_of(known: os.stat_result) -> str:
+    """`a link`, `a folder`, `a pipe`, `a socket`, `a device` or `a file`."""
+    return next((kind for is_kind, kind in _KINDS if is_kind(known.st_mode)), "a file")
+
+
+def expect_plain(file: Path | str, most: int = TENSORS, *, named: bool = False) -> os.stat_result:
+    """The stamp of a regular file, for libraries that open a path themselves.
+
+    Args:
+        file: its path.
+        most: bytes that it may have.
+        named: whether the user named this very path, in which a link is followed.
+
+    Raises:
+        NotPlain: it is something else, or larger.
+        OSError: it is a folder, or missing, or the system refuses it.
+    """
+    known = Path(file).stat(follow_symlinks=named)
+    _expect(file, known, most)
+    return known
+
+
+def open_plain(file: Path | str, most: int = TENSORS, *, named: bool = False) -> BinaryIO:
+    """A regular file, opened to read; arguments and errors as for `expect_plain`."""
+    return os.fdopen(_open(file, most, named)[0], "rb")
+
+
+def read_plain(file: Path | str, most: int = TEXT, *, named: bool = False) -> tuple[bytes, os.stat_result]:
+    """The bytes of a regular file and its stamp; arguments and errors as for `expect_plain`."""
+    descriptor, known = _open(file, most, named)
+    try:
+        content = os.read(descriptor, known.st_size + 1)
+        while len(content) != known.st_size and (more := os.read(descriptor, known.st_size + 1)):
+            content += more  # it grew, or the system gives no more at once
+            if len(content) > most:
+                raise NotPlain(file, f"it grows, and at most {most:,} bytes are read")
+    finally:
+        os.close(descriptor)
+    return content, known
+
+
+def _open(file: Path | str, most: int, named: bool) -> tuple[int, os.stat_result]:
+    """The descriptor of a regular file and its stamp."""
+    expect_plain(file, most, named=named)  # opening a device may do something, so that it is not even opened
+    descriptor = os.open(file, _FLAGS if named else _FLAGS | _NO_LINK)
+    try:
+        known = os.fstat(descriptor)
+        _expect(file, known, most)  # another may have been put there meanwhile
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, known
+
+
+def _expect(file: Path | str, known: os.stat_result, most: int) -> None:
+    if stat.S_ISDIR(known.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    if not stat.S_ISREG(known.st_mode):
+        raise NotPlain(file, f"it is {kind_of(known)}, not a file")
+    if known.st_size > most:
+        raise NotPlain(file, f"it has {known.st_size:,} bytes, and at most {most:,} bytes are read")
+
+
+def expect_folders(folder: Path, parts: Iterable[str], what: str) -> None:
+    """Checks that those parts of a folder which are there are folders of its own.
+
+    Args:
+        folder: the user may have named it by a link.
+        parts: their names.
+        what: it is, for the message.
+
+    Raises:
+        UserError: one is a link, which may lead to files of the reader's own, or no folder.
+    """
+    for part in parts:
+        try:
+            kind = kind_of(os.lstat(folder / part))
+        except OSError:  # it is not there, or nothing can be reached there, as the reader will find
+            continue
+        if kind != "a folder":
+            raise UserError(
+                f"{what} {str(folder)!r}: expected {part}/ to be a folder in it, got {kind}; put its files there"
+            )

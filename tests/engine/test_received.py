@@ -1,0 +1,172 @@
+"""A stranger's folder may hold pipes, devices, links and files without end; no reader waits, and none follows."""
+
+import json
+import os
+
+import pytest
+
+from routebench import atomic
+from routebench.analysis.figures import save_svg
+from routebench.engine.results import Store
+from routebench.engine.suites import ChosenSettings, load_suite
+from routebench.errors import UserError
+from routebench.received import NotPlain, open_plain, read_plain
+from routebench.report import write_report
+from tests.stress.received import KINDS, OURS, PARTS, Place, put
+
+NO_FILES = [kind for kind in KINDS if kind != "folder"]
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path / "work")
+
+
+def read_all(folder):
+    """All that readers ask a results folder for, and what they are told."""
+    store = Store(folder)
+    store.results()
+    store.planned()
+    store.verify()
+    store.superseded()
+    return store.warnings
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+@pytest.mark.parametrize("part", ["plans", "records", "arrays"])
+def test_what_is_no_file_is_told_and_left_where_it_is(place, part, kind):
+    target = min((place.results / part).iterdir())
+    put(place, target, kind)
+    before = target.lstat()
+    told = read_all(place.results)
+    assert any(f"{part}/{target.name}" in sentence for sentence in told)
+    if kind == "sparse" and part == "arrays":
+        assert not target.exists() or target.lstat() == before
+    else:
+        assert target.lstat().st_ino == before.st_ino
+        assert read_all(place.results) == told  # the next reader is told, too
+    assert place.is_untouched
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schema_that_is_no_file_is_told(place, kind):
+    put(place, place.results / "schema.json", kind)
+    assert any("schema.json" in sentence for sentence in read_all(place.results))
+    assert place.is_untouched
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "loop", "pipe", "/dev/zero"])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_a_results_folder_is_a_folder(place, part, kind):
+    put(place, place.results / part, kind)
+    with pytest.raises(UserError, match=f"expected {part}/ to be a folder in it"):
+        Store(place.results)
+    assert place.is_untouched
+
+
+def test_a_results_folder_may_be_named_by_a_link(place):
+    (place.folder / "here").symlink_to(place.results)
+    assert read_all(place.folder / "here") == []
+
+
+def test_nothing_of_a_fit_is_read_through_a_link(place):
+    from routebench.engine.running._fits import StoreContext
+
+    store, key = Store(place.results), "0" * 16
+    (place.results / "fits").mkdir()
+    put(place, place.results / "fits" / key, "dangling")
+    context = StoreContext.__new__(StoreContext)
+    context.store = store
+    with pytest.raises(UserError, match="to be a folder in it"):
+        context._folder(key)
+    (place.results / "fits" / key).unlink()
+    put(place, place.results / "fits" / key / "checkpoint.safetensors", "link")
+    with pytest.raises(NotPlain):
+        context._folder(key)
+
+
+def test_unfinished_files_are_removed_from_no_folder_but_its_own(place):
+    (place.results / "fits").mkdir()
+    (place.results / "fits" / ("0" * 16)).symlink_to(place.ours)
+    Store(place.results).prepare()
+    assert place.is_untouched
+
+
+def test_a_lock_empties_no_file_that_a_link_leads_to(place):
+    (place.results / "locks").mkdir()
+    (place.results / "locks" / "plans-sequence.lock").symlink_to(place.own(".json"))
+    with pytest.raises(NotPlain):
+        Store(place.results).lock("plans", "sequence")
+    assert place.is_untouched
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "loop", "pipe", "socket", "/dev/zero"])
+@pytest.mark.parametrize("name", ["report.html", "report-figures"])
+def test_a_report_is_written_to_no_place_of_a_stranger(place, name, kind):
+    put(place, place.results / name, kind)
+    with pytest.raises(UserError, match=r"cannot be written to .*: it is a .*; choose another with -o"):
+        write_report(place.results)
+    assert place.is_untouched
+
+
+def test_a_figure_replaces_a_link(place):
+    link = place.results / "figure.svg"
+    link.symlink_to(place.own(".html"))
+    save_svg("<svg >", link)
+    assert not link.is_symlink()
+    assert place.is_untouched
+
+
+def test_a_link_that_the_user_names_is_followed(place):
+    link = place.folder / "link.html"
+    link.symlink_to(place.folder / "there.html")
+    atomic.write_output(link, "text", "the report")
+    assert (place.folder / "there.html").read_text() == "text"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "/dev/zero", "folder", "sparse", "loop", "dangling"])
+def test_suites_and_settings_are_files(place, kind):
+    put(place, place.folder / "mine.toml", kind)
+    put(place, place.folder / "mine.json", kind)
+    with pytest.raises(UserError, match=r"expected a TOML file|no such file"):
+        load_suite(str(place.folder / "mine.toml"))
+    with pytest.raises(UserError, match="cannot be read"):
+        ChosenSettings.read(place.folder / "mine.json", "accuracy")
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_the_opener_opens_files_alone(place, kind):
+    target = place.folder / "target"
+    put(place, target, kind)
+    for read in (read_plain, open_plain):
+        with pytest.raises(OSError, match=r"it is a |bytes are read"):
+            read(target)
+
+
+def test_the_opener_reads_what_is_there(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    assert read_plain(tmp_path / "file")[0] == b"content"
+    with open_plain(tmp_path / "file") as opened:
+        assert opened.read() == b"content"
+    (tmp_path / "link").symlink_to("file")
+    assert read_plain(tmp_path / "link", named=True)[0] == b"content"
+    with pytest.raises(NotPlain, match="it is a link"):
+        read_plain(tmp_path / "link")
+    with pytest.raises(NotPlain, match="it has 7 bytes, and at most 6 bytes are read"):
+        read_plain(tmp_path / "file", 6)
+    with pytest.raises(IsADirectoryError):
+        read_plain(tmp_path)
+
+
+def test_a_settings_file_of_performance_pages_is_not_waited_for(place):
+    from routebench.report._asv_pages import asv_pages
+
+    os.mkfifo(place.folder / "asv.conf.json")
+    assert asv_pages(place.results, place.results / "report.html") is None
+
+
+def test_ours_is_what_the_tests_think(place):
+    assert place.is_untouched
+    place.own(".html").write_text("x")
+    assert not place.is_untouched
+    assert json.dumps([1]) != OURS
