@@ -223,7 +223,9 @@ def write_report(
 
 def write_page(results: Path, output: Path | None, plugins: tuple[str, ...]) -> "Written":
     """As `write_report`, with these plug-ins alone."""
-    written: Written = with_plugins(plugins, _written, results, output, plugins)
+    from routebench.report import Written
+
+    written: Written = with_plugins(plugins, _written, results, output, plugins, gives=Written)
     return written
 
 
@@ -297,9 +299,11 @@ def check(
         from routebench.engine.running import choose_device
 
         return conformance.check(method, seed=seed, device=choose_device(device))
+    from routebench.conformance import Checkup
+
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
     try:
-        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit)
+        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit, gives=Checkup)
     except Ended as end:
         if end.during is None or end.during[0] != "plug-in":
             raise

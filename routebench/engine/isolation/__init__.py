@@ -1,19 +1,23 @@
 """Runs a function in its own process, which may crash, hang or be killed."""
 
-from routebench.engine.isolation._alone import Ended, Step, alone, step, with_plugins
-from routebench.engine.isolation._process import Isolated, send, uninterrupted, wait_for
+from routebench.engine.isolation._alone import Ended, alone, step, with_plugins
+from routebench.engine.isolation._messages import Unreadable, taken
+from routebench.engine.isolation._process import SAID_WHAT, Isolated, Step, send, uninterrupted, wait_for
 from routebench.engine.isolation._stacks import STACK, one_line, signal_name, where
 
 __all__ = [
+    "SAID_WHAT",
     "STACK",
     "Ended",
     "Isolated",
     "Step",
+    "Unreadable",
     "alone",
     "one_line",
     "send",
     "signal_name",
     "step",
+    "taken",
     "uninterrupted",
     "wait_for",
     "where",

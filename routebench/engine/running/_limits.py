@@ -1,7 +1,6 @@
 """Watches a cell that runs in another process: its time, memory and output."""
 
 import contextlib
-import os
 import time
 from dataclasses import dataclass, field
 
@@ -44,9 +43,7 @@ class Monitor:
         if not self.has_started:
             return None
         self._count()
-        with contextlib.suppress(OSError):
-            if self.process.output.stat().st_size > MOST_OUTPUT:
-                os.truncate(self.process.output, 0)
+        self.process.shorten_output(MOST_OUTPUT)
         self.memory = self._memory() or self.memory  # a process that has ended has none
         limit, allowed = self.config.time_limit, self.config.memory_limit
         if allowed is not None and self.memory > allowed:
