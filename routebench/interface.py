@@ -155,7 +155,8 @@ def run_suite(
             and every cell has a process of its own.
         isolate: whether every cell has a process of its own; by default where a plug-in takes part.
         time_limit: of a cell, in seconds or as `"30m"`; it then becomes a `timeout`.
-        memory_limit: of a cell, in bytes or as `"4GB"`; it then becomes an `oom`.
+        memory_limit: of a cell, in bytes or as `"4GB"`; it then becomes an `oom`. By default all cells in processes of
+            their own may take 90 % of the machine together.
         budget: seconds, or such as `"20m"`, after which no cell is expected to end; others are left.
         executor: `local`, or `ray` for a running Ray cluster.
         address: of the cluster's head.

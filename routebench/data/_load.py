@@ -34,8 +34,8 @@ def load(name: str) -> Dataset:
     """
     if _seals and not _ALLOWED.match(name):
         raise UserError(
-            f"data set {name!r}: its test images are sealed while settings are tuned; a trial sees parts of the "
-            "training images alone, which its context gives it"
+            f"data set {name!r}: its test images are sealed while settings are tuned, a plug-in is imported, or a "
+            "network runs, which sees no images but those that it is given"
         )
     declared = getattr(datasets[name], "declared", None) if _declaring and name in datasets else None
     asked = (name, os.environ.get("ROUTEBENCH_DATA"), Path.cwd())

@@ -42,7 +42,9 @@ def headline(results: Path, suite: str | None = None, preset: str | None = None)
 
 
 def _newest(results: Path, suite: str | None, preset: str | None) -> Runs:
-    for runs in open_folder(results).parts:
+    folder = open_folder(results)
+    folder.store.tell()
+    for runs in folder.parts:
         if suite in (None, runs.suite) and preset in (None, runs.preset):
             return runs
     raise UserError(f"nothing of suite {suite!r} with preset {preset!r} was planned in {str(results)!r}")

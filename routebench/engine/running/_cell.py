@@ -18,6 +18,7 @@ from routebench.engine.running._claim import Done, HeldElsewhere, claimed
 from routebench.engine.running._config import RunConfig, Stage
 from routebench.engine.running._fits import StoreContext
 from routebench.engine.running._patches import expect_no_patches
+from routebench.engine.running._sealing import shuffled
 from routebench.engine.suites import Cell
 from routebench.errors import Diverged, PluginError, printable
 from routebench.protocols.base import Measurement
@@ -72,11 +73,12 @@ def run_cell(
         the record. Its status is `ok`, `diverged`, `oom` or `failed`; the reason is one line.
     """
     started = time.perf_counter()
-    found, status, reason = Measurement([]), "ok", ""
+    found, status, reason, turned = Measurement([]), "ok", "", None
     context = StoreContext(store, device, on_progress, compiled=compiled)
     try:
         with kernels.noting() as used, contextlib.nullcontext() if alone else expect_no_patches():
             found = _measure(cell, context)
+            turned = None if context.given is None else shuffled(context.given[1], context.given[0], device)
     except StoreFull:  # no record could be written either: the suite ends
         raise
     except Diverged as error:
@@ -94,7 +96,7 @@ def run_cell(
     if not _is_storable(record):
         found = Measurement([])
         record = make_record(cell, "failed", UNSTORABLE, found, {**origin, **ran_on})
-    record = replace(record, files=dict(context.files), warnings=list(store.warnings) or None)
+    record = replace(record, files=dict(context.files), warnings=list(store.warnings) or None, shuffled=turned)
     store.write_record(record, found.arrays)
     return record
 
@@ -109,9 +111,10 @@ def _is_storable(record: Record) -> bool:
 def _measure(cell: Cell, context: StoreContext) -> Measurement:
     if cell.broken:
         raise PluginError(cell.broken)
-    with sealed_test_images() if cell.identity.is_trial else contextlib.nullcontext():  # plug-ins' imports included
+    with sealed_test_images():
         for plugin in cell.plugins:
             load_plugin(plugin)
+    with sealed_test_images() if cell.identity.is_trial else contextlib.nullcontext():
         protocol = protocols[cell.identity.protocol]()
         found: Measurement = protocol.measure(cell.request(), cell.identity.options, context)
     return found

@@ -3,6 +3,8 @@
 import contextlib
 import time
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 import psutil
 
@@ -11,8 +13,22 @@ from routebench.engine.running._config import RunConfig, Stage
 from routebench.engine.running._crashes import Crash, death, gigabytes
 from routebench.engine.suites import Cell
 
+SHARE = 0.9
+"""Of the machine's memory, that all cells together may take where no limit is given."""
+CONTAINER = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Where Linux says what a container may take."""
 MOST_OUTPUT = 1 << 20  # bytes that a cell may have printed before the earlier part is dropped
 LONGEST_GAP = 5.0  # seconds between two looks, of which there are ten a second; a process that was stopped has longer
+
+
+@cache
+def machine_memory() -> int:
+    """Bytes of memory that this machine has, or the container that this process runs in."""
+    known = [psutil.virtual_memory().total]
+    for file in CONTAINER:
+        with contextlib.suppress(OSError, ValueError):  # `max` is no number
+            known.append(int(file.read_text(encoding="ascii")))
+    return min(known)
 
 
 @dataclass
@@ -52,6 +68,21 @@ class Monitor:
         if limit is not None and self.seconds > limit:
             return self._stopped("timeout", f"ran past {limit:g} s")
         return None
+
+    def crowds_out(self, together: int) -> Crash | None:
+        """The end of the largest cell where all of them take more of the machine than `SHARE`; None if they do not.
+
+        Args:
+            together: bytes that all running cells take.
+        """
+        whole = machine_memory()
+        if self.config.memory_limit is not None or together <= SHARE * whole:
+            return None
+        told = (
+            f"took {gigabytes(self.memory)}, the most of cells that took {gigabytes(together)} together of the "
+            f"machine's {gigabytes(whole)}, which is more than {SHARE:.0%} (--memory-limit sets a limit for each)"
+        )
+        return self._stopped("oom", told)
 
     def died(self, code: int | None) -> Crash:
         """The crash of a process that routebench did not stop, by its exit code."""

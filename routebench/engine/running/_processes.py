@@ -104,7 +104,12 @@ class Processes:
                     return Crash("failed", f"it {told}", monitor.process.written())
                 case "died", code:
                     return monitor.died(code) if monitor.has_started else self._lose()
-        return monitor.exceeded()
+        return monitor.exceeded() or self._crowded(monitor)
+
+    def _crowded(self, monitor: Monitor) -> Crash | None:
+        """Stops the largest cell if all together take too much of the machine."""
+        is_largest = monitor.memory == max(one.memory for one in self.running)
+        return monitor.crowds_out(sum(one.memory for one in self.running)) if is_largest else None
 
     def _lose(self) -> TryAgain:
         """Handles a process that died before it started the cell."""
