@@ -57,6 +57,7 @@ class Isolated:
         self._kinds = {"step": tuple[Step | None, bool], "user error": str, "ended": str, **(kinds or {})}
         if "answer" not in self._kinds:
             self._kinds["answer"] = get_type_hints(function).get("return", Any)
+        self.output = output
         # Opened once: whatever the process puts in place of this file later is not opened.
         self._output = os.open(output, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         self._receiver, sender = context.Pipe(duplex=False)

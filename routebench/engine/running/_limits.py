@@ -94,7 +94,8 @@ class Monitor:
         for child in self._children.values():
             with contextlib.suppress(psutil.Error):
                 child.kill()  # psutil knows a process that got the number of another
-        self.process.output.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is gone, or the process put something else there
+            self.process.output.unlink()
 
     def _stopped(self, status: str, told: str) -> Crash:
         at = self.process.where()
