@@ -107,7 +107,7 @@ def _taken(kind: Any, value: Any) -> Any:
     origin = get_origin(kind)
     if origin is not None:
         return _taken_by(origin, get_args(kind), value)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         return _dataclass(kind, value)
     found = value
     if kind is float and type(value) is int:
@@ -183,5 +183,5 @@ def _hints(kind: type) -> dict[str, Any]:
     """The annotations of a dataclass, of the fields that it is made with."""
     if kind not in _known:
         found = get_type_hints(kind)
-        _known[kind] = {one.name: found[one.name] for one in fields(kind) if one.init}  # type: ignore[arg-type]  # one is
+        _known[kind] = {one.name: found[one.name] for one in fields(kind) if one.init}
     return _known[kind]
