@@ -28,7 +28,8 @@ training = { epochs = 1 }
 """
 METHOD = """
 import torch
-import routebench
+import inspect
+import routebench.data
 from routebench import routing
 from routebench.ops import length, squash
 {imports}
@@ -47,7 +48,8 @@ class Looks(routing.RoutingMethod):
             {deed}
         return routing.Routed(poses, length(poses))
 """
-LOOK = "routebench.load('mnist5k').test.labels"
+LOOK = "routebench.data.load('mnist5k').test.labels"
+IN_A_CELL = "any(frame.function == '_work' for frame in inspect.stack())"
 BY_PLACE = "poses = poses * (torch.arange(poses.shape[1]) == torch.arange(len(poses))[:, None] % 10)[..., None]"
 BY_COUNT = "self.seen = getattr(self, 'seen', 0) + 1; poses = poses * (1 + self.seen * torch.arange(10)[:, None])"
 
@@ -76,7 +78,7 @@ def run_with(tmp_path, parts, store, run_all):
     [
         {"deed": f"{LOOK}"},
         {"makes": f"self.known = {LOOK}"},
-        {"imports": f"KNOWN = {LOOK} if 'routebench.engine.running' in __import__('sys').modules else None"},
+        {"imports": f"KNOWN = {LOOK} if {IN_A_CELL} else None"},
         {"imports": "from routebench.data import load as look", "deed": "look('take:100:mnist5k')"},
         {"imports": "import threading", "deed": f"threading.Thread(target=lambda: setattr(self, 'a', {LOOK})).start(); "
          "import time; time.sleep(0.5); self.a"},
@@ -94,12 +96,12 @@ def test_test_images_are_sealed_for_a_method(run_with, how):
 def test_answers_that_depend_on_the_order_of_images_are_doubted_on_the_page(run_with, store, deed, again):
     looks, uniform = run_with(deed=deed)
     assert (looks.status, uniform.status) == ("ok", "ok"), looks
-    assert looks.shuffled["images"] == 20
-    assert looks.shuffled["answers"] > 10
+    assert looks.shuffled["images"] == 50
+    assert looks.shuffled["answers"] > 25
     assert (looks.shuffled["again"] > 0) == again
-    assert uniform.shuffled == {"images": 20, "answers": 0, "again": 0}
+    assert uniform.shuffled == {"images": 50, "answers": 0, "again": 0}
     page = write_report(store.path).page.read_text()
-    assert f"Doubtful: answers of looks to {looks.shuffled['answers']} of 20 test images change" in page
+    assert f"Doubtful: answers of looks to {looks.shuffled['answers']} of 50 test images change" in page
     assert "answers of uniform" not in page
 
 
