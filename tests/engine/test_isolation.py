@@ -30,7 +30,7 @@ from routebench.routing.spec import parse
 WORST = Path(__file__).with_name("worst_parts.py")
 DEEDS = (
     "crash", "abort", "hang", "freeze", "leak", "chatter", "leave", "resign", "interrupt", "litter", "fork", "patch",
-    "deface",
+    "deface", "mumble", "bait", "stutter", "drone",
 )  # fmt: skip
 
 
@@ -73,6 +73,10 @@ def test_the_worst_cells_fail_alone(ended, litter, store):
         "fork": ("failed", "SIGSEGV", "worst_parts.py:"),
         "patch": ("ok", "", ""),
         "deface": ("failed", "", ""),
+        "mumble": ("failed", "it sent what cannot be read", ""),
+        "bait": ("failed", "it sent what cannot be read", ""),
+        "stutter": ("timeout", "ran past 8 s", "worst_parts.py:"),
+        "drone": ("timeout", "ran past 8 s", "worst_parts.py:"),
         "uniform": ("ok", "", ""),
         "random": ("ok", "", ""),
     }

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PARTS = ROOT / "tests" / "engine" / "small_parts.py"
 LIMIT = 20  # seconds of a cell, and of a plug-in to import
-LONGEST = 240  # seconds after which a run counts as hanging
+LONGEST = 900  # seconds after which a run counts as hanging
 SUITE = """
 question = "How bright are digits?"
 version = 1
