@@ -157,7 +157,8 @@ def run_suite(
             and every cell has a process of its own.
         isolate: whether every cell has a process of its own; by default where a plug-in takes part.
         time_limit: of a cell, in seconds or as `"30m"`; it then becomes a `timeout`.
-        memory_limit: of a cell, in bytes or as `"4GB"`; it then becomes an `oom`.
+        memory_limit: of a cell, in bytes or as `"4GB"`; it then becomes an `oom`. By default all cells in processes of
+            their own may take 90 % of the machine together.
         budget: seconds, or such as `"20m"`, after which no cell is expected to end; others are left.
         executor: `local`, or `ray` for a running Ray cluster.
         address: of the cluster's head.
@@ -229,7 +230,9 @@ def write_report(
 
 def write_page(results: Path, output: Path | None, plugins: tuple[str, ...]) -> "Written":
     """As `write_report`, with these plug-ins alone."""
-    written: Written = with_plugins(plugins, _written, results, output, plugins)
+    from routebench.report import Written
+
+    written: Written = with_plugins(plugins, _written, results, output, plugins, gives=Written)
     return written
 
 
@@ -303,10 +306,12 @@ def check(
         from routebench.engine.running import choose_device
 
         return conformance.check(method, seed=seed, device=choose_device(device))
+    from routebench.conformance import Checkup
+
     refuse_unknown(_several(plugins), methods=_several(method) if method else ())
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
     try:
-        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit)
+        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit, gives=Checkup)
     except Ended as end:
         if end.during is None or end.during[0] != "plug-in":
             raise

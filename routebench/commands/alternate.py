@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 import routebench
-from routebench.commands.options import SOME_FAILED, Count
+from routebench.commands.options import SOME_FAILED, Count, warn
 from routebench.errors import UserError
 from routebench.registry import plugin_files
 
@@ -113,7 +113,9 @@ def rounds_in(folder: Path, suite: str, preset: str) -> int:
 
     if not folder.is_dir():
         return 0
-    table = Store(folder).planned()
+    store = Store(folder)
+    table = store.planned()
+    warn(store)
     own = table[(table["suite"] == suite) & (table["preset"] == preset)]
     if own.empty:
         return 0

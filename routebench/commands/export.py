@@ -43,8 +43,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     if chosen == "parquet" and output is None:
         raise UserError("parquet cannot be printed; name a file with -o FILE.parquet")
     content = export.export(opened, export.Choice(suite, preset, metric), chosen, command_line())
-    for warning in opened.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    options.warn(opened.store)
     if not content:
         click.echo("nothing was measured yet", err=True)
         sys.exit(options.NOTHING_MEASURED)

@@ -18,7 +18,9 @@ def command(method: str, folder: Path, yes: bool) -> None:
     """
     from routebench.engine.results import existing
 
-    counts = existing(folder).forget(method, only_count=not yes)
+    store = existing(folder)
+    counts = store.forget(method, only_count=not yes)
+    options.warn(store)
     told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     if not yes:
         click.echo(f"would remove {method}: {told}; add --yes to do so")

@@ -131,6 +131,12 @@ plugins = click.option(
 )
 
 
+def warn(*stores: Any) -> None:
+    """Tells what is damaged in results folders, a line each."""
+    for warning in dict.fromkeys(warning for store in stores for warning in store.warnings):
+        click.echo(f"warning: {printable(warning)}", err=True)
+
+
 def say(console: Any, text: str) -> None:
     """Prints text as it is, without wrapping, and shows characters that would steer the terminal."""
     console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

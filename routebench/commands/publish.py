@@ -37,8 +37,7 @@ def command(folder: Path, output: Path, unpacks: bool) -> None:
     if is_packed(folder):
         raise UserError(f"{str(folder)!r} is packed already; --unpack makes a results folder of it")
     count, _ = store.verify()
-    for warning in store.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    options.warn(store)
     if not count:
         click.echo("nothing was measured yet", err=True)
         sys.exit(options.NOTHING_MEASURED)

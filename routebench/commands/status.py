@@ -37,8 +37,7 @@ def command(folder: Path, verify: bool) -> None:
         click.echo(line)
     if verify:
         click.echo(f"verified: {records} records, and {files} files that they name, are as they were written")
-    for warning in store.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    options.warn(store)
     if planned.empty:
         click.echo(f"nothing was planned in {str(folder)!r} yet; run `python -m routebench suite NAME` first", err=True)
         sys.exit(options.NOTHING_MEASURED)

@@ -90,7 +90,10 @@ SAID["not told apart"] = "no difference is shown"
     "--time-limit", type=options.TIME, help="Stop a cell that takes longer, such as 30m, and record it as `timeout`."
 )
 @click.option(
-    "--memory-limit", type=options.SIZE, help="Stop a cell that takes more memory, such as 4GB, and record it as `oom`."
+    "--memory-limit",
+    type=options.SIZE,
+    help="Stop a cell that takes more memory, such as 4GB, and record it as `oom` [default: all cells in processes of "
+    "their own may take 90 % of the machine's memory together; beyond, the largest is stopped].",
 )
 @click.option(
     "--budget",

@@ -101,6 +101,7 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     preset = str(asked["preset"])
     file = write or planned.store.path / f"{planned.suite}.{preset}.settings.json"
     _choose(console, planned, file)
+    options.warn(call.store)
     if left:
         sys.exit(SOME_FAILED)
 

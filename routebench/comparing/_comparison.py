@@ -131,14 +131,20 @@ class FolderComparison:
         return [one for one in self.sensitivities if one.unseen]
 
     @property
+    def damaged(self) -> list[str]:
+        """What is damaged on either side, so that nobody knows what it would have changed, one line each."""
+        sides = (("BASE", self.base), ("HEAD", self.head))
+        return [f"{name}: {warning}" for name, side in sides for warning in side.warnings]
+
+    @property
     def exit_code(self) -> int:
-        """The gate's exit code: 1 worse or newly broken, 4 undecided or too noisy, 3 HEAD lacks cells, else 0."""
+        """The gate's: 1 worse or newly broken, 4 undecided or too noisy, 3 cells lack or are damaged, else 0."""
         if self.pairs.broken or self.lost or self.with_verdict(REGRESSION):
             return 1
         blind = any(one.undecided for one in self.blind)
         if blind or self.with_verdict(UNDECIDED) or not any(change.judged for change in self.changes):
             return 4
-        if self.pairs.missing or self.pairs.uncompared:
+        if self.pairs.missing or self.pairs.uncompared or self.damaged:
             return 3
         return 4 if self.unjudged else 0
 

@@ -85,10 +85,13 @@ class Side:
     path: Path
     cells: Mapping[Address, MeasuredCell]
     store: Store
-    warnings: tuple[str, ...] = ()
-    """What was damaged in the folder."""
     kept: dict[str, NDArray[np.bool_] | None] = field(default_factory=dict)
     """Outcomes that were read, by cell: every metric of a cell asks for them."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is damaged in the folder, now or before, and has not been measured again."""
+        return tuple(self.store.warnings)
 
     def of_methods(self, names: Collection[str]) -> "Side":
         """The cells of some methods, by any of their names; all of them for none."""
@@ -117,17 +120,18 @@ def read_side(path: Path) -> Side:
     """Reads a results folder. Of cells that cannot be told apart, the newest plan's counts.
 
     Raises:
-        UserError: there is no such folder, or nothing was ever planned in it.
+        UserError: there is no such folder, or nothing was ever planned in it, as far as it can be read.
     """
     if not path.is_dir():
         raise UserError(f"expected a results folder, got {str(path)!r}; run `python -m routebench suite NAME` first")
     store = Store(path)
     planned = store.planned()
     if planned.empty:
-        raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first")
+        told = "".join(f"; {warning}" for warning in store.warnings)
+        raise UserError(f"nothing was planned in {str(path)!r} yet; run `python -m routebench suite NAME` first{told}")
     identities = {cell.cell: cell.identity for plan in store.plans() for cell in plan.cells}
     cells = dict(_cells(store, planned.to_dict("records"), identities))
-    return Side(path, cells, store, tuple(store.warnings))
+    return Side(path, cells, store)
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,7 @@ def _cells(
 ) -> Iterator[tuple[Address, MeasuredCell]]:
     for row in planned:
         key, known = str(row["cell"]), identities[row["cell"]]
-        kept = None if row["status"] == NOT_RUN else store.record(key)  # its raw outputs may be damaged
+        kept = None if row["status"] == NOT_RUN else store.whole(key)  # its raw outputs may be damaged
         cell = MeasuredCell(key, row["label"], NOT_RUN, "", known, {}, ())
         if kept is not None:
             cell = replace(

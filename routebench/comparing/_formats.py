@@ -43,7 +43,7 @@ def as_text(comparison: FolderComparison) -> str:
         lines += ["", "The smallest change that is detected 8 times in 10:", *_aligned(SMALLEST, map(_smallest, seen))]
     blind = _blindness(comparison)
     lines += ["", *blind] if blind else []
-    notes = [*comparison.notes, *_unjudged(comparison)]
+    notes = [*_damaged(comparison), *comparison.notes, *_unjudged(comparison)]
     lines += ["", *notes] if notes else []
     return "\n".join([*lines, "", *words.provenance(comparison), ""])
 
@@ -60,7 +60,7 @@ def as_markdown(comparison: FolderComparison, longest: int = LONGEST_COMMENT) ->
         parts.append(
             f"Judged ({_counts(comparison)}):\n\n" + "\n".join(f"- {_safe(words.sensitivity(one))}" for one in seen)
         )
-    if notes := [*comparison.notes, *_unjudged(comparison)]:
+    if notes := [*_damaged(comparison), *comparison.notes, *_unjudged(comparison)]:
         parts.append("\n".join(f"- {_safe(note)}" for note in notes))
     parts.append("\n".join(f"- {_safe(line)}" for line in words.provenance(comparison)))
     order = (REGRESSION, UNDECIDED, IMPROVEMENT, NOISE, UNSHOWN, UNCOMPARED, UNJUDGED, SAME)  # what may be cut is last
@@ -87,6 +87,7 @@ def as_json(comparison: FolderComparison) -> str:
         "lost": [{"cell": loss.pair.base.name, "metric": loss.metric, "found": loss.found} for loss in comparison.lost],
         "missing": [pair.base.name for pair in comparison.pairs.missing],
         "not_compared": [{"cell": pair.base.name, "why": pair.obstacle} for pair in comparison.pairs.uncompared],
+        "damaged": comparison.damaged,
         "notes": list(comparison.notes),
         "provenance": words.provenance(comparison),
         "changes": [_as_plain(change) for change in comparison.changes],
@@ -165,6 +166,10 @@ def _broken(comparison: FolderComparison) -> list[str]:
 
 def _missing(comparison: FolderComparison) -> list[str]:
     return [f"{pair.base.name}: {pair.head.status}" for pair in comparison.pairs.missing]
+
+
+def _damaged(comparison: FolderComparison) -> list[str]:
+    return [f"Damaged in {line}." for line in comparison.damaged]
 
 
 def _paragraph(title: str, lines: list[str]) -> list[str]:

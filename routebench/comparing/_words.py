@@ -28,8 +28,9 @@ def verdict(comparison: FolderComparison) -> str:
     if undecided := [one for one in comparison.blind if one.undecided]:
         return f"Undecided: no regression found{gained}, but {names} too noisy: {wanting(undecided[0])}.{gaps}"
     unseen = f"; small changes of {names} go undetected" if names else ""
-    if comparison.unjudged:
-        return f"Undecided: no regression found{gained}{unseen}, but not all was judged.{gaps}"
+    if comparison.unjudged or comparison.damaged:
+        why = "but not all was judged" if comparison.unjudged else "in what could be read"
+        return f"Undecided: no regression found{gained}{unseen}, {why}.{gaps}"
     return f"No regression{' in what was compared' if gaps else ''}{gained}{unseen}.{gaps}"
 
 
@@ -155,5 +156,8 @@ def _gaps(comparison: FolderComparison) -> Iterator[str]:
         yield f"{len(pairs.uncompared)} of {plural(pairs.expected, 'cell')} not compared: {why}"
     if pairs.missing:
         yield f"HEAD has not run {len(pairs.missing)} of {plural(pairs.expected, 'cell')} that BASE has"
+    if damaged := comparison.damaged:
+        more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        yield f"Damaged: {damaged[0].rstrip('.')}{more}"
     if comparison.unjudged:
         yield f"Nothing judged for {listed([group.name for group in comparison.unjudged])}"

@@ -44,6 +44,6 @@ def expect_unsealed(name: str) -> None:
     fold = _FOLD_OF.fullmatch(name)
     if any(fold is None or fold[1] != allowed for allowed in _seals):
         raise UserError(
-            f"data set {name!r}: its test images are sealed while settings are tuned; a trial sees parts of the "
-            "training images alone, which its context gives it"
+            f"data set {name!r}: its test images are sealed while settings are tuned, a plug-in is imported, or a "
+            "network runs, which sees no images but those that it is given"
         )

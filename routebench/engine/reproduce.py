@@ -4,6 +4,7 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -196,10 +197,10 @@ def with_plugins(record: Record, now: Mapping[str, Any]) -> tuple[list[str], Cel
     if not plugins:
         return _look_with(record, now, ())
     try:
-        found: tuple[list[str], Cell] = alone(_look_with, record, now, plugins)
+        told, cell = alone(_look_with, record, now, plugins)
     except Ended as end:
         raise UserError(f"{' '.join(end.during or ('the record',))}: expected it to import, but it {end}") from end
-    return found
+    return told, replace(cell, identity=record.identity)  # which no plug-in changes
 
 
 def _look_with(record: Record, now: Mapping[str, Any], plugins: Sequence[str]) -> tuple[list[str], Cell]:
@@ -305,5 +306,10 @@ def run_again(cell: Cell, folder: Path, now: Mapping[str, Any]) -> Record:
 
 
 def arrays_beside(file: Path, cell: str) -> dict[str, Any]:
-    """The raw outputs of a record in a results folder; empty if it has none."""
-    return Store(file.resolve().parent.parent).arrays(cell) if file.resolve().parent.name == "records" else {}
+    """The raw outputs of a record in a results folder; empty if it has none. Damage is logged as a warning."""
+    if file.resolve().parent.name != "records":
+        return {}
+    store = Store(file.resolve().parent.parent)
+    found = store.arrays(cell)
+    store.tell()
+    return found

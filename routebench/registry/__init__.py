@@ -6,16 +6,18 @@ True
 """
 
 from routebench.registry._origin import SHIPPED, shipped
-from routebench.registry._plugins import VARIABLE, Extensions, plugin_files, plugins_of_environment
+from routebench.registry._plugins import VARIABLE, Extensions, absolute, plugin_files, plugins_of_environment
 from routebench.registry._registry import Registry
 
 extensions = Extensions()
 EVERY = extensions.registries
 routing, models, datasets, protocols, analyses = EVERY.values()
 
+brought_by = extensions.brought_by
 import_file = extensions.import_file
 leave_out_environment = extensions.leave_out_environment
 load_plugin = extensions.load_plugin
+load_suites = extensions.load_suites
 loaded_plugins = extensions.loaded_plugins
 plugins_of = extensions.plugins_of
 suite_files = extensions.suite_files
@@ -26,12 +28,15 @@ __all__ = [
     "SHIPPED",
     "VARIABLE",
     "Registry",
+    "absolute",
     "analyses",
+    "brought_by",
     "datasets",
     "extensions",
     "import_file",
     "leave_out_environment",
     "load_plugin",
+    "load_suites",
     "loaded_plugins",
     "models",
     "plugin_files",

@@ -128,6 +128,20 @@ class Extensions:
         self._plugins[plugin.spec] = plugin.origin
         return added
 
+    def load_suites(self, spec: str) -> None:
+        """Makes the suites of a plug-in known, and imports nothing of it.
+
+        Raises:
+            UserError: the plug-in is missing, or a name is taken.
+        """
+        plugin = _plugin(spec)
+        self.suites.add(plugin.origin, plugin.path.glob("suites/*.toml"))
+
+    def brought_by(self, spec: str) -> tuple[str, ...]:
+        """The methods and models of a loaded plug-in, by name."""
+        origin = _plugin(spec).origin
+        return tuple(name for kind in ("methods", "models") for name in self.registries[kind].of(origin))
+
     def loaded_plugins(self) -> list[str]:
         """The plug-ins that this process has loaded, for another process to load; with absolute paths."""
         return list(self._plugins)
@@ -273,6 +287,15 @@ def plugin_files(spec: str) -> list[Path]:
         UserError: there is no such file or folder.
     """
     return _plugin(spec).files
+
+
+def absolute(spec: str) -> str:
+    """A plug-in as cells name it, with an absolute path.
+
+    Raises:
+        UserError: there is no such file or folder.
+    """
+    return _plugin(spec).spec
 
 
 def plugins_of_environment() -> list[str]:

@@ -113,7 +113,7 @@ def origins_of(runs: Runs, plan: Mapping[str, Any], records: list[Record], test_
         provenance=provenance,
         command=command,
         besides=besides,
-        warnings=_warnings(identities, provenance),
+        warnings=(*_warnings(identities, provenance), *_doubts(records)),
         told=(*_told(str(plan.get("caveat", "")), records), *runs.not_measured),
         settings=_differing(records),
     )
@@ -293,6 +293,22 @@ def _titles(methods: Iterable[Method], known: Iterable[Method]) -> list[str]:
     ours = [*methods]
     several = {one.label for one in known if one not in ours}
     return [*dict.fromkeys(str(one) if one.label in several else one.title for one in ours)]
+
+
+def _doubts(records: Iterable[Record]) -> Iterator[str]:
+    """A sentence on each method whose answers to some test images are others in another order of these images."""
+    worst: dict[str, Mapping[str, int]] = {}
+    for record in records:
+        found = record.shuffled or {}
+        if found.get("answers", 0) > worst.get(record.label, {}).get("answers", 0):
+            worst[record.label] = found
+    for label, found in worst.items():
+        again = found.get("again", 0)
+        same = f"; so do those to {again} if it is asked twice in the same order" if again else ""
+        yield (
+            f"Doubtful: answers of {label} to {found['answers']} of {found.get('images', 0)} test images change when "
+            f"these are shuffled, so that they do not come from the image alone{same}."
+        )
 
 
 def _warnings(identities: list[Identity], provenance: Iterable[Fact]) -> tuple[str, ...]:

@@ -97,6 +97,7 @@ def _answer(runs: Runs, network: str) -> Answer:
 def _newest(results: Path, suite: str | None, preset: str | None) -> list[Runs]:
     """The parts of the newest matching plan, one for each network."""
     folder = open_folder(results)
+    folder.store.tell()
     for first in folder.parts:
         if suite in (None, first.suite) and preset in (None, first.preset):
             plan = folder.plans[first.name]["plan"]

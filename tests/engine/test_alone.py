@@ -16,6 +16,10 @@ from routebench.engine.isolation._alone import Ended, alone, step
 from routebench.errors import UserError
 
 
+def _divided(one: int, other: int) -> tuple[int, int]:
+    return divmod(one, other)
+
+
 def _refuse():
     raise UserError("expected more")
 
@@ -74,7 +78,7 @@ def _fork():
 
 
 def test_it_answers():
-    assert alone(divmod, 7, 2) == (3, 1)
+    assert alone(_divided, 7, 2) == (3, 1)
 
 
 def test_errors_of_the_user_are_passed_on():
@@ -121,7 +125,7 @@ def _begin_and_be_interrupted(moment):
     """While the process is asked for, or while the one that it is forked from imports."""
     send = reduction.sendfds
     if moment == "asked":
-        alone(divmod, 7, 2)
+        alone(_divided, 7, 2)
         reduction.sendfds = lambda *arguments: (send(*arguments), _interrupt_all())
     else:
         Path("importing.py").write_text("from tests.engine.test_alone import _interrupt_all\n_interrupt_all()\n")
@@ -129,7 +133,7 @@ def _begin_and_be_interrupted(moment):
         alone(_sleep, preload=["importing"])
     except KeyboardInterrupt:
         reduction.sendfds = send
-        sys.stdout.write(f"interrupted, {alone(divmod, 7, 2)}\n")
+        sys.stdout.write(f"interrupted, {alone(_divided, 7, 2)}\n")
 
 
 @pytest.mark.parametrize("moment", ["asked", "importing"])

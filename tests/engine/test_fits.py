@@ -219,3 +219,14 @@ def test_a_compiled_network_that_says_something_else_is_refused(monkeypatch):
     monkeypatch.setattr(network, "forward", lambda images: SimpleNamespace(logits=images.flatten(1) @ network.weight.T))
     with pytest.raises(UserError, match=r"--compile: the compiled network's logits are 0\.01 off"):
         fits.compile_checked(network, torch.full((2, 1, 2, 2), 255, dtype=torch.uint8))
+
+
+def test_a_damaged_checkpoint_is_told_in_the_record_and_training_starts_anew(made, store):
+    request = request_of(made)
+    folder = store.path / "fits" / fit_key(request)
+    folder.mkdir(parents=True)
+    (folder / "checkpoint.safetensors").write_bytes(b"junk")
+    StoreContext(store, torch.device("cpu")).fit(request)
+    (warning,) = store.warnings
+    assert warning.startswith("training starts anew, because")
+    assert "checkpoint.safetensors.damaged" in warning

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from routebench.engine.isolation import Isolated
+from routebench.engine.running import _limits
 from routebench.engine.running._cell import run_cell
 from routebench.engine.running._config import RunConfig
 from routebench.engine.running._limits import LONGEST_GAP, Monitor
@@ -29,7 +30,7 @@ from routebench.routing.spec import parse
 WORST = Path(__file__).with_name("worst_parts.py")
 DEEDS = (
     "crash", "abort", "hang", "freeze", "leak", "chatter", "leave", "resign", "interrupt", "litter", "fork", "patch",
-    "deface",
+    "deface", "mumble", "bait", "stutter", "drone",
 )  # fmt: skip
 
 
@@ -72,6 +73,10 @@ def test_the_worst_cells_fail_alone(ended, litter, store):
         "fork": ("failed", "SIGSEGV", "worst_parts.py:"),
         "patch": ("ok", "", ""),
         "deface": ("failed", "", ""),
+        "mumble": ("failed", "it sent what cannot be read", ""),
+        "bait": ("failed", "it sent what cannot be read", ""),
+        "stutter": ("timeout", "ran past 8 s", "worst_parts.py:"),
+        "drone": ("timeout", "ran past 8 s", "worst_parts.py:"),
         "uniform": ("ok", "", ""),
         "random": ("ok", "", ""),
     }
@@ -91,6 +96,18 @@ def test_the_worst_cells_fail_alone(ended, litter, store):
     while psutil.pid_exists(left) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not psutil.pid_exists(left)
+
+
+def test_without_a_limit_the_largest_cell_is_stopped_before_the_machine_is_full(
+    parts, suite_file, run_all, monkeypatch
+):
+    monkeypatch.setattr(_limits, "SHARE", 1.5e9 / _limits.machine_memory())
+    load_plugin(str(WORST))
+    made = plan(load_suite(str(suite_file("worst", seeds=1))), "quick", Choices(methods=(parse("leak"),)))
+    found = {record.label: record for record in run_all(made.cells, isolate=True, plugins=(str(parts), str(WORST)))}
+    assert {label: record.status for label, record in found.items()} == {"leak": "oom", "uniform": "ok", "random": "ok"}
+    assert "the most of cells that took" in found["leak"].reason
+    assert "--memory-limit sets a limit for each" in found["leak"].reason
 
 
 MEDDLES = """

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 from routebench import protocols, routing
+from routebench.engine.isolation import _process
 from routebench.protocols import Context, FitRequest, Measurement, Metric, Protocol
 
 MEASURED = Measurement([Metric("accuracy", "test", 50.0, "%", True)])
@@ -103,9 +105,59 @@ def deface() -> None:
     os.close(1)
 
 
+def mumble() -> None:
+    """Says to the first process what is no message."""
+    _say(b"garbage\n")
+
+
+def bait() -> None:
+    """Says to the first process what would end it where it is unpickled."""
+    _say(pickle.dumps(("answer", _Runs())) + b"\n")
+
+
+def stutter() -> None:
+    """Begins to say something to the first process, and never ends."""
+    _say(b"\x00\x10\x00\x00abc")
+
+
+def drone() -> None:
+    """Says to the first process how far it is, again and again."""
+    while True:
+        _say(b'["stage", {"Stage": {"share": 1e308, "doing": "x"}}]\n', seconds=0.0)
+
+
+class _Runs:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (7,)
+
+
+def _say(text: bytes, seconds: float = 1000.0) -> None:
+    for sender in _process._main:
+        os.write(sender.fileno(), text)
+    time.sleep(seconds)
+
+
 DEEDS = {
     deed.__name__: deed
-    for deed in (crash, abort, hang, freeze, leak, chatter, leave, resign, interrupt, litter, fork, patch, deface)
+    for deed in (
+        crash,
+        abort,
+        hang,
+        freeze,
+        leak,
+        chatter,
+        leave,
+        resign,
+        interrupt,
+        litter,
+        fork,
+        patch,
+        deface,
+        mumble,
+        bait,
+        stutter,
+        drone,
+    )
 }
 
 

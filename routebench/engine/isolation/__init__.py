@@ -1,19 +1,31 @@
 """Runs a function in its own process, which may crash, hang or be killed."""
 
-from routebench.engine.isolation._alone import Ended, Step, alone, step, with_plugins
-from routebench.engine.isolation._process import Isolated, send, start_early, uninterrupted, wait_for
+from routebench.engine.isolation._alone import Ended, alone, step, with_plugins
+from routebench.engine.isolation._messages import Unreadable, taken
+from routebench.engine.isolation._process import (
+    SAID_WHAT,
+    Isolated,
+    Step,
+    send,
+    start_early,
+    uninterrupted,
+    wait_for,
+)
 from routebench.engine.isolation._stacks import STACK, signal_name, where
 
 __all__ = [
+    "SAID_WHAT",
     "STACK",
     "Ended",
     "Isolated",
     "Step",
+    "Unreadable",
     "alone",
     "send",
     "signal_name",
     "start_early",
     "step",
+    "taken",
     "uninterrupted",
     "wait_for",
     "where",

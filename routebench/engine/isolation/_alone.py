@@ -2,18 +2,19 @@
 
 import contextlib
 import logging
+import math
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from routebench.engine.isolation._process import Isolated, send, uninterrupted, wait_for
+from routebench.engine.isolation._process import Isolated, Step, send, uninterrupted, wait_for
 from routebench.engine.isolation._stacks import signal_name, where
 from routebench.errors import UserError
 from routebench.registry import leave_out_environment
 
-Step = tuple[str, str]
-"""What a process is doing: a kind, such as `plug-in`, and a name."""
+LONG_STEPS = 100  # that may take all of their time, of those that a process says it takes
 SILENT = 10.0  # seconds after which a step that has not ended is told
 
 
@@ -49,30 +50,34 @@ def alone(
     limit: float | None = None,
     each: float | None = None,
     preload: Sequence[str] = (),
+    gives: Any = None,
 ) -> Any:
     """Calls a function in a new process, and returns its result.
 
     Args:
-        function: of a module, so that the process can import it.
-        arguments: picklable, as the result: both travel between processes.
-        limit: seconds that it may take; None for no limit.
+        function: of a module, so that the process can import it. Its annotation says what it returns: dataclasses,
+            tables, lists and what JSON holds.
+        arguments: picklable.
+        limit: seconds that it may take, its start apart; None for no limit.
         each: seconds that each timed step of it may take.
         preload: as for `clean_processes`.
+        gives: the type of the result, in place of the function's annotation.
 
     Raises:
         UserError: the function raised it.
-        Ended: the process died, the function ended it, or it ran past a limit.
+        Ended: the process died, the function ended it, it ran past a limit, or sent something else than its result.
     """
     with contextlib.ExitStack() as stack:
         output = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="routebench-"))) / "output"
         with uninterrupted():
-            process = Isolated(function, *arguments, output=output, preload=preload)
+            kinds = {} if gives is None else {"answer": gives}
+            process = Isolated(function, *arguments, output=output, preload=preload, kinds=kinds)
             stack.callback(process.close)
         return _listen(process, limit, each)
 
 
-def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function; if it loads plug-ins, in its own process, because they may end it.
+def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *arguments: Any, gives: Any = None) -> Any:
+    """Calls a function; if it loads plug-ins, in its own process, because they may end it. `gives` as for `alone`.
 
     Raises:
         UserError: the function raised it, or that process ended.
@@ -81,39 +86,77 @@ def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *argument
         return function(*arguments)
     leave_out_environment()  # its plug-ins are among those given
     try:
-        return alone(function, *arguments)
+        return alone(function, *arguments, gives=gives)
     except Ended as end:
         raise UserError(f"plug-in {' or '.join(plugins)}: expected it to be imported and used, but it {end}") from end
 
 
 def _listen(process: Isolated, limit: float | None, each: float | None) -> Any:
     """Waits for the answer of a process."""
-    during: Step | None = None
-    allowed: float | None = None  # the time in which it starts is not its own
+    clock = _Clock(limit, each)
     while True:
-        if not _wait(process, allowed, during):
-            raise Ended(f"ran past {allowed:g} s and was stopped{process.where()}", during)
-        match process.said():
-            case "step", (during, timed):
-                allowed = each if timed else limit
+        said = process.said()
+        if (said is None or said[0] == "step") and clock.is_over:
+            raise Ended(f"ran past {clock.allowed:g} s and was stopped{process.where()}", clock.during)
+        match said:
+            case None:
+                clock.wait(process)
+            case "step", (during, is_timed):
+                clock.begin(during, is_timed=is_timed)
             case "answer", answer:
                 return answer
             case "user error", told:
                 raise UserError(told)
             case "ended", told:
-                raise Ended(told, during)
+                raise Ended(told, clock.during)
             case "died", code:
-                raise Ended(_death(code, process), during)
+                raise Ended(_death(code, process), clock.during)
 
 
-def _wait(process: Isolated, allowed: float | None, during: Step | None) -> bool:
-    """As `wait_for`; prints what it waits for if a timed step takes long."""
-    if during is None or allowed is None or allowed <= SILENT:
-        return wait_for([process], allowed)
-    if wait_for([process], SILENT):
-        return True
-    logging.getLogger("routebench").warning("waiting for %s, for at most %g s", " ".join(during), allowed)
-    return wait_for([process], allowed - SILENT)
+class _Clock:
+    """The time that a process has for all, and for each of its steps, however often it says that one begins.
+
+    Args:
+        limit, each: as for `alone`.
+    """
+
+    def __init__(self, limit: float | None, each: float | None):
+        self.during: Step | None = None
+        self.allowed: float | None = None
+        """Seconds; None without a limit, such as before the process has started: that time is not its own."""
+        self._limits = {False: limit, True: each}
+        self._is_timed, self._began, self._is_told = False, time.monotonic(), False
+        self._spent = {False: 0.0, True: 0.0}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left for what the process does."""
+        return self.allowed is not None and self._left() <= 0
+
+    def begin(self, during: Step | None, *, is_timed: bool) -> None:
+        """A step begins, or the time between two."""
+        now = time.monotonic()
+        if self.allowed is not None:
+            self._spent[self._is_timed] += now - self._began
+        self.during, self._is_timed, self._began, self._is_told = during, is_timed, now, False
+        self.allowed = self._limits[is_timed]
+
+    def wait(self, process: Isolated) -> None:
+        """Waits for more of a message, until the time is over. Tells once what it waits for, if that takes long."""
+        if self.allowed is None:
+            wait_for([process], None)
+            return
+        may_be_told = self.during is not None and self.allowed > SILENT and not self._is_told
+        heard = wait_for([process], max(0.0, min(self._left(), SILENT if may_be_told else math.inf)))
+        if may_be_told and not heard:
+            self._is_told = True
+            told = "waiting for %s, for at most %g s"
+            logging.getLogger("routebench").warning(told, " ".join(self.during or ()), self.allowed)
+
+    def _left(self) -> float:
+        allowed, now = self.allowed or 0.0, time.monotonic() - self._began
+        of_all = allowed * (LONG_STEPS if self._is_timed else 1) - self._spent[self._is_timed]
+        return min(allowed, of_all) - now
 
 
 def _death(code: int | None, process: Isolated) -> str:

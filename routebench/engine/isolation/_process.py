@@ -9,20 +9,24 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 from routebench import terminal
 from routebench.engine.isolation import _litter
+from routebench.engine.isolation._messages import Inbox, Unreadable, line_of, taken
 from routebench.engine.isolation._stacks import ask_where, where
-from routebench.errors import UserError, one_line
+from routebench.errors import UserError, one_line, printable
 
 READ_OUTPUT = 40_000  # characters of what a process wrote that are read
 ENDING = 2.0  # seconds that a process may take to end which has closed its connection or answered
+SAID_WHAT = "sent what cannot be read"
+Step = tuple[str, str]
+"""What a process is doing: a kind, such as `plug-in`, and a name."""
 
 _main: list[Connection] = []
 """In an isolated process, the connection to its starter; empty in any other."""
@@ -31,17 +35,34 @@ _main: list[Connection] = []
 class Isolated:
     """One call of a function in a new process, which may crash, hang or be killed.
 
+    The process gets its arguments pickled. What it says is JSON, and its answer of the type that the function's
+    annotation names: it may run code of others, and nothing that it sends is run here.
+
     Args:
         function: of a module, so that the process can import it.
-        arguments: picklable, as the result: both travel between processes.
+        arguments: picklable.
         output: a file, to which the process writes its stack when it dies or is asked; the function may print there.
         preload: as for `clean_processes`.
+        kinds: types of further messages, by kind; of the `answer`, in place of the function's annotation.
     """
 
-    def __init__(self, function: Callable[..., Any], *arguments: Any, output: Path, preload: Sequence[str] = ()):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        output: Path,
+        preload: Sequence[str] = (),
+        kinds: Mapping[str, Any] | None = None,
+    ):
         context = clean_processes(preload)
+        self._kinds = {"step": tuple[Step | None, bool], "user error": str, "ended": str, **(kinds or {})}
+        if "answer" not in self._kinds:
+            self._kinds["answer"] = get_type_hints(function).get("return", Any)
         self.output = output
+        # Opened once: whatever the process puts in place of this file later is not opened.
+        self._output = os.open(output, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         self._receiver, sender = context.Pipe(duplex=False)
+        self._inbox = Inbox(self._receiver.fileno())
         self._process = context.Process(target=_answer, args=(sender, str(output), function, arguments), daemon=True)
         with _without_main():
             _start_clean_process(context)
@@ -56,19 +77,31 @@ class Isolated:
 
         Returns:
             `step`, with the step and whether it is timed; the first, of no step, says that the process has started.
-            `share`, with what was given to `tell`. The last message is `answer`, `user error` with its text, `ended`
+            Kinds that were given, with their content. The last message is `answer`, `user error` with its text, `ended`
                 with the reason, or `died` with an exit code (negative for a signal).
         """
         is_alive = self._process.is_alive()  # before the look: what was said before death is heard
         try:
-            if self._receiver.poll():
-                said: tuple[str, Any] = self._receiver.recv()
-                self._has_answered |= said[0] == "answer"
-                return said
+            if (said := self._inbox.next()) is not None:
+                return self._understood(*said)
+        except Unreadable:
+            return "ended", SAID_WHAT
         except (EOFError, OSError):
             self._process.join(ENDING)
             is_alive = False
         return None if is_alive else ("died", self._process.exitcode)
+
+    def _understood(self, kind: str, content: Any) -> tuple[str, Any]:
+        """The message with its content of the type that its kind has.
+
+        Raises:
+            Unreadable: it has another, or there is no such kind.
+        """
+        if kind not in self._kinds:
+            raise Unreadable
+        found = taken(self._kinds[kind], content)
+        self._has_answered |= kind == "answer"
+        return kind, printable(found) if isinstance(found, str) and kind != "answer" else found
 
     def where(self) -> str:
         """Asks the process where it is: ` at FILE:LINE (FUNCTION)`, or empty."""
@@ -78,13 +111,18 @@ class Isolated:
     def written(self) -> str:
         """The end of the output, without faulthandler's list of imported modules."""
         try:
-            with self.output.open("rb") as file:
-                file.seek(max(0, self.output.stat().st_size - 4 * READ_OUTPUT))
-                text = file.read().decode("utf-8", errors="replace")[-READ_OUTPUT:]
+            start = max(0, os.fstat(self._output).st_size - 4 * READ_OUTPUT)
+            text = os.pread(self._output, 4 * READ_OUTPUT, start).decode("utf-8", errors="replace")[-READ_OUTPUT:]
         except OSError:
             return ""
         lines = text.splitlines(keepends=True)
         return "".join(line for line in lines if not line.startswith("Extension modules:"))
+
+    def shorten_output(self, most: int) -> None:
+        """Drops the output if it is larger than so many bytes."""
+        with contextlib.suppress(OSError):
+            if os.fstat(self._output).st_size > most:
+                os.ftruncate(self._output, 0)
 
     def signal(self, number: int) -> None:
         """Sends a signal to the process and its children, except those that left its group."""
@@ -105,6 +143,7 @@ class Isolated:
             self.signal(signal.SIGKILL)
         _litter.clear(self.output)
         self._receiver.close()
+        os.close(self._output)
 
 
 def wait_for(processes: Sequence[Isolated], seconds: float | None) -> bool:
@@ -114,9 +153,15 @@ def wait_for(processes: Sequence[Isolated], seconds: float | None) -> bool:
 
 
 def send(kind: str, content: Any) -> None:
-    """Sends a message from an isolated process to its starter; does nothing in any other."""
+    """Sends a message from an isolated process to its starter; does nothing in any other.
+
+    Raises:
+        TypeError: the content has a part that no message holds.
+    """
     for sender in _main:
-        sender.send((kind, content))
+        message = memoryview(line_of(kind, content))
+        while message:
+            message = message[os.write(sender.fileno(), message) :]
 
 
 def clean_processes(preload: Sequence[str] = ()) -> Any:

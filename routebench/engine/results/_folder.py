@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _index as index
 from routebench.engine.results import _plan_table as plans
 from routebench.engine.results import _record_table as records
-from routebench.engine.results._checks import cleaned, is_whole
+from routebench.engine.results._checks import cleaned, is_key, is_whole
 from routebench.engine.results._columns import Column
 from routebench.engine.results._index import Saved
 from routebench.engine.results._plan_table import PlanTable
@@ -27,6 +28,9 @@ from routebench.received import NotPlain, expect_plain, read_plain
 UNREADABLE = "could not be read"
 CHANGED = "is not what was written (its checksum does not hold)"
 LOST = "its raw outputs are gone or damaged"
+GONE = "its record was damaged"
+ASIDE = re.compile(r"(?P<name>.+)\.\d+\.\d+")
+"""The name of a file in `damaged/`: that which it had, the time, and the process that moved it."""
 
 
 def other_schema(folder: Path, found: Any) -> UserError:
@@ -49,6 +53,7 @@ class Reader:
         self.path = path
         self.warnings = warnings
         self._lacking: dict[str, None] = {}
+        self._moved: set[str] = set()
         self._told: dict[str, None] = {}
 
     def read(self, file: Path | str, check: Callable[[Mapping[str, Any]], bool]) -> tuple[dict[str, Any], Stamp] | None:
@@ -100,12 +105,40 @@ class Reader:
         except OSError:  # a folder that may only be read
             self._warn(f"{name} {why}; it could not be moved to damaged/, and is left out")
             return
+        self._moved.add(str(name))
         self._warn(f"{name} {why}; it was moved to damaged/")
 
     def _warn(self, sentence: str) -> None:
         sentence = printable(sentence)
         if sentence not in self.warnings:
             self.warnings.append(sentence)
+
+    def gone(self) -> dict[str, list[str]]:
+        """The records, arrays and plans in `damaged/`, whoever moved them, in whose place there is none: names by part.
+
+        The place of a plan is also taken by a newer plan of the same suite, preset and data.
+        """
+        found: dict[str, list[str]] = {"records": [], "arrays": [], "plans": []}
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            known = filter(None, map(ASIDE.fullmatch, sorted(os.listdir(self.path / "damaged"))))  # noqa: PTH208
+            for name in dict.fromkeys(one["name"] for one in known):
+                stem, ending = os.path.splitext(name)  # noqa: PTH122  # of a name
+                part = "plans" if "." in stem else {".json": "records", ".safetensors": "arrays"}.get(ending, "")
+                if part == "plans" or (part and is_key(stem)):
+                    found[part].append(name)
+        for part in ("records", "arrays"):
+            found[part] = [name for name in found[part] if not (self.path / part / name).exists()]
+        there = [file.stem for file in (self.path / "plans").glob("*.json")] if found["plans"] else []
+        found["plans"] = [name for name in found["plans"] if not any(_replaces(one, name) for one in there)]
+        return found
+
+    def tell_gone(self, cells: Container[str]) -> None:
+        """Warns of what an earlier reader has moved to `damaged/`: plans, and records and arrays of these cells."""
+        for part, names in self.gone().items():
+            for name in names:
+                file = f"{part}/{name}"
+                if file not in self._moved and (part == "plans" or name.partition(".")[0] in cells):
+                    self._warn(f"{file} was damaged; it lies in damaged/, and nothing has taken its place")
 
     def plans(self) -> list[PlanTable]:
         """All plans, the oldest first."""
@@ -132,7 +165,8 @@ class Reader:
         found = self.records()
         columns = [found.facts[name].items() for name in ("file", "status", "reason")]
         outcomes = {name[:-5]: (status, reason) for name, status, reason in zip(*columns, strict=True)}
-        return dict.fromkeys(self._lacking, (plans.NOT_RUN, LOST)) | outcomes
+        gone = dict.fromkeys((name[:-5] for name in self.gone()["records"]), (plans.NOT_RUN, GONE))
+        return gone | dict.fromkeys(self._lacking, (plans.NOT_RUN, LOST)) | outcomes
 
     def records(self) -> Records:
         """All valid records, in any order. A record without whole raw outputs does not count."""
@@ -224,6 +258,17 @@ class Reader:
             if found is not None:
                 growing.name(name, found[1])
         return growing.records()
+
+
+def _replaces(plan: str, gone: str) -> bool:
+    """Whether a plan takes the place of another: the same, or a newer one of its suite, preset and data."""
+    (one, then), (other, before) = (_kind_and_time(name) for name in (plan, gone.removesuffix(".json")))
+    return one == other and then >= before
+
+
+def _kind_and_time(plan: str) -> tuple[str, str]:
+    kind, _, rest = plan.rpartition(".")[0].rpartition(".")
+    return kind, rest
 
 
 def _lacking(cells: Collection[str]) -> str:

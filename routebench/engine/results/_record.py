@@ -180,6 +180,8 @@ class Record(Stored):
         files: checksums of the files that the result rests on, by their place in the folder.
         warnings: sentences about files found damaged during the run.
         output: the end of its process's output, if the process died or was stopped.
+        shuffled: how many test images the network was asked about once more in another order, `images`; how many of
+            the answers were others then, `answers`, and how many where the order was the same, `again`.
     """
 
     schema: Annotated[int, is_whole] = SCHEMA
@@ -195,6 +197,7 @@ class Record(Stored):
     files: Annotated[Mapping[str, str] | None, checks.is_sums] = None
     warnings: Annotated[Sequence[str] | None, each(is_text)] = None
     output: Annotated[str | None, is_text] = None
+    shuffled: Annotated[Mapping[str, int] | None, by_name(is_whole)] = None
 
     inner: ClassVar[Mapping[str, type[Stored]]] = {"identity": Identity}
 

@@ -2,11 +2,12 @@
 
 import contextlib
 import json
+import logging
 import shlex
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,10 +47,24 @@ class Store:
     def __init__(self, path: Path | str):
         self.path = Path(path)
         self.warnings: list[str] = []
-        """Sentences about damaged files."""
+        """Sentences about damaged files. Whoever opens a store tells them, or has `tell` do so."""
+        self._told: set[str] = set()
         self.files = files_of(self.path)
         """The folder of the files: `path`, or for a pack its copy."""
         self._reader = Reader(self.files, self.warnings)
+
+    def tell(self) -> None:
+        """Logs the warnings that it has not logged before."""
+        for warning in self.warnings:
+            if warning not in self._told:
+                logging.getLogger("routebench").warning("warning: %s: %s", self.path, warning)
+                self._told.add(warning)
+
+    def tell_gone(self) -> None:
+        """Warns of plans, and of planned records and arrays, that are in `damaged/` and have no successor."""
+        tables = self._reader.plans()
+        cells = {cell for table in tables for cell in table.facts["cell"].items()} - plans.superseded(tables)
+        self._reader.tell_gone(cells)
 
     def prepare(self) -> None:
         """Creates the folder if needed, checks that it is writable, and removes leftovers of killed processes.
@@ -198,6 +213,7 @@ class Store:
             number of records read, and number of files unchanged since their cell was measured.
         """
         count = intact = 0
+        self.tell_gone()
         gone = [name for notes in sorted(self.files.glob("fits/*/fit.json")) for name in self._gone_from(notes)]
         for record in self.records():
             count += 1
@@ -244,6 +260,19 @@ class Store:
     def _file(self, part: str, key: str) -> Path:
         """The file of a cell in `records` or `arrays`."""
         return self.files / part / f"{expect_key(key)}{'.json' if part == 'records' else '.safetensors'}"
+
+    def whole(self, key: str) -> Record | None:
+        """As `record`, if its raw outputs are as they were written. What is damaged is set aside."""
+        found = self.record(key)
+        if found is not None and found.status == "ok" and found.arrays and not self.arrays(key):
+            self._reader.tell_lacking(key)
+            return None
+        return found
+
+    def missing(self, keys: Iterable[str]) -> list[str]:
+        """Those of some cells that have no record that counts."""
+        known = self._reader.outcomes()
+        return [key for key in keys if known.get(key, (plans.NOT_RUN, ""))[0] == plans.NOT_RUN]
 
     def lock(self, kind: str, key: str) -> FileLock:
         """A lock that the operating system releases when its holder dies.
@@ -293,6 +322,7 @@ class Store:
         """
         self.check_schema()
         found = plans.planned(self._reader.plans(), self._reader.outcomes())
+        self._reader.tell_gone({*found["cell"]})
         self._reader.tell_lacking(*found.loc[found["reason"] == LOST, "cell"])  # not those that no plan needs any more
         return found
 
@@ -323,6 +353,7 @@ class Store:
         if label not in labels:
             raise unknown("method", label, labels)
         gone = {cell["cell"] for _, content in held for cell in content["cells"] if cell["label"] == label}
+        self.tell_gone()
         outcomes = self._reader.outcomes()
         counts = Counter(outcomes.get(key, (plans.NOT_RUN, ""))[0] for key in gone)
         if only_count:
@@ -365,7 +396,9 @@ def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
     Raises:
         UserError: there is no such folder, or it holds no arrays for this cell.
     """
-    found = existing(path).arrays(cell)
+    store = existing(path)
+    found = store.arrays(cell)
+    store.tell()
     if not found:
         raise UserError(f"results folder {str(path)!r} holds no arrays of a cell {cell!r}")
     return found
@@ -381,16 +414,20 @@ def load_results(path: Path | str) -> "pd.DataFrame":
     `test_iterations` T in testing; both are missing for methods without. Further coordinates of a protocol, such as
     `batch`, are columns at the end.
 
+    What is damaged in the folder is logged as a warning of `routebench`, every time until it is measured again.
+
     Raises:
         UserError: there is no such folder, nothing was measured in it, or it has another schema version.
     """
     store = existing(path)
     results = store.current_results()
+    store.tell_gone()
     if results.empty:
         below = sorted(str(place.parent) for name in (RECORDS, "records") for place in Path(path).glob(f"*/{name}"))
         way = f"name a folder in it, such as {below[0]!r}" if below else "run `python -m routebench suite NAME` first"
         told = "".join(f"; {warning}" for warning in store.warnings)
         raise UserError(f"expected results, and nothing was measured in {str(path)!r} yet; {way}{told}")
+    store.tell()
     return results
 
 

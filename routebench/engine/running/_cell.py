@@ -17,6 +17,7 @@ from routebench.engine.running._claim import Done, HeldElsewhere, claimed
 from routebench.engine.running._config import RunConfig, Stage
 from routebench.engine.running._fits import StoreContext
 from routebench.engine.running._patches import expect_no_patches
+from routebench.engine.running._sealing import shuffled
 from routebench.engine.suites import Cell
 from routebench.errors import Diverged, PluginError, one_line, printable
 from routebench.protocols.base import Measurement
@@ -71,11 +72,12 @@ def run_cell(
         the record. Its status is `ok`, `diverged`, `oom` or `failed`; the reason is one line.
     """
     started = time.perf_counter()
-    found, status, reason = Measurement([]), "ok", ""
+    found, status, reason, turned = Measurement([]), "ok", "", None
     context = StoreContext(store, device, on_progress, compiled=compiled)
     try:
         with kernels.noting() as used, contextlib.nullcontext() if alone else expect_no_patches():
             found = _measure(cell, context)
+            turned = None if context.given is None else shuffled(context.given[1], context.given[0], device)
     except StoreFull:  # no record could be written either: the suite ends
         raise
     except Diverged as error:
@@ -93,7 +95,7 @@ def run_cell(
     if not _is_storable(record):
         found = Measurement([])
         record = make_record(cell, "failed", UNSTORABLE, found, {**origin, **ran_on})
-    record = replace(record, files=dict(context.files), warnings=list(store.warnings) or None)
+    record = replace(record, files=dict(context.files), warnings=list(store.warnings) or None, shuffled=turned)
     store.write_record(record, found.arrays)
     return record
 
@@ -108,10 +110,11 @@ def _is_storable(record: Record) -> bool:
 def _measure(cell: Cell, context: StoreContext) -> Measurement:
     if cell.broken:
         raise PluginError(cell.broken)
-    seal = sealed_test_images(unfolded(cell.identity.data)) if cell.identity.is_trial else contextlib.nullcontext()
-    with seal:  # plug-ins' imports included
+    allowed = unfolded(cell.identity.data)
+    with sealed_test_images(allowed):
         for plugin in cell.plugins:
             load_plugin(plugin)
+    with sealed_test_images(allowed) if cell.identity.is_trial else contextlib.nullcontext():
         protocol = protocols[cell.identity.protocol]()
         found: Measurement = protocol.measure(cell.request(), cell.identity.options, context)
     return found

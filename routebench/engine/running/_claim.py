@@ -1,10 +1,12 @@
 """One process per cell: the process that runs a cell holds its lock. Possible ends of a started cell."""
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from routebench.engine.results import Record, Store
+from routebench.engine.results import RECORD, Record, Store, StoreFull, parsed
 from routebench.engine.suites import Cell
 
 
@@ -26,6 +28,31 @@ class TryAgain:
 
 
 End = Done | HeldElsewhere | TryAgain
+Told = tuple[Literal["done", "held", "full"], Any]
+"""How a process says that its cell ended: `done` with the record as a table, `full` with the reason."""
+
+
+def told_of(end: End) -> Told:
+    """The end of a cell, as its process says it."""
+    return ("done", end.record.as_dict()) if isinstance(end, Done) else ("held", None)
+
+
+def end_of(told: Told, cell: Cell) -> End | None:
+    """The end of a cell whose process says so; None if that is not the cell's record.
+
+    Raises:
+        StoreFull: the process met a full disk.
+    """
+    word, content = told
+    if word == "full":
+        raise StoreFull(str(content))
+    if word == "held":
+        return HeldElsewhere()
+    try:
+        known = parsed(json.dumps(content).encode())
+    except (ValueError, RecursionError):
+        return None
+    return Done(Record.read(known)) if RECORD(known) and known["cell"] == cell.key else None
 
 
 @contextlib.contextmanager

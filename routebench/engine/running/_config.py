@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 import os
 import time
 from collections import Counter
@@ -14,8 +15,11 @@ import torch
 from routebench import kernels
 from routebench.engine.results import Record
 from routebench.engine.suites import Cell
+from routebench.errors import printable
 
 Told = TypeVar("Told")
+LONGEST = 200
+"""Characters by which a cell says what it does."""
 PATIENCE = 0.1
 """Seconds between looks at other processes."""
 
@@ -78,12 +82,17 @@ class Stage:
     """How far a running cell is.
 
     Args:
-        share: share done, 0 to 1.
+        share: share done, 0 to 1; what a protocol says beyond is cut.
         doing: in words, such as `epoch 3 of 6, loss 0.12`; empty if unknown.
     """
 
     share: float = 0.0
     doing: str = ""
+
+    def __post_init__(self) -> None:
+        share = float(self.share)
+        vars(self).update(share=0.0 if math.isnan(share) else min(max(share, 0.0), 1.0))
+        vars(self).update(doing=printable(self.doing[:LONGEST]))
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Trained models on disk: trained once, used by every cell that asks for them."""
 
+import contextlib
 import importlib
 import json
 import logging
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 
 from routebench import kernels
 from routebench.atomic import told_when_full
-from routebench.data import load
+from routebench.data import load, sealed_test_images, unfolded
 from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import (
     CHANGED,
@@ -39,6 +40,7 @@ from routebench.engine.results import (
     write_text,
 )
 from routebench.engine.running._config import Stage
+from routebench.engine.running._sealing import seal
 from routebench.engine.suites import cell_of
 from routebench.errors import UserError
 from routebench.models import build
@@ -50,6 +52,8 @@ from routebench.training import OWN, Epoch, evaluate, fit
 AfterEpoch = Callable[[int, Mapping[str, Tensor]], None]
 CHECKED, ALIKE = 8, 1e-3
 """Images that a compiled network is checked with, and how far its logits may be off, relatively."""
+STARTS_ANEW = "training starts anew"
+"""How the warning of a damaged checkpoint begins."""
 TESTED = "tested.json"
 """The file beside a fit with test accuracy after every epoch, if a protocol asked for it."""
 
@@ -80,6 +84,8 @@ class StoreContext:
         """Training facts of the fits given so far; empty for old fits without them."""
         self.files: dict[str, str] = {}
         """The weights given so far, by path in the store, with checksums."""
+        self.given: tuple[FitRequest, nn.Module] | None = None
+        """The last fit that was given."""
 
     def progress(self, share: float) -> None:
         """Reports the progress of the cell after training."""
@@ -89,14 +95,14 @@ class StoreContext:
         """Returns the trained model; waits for another process that trains the same."""
         key = fit_key(request)
         with self.store.lock("fit", key):
-            known = self.load(request, key)
-            if known is not None:
-                return known
-            self._train(request, key)
-            trained = self.load(request, key)
-        if trained is None:
+            found = self.load(request, key)
+            if found is None:
+                self._train(request, key)
+                found = self.load(request, key)
+        if found is None:
             raise OSError(f"{self._folder(key)} cannot be read back after it was written")
-        return trained
+        self.given = request, found.network
+        return found
 
     def _folder(self, key: str) -> Path:
         """The folder of a fit, with nothing in it but files of its own.
@@ -118,12 +124,16 @@ class StoreContext:
         checkpoint = folder / "checkpoint.safetensors"
         network, data = untrained(request), load(request.data).for_training()
         with kernels.noting() as used:
-            if self.compiled and request.recipe.loss != OWN:
+            if not self.compiled:  # the compiler takes no such hooks
+                seal(network, unfolded(request.data))
+            elif request.recipe.loss != OWN:
                 compile_checked(network.to(self.device), data.train.pixels[:CHECKED].to(self.device))
-            epochs = fit(
-                network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
-                on_progress=self._trains(request, checkpoint), after_epoch=self._after_epoch(request, network, folder),
-            )  # fmt: skip
+            with self._noting_damage():
+                epochs = fit(
+                    network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
+                    on_progress=self._trains(request, checkpoint),
+                    after_epoch=self._after_epoch(request, network, folder),
+                )  # fmt: skip
         write_tensors(folder / "weights.safetensors", network.state_dict())
         notes = {"request": _plain(request), "epochs": [asdict(epoch) for epoch in epochs], "finished": time.time()}
         notes |= {
@@ -132,6 +142,18 @@ class StoreContext:
         }
         write_text(folder / "fit.json", checksum.sealed(notes))
         checkpoint.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _noting_damage(self) -> Iterator[None]:
+        """Adds the warning of a damaged checkpoint to the store's, where whoever reads the record hears of it."""
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.filterwarnings("always", STARTS_ANEW)
+            yield
+        for one in heard:
+            if str(one.message).startswith(STARTS_ANEW):
+                self.store.warnings.append(str(one.message))
+            else:
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
     def _trains(self, request: FitRequest, checkpoint: Path) -> Callable[[float], None]:
         """Reports the running epoch, with the loss of the one before."""
@@ -183,6 +205,7 @@ class StoreContext:
         self.files |= {
             f"fits/{key}/{name}": known for name, known in content.get("files", {}).items() if name == weights.name
         }
+        seal(network, unfolded(request.data))
         after = partial(_kept, weights.parent) if request.every_epoch else none_kept
         accuracies = tuple(tested[epoch] for epoch in sorted(tested))
         return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after, accuracies)
@@ -229,14 +252,15 @@ def untrained(request: FitRequest) -> nn.Module:
     data = load(request.data)
     trained_with = {} if request.iterations is None else {"iterations": request.iterations}
     torch.manual_seed(request.seed)
-    return build(
-        request.model,
-        shape=data.train.shape,
-        classes=len(data.classes),
-        method=request.method,
-        method_params={**request.method_params, **trained_with},
-        **request.model_params,
-    )
+    with sealed_test_images(unfolded(request.data)):
+        return build(
+            request.model,
+            shape=data.train.shape,
+            classes=len(data.classes),
+            method=request.method,
+            method_params={**request.method_params, **trained_with},
+            **request.model_params,
+        )
 
 
 @torch.no_grad()
@@ -279,16 +303,17 @@ def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Se
     store = existing(results)
     record = store.record(cell)
     if record is None:
+        store.tell()
         raise UserError(f"results folder {str(results)!r} holds no record of a cell {cell!r}")
     again = f"`python -m routebench reproduce {cell} --results {shlex.quote(str(results))}` says how to train it again"
     if is_packed(store.path):
         raise UserError(f"results folder {str(results)!r} is a pack, which holds no trained networks; {again}")
     request = cell_of(record.identity).request()
     context = StoreContext(store, torch.device(device))
-    for key in _keys_of(request, record.files or {}):
-        known = context.load(request, key)
-        if known is not None:
-            return known.network
+    known = next(filter(None, (context.load(request, key) for key in _keys_of(request, record.files or {}))), None)
+    store.tell()
+    if known is not None:
+        return known.network
     raise UserError(
         f"results folder {str(results)!r} holds no network of cell {cell} that this code has trained; {again}"
     )

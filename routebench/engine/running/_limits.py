@@ -1,9 +1,10 @@
 """Watches a cell that runs in another process: its time, memory and output."""
 
 import contextlib
-import os
 import time
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 import psutil
 
@@ -12,8 +13,22 @@ from routebench.engine.running._config import RunConfig, Stage
 from routebench.engine.running._crashes import Crash, death, gigabytes
 from routebench.engine.suites import Cell
 
+SHARE = 0.9
+"""Of the machine's memory, that all cells together may take where no limit is given."""
+CONTAINER = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Where Linux says what a container may take."""
 MOST_OUTPUT = 1 << 20  # bytes that a cell may have printed before the earlier part is dropped
 LONGEST_GAP = 5.0  # seconds between two looks, of which there are ten a second; a process that was stopped has longer
+
+
+@cache
+def machine_memory() -> int:
+    """Bytes of memory that this machine has, or the container that this process runs in."""
+    known = [psutil.virtual_memory().total]
+    for file in CONTAINER:
+        with contextlib.suppress(OSError, ValueError):  # `max` is no number
+            known.append(int(file.read_text(encoding="ascii")))
+    return min(known)
 
 
 @dataclass
@@ -44,9 +59,7 @@ class Monitor:
         if not self.has_started:
             return None
         self._count()
-        with contextlib.suppress(OSError):
-            if self.process.output.stat().st_size > MOST_OUTPUT:
-                os.truncate(self.process.output, 0)
+        self.process.shorten_output(MOST_OUTPUT)
         self.memory = self._memory() or self.memory  # a process that has ended has none
         limit, allowed = self.config.time_limit, self.config.memory_limit
         if allowed is not None and self.memory > allowed:
@@ -55,6 +68,21 @@ class Monitor:
         if limit is not None and self.seconds > limit:
             return self._stopped("timeout", f"ran past {limit:g} s")
         return None
+
+    def crowds_out(self, together: int) -> Crash | None:
+        """The end of the largest cell where all of them take more of the machine than `SHARE`; None if they do not.
+
+        Args:
+            together: bytes that all running cells take.
+        """
+        whole = machine_memory()
+        if self.config.memory_limit is not None or together <= SHARE * whole:
+            return None
+        told = (
+            f"took {gigabytes(self.memory)}, the most of cells that took {gigabytes(together)} together of the "
+            f"machine's {gigabytes(whole)}, which is more than {SHARE:.0%} (--memory-limit sets a limit for each)"
+        )
+        return self._stopped("oom", told)
 
     def died(self, code: int | None) -> Crash:
         """The crash of a process that routebench did not stop, by its exit code."""
@@ -66,7 +94,8 @@ class Monitor:
         for child in self._children.values():
             with contextlib.suppress(psutil.Error):
                 child.kill()  # psutil knows a process that got the number of another
-        self.process.output.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is gone, or the process put something else there
+            self.process.output.unlink()
 
     def _stopped(self, status: str, told: str) -> Crash:
         at = self.process.where()

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from routebench.atomic import StoreFull
-from routebench.engine.isolation import Isolated, send, uninterrupted, wait_for
+from routebench.engine.isolation import SAID_WHAT, Isolated, send, uninterrupted, wait_for
 from routebench.engine.results import Store
 from routebench.engine.running._cell import run_claimed
-from routebench.engine.running._claim import End, TryAgain
+from routebench.engine.running._claim import End, Told, TryAgain, end_of, told_of
 from routebench.engine.running._config import PATIENCE, RunConfig, Stage, once_a_second, prepare_torch
 from routebench.engine.running._crashes import Crash, record_crash
 from routebench.engine.running._limits import Monitor
@@ -25,6 +25,7 @@ from routebench.kernels import compiler
 from routebench.registry import VARIABLE
 
 LOST_STARTS = 3  # in a row, before giving up
+MOST_SAID = 100  # messages of a cell that are read before its limits are looked at again
 
 
 class Processes:
@@ -54,7 +55,8 @@ class Processes:
         output = Path(self._folder.name) / cell.key
         with uninterrupted():
             process = Isolated(
-                _work, cell, self.store.path.resolve(), config, output, output=output, preload=config.preload
+                _work, cell, self.store.path.resolve(), config, output,
+                output=output, preload=config.preload, kinds={"stage": Stage},
             )  # fmt: skip
             self.running.append(Monitor(cell, process, config))
 
@@ -86,23 +88,28 @@ class Processes:
 
     def _end_of(self, monitor: Monitor) -> End | Crash | None:
         """The end of a cell; None while it runs."""
-        while (said := monitor.process.said()) is not None:
-            match said:
+        for _ in range(MOST_SAID):
+            match monitor.process.said():
+                case None:
+                    break
                 case "step", _:
                     monitor.has_started, self._lost = True, 0
                 case "stage", stage:
                     monitor.stage = stage
-                case "answer", StoreFull() as full:
-                    raise full
-                case "answer", end:
-                    return end  # type: ignore[no-any-return]
+                case "answer", told:
+                    return end_of(told, monitor.cell) or Crash("failed", f"it {SAID_WHAT}")
                 case "user error", told:
                     raise UserError(told)
                 case "ended", told:
                     return Crash("failed", f"it {told}", monitor.process.written())
                 case "died", code:
                     return monitor.died(code) if monitor.has_started else self._lose()
-        return monitor.exceeded()
+        return monitor.exceeded() or self._crowded(monitor)
+
+    def _crowded(self, monitor: Monitor) -> Crash | None:
+        """Stops the largest cell if all together take too much of the machine."""
+        is_largest = monitor.memory == max(one.memory for one in self.running)
+        return monitor.crowds_out(sum(one.memory for one in self.running)) if is_largest else None
 
     def _lose(self) -> TryAgain:
         """Handles a process that died before it started the cell."""
@@ -120,15 +127,15 @@ class Processes:
                 os.kill(os.getpid(), number)  # goes on from here
 
 
-def _work(cell: Cell, path: Path, config: RunConfig, output: Path) -> End | StoreFull:
+def _work(cell: Cell, path: Path, config: RunConfig, output: Path) -> Told:
     """Runs one cell in a new process, with its output in a file."""
     os.environ.pop(VARIABLE, None)  # a cell says which plug-ins it needs
     try:
         with _printing_to(output):
             prepare_torch(config)
-            return run_claimed(cell, Store(path), config, once_a_second(lambda stage: send("stage", stage)))
+            return told_of(run_claimed(cell, Store(path), config, once_a_second(lambda stage: send("stage", stage))))
     except StoreFull as full:
-        return full
+        return "full", str(full)
 
 
 @contextlib.contextmanager

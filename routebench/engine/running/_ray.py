@@ -13,9 +13,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from routebench.engine.isolation import SAID_WHAT, Unreadable, taken
 from routebench.engine.origin import provenance
 from routebench.engine.results import Store, StoreFull, write_text
-from routebench.engine.running._claim import End, TryAgain
+from routebench.engine.running._claim import End, Told, TryAgain, end_of, told_of
 from routebench.engine.running._config import PATIENCE, RunConfig, Stage, once_a_second, prepare_torch
 from routebench.engine.running._crashes import Crash, record_crash
 from routebench.engine.running._processes import Processes
@@ -25,6 +26,7 @@ from routebench.received import read_plain
 
 CONNECTING = 5.0  # seconds that a cluster's head may take to answer
 RETRIES = 3  # of a cell whose machine was lost
+UNREADABLE = Crash("failed", f"its machine {SAID_WHAT}")
 
 
 class Cluster:
@@ -136,7 +138,7 @@ class OnRay:
     def _end_of(self, reference: Any, cell: Cell) -> End:
         errors = self._ray.exceptions
         try:
-            return self._ray.get(reference)  # type: ignore[no-any-return]
+            told = self._ray.get(reference)  # Ray itself unpickles it: whoever belongs to the cluster is trusted
         except errors.RayTaskError as error:
             raise error.as_instanceof_cause() from error
         except errors.OutOfMemoryError:
@@ -148,6 +150,11 @@ class OnRay:
             if times <= RETRIES:
                 return TryAgain()
             crash = Crash("failed", f"its machine was lost {times} times, last by {type(error).__name__}")
+        else:
+            with contextlib.suppress(Unreadable, ValueError, TypeError, RecursionError):
+                if end := end_of(taken(Told, json.loads(told)), cell):
+                    return end
+            crash = UNREADABLE
         return record_crash(cell, crash, self.store, self.config)
 
 
@@ -165,8 +172,9 @@ class Heartbeat:
     def read(self) -> Stage | None:
         """The last stage written; None if there is none."""
         try:
-            return Stage(**json.loads(read_plain(self.file)[0]))
-        except (OSError, ValueError, TypeError):
+            content = json.loads(read_plain(self.file)[0])
+            return taken(Stage, {Stage.__name__: content})  # type: ignore[no-any-return]  # of that type
+        except (OSError, ValueError, RecursionError, Unreadable):
             return None
 
     def remove(self) -> None:
@@ -210,8 +218,12 @@ def _look(token: str) -> tuple[bool, str]:
     return Path(token).exists(), code_hash()
 
 
-def _run_cell(cell: Cell, path: str, config: RunConfig) -> End:
-    """On another machine: runs one cell in its own process, so that limits and crashes work as on one machine."""
+def _run_cell(cell: Cell, path: str, config: RunConfig) -> str:
+    """On another machine: runs one cell in its own process, so that limits and crashes work as on one machine.
+
+    Returns:
+        its end as JSON.
+    """
     prepare_torch(config)  # before provenance tells of it
     origin = {**provenance(config.device, str(config.origin["command"])), **config.origin}
     store = Store(path)
@@ -220,7 +232,10 @@ def _run_cell(cell: Cell, path: str, config: RunConfig) -> End:
     with contextlib.closing(Processes(store, replace(config, origin=origin, isolate=True, jobs=1))) as executor:
         executor.start(cell)
         while True:
-            for _, end in executor.finished():
-                heartbeat.remove()
-                return end
+            try:
+                for _, end in executor.finished():
+                    heartbeat.remove()
+                    return json.dumps(told_of(end))
+            except StoreFull as full:
+                return json.dumps(["full", str(full)])
             tell(executor.stages()[cell.key])

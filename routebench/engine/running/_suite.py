@@ -167,11 +167,16 @@ class PlannedRun:
         write_plan(self.plan, self.store, yours=sorted({cell.label for cell in self.named}))
 
     def run(self, listener: Listener) -> Counts:
-        """Runs the cells of the queue."""
+        """Runs the cells of the queue. A cell whose result is gone at the end counts as run, and as failed."""
         records = run_cells(self.queue, self.store, self.config, listener)
-        failed = sum(record.status != "ok" for record in records)
-        known = max(0, len(self.status.cached) - self.counted)
-        return Counts(len(self.plan.cells) - self.counted, known, len(records), failed, len(self.queue.left))
+        failed = {record.cell for record in records if record.status != "ok"}
+        run, left = {record.cell for record in records}, {cell.key for cell in self.queue.left}
+        cached = {cell.key for cell in self.status.cached}
+        gone = {*self.store.missing((run | cached) - left)}  # such as what was damaged meanwhile
+        known = max(0, len(cached - gone) - self.counted)
+        return Counts(
+            len(self.plan.cells) - self.counted, known, len(run | gone), len(failed | gone), len(self.queue.left)
+        )
 
 
 @dataclass(frozen=True)

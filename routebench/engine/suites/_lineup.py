@@ -1,7 +1,7 @@
 """Who takes part in a run: the suite's methods and controls, the user's choices, models without labels."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ class Choices:
     Args:
         methods: run these instead of the suite's; empty for the suite's.
         added: methods to run beside the suite's.
+        absent: methods and networks of plug-ins that this process has not imported; what they take part in is left out.
         broken: plug-in files that failed to import, with the reason.
         faulty: methods that cannot be made, as typed in a command, with the reason.
         data: instead of the preset's.
@@ -41,6 +42,7 @@ class Choices:
 
     methods: tuple[MethodSpec, ...] = ()
     added: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
     faulty: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
@@ -86,22 +88,40 @@ def line_up(suite: Suite, preset_name: str, choices: Choices) -> Lineup:
     Raises:
         UserError: a name or a hyperparameter is unknown, or no method can run in a network that was asked for.
     """
-    preset = _chosen(suite.preset(preset_name), choices)
+    preset, suite = _present(suite, suite.preset(preset_name), choices.absent)
+    choices = replace(choices, models=tuple(name for name in choices.models if name not in choices.absent))
+    preset = _chosen(preset, choices)
     methods, controls = (
         tuple(one for one in entries if one.variant not in preset.without)
         for entries in (suite.methods, suite.controls)
     )
     suite = replace(suite, methods=methods, controls=controls)
     lost = _lost(choices)
+    gone = [*(spec for spec, _ in lost), *(spec for spec in choices.methods if spec.name in choices.absent)]
     starters = [
         _with_loss(one, choices.loss)
-        for one in _starters(suite, preset, choices, [spec for spec, _ in lost])
+        for one in _starters(suite, preset, choices, gone)
         if one.role == METHOD or one.entry.name not in preset.without
     ]
-    _expect_networks(suite, preset, [one.entry for one in starters if one.role == METHOD])
+    if not choices.absent:  # else who stands beside a network may be absent
+        _expect_networks(suite, preset, [one.entry for one in starters if one.role == METHOD])
     files = {str(file): file for spec in choices.broken for file in plugin_files(spec)}
     source = digest({name: file.read_text(errors="replace") for name, file in files.items()})
     return Lineup(preset, tuple(starters), tuple(lost), source)
+
+
+def _present(suite: Suite, preset: Preset, absent: Collection[str]) -> tuple[Preset, Suite]:
+    """The preset and the suite without what takes part in them by these names."""
+
+    def there(entries: Sequence[Entry]) -> Iterator[Entry]:
+        for entry in entries:
+            beside = {one: tuple(name for name in of if name not in absent) for one, of in entry.models.items()}
+            kept = {one: of for one, of in beside.items() if of and one not in absent}
+            if entry.name not in absent and (kept or not entry.models):
+                yield replace(entry, models=kept)
+
+    own = replace(suite, methods=tuple(there(suite.methods)), controls=tuple(there(suite.controls)))
+    return replace(preset, models=tuple(name for name in preset.models if name not in absent)), own
 
 
 def _with_loss(starter: Starter, loss: str | None) -> Starter:

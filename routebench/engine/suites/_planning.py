@@ -2,26 +2,37 @@
 
 import contextlib
 import importlib.metadata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from routebench.data import declared_where_missing
 from routebench.engine.isolation import Ended, Step, alone, step
+from routebench.engine.suites._cell import Cell
 from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import Plan, plan, preload_of
 from routebench.engine.suites._suite import Suite, load_suite
 from routebench.errors import PluginError, UserError, unknown
 from routebench.registry import (
     EVERY,
+    absolute,
+    brought_by,
     extensions,
     leave_out_environment,
     load_plugin,
+    load_suites,
     plugin_files,
     suite_files,
 )
 
 ALL = "all"
 """Replaces a suite's name: every suite with a place in it."""
+Attempt = Callable[["Asked", Mapping[Step, str]], "Planned"]
+"""Makes plans in another process, without steps that ended one before.
+
+Raises:
+    Ended: the process ended.
+"""
 STEP_LIMIT = 300.0  # seconds that a plug-in may take to import, and a method to be made, if the user says nothing
 
 
@@ -35,6 +46,7 @@ class Asked:
         choices: of the user; methods of plug-ins are added later.
         plugins: as for `load_plugin`.
         without_data: plan by declared sizes where files of a data set are missing. Such plans cannot be run.
+        others: plug-ins that are not imported, though their suites are known.
     """
 
     suite: str
@@ -42,6 +54,7 @@ class Asked:
     choices: Choices
     plugins: tuple[str, ...] = ()
     without_data: bool = False
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,18 +66,21 @@ class Planned:
         plugins: the imported ones.
         analyses: those of them that bring analyses.
         warnings: one line for each omission not yet reported.
+        brought: methods and networks of each imported plug-in, by name.
     """
 
     plans: list[Plan]
     plugins: tuple[str, ...] = ()
     analyses: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
+    brought: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
-    """Makes the plans of a call, in another process if it may load plug-ins or installed packages.
+    """Makes the plans of a call, in other processes if it may load plug-ins or installed packages.
 
-    A plug-in that ends that process becomes a failed cell: the plans are made again without it.
+    A plug-in that ends its process becomes a failed cell: the plans are made again without it. What a plug-in changes
+    when it is imported changes no cell that does without it: that is planned where it was not imported.
 
     Args:
         asked: by the user.
@@ -80,18 +96,133 @@ def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
 
 
 def _plans_alone(asked: Asked, step_limit: float) -> Planned:
-    faults: dict[Step, str] = {}
+    """Plans in other processes: all together, then each group of cells with the plug-ins alone that it needs."""
     preload = () if asked.without_data else _preload(asked)  # after a dry run, no cell runs
+
+    def attempt(wanted: Asked, faults: Mapping[Step, str]) -> Planned:
+        found: Planned = alone(plans_of, wanted, faults, each=step_limit, preload=preload)
+        return found
+
+    found, faults = _plans_together(asked, attempt)
+    told = list(found.warnings)
+    for group in dict.fromkeys(cell.plugins for one in found.plans for cell in one.cells):
+        own_specs = tuple(spec for spec in found.plugins if absolute(spec) in group)
+        others = tuple(spec for spec in found.plugins if spec not in own_specs)
+        if not others:
+            continue
+        absent = tuple(name for spec in others for name in found.brought[spec])
+        names = {name for spec in own_specs for name in found.brought[spec]}
+        known = {one: reason for one, reason in faults.items() if one[1].partition("[")[0] in names}
+        try:
+            own = attempt(_without(asked, own_specs, absent), known)
+        except (Ended, UserError) as error:
+            told.append(f"what does without {_listed(others)} was planned with it, for it cannot without: {error}")
+            continue
+        found, is_changed = _with_own(found, own, group)
+        if is_changed:
+            told.append(f"{_listed(others)} changed how what does without it is planned; it was planned without it")
+    return replace(found, warnings=told)
+
+
+def _without(asked: Asked, plugins: tuple[str, ...], absent: tuple[str, ...]) -> Asked:
+    """The same with these plug-ins alone, and without what takes part by the `absent` names."""
+    others = tuple(spec for spec in asked.plugins if spec not in plugins)
+    return replace(asked, plugins=plugins, others=others, choices=replace(asked.choices, absent=absent))
+
+
+def _plans_together(asked: Asked, attempt: Attempt) -> tuple[Planned, dict[Step, str]]:
+    """The plans with all plug-ins but those that end their process, or make planning of other things fail.
+
+    Returns:
+        also the steps that ended a process, and how.
+
+    Raises:
+        UserError: the call cannot be planned.
+    """
+    faults: dict[Step, str] = {}
     while True:
         try:
-            found: Planned = alone(plans_of, asked, faults, each=step_limit, preload=preload)
+            return attempt(asked, faults), faults
         except Ended as end:
-            if end.during is None or end.during[0] not in {"plug-in", "method"} or end.during in faults:
-                at = " ".join(end.during or ("planning",))
-                raise UserError(f"{at}: expected it to answer while the suite is planned, but it {end}") from end
-            faults[end.during] = str(end)
-        else:
-            return found
+            during = end.during or ("", "planning")
+            if during[0] in {"plug-in", "method"} and during not in faults:
+                faults[during] = f"failed to import: it {end}" if during[0] == "plug-in" else str(end)
+                continue
+            at = " ".join(during).strip()
+            told, why = f"{at}: expected it to answer while the suite is planned, but it {end}", f"{at} {end}"
+            failure: BaseException = end
+        except UserError as error:
+            told, why, failure = str(error), str(error), error
+        blamed = _blamed(asked, faults, attempt)
+        if not blamed:
+            raise UserError(told) from failure
+        faults |= {("plug-in", spec): f"disturbs what is not its own: with it, {why}" for spec in blamed}
+
+
+def _blamed(asked: Asked, faults: Mapping[Step, str], attempt: Attempt) -> list[str]:
+    """The plug-ins with which not even what does without them can be planned, and without which it can."""
+    present = tuple(spec for spec in asked.plugins if ("plug-in", spec) not in faults)
+    if not present:
+        return []
+    try:
+        brought: dict[str, tuple[str, ...]] = alone(_brought_by, present)
+    except (Ended, UserError):
+        return []
+    absent = tuple(name for names in brought.values() for name in names)
+
+    def works(plugins: tuple[str, ...]) -> bool:
+        try:
+            attempt(_without(asked, plugins, absent), {})
+        except (Ended, UserError):
+            return False
+        return True
+
+    if works(present) or not works(()):
+        return []
+    return [spec for spec in present if len(present) == 1 or not works((spec,))] or [*present]
+
+
+def _brought_by(plugins: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    for spec in plugins:
+        load_plugin(spec)
+    return {spec: brought_by(spec) for spec in plugins}
+
+
+def _with_own(found: Planned, own: Planned, group: tuple[str, ...]) -> tuple[Planned, bool]:
+    """The plans with the cells of one group as they were planned apart, and whether any differs."""
+    plans, is_changed = [], False
+    for whole, apart in zip(found.plans, own.plans, strict=True):
+        waiting: dict[tuple[Any, ...], list[Cell]] = {}
+        for cell in apart.cells:
+            if cell.plugins == group and not cell.broken:
+                waiting.setdefault(_place(cell), []).append(cell)
+        cells: list[Cell] = []
+        for cell in whole.cells:
+            same = waiting.get(_place(cell), []) if cell.plugins == group else [cell]
+            cells += [same.pop(0)] if same else [cell] if cell.broken else []
+        cells += [cell for left in waiting.values() for cell in left]
+        is_changed |= [cell.key for cell in cells] != [cell.key for cell in whole.cells]
+        head = apart if not group and apart.preset.models == whole.preset.models else whole
+        plans.append(replace(head, cells=tuple(cells), is_foreign=whole.is_foreign))
+    return replace(found, plans=plans), is_changed
+
+
+def _place(cell: Cell) -> tuple[Any, ...]:
+    """What a cell is called in its plan, whatever it is trained with."""
+    known = cell.identity
+    return (
+        known.method,
+        known.variant,
+        known.model,
+        known.iterations,
+        known.seed,
+        known.data,
+        known.options.get("trial"),
+    )
+
+
+def _listed(plugins: Sequence[str]) -> str:
+    return f"plug-in {' or '.join(plugins)}"
 
 
 def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
@@ -101,6 +232,8 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
         asked: by the user.
         faults: steps that ended a process before, and how; they are skipped.
     """
+    for spec in asked.others:
+        load_suites(spec)
     added, broken, bring_analyses = _load(asked, faults)
     faulty = {name: f"it cannot be made: it {told}" for (kind, name), told in faults.items() if kind == "method"}
     choices = replace(asked.choices, added=added, broken=broken, faulty=faulty)
@@ -109,7 +242,8 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
     kept = tuple(spec for spec in asked.plugins if spec not in broken)
     told = [f"{reason}; it becomes a failed cell of {spec}, and the others run" for spec, reason in broken.items()]
     told += [f"{name}: its files are not there; planned by its size, and cells have other keys" for name in declared]
-    return Planned(plans, kept, bring_analyses, [*extensions.problems, *told])
+    brought = {spec: brought_by(spec) for spec in kept}
+    return Planned(plans, kept, bring_analyses, [*extensions.problems, *told], brought)
 
 
 def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
@@ -122,7 +256,7 @@ def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], di
     bring_analyses: list[str] = []
     for spec in asked.plugins:
         if told := faults.get(("plug-in", spec)):
-            broken[spec] = f"plug-in {spec} failed to import: it {told}"
+            broken[spec] = f"plug-in {spec} {told}"
             continue
         try:
             with step("plug-in", spec):
