@@ -35,7 +35,7 @@ Keys = tuple[Key, Key]
 
 
 @dataclass(frozen=True)
-class Settled:
+class Differences:
     """The differences of a suite.
 
     Args:
@@ -84,17 +84,17 @@ class Settled:
         return self.shown.get(one, one), self.shown.get(other, other)
 
 
-_KNOWN: WeakKeyDictionary[Runs, Settled] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Runs, Differences] = WeakKeyDictionary()
 
 
-def settled(runs: Runs) -> Settled:
+def settled(runs: Runs) -> Differences:
     """The differences between the methods of a suite, each with one interval, one p and one verdict."""
     if runs not in _KNOWN:
         _KNOWN[runs] = _settled(runs)
     return _KNOWN[runs]
 
 
-def _settled(runs: Runs) -> Settled:
+def _settled(runs: Runs) -> Differences:
     every = contenders_of(runs)
     own = distinct(runs, every)
     by_key = {key_of(one.method): one for one in own}
@@ -132,7 +132,7 @@ def _settled(runs: Runs) -> Settled:
             p_holm = statistics.holm([beyond(pair) for pair in members], len(members))
             _add(found_beyond, members, map(float, p_holm))
     together = corrected(difference(keys(pair)) for pair in pairs)
-    return Settled(
+    return Differences(
         found,
         found_beyond,
         {keys(pair): one.p_holm for pair, one in zip(pairs, together, strict=True)},

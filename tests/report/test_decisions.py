@@ -17,12 +17,19 @@ from tests.report.accuracies import runs_with
     [
         ({"dynamic": 97.5, "em": 92.0, "uniform": 90.0}, "dynamic", "dynamic", ()),
         ({"dynamic": 97.56, "em": 97.5, "uniform": 97.5}, "dynamic", "dynamic", ("uniform", "em")),
-        ({"dynamic": 90.0, "em": 90.0, "cnn": 91.0, "uniform": 90.0, "seeds": 3}, "cnn", "em", ("em",)),
+        ({"dynamic": 90.0, "em": 90.0, "cnn": 91.0, "uniform": 90.0, "seeds": 3}, "cnn", "em", ("em", "uniform")),
         ({"dynamic": 10.0, "cnn": 99.0, "uniform": 97.0}, "cnn", "dynamic", ()),
         ({"dynamic": 96.3, "uniform": 96.3, "seeds": 3, "spread": 0.0}, "dynamic", "dynamic", ("uniform",)),
         ({"cnn": 97.0, "uniform": 96.0}, "cnn", None, ()),
     ],
-    ids=["a winner", "within noise", "one lead on all seeds", "a control", "a tie with a control", "no method"],
+    ids=[
+        "a winner",
+        "within noise",
+        "one lead on all seeds, by images",
+        "a control",
+        "a tie with a control",
+        "no method",
+    ],
 )
 def test_who_leads_and_with_whom(given, lead, routed, peers) -> None:
     found = Decisions.of(runs_with(**given)).leader
@@ -30,6 +37,13 @@ def test_who_leads_and_with_whom(given, lead, routed, peers) -> None:
     assert told == (lead, routed, peers)
     assert found.is_shown == (not peers)
     assert found.complete
+
+
+def test_one_lead_on_all_seeds_without_answers_is_no_test() -> None:
+    given = {"dynamic": 90.0, "em": 90.0, "cnn": 91.0, "uniform": 90.0, "seeds": 3}
+    found = Decisions.of(replace(runs_with(**given), correct=lambda cell: None))
+    assert [one.label for one in found.leader.peers] == ["em"]
+    assert [one.label for one in found.ties] == ["uniform"]
 
 
 def test_peers_are_those_that_no_test_tells_apart_and_ranks_tell_no_more_apart() -> None:
