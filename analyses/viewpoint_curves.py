@@ -68,7 +68,7 @@ def _reading(table: DataFrame) -> str:
     if not {FAMILIAR, NOVEL} <= set(by_method.columns):
         return "Only one kind of viewpoint was measured."
     loss = best_first((by_method[FAMILIAR] - by_method[NOVEL]).rename("loss").reset_index(), "loss", ascending=True)
-    least, most = loss.iloc[0], loss.loc[loss["loss"].idxmax()]
+    least, most = loss.iloc[0], loss.iloc[int(loss["loss"].argmax())]
     novel = plain[plain["viewpoints"] == NOVEL].groupby("degrees")["mean"].mean()
     told = f"{least['method']} by least, {least['loss']:.1f} points"
     if len(loss) > 1:

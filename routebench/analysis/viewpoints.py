@@ -145,8 +145,10 @@ def summary(runs: Runs) -> DataFrame:
     keys = [f"{matching}_reduction" for matching in MATCHINGS]
     base = next((method for method in planned if method.label == REFERENCE), None)
     for key in keys:
-        own = zip(table[key], table["method"], strict=True)
-        table[key] = Series(corrected(one if base is None else unflattered(one, method, base) for one, method in own))
+        known = [
+            row[key] if base is None else unflattered(row[key], row["method"], base) for row in table.to_dict("records")
+        ]
+        table[key] = Series(corrected(known))
     first, second = keys
     return best_first(best_first(table, second), first)
 

@@ -69,7 +69,7 @@ def test_the_table_marks_controls_and_shows_how_many_finished(found: dict[str, A
     shown = found["accuracy-table"].shown().set_index("Method")
     assert shown.loc["Equal shares (control)", "Seeds"] == "3 / 3"
     assert shown.loc["Equal shares (control)", "Gain over equal shares"] == "–"
-    assert shown.loc["EM, T = 3", "Seeds"] == "1 / 3"
+    assert shown.loc["EM, T = 3 (1 of 3 seeds)", "Seeds"] == "1 / 3"
     assert shown.loc["Dynamic, T = 2", "Parameters"] == "231,456"
     assert "Published, %" not in shown
     assert any("Smallest detectable difference: with 3 seeds" in note for note in found["accuracy-table"].notes)
