@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -253,7 +254,9 @@ def foreign(record, parts, tmp_path, monkeypatch):
     fingerprint = load("mnist5k").fingerprint
     identity = replace(known.identity, data="mine-of-a-folder", data_fingerprint=fingerprint)
     known = replace(known, identity=identity)
-    known.provenance["command"] = f"python -m routebench suite small.toml --plugin parts --plugin {parts}"
+    known.provenance["command"] = (
+        f"python -m routebench suite small.toml --plugin parts --plugin {shlex.quote(str(parts))}"
+    )
     known.provenance["plugins"] = {"parts": plugin_hash("parts")}
     return known, file
 
@@ -314,7 +317,7 @@ def call(*arguments):
 
 def test_the_command_reproduces(planned, store, run_all, parts):
     made = run_all(planned.cells)[0]
-    made.provenance["command"] = f"python -m routebench suite small.toml --plugin {parts}"
+    made.provenance["command"] = f"python -m routebench suite small.toml --plugin {shlex.quote(str(parts))}"
     store.write_record(made, {})
     file = store.path / "records" / f"{made.cell}.json"
     code, told = call(made.cell[:12], "--results", store.path)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -378,7 +379,8 @@ def read_only(folder, target):
         for inner in folder.rglob("*"):
             inner.chmod(0o555 if inner.is_dir() else 0o444)
         return target
-    mount = f'mount --bind {folder} {folder} && mount -o remount,bind,ro {folder} && exec "$@"'
+    place = shlex.quote(str(folder))
+    mount = f'mount --bind {place} {place} && mount -o remount,bind,ro {place} && exec "$@"'
     command = ["unshare", "--mount", "sh", "-c", mount, "sh"]
     if (
         shutil.which("unshare") is None
