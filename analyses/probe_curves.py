@@ -66,7 +66,7 @@ def _reading(table: DataFrame) -> str:
     if not upright.empty:
         first, last = int(upright["angle"].min()), int(upright["angle"].max())
         at = upright.pivot_table(index="method", columns="angle", values="mean")[[first, last]].dropna()
-        at = at.loc[best_first(at.reset_index(), last)["method"]]
+        at = at.loc[best_first(at[last].rename("last").reset_index(), "last")["method"]]
         if len(at):
             shown = "upright digits" if first == 0 else f"digits turned by up to {first}°"
             rest = f", the highest there, and {_fall(at, -1)}, the lowest" if len(at) > 1 else ""
