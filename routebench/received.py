@@ -8,8 +8,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from routebench.errors import UserError
 
@@ -64,7 +64,7 @@ def expect_plain(file: Path | str, most: int = TENSORS, *, named: bool = False) 
     return known
 
 
-def open_plain(file: Path | str, most: int = TENSORS, *, named: bool = False) -> BinaryIO:
+def open_plain(file: Path | str, most: int = TENSORS, *, named: bool = False) -> BufferedReader:
     """A regular file, opened to read; arguments and errors as for `expect_plain`."""
     return os.fdopen(_open(file, most, named)[0], "rb")
 

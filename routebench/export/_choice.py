@@ -8,7 +8,7 @@ from pandas import DataFrame
 from routebench.analysis._runs import Runs
 from routebench.analysis.folder import Folder
 from routebench.engine.results import Store
-from routebench.errors import UserError, nearest, unknown
+from routebench.errors import UserError, nearest, printable, unknown
 
 FORMATS = {"csv": ".csv", "parquet": ".parquet", "markdown": ".md", "latex": ".tex"}
 """Formats, and the ending of their files."""
@@ -71,7 +71,7 @@ class Choice:
         if self.suite is not None or self.preset is not None:
             results = results[results["cell"].isin(self._planned(store))]
         if self.metric is not None and not results.empty:
-            own = results["metric"] == self.metric
+            own = results["metric"] == printable(self.metric)  # as records are read
             if not own.any():
                 raise UserError(f"no metric {self.metric!r} was measured{nearest(self.metric, _metrics(results))}")
             results = results[own | (results["status"] != "ok")]
