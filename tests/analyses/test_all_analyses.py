@@ -16,7 +16,16 @@ from tests.analysis.made_up_runs import made_up_runs
 
 PUBLISHED = sorted(file.parent for file in (Path(__file__).parents[2] / "reports").glob("*/records.parquet"))
 NO_FIGURE = {
-    *("accuracy-table", "bound", "corruptions", "cost-table", "equivariance-table", "failures", "overlap-table"),
+    *(
+        "accuracy-table",
+        "between-networks",
+        "bound",
+        "corruptions",
+        "cost-table",
+        "equivariance-table",
+        "failures",
+        "overlap-table",
+    ),
     *("objects-table", "parts-table", "presences", "probe-ordering", "probe-table"),
     *("published-beside-measured", "qualitative-claims", "robustness-table", "routing-by-reconstruction"),
     *("selection-on-test", "sparsity-table", "static-coupling", "viewpoint-table"),
