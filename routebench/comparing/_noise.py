@@ -34,8 +34,8 @@ FEWEST_METHODS = 3  # for a spread over methods
 OWN = 0.05
 """A change has to be significant at this level by its own row's spread alone, however much less the others vary.
 
-In simulations of unchanged methods (`tests/simulations/gate_noise.py`), with spreads of any mix, at most one comparison
-in twenty had a regression with it; where spreads are equal, it costs a fiftieth of the power.
+In simulations of unchanged methods, with spreads of any mix, at most one comparison in twenty had a regression with it
+(`tests/simulations/gate_noise.py`). Where spreads are equal, it costs a thirtieth of the power.
 """
 PAIRED = 0.1
 """Share of the level for changes seed by seed: where these agree, they do so by far."""
@@ -85,12 +85,12 @@ class Noise:
         seed, at `PAIRED` of the level, or that of each side over its own seeds, at the rest. The first is smaller where
         a seed does the same on both sides; the second has twice the degrees of freedom. 0 if nothing changed.
         """
-        if not _moved(series):
-            return 0.0
         own = self._of(series[0].group)
         one_seed = min(len(one.seeds) for one in series) < 2
         if one_seed and (_reproducible(own) or not self._known(series[0].group)):
             return _floor_of_one_seed(series, own, len(self._like(series)))
+        if not _moved(series):
+            return 0.0
         level = 1 - COVERED ** (1 / (2 * self._judged(series)))
         shares = {True: PAIRED, False: 1 - PAIRED}
         return min(self._limit(series, share * level, paired=paired) for paired, share in shares.items())

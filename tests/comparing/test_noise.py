@@ -32,14 +32,15 @@ def floors(comparison):
 
 
 def test_a_noisier_method_has_a_higher_floor_and_fails_no_comparison(tmp_path):
-    codes = []
-    for draw in range(8):
+    codes, ratios = [], []
+    for draw in range(6):
         rng = np.random.default_rng(draw)
         sides = [write(tmp_path / f"{side}{draw}", noisy(rng, 0.2, 1.2, "none"), keep=headline) for side in "bh"]
         comparison = compare_folders(*sides, Wishes(metrics=("accuracy",)))
         codes.append(comparison.exit_code)
         own = floors(comparison)
-        assert own["none"] > 2 * own["dynamic"]
+        ratios.append(own["none"] / own["dynamic"])
+    assert np.median(ratios) > 2
     assert codes.count(1) <= 1, codes
 
 
@@ -59,8 +60,10 @@ def test_a_loss_of_a_quiet_method_is_seen_beside_a_noisy_one(tmp_path):
 def recall(method, base, head, digit=0):
     """One row of recall: values by seed on both sides."""
     sides = [{seed: np.array([value]) for seed, value in enumerate(values)} for values in (base, head)]
-    cells = {seed: SimpleNamespace(base=SimpleNamespace(key=f"{method} {digit} {seed}")) for seed in range(len(base))}
-    return PairedSeries(RECALL, method, 3, f"digit {digit}", *sides, cells, base_means=dict(enumerate(base)))
+    found = PairedSeries(RECALL, method, 3, f"digit {digit}", *sides, base_means=dict(enumerate(base)))
+    for seed in range(len(base)):  # only their keys are read
+        found.cells[seed] = SimpleNamespace(base=SimpleNamespace(key=f"{method} {digit} {seed}"))
+    return found
 
 
 def test_equal_changes_in_one_row_do_not_decide():
