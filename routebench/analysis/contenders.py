@@ -196,8 +196,8 @@ class PairedAnswers:
     @property
     def over_images(self) -> Estimate:
         """`ours - theirs` in points, as if objects were drawn anew, with the same networks."""
-        right = (statistics.by_view(one, self.views) for one in (self.ours, self.theirs))
-        return replace(Estimate.of(statistics.paired_samples_of_seeds(*right), 100), kind=ALIKE)
+        ours, theirs = (statistics.by_view(one, self.views) for one in (self.ours, self.theirs))
+        return replace(Estimate.of(statistics.paired_samples_of_seeds(ours, theirs), 100), kind=ALIKE)
 
     def p_beyond_over_images(self, margin: float) -> float:
         """The p-value of a difference of `margin` points or more, in either direction, of these networks."""

@@ -114,13 +114,15 @@ def _settled(runs: Runs) -> Differences:
     def difference(pair: Keys) -> Estimate:
         if pair not in raw:
             other = raw.get(pair[::-1])
-            raw[pair] = difference_between(runs, *map(by_key.__getitem__, pair)) if other is None else -other
+            raw[pair] = difference_between(runs, by_key[pair[0]], by_key[pair[1]]) if other is None else -other
         return raw[pair]
 
     def beyond(pair: Keys) -> float:
         if pair not in p_beyond:
             other = p_beyond.get(pair[::-1])
-            p_beyond[pair] = p_beyond_between(runs, *map(by_key.__getitem__, pair), margin) if other is None else other
+            p_beyond[pair] = (
+                p_beyond_between(runs, by_key[pair[0]], by_key[pair[1]], margin) if other is None else other
+            )
         return p_beyond[pair]
 
     found: dict[Keys, Estimate] = {}

@@ -314,11 +314,11 @@ def _as_written(figure: Figure) -> None:
     """Lets labels stand as they are, except those that matplotlib writes at ticks of a logarithmic axis."""
     powers: set[int] = set()
     for axis in figure.findobj(Axis):
-        labels = axis.get_ticklabels(which="both")  # type: ignore[attr-defined]  # it is an axis
-        if isinstance(axis.get_major_formatter(), LogFormatter):  # type: ignore[attr-defined]
+        labels = axis.get_ticklabels(which="both")
+        if isinstance(axis.get_major_formatter(), LogFormatter):
             powers.update(map(id, labels))
     for text in figure.findobj(Text):
-        text.set_parse_math(id(text) in powers)  # type: ignore[attr-defined]  # it is a text
+        text.set_parse_math(id(text) in powers)
 
 
 def settle(figure: Figure) -> None:

@@ -115,7 +115,7 @@ def pairs_of(rows: DataFrame) -> tuple[list[list[int]], NDArray[np.float32]]:
         seeds = own.pivot_table(index="group", columns="seed", values="value", sort=False)
         if len(seeds) > 1:
             lists.append([int(group) for group in seeds.index])
-            seeds = seeds[sorted(seeds)]
+            seeds = seeds.sort_index(axis=1)
             first = (
                 own.groupby("group", sort=False)["first"].max().fillna(0) if "first" in own else seeds.iloc[:, 0] * 0
             )

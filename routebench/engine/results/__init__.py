@@ -2,7 +2,7 @@
 
 from routebench.atomic import StoreFull, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
-from routebench.engine.results._checks import DEPTH, by_name, cleaned, is_plain, is_text
+from routebench.engine.results._checks import by_name, cleaned, is_plain, is_text
 from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, UNREADABLE, other_schema, parsed
 from routebench.engine.results._pack import files_of, is_packed, pack, unpack
@@ -12,7 +12,6 @@ from routebench.engine.results._store import Store, existing, load_arrays, load_
 
 __all__ = [
     "CHANGED",
-    "DEPTH",
     "NOT_RUN",
     "RECORD",
     "SCHEMA",

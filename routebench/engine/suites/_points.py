@@ -9,7 +9,7 @@ from typing import Any
 from routebench.data import Dataset, at_most, declared_where_missing
 from routebench.engine.isolation import step
 from routebench.engine.origin import fit_code, source_hash
-from routebench.engine.results import DEPTH, Identity, is_plain
+from routebench.engine.results import Identity, is_plain
 from routebench.engine.suites._cell import Cell, cell_of, plain
 from routebench.engine.suites._lineup import METHOD, Lineup, Starter
 from routebench.engine.suites._suite import Entry, Preset, Suite
@@ -17,6 +17,7 @@ from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL
 from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
+from routebench.plain import DEPTH
 from routebench.registry import SHIPPED, models, protocols, routing
 from routebench.routing import factory, hyperparameters_of
 from routebench.routing.spec import MethodSpec, expect_few_iterations, expect_known
