@@ -175,8 +175,9 @@ def test_any_two_rows_can_be_compared() -> None:
     assert found.mean == pytest.approx(-difference_between(runs, known["dynamic T=1"], known["dynamic T=2"]).mean)
 
 
-def test_the_seeds_of_both_decide_and_not_those_of_one_alone() -> None:
-    """`lucky` has the higher mean, by a seed with which `steady` failed; with all others `steady` is a point ahead."""
+@pytest.fixture
+def seeds_of_both():
+    """`lucky` has the higher mean, by a seed that `steady` lacks; with all others `steady` is a point ahead."""
     accuracies = {"lucky": [90.0, 91.0, 92.0, 93.0, 91.5, 99.9], "steady": [90.9, 92.1, 93.0, 93.9, 92.6, math.nan]}
     methods = {name: ([None], "method", "capsnet-small", [90.0]) for name in accuracies}
     records = made_up_records(seeds=6, failures=False, methods=methods | {"uniform": METHODS["uniform"]})
@@ -186,6 +187,11 @@ def test_the_seeds_of_both_decide_and_not_those_of_one_alone() -> None:
             record |= {"status": "failed", "reason": "no", "metrics": []}
         for metric in record["metrics"]:
             metric["value"] = value if metric["metric"] == "accuracy" else metric["value"]
+    return records
+
+
+def test_the_seeds_of_both_decide_and_not_those_of_one_alone(seeds_of_both) -> None:
+    records = [record for record in seeds_of_both if record["status"] == "ok"]  # `steady` was asked for five
     runs = made_up_runs(records)
     found, table = comparison_of(runs), compare(runs).table.set_index("name")
     first, second, _ = found.measured["method"]
@@ -198,6 +204,13 @@ def test_the_seeds_of_both_decide_and_not_those_of_one_alone() -> None:
     assert figures.to_svg(accuracy_pairwise(runs).figure)
     both = made_up_runs([record for record in records if record["label"] != "uniform"])
     assert accuracy_pairwise(both).reading == "Steady is better than Lucky, on the seeds that both finished."
+
+
+def test_a_lost_seed_gives_no_verdict_in_favour_of_the_method_that_lost_it(seeds_of_both) -> None:
+    found = comparison_of(made_up_runs(seeds_of_both))
+    *_, last = found.measured["method"]
+    assert (last.name, str(last)) == ("steady", "Steady (5 of 6 seeds)")
+    assert {found.verdict(last, other) for other in found.measured["method"][:2]} == {"cannot be tested"}
 
 
 def test_each_method_is_compared_with_equal_shares_in_its_own_network() -> None:

@@ -8,6 +8,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from routebench import statistics
+from routebench.statistics import holm
 from tests.statistics.simulation import MONTE_CARLO, RUNS, seeds
 
 
