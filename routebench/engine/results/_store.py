@@ -331,10 +331,10 @@ class Store:
         ]
         held = [(file, content[0]) for file, content in known if content is not None]
         labels = {cell["label"] for _, content in held for cell in content["cells"]}
+        self.tell_gone()
         if label not in labels:
             raise unknown("method", label, labels)
         gone = {cell["cell"] for _, content in held for cell in content["cells"] if cell["label"] == label}
-        self.tell_gone()
         outcomes = self._reader.outcomes()
         counts = Counter(outcomes.get(key, (plans.NOT_RUN, ""))[0] for key in gone)
         if only_count:
