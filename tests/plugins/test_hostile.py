@@ -73,6 +73,38 @@ def test_data_that_ends_the_process_is_one_line(write):
         make_plans(Asked("accuracy", "smoke", Choices(data="dark"), (str(write({"dark.py": text})),)))
 
 
+SPEAKS = """
+import os, time
+from routebench.engine.isolation import send
+from routebench.engine.isolation._process import _main
+from routebench.engine.suites._planning import Planned
+def say(line):
+    for end in _main:
+        os.write(end.fileno(), line)
+{deed}
+time.sleep(1000)
+"""
+FORGED = ("Planned([])", "None")
+UNREADABLE = (
+    "b'[]\\n'",
+    "b'[\"answer\"'",
+    "b'[\"step\", ' + b'[' * 5000 + b'\\n'",
+    "b'\\xff\\n'",
+    "b'7' * 6000 + b'\\n'",
+)
+
+
+@pytest.mark.parametrize(
+    "deed", [*(f"send('answer', {answer})" for answer in FORGED), *map("say({})".format, UNREADABLE)]
+)
+def test_a_plugin_that_speaks_for_the_planner_becomes_a_failed_cell(write, deed):
+    found, reasons = planned([write({"speaks.py": method("speaks") + SPEAKS.format(deed=deed)})])
+    is_half = not deed.endswith("\\n')") and deed.startswith("say")
+    assert ("ran past 3 s" if is_half else "it sent what cannot be read") in reasons["speaks"]
+    assert reasons["uniform"] == ""
+    assert len(found.warnings) == 1
+
+
 def test_the_environment_is_left_to_the_child(write, call):
     """A plug-in of ROUTEBENCH_PLUGINS that ends its process ends no command that plans."""
     file = write({"ends.py": method("ends") + "\nimport os; os._exit(0)\n"})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from routebench.engine.isolation._process import Isolated, Step, send, uninterrupted, wait_for
+from routebench.engine.isolation._process import SAID_WHAT, Isolated, Step, send, uninterrupted, wait_for
 from routebench.engine.isolation._stacks import signal_name, where
 from routebench.errors import UserError
 from routebench.registry import leave_out_environment
@@ -103,6 +103,8 @@ def _listen(process: Isolated, limit: float | None, each: float | None) -> Any:
                 clock.wait(process)
             case "step", (during, is_timed):
                 clock.begin(during, is_timed=is_timed)
+            case "answer", _ if clock.during is not None:  # code of that step spoke for the function
+                raise Ended(SAID_WHAT, clock.during)
             case "answer", answer:
                 return answer
             case "user error", told:

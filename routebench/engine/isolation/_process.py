@@ -241,7 +241,9 @@ def _answer(sender: Connection, output: str, function: Callable[..., Any], argum
         if hasattr(faulthandler, "register"):
             faulthandler.register(signal.SIGUSR1, file, all_threads=False)
         try:
-            send("answer", function(*arguments))
+            answer = function(*arguments)
+            send("step", (None, False))  # of those that raised, some have not ended
+            send("answer", answer)
         except UserError as error:
             send("user error", str(error))
         except SystemExit as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from routebench.data import declared_where_missing
-from routebench.engine.isolation import Ended, Step, alone, step
+from routebench.engine.isolation import SAID_WHAT, Ended, Step, alone, step
 from routebench.engine.suites._cell import Cell
 from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import Plan, plan, preload_of
@@ -99,8 +99,12 @@ def _plans_alone(asked: Asked, step_limit: float) -> Planned:
     """Plans in other processes: all together, then each group of cells with the plug-ins alone that it needs."""
     preload = () if asked.without_data else _preload(asked)  # after a dry run, no cell runs
 
-    def attempt(wanted: Asked, faults: Mapping[Step, str]) -> Planned:
+    def attempt(wanted: Asked, faults: Mapping[Step, str], count: int = 0) -> Planned:
         found: Planned = alone(plans_of, wanted, faults, each=step_limit, preload=preload)
+        known = {*found.plugins}
+        is_whole = len(found.plans) == count if count else found.plans
+        if not is_whole or not known <= {*wanted.plugins} & found.brought.keys():
+            raise Ended(SAID_WHAT)  # a plug-in spoke in place of `plans_of`
         return found
 
     found, faults = _plans_together(asked, attempt)
@@ -114,7 +118,7 @@ def _plans_alone(asked: Asked, step_limit: float) -> Planned:
         names = {name for spec in own_specs for name in found.brought[spec]}
         known = {one: reason for one, reason in faults.items() if one[1].partition("[")[0] in names}
         try:
-            own = attempt(_without(asked, own_specs, absent), known)
+            own = attempt(_without(asked, own_specs, absent), known, len(found.plans))
         except (Ended, UserError) as error:
             told.append(f"what does without {_listed(others)} was planned with it, for it cannot without: {error}")
             continue
