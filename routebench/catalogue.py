@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from routebench.engine.isolation import import_plugin
 from routebench.errors import unknown
 from routebench.plain import from_toml
 from routebench.recipes import RECIPES
 from routebench.registry import (
     EVERY,
     SHIPPED,
-    load_plugin,
     loaded_plugins,
     plugins_of_environment,
     shipped,
@@ -42,7 +42,7 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
     if kept := _kept(plugins, kinds):
         return kept
     for plugin in plugins:
-        load_plugin(plugin)
+        import_plugin(plugin)
     return collect(kinds)
 
 

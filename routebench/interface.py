@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from routebench.catalogue import refuse_unknown
-from routebench.engine.isolation import Ended, alone, step, with_plugins
+from routebench.engine.isolation import STEP_LIMIT, Ended, alone, import_plugin, step, with_plugins
 from routebench.errors import UserError
 from routebench.quantities import seconds, size
-from routebench.registry import load_plugin, plugins_of_environment
+from routebench.registry import plugins_of_environment
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -243,7 +243,7 @@ def _written(results: Path, output: Path | None, plugins: tuple[str, ...]) -> "W
     from routebench.report import write_report as write
 
     for plugin in plugins:
-        load_plugin(plugin)
+        import_plugin(plugin)
     return write(results, output)
 
 
@@ -313,8 +313,9 @@ def check(
 
     refuse_unknown(_several(plugins), methods=_several(method) if method else ())
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
+    each = None if limit is None else min(STEP_LIMIT, limit)
     try:
-        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit, gives=Checkup)
+        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit, each=each, gives=Checkup)
     except Ended as end:
         if end.during is None or end.during[0] != "plug-in":
             raise
@@ -330,12 +331,9 @@ def _check(method: str, plugins: tuple[str, ...], device: str, seed: int) -> "Ch
 
     torch.set_num_threads(1)  # inputs are small: more threads would wait for each other
     for plugin in plugins_of_environment():
-        with contextlib.suppress(UserError), step("plug-in", plugin, timed=False):  # another method may be asked for
-            load_plugin(plugin)
-    added = []
-    for plugin in plugins:
-        with step("plug-in", plugin, timed=False):
-            added += load_plugin(plugin)["methods"]
+        with contextlib.suppress(UserError):  # another method may be asked for
+            import_plugin(plugin)
+    added = [name for plugin in plugins for name in import_plugin(plugin)["methods"]]
     name = method or _only(added, plugins)
     with step("method", name, timed=False):
         return conformance.check(name, seed=seed, device=choose_device(device))

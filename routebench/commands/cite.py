@@ -19,8 +19,7 @@ def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
 
 def _cited(methods: tuple[str, ...], plugins: tuple[str, ...]) -> str:
     from routebench.export import citations_of
-    from routebench.registry import load_plugin
 
     for plugin in plugins:
-        load_plugin(plugin)
+        import_plugin(plugin)
     return citations_of(methods)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from routebench.data import load
-from routebench.engine.isolation import Ended, alone, step
+from routebench.engine.isolation import Ended, alone, import_plugin
 from routebench.engine.origin import command_line, fit_code, plugin_hash, provenance, source_hash
 from routebench.engine.results import CHANGED, RECORD, SCHEMA, Record, Store, files_of, other_schema, parsed, unsealed
 from routebench.engine.running import (
@@ -31,7 +31,6 @@ from routebench.received import read_plain
 from routebench.registry import (
     Registry,
     datasets,
-    load_plugin,
     models,
     plugin_files,
     plugins_of_environment,
@@ -205,8 +204,7 @@ def with_plugins(record: Record, now: Mapping[str, Any]) -> tuple[list[str], Cel
 
 def _look_with(record: Record, now: Mapping[str, Any], plugins: Sequence[str]) -> tuple[list[str], Cell]:
     for plugin in plugins:
-        with step("plug-in", plugin, timed=False):
-            load_plugin(plugin)
+        import_plugin(plugin)
     return differences(record, now), cell_of(record.identity)
 
 

@@ -1,7 +1,9 @@
 """Plug-ins that crash, end or hang whoever imports them or makes what they define: only a child process does."""
 
 import pytest
+from click.testing import CliRunner
 
+from routebench.cli import cli
 from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._planning import Asked, make_plans
 from routebench.errors import UserError
@@ -112,3 +114,13 @@ def test_the_environment_is_left_to_the_child(write, call):
     assert done.code == 0, done.error
     assert "ended its process with exit code 0" in done.error
     assert "0 cached, 0 failed" in done.out
+
+
+@pytest.mark.parametrize("command", ["list", "cite dynamic", "check dynamic", "report tests/packs/accuracy-quick"])
+def test_a_plugin_that_never_ends_its_import_ends_the_command_that_asked_for_it(write, tmp_path, monkeypatch, command):
+    monkeypatch.setattr("routebench.engine.isolation._alone.STEP_LIMIT", 2.0)
+    import_once()
+    file = write({"sleepy.py": "import time; time.sleep(1000)"})
+    where = ["-o", str(tmp_path / "page.html")] if command.startswith("report") else []
+    with pytest.raises(UserError, match="ran past 2 s and was stopped"):
+        CliRunner().invoke(cli, [*command.split(), *where, "--plugin", str(file)], catch_exceptions=False)

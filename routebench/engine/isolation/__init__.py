@@ -1,6 +1,6 @@
 """Runs a function in its own process, which may crash, hang or be killed."""
 
-from routebench.engine.isolation._alone import Ended, alone, step, with_plugins
+from routebench.engine.isolation._alone import STEP_LIMIT, Ended, alone, import_plugin, step, with_plugins
 from routebench.engine.isolation._messages import Unreadable, taken
 from routebench.engine.isolation._process import (
     SAID_WHAT,
@@ -16,11 +16,13 @@ from routebench.engine.isolation._stacks import STACK, signal_name, where
 __all__ = [
     "SAID_WHAT",
     "STACK",
+    "STEP_LIMIT",
     "Ended",
     "Isolated",
     "Step",
     "Unreadable",
     "alone",
+    "import_plugin",
     "send",
     "signal_name",
     "start_early",

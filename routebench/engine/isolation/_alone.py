@@ -5,15 +5,16 @@ import logging
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from routebench.engine.isolation._process import SAID_WHAT, Isolated, Step, send, uninterrupted, wait_for
 from routebench.engine.isolation._stacks import signal_name, where
 from routebench.errors import UserError
-from routebench.registry import leave_out_environment
+from routebench.registry import leave_out_environment, load_plugin
 
+STEP_LIMIT = 300.0  # seconds that a plug-in may take to import, and a method to be made, if the user says nothing
 LONG_STEPS = 100  # that may take all of their time, of those that a process says it takes
 SILENT = 10.0  # seconds after which a step that has not ended is told
 
@@ -59,7 +60,7 @@ def alone(
             tables, lists and what JSON holds.
         arguments: picklable.
         limit: seconds that it may take, its start apart; None for no limit.
-        each: seconds that each timed step of it may take.
+        each: seconds that each timed step of it may take; None for `STEP_LIMIT`.
         preload: as for `clean_processes`.
         gives: the type of the result, in place of the function's annotation.
 
@@ -73,7 +74,13 @@ def alone(
             kinds = {} if gives is None else {"answer": gives}
             process = Isolated(function, *arguments, output=output, preload=preload, kinds=kinds)
             stack.callback(process.close)
-        return _listen(process, limit, each)
+        return _listen(process, limit, STEP_LIMIT if each is None else each)
+
+
+def import_plugin(spec: str) -> Mapping[str, list[str]]:
+    """Imports a plug-in as a timed step of a function that `alone` calls; returns what it added, as `load_plugin`."""
+    with step("plug-in", spec):
+        return load_plugin(spec)
 
 
 def with_plugins(plugins: Sequence[str], function: Callable[..., Any], *arguments: Any, gives: Any = None) -> Any:

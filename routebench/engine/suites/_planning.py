@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from routebench.data import declared_where_missing
-from routebench.engine.isolation import SAID_WHAT, Ended, Step, alone, step
+from routebench.engine.isolation import SAID_WHAT, STEP_LIMIT, Ended, Step, alone, import_plugin
 from routebench.engine.suites._cell import Cell
 from routebench.engine.suites._lineup import Choices
 from routebench.engine.suites._plan import Plan, plan, preload_of
@@ -33,7 +33,6 @@ Attempt = Callable[["Asked", Mapping[Step, str]], "Planned"]
 Raises:
     Ended: the process ended.
 """
-STEP_LIMIT = 300.0  # seconds that a plug-in may take to import, and a method to be made, if the user says nothing
 
 
 @dataclass(frozen=True)
@@ -263,8 +262,7 @@ def _load(asked: Asked, faults: Mapping[Step, str]) -> tuple[tuple[str, ...], di
             broken[spec] = f"plug-in {spec} {told}"
             continue
         try:
-            with step("plug-in", spec):
-                found = load_plugin(spec)
+            found = import_plugin(spec)
         except PluginError as error:
             broken[spec] = str(error)
             continue
