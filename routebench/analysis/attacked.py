@@ -3,14 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Container, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routebench import statistics
-from routebench.analysis import Estimate, Method, Runs, base_of, corrected, difference, unflattered
+from routebench.analysis import MISSING, Estimate, Method, Runs, base_of, corrected, difference, unflattered
 from routebench.catalogue import views_of
 from routebench.masking import verdict
 
@@ -133,7 +132,7 @@ def with_other_images(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[M
 def _fair(lacking: Container[Method], found: Estimate, ours: Method, theirs: Method) -> Estimate:
     """The difference, without a test where it is for a side that lost seeds or lacks attacks."""
     flattered = (found.mean >= 0 and ours in lacking) or (found.mean <= 0 and theirs in lacking)
-    return replace(found, p=math.nan) if flattered else unflattered(found, ours, theirs)
+    return found.untested(MISSING) if flattered else unflattered(found, ours, theirs)
 
 
 def _over_images(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> Estimate | None:
