@@ -53,7 +53,10 @@ class SuiteRun:
         """Every value of these suites, as `load_results` has it; of other cells of the folder none."""
         from routebench.engine.results import Store
 
-        found = Store(self.folder).current_results()
+        store = Store(self.folder)
+        found = store.current_results()
+        store.tell_gone()
+        store.tell()
         return found[found["cell"].isin([cell.key for part in self.planned for cell in part.plan.cells])]
 
     @property

@@ -107,12 +107,17 @@ def counted(verdicts: Iterable[str]) -> str:
     return wording.listed(told) if told else ""
 
 
-def trains_as_published(runs: Runs) -> bool:
-    """Whether a published number names suite, preset and data of these runs as those that train as the paper did."""
-    return any(
-        runs.suite == row["suite"] and runs.preset in _presets(row) and runs.data == _data(row)
-        for row in published.load_published().to_dict("records")
-    )
+def are_at_own_size(parts: Sequence[Runs]) -> bool:
+    """Whether all networks are those of the papers: of parts whose suite, preset and data a published number names."""
+    numbers = published.load_published().to_dict("records")
+    named = {
+        part.name
+        for part in parts
+        for row in numbers
+        if (part.suite, part.data) == (row["suite"], _data(row)) and part.preset in _presets(row)
+    }
+    networks = {part.model for part in parts if part.name in named}
+    return bool(parts) and all(part.model in networks for part in parts)
 
 
 def answers(row: Row, parts: Sequence[Runs]) -> Iterator[Answer]:

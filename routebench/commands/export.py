@@ -42,8 +42,8 @@ def command(  # noqa: PLR0917  # click passes them by name
     chosen = export.format_named(format_, output)
     if chosen == "parquet" and output is None:
         raise UserError("parquet cannot be printed; name a file with -o FILE.parquet")
-    content = export.export(opened, export.Choice(suite, preset, metric), chosen, command_line())
-    options.warn(opened.store)
+    with options.warning_of(opened.store):
+        content = export.export(opened, export.Choice(suite, preset, metric), chosen, command_line())
     if not content:
         click.echo("nothing was measured yet", err=True)
         sys.exit(options.NOTHING_MEASURED)

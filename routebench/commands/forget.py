@@ -19,8 +19,8 @@ def command(method: str, folder: Path, yes: bool) -> None:
     from routebench.engine.results import existing
 
     store = existing(folder)
-    counts = store.forget(method, only_count=not yes)
-    options.warn(store)
+    with options.warning_of(store):
+        counts = store.forget(method, only_count=not yes)
     told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     if not yes:
         click.echo(f"would remove {method}: {told}; add --yes to do so")

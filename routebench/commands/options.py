@@ -1,8 +1,9 @@
 """Options and printing that several commands share."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,15 @@ def warn(*stores: Any) -> None:
     """Tells what is damaged in results folders, a line each."""
     for warning in dict.fromkeys(warning for store in stores for warning in store.warnings):
         click.echo(f"warning: {printable(warning)}", err=True)
+
+
+@contextlib.contextmanager
+def warning_of(*stores: Any) -> Iterator[None]:
+    """As `warn`, of what is found meanwhile, also where it ends in an error: damage may be its cause."""
+    try:
+        yield
+    finally:
+        warn(*stores)
 
 
 def say(console: Any, text: str) -> None:

@@ -36,8 +36,8 @@ def command(folder: Path, output: Path, unpacks: bool) -> None:
     store = existing(folder)
     if is_packed(folder):
         raise UserError(f"{str(folder)!r} is packed already; --unpack makes a results folder of it")
-    count, _ = store.verify()
-    options.warn(store)
+    with options.warning_of(store):
+        count, _ = store.verify()
     if not count:
         click.echo("nothing was measured yet", err=True)
         sys.exit(options.NOTHING_MEASURED)

@@ -50,5 +50,7 @@ def _wanted(store: "Store") -> Iterator[str]:
     from routebench.analysis.folder import open_folder  # takes two seconds
     from routebench.analysis.named import named_pairs
 
-    for runs in open_folder(store.path).parts:
+    opened = open_folder(store.path)
+    for runs in opened.parts:
         yield from (f"  {pair}" for pair in named_pairs(runs) if pair.half_width is not None)
+    store.warnings += [told for told in opened.warnings if told not in store.warnings]

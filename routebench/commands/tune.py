@@ -100,8 +100,8 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
         left = _run(console, planned)
     preset = str(asked["preset"])
     file = write or planned.store.path / f"{planned.suite}.{preset}.settings.json"
-    _choose(console, planned, file)
-    options.warn(call.store)
+    with options.warning_of(call.store):
+        _choose(console, planned, file)
     if left:
         sys.exit(SOME_FAILED)
 

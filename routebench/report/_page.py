@@ -13,7 +13,7 @@ from routebench.analysis._result import place_of, reads, reads_across, reads_fol
 from routebench.analysis._runs import WHOLE_FOLDER, across_data
 from routebench.analysis.comparison import compare
 from routebench.analysis.folder import Folder, open_folder
-from routebench.analysis.published_numbers import NOT_RUN, counted, trains_as_published
+from routebench.analysis.published_numbers import NOT_RUN, are_at_own_size, counted
 from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report._asking import Broken
@@ -252,7 +252,7 @@ def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> Claim
     if "qualitative-claims" not in tables:
         return None
     card = claims_of(tables["qualitative-claims"].to_dict("records"))
-    if card is None or not all(trains_as_published(section.runs) for section in answered):
+    if card is None or not are_at_own_size([section.runs for section in answered]):
         return card
     verdicts = [*tables["published-beside-measured"]["verdict"]] if "published-beside-measured" in tables else []
     run = sum(verdict != NOT_RUN for verdict in verdicts)

@@ -14,9 +14,9 @@ from routebench.analysis.published_numbers import (
     REPRODUCED,
     UNDECIDED,
     answers,
+    are_at_own_size,
     counted,
     published_and_measured,
-    trains_as_published,
 )
 from routebench.registry import analyses
 from tests.analysis.made_up_runs import made_up_records, made_up_runs
@@ -71,8 +71,10 @@ def test_verdicts_are_counted_in_their_order_without_what_was_not_run():
 
 def test_the_presets_that_train_as_the_papers_did_are_those_of_published_numbers():
     runs = part((99.3, 98.1))
-    assert trains_as_published(runs)
-    assert not any(trains_as_published(replace(runs, **other)) for other in ({"preset": "quick"}, {"data": "mnist5k"}))
+    assert are_at_own_size([runs]) and not are_at_own_size([])
+    assert not any(are_at_own_size([replace(runs, **other)]) for other in ({"preset": "quick"}, {"data": "mnist5k"}))
+    beside = replace(runs, suite="kiefer-sparsity")  # of which papers print no number
+    assert are_at_own_size([runs, beside]) and not are_at_own_size([runs, replace(beside, model="capsnet-small")])
 
 
 def test_another_network_answers_no_row_that_names_its_own():

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import routebench
-from routebench.commands.alternate import command, rounds_in
+from routebench.commands.alternate import _side, command, rounds_in
 from routebench.errors import UserError
 from tests.comparing.planted import headline, in_turn
 
@@ -24,10 +24,12 @@ from routebench.routing.uniform import Uniform
 
 @routing.register("own-way")
 class OwnWay(Uniform):
-    "Equal shares, after some work."
+    "Equal shares, computed so many times."
 
     def route(self, votes, activations):
-        return super().route(votes, {factor} * activations / {factor})
+        for _ in range({times}):
+            routed = super().route(votes, activations)
+        return routed
 """
 
 
@@ -92,27 +94,29 @@ def test_a_folder_without_code_is_refused(tmp_path):
 
 
 def versions_of_a_plugin(folder):
-    """Two folders with a file each, of one name; the code differs."""
-    for side, factor in (("base", 1.0), ("head", 2.0)):
+    """Two folders with a file of one name each; that of HEAD does its work three times."""
+    for side, times in (("base", 1), ("head", 3)):
         (folder / f"the {side}").mkdir()
-        (folder / f"the {side}" / "own.py").write_text(PLUGIN.format(factor=factor))
+        (folder / f"the {side}" / "own.py").write_text(PLUGIN.format(times=times))
     return folder / "the base", folder / "the head"
 
 
-@pytest.mark.parametrize("as_files", [False, True])
-def test_two_versions_of_a_plugin_are_measured_in_turn(tmp_path, as_files):
-    folders = versions_of_a_plugin(tmp_path)
-    sides = [folder / "own.py" for folder in folders] if as_files else [*folders, "--plugin", "own.py"]
-    results = tmp_path / "rounds"
-    done = alternate(*sides, "--rounds", 2, "--results", results, "--gate", "--", "--method", "own-way", "--threads", 1)
-    assert done.exit_code == 4, done.exception  # two rounds are too few
-    assert "own-way" in done.output and "2 pairs" in done.output
+def test_two_versions_of_a_plugin_are_measured_in_turn_and_the_slower_one_is_found(tmp_path):
+    folders, results = versions_of_a_plugin(tmp_path), tmp_path / "rounds"
+    options = ("--rounds", 2, "--results", results, "--gate", "--", "--method", "own-way", "--threads", 1)
+    done = alternate(*folders, "--plugin", "own.py", *options)
+    assert done.exit_code == 1, done.exception
+    assert "Regression: training_flops in network of own-way" in done.output
     found = [routebench.load_results(results / side) for side in ("base", "head")]
-    for table in found:
-        own = table[table["method"] == "own-way"]
-        assert {*own["status"]} == {"ok"} and {*own["seed"]} == {0, 1}
-    keys = [{*table.loc[table["method"] == "own-way", "cell"]} for table in found]
-    assert keys[0] and not keys[0] & keys[1]  # each side ran its own version
+    own = [table[table["method"] == "own-way"] for table in found]
+    assert all({*table["status"]} == {"ok"} and {*table["seed"]} == {0, 1} for table in own)
+    assert not {*own[0]["cell"]} & {*own[1]["cell"]}  # each side ran its own version
+
+
+def test_two_files_are_two_versions_of_a_plugin(tmp_path):
+    base, head = versions_of_a_plugin(tmp_path)
+    assert _side(base / "own.py", ()) == (base, ("own.py",)) == _side(base, ("own.py",))
+    assert _side(head, ("own.py:OwnWay",)) == (head, ("own.py:OwnWay",))
 
 
 def test_a_plugin_that_is_not_in_both_folders_is_refused(tmp_path):

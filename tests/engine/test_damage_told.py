@@ -7,7 +7,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from routebench import load_arrays, load_results
+from routebench import cli, load_arrays, load_results
 from routebench.commands import alternate, compare, export, forget, publish, report, status
 from routebench.comparing import Wishes, as_json, as_text, compare_folders, verdict
 from routebench.engine.reproduce import arrays_beside
@@ -20,6 +20,7 @@ from routebench.engine.running._status import status_of
 from routebench.engine.running._suite import PlannedRun, write_plan
 from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
+from routebench.interface import SuiteRun
 from routebench.registry import load_plugin
 from routebench.report import comparison_table
 from tests.engine.conftest import PARTS, SUITE
@@ -164,6 +165,39 @@ def test_every_command_tells_it_every_time(copied, finished, tmp_path, part, nam
         command, words = COMMANDS[name](folder, tmp_path / f"out{turn}")
         done = CliRunner().invoke(command, words, catch_exceptions=False)
         assert file in done.stderr, (name, done.output)
+
+
+NOTHING_LEFT = {
+    "forget": ("forget", "random", "FOLDER"),
+    "export": ("export", "FOLDER", "--format", "csv", "--suite", "small"),
+    "report": ("report", "FOLDER"),
+    "compare": ("compare", "FOLDER", "FOLDER"),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_LEFT)
+def test_an_error_that_damage_may_be_the_cause_of_drops_no_warning(copied, finished, name):
+    folder = copied()
+    file = damage(folder, finished, "plans", "cut")
+    for _ in range(2):
+        words = [str(folder) if word == "FOLDER" else word for word in NOTHING_LEFT[name]]
+        done = CliRunner().invoke(cli.cli, words)
+        assert done.exit_code != 0
+        assert file in f"{done.stderr} {done.exception}", done.output
+
+
+def test_results_of_a_run_tell_what_has_been_damaged_since(copied, finished, caplog):
+    made, _ = finished
+    folder = copied()
+    known = status_of(made, Store(folder))
+    planned = PlannedRun(made, known, RunConfig("cpu", jobs=1, threads=1), Queue(known.to_do), Store(folder))
+    run = SuiteRun(folder, (planned,), planned.run(Listener()), None)
+    file = damage(folder, finished, "records", "cut")
+    for _ in range(2):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "routebench"):
+            assert len({*run.results["cell"]}) == 7
+        assert file in caplog.text
 
 
 PROGRAMS = {

@@ -7,7 +7,7 @@ import pytest
 
 from routebench import atomic
 from routebench.analysis.figures import save_svg
-from routebench.engine.results import Store
+from routebench.engine.results import Store, checksum
 from routebench.engine.suites import ChosenSettings, load_suite
 from routebench.errors import UserError
 from routebench.received import NotPlain, open_plain, read_plain
@@ -83,6 +83,49 @@ def test_nothing_of_a_fit_is_read_through_a_link(place):
     put(place, place.results / "fits" / key / "checkpoint.safetensors", "link")
     with pytest.raises(NotPlain):
         context._folder(key)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["fit.json", "weights.safetensors"])
+def test_verifying_waits_for_no_file_of_a_fit_and_follows_none(place, name, kind):
+    folder = place.results / "fits" / ("0" * 16)
+    folder.mkdir(parents=True)
+    (folder / "fit.json").write_text(checksum.sealed({"epochs": [], "files": {name: "0" * 64}}))
+    put(place, folder / name, kind)
+    store = Store(place.results)
+    store.verify()
+    assert any(f"fits/{folder.name}/{name}" in sentence for sentence in store.warnings)
+    assert place.is_untouched
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "loop", "pipe"])
+def test_a_fit_that_is_no_folder_is_told_and_nothing_of_it_is_moved(place, kind):
+    folder = place.results / "fits" / ("0" * 16)
+    folder.parent.mkdir()
+    (place.ours / "fit.json").write_text(OURS)
+    folder.symlink_to(place.ours) if kind == "link" else put(place, folder, kind)
+    store = Store(place.results)
+    store.verify()
+    assert any(f"expected fits/{folder.name}/ to be a folder in it" in sentence for sentence in store.warnings)
+    assert (place.ours / "fit.json").read_text() == OURS
+
+
+NO_FITS = (
+    "[]", "1", '"checksum"', "[" * 100_000, '{"files": {}}', '{"epochs": 1}', '{"epochs": [1]}', "9" * 10_000,
+    '{"epochs": [{"seconds": null}]}', '{"epochs": [], "backends": 1}', '{"epochs": [], "backends": [[]]}',
+    *(json.dumps({"epochs": [], "files": {name: ""}}) for name in ("", "..", "../x", "a/b", "/etc/passwd", "a\0b")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("content", NO_FITS, ids=lambda text: text[:40])
+def test_no_content_of_a_fit_stops_verifying(place, content):
+    folder = place.results / "fits" / ("0" * 16)
+    folder.mkdir(parents=True)
+    (folder / "fit.json").write_text(content)
+    store = Store(place.results)
+    store.verify()
+    assert store.warnings == [f"fits/{folder.name}/fit.json could not be read; it was moved to damaged/"]
+    assert store.fit_notes(folder.name) is None
 
 
 def test_unfinished_files_are_removed_from_no_folder_but_its_own(place):

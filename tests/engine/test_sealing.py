@@ -120,7 +120,7 @@ def test_the_seal_is_opened_after_an_error_and_an_answer_that_cannot_be_had_agai
     from routebench.data import load
 
     network = Raises()
-    seal(network)
+    seal(network, "mnist5k")
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
             network(torch.zeros(1))

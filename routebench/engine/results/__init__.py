@@ -2,9 +2,9 @@
 
 from routebench.atomic import StoreFull, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
-from routebench.engine.results._checks import by_name, cleaned, is_plain, is_text
+from routebench.engine.results._checks import cleaned, is_plain
 from routebench.engine.results._checksum import unsealed
-from routebench.engine.results._folder import CHANGED, UNREADABLE, other_schema, parsed
+from routebench.engine.results._folder import CHANGED, other_schema, parsed
 from routebench.engine.results._pack import files_of, is_packed, pack, unpack
 from routebench.engine.results._plan_table import NOT_RUN, TRIALS, preset_in_words
 from routebench.engine.results._record import RECORD, SCHEMA, Identity, PlannedCell, Record, digest
@@ -16,13 +16,11 @@ __all__ = [
     "RECORD",
     "SCHEMA",
     "TRIALS",
-    "UNREADABLE",
     "Identity",
     "PlannedCell",
     "Record",
     "Store",
     "StoreFull",
-    "by_name",
     "checksum",
     "cleaned",
     "digest",
@@ -30,7 +28,6 @@ __all__ = [
     "files_of",
     "is_packed",
     "is_plain",
-    "is_text",
     "load_arrays",
     "load_results",
     "other_schema",

@@ -11,6 +11,7 @@ from routebench.plain import DEPTH, LARGEST
 
 Check = Callable[[Any], bool]
 _KEY = re.compile(r"[0-9a-f]{16}")
+_NAME = re.compile(r"\w[\w.-]*")
 _FILE = re.compile(rf"(arrays/{_KEY.pattern}|fits/{_KEY.pattern}/weights)\.safetensors")
 
 
@@ -104,6 +105,20 @@ def table(needed: Mapping[str, Check], known: Mapping[str, Check] | None = None,
         return all(checks.get(key, rest)(one) for key, one in value.items())
 
     return check
+
+
+def _is_number(value: Any) -> bool:
+    return value is not None and is_value(value)
+
+
+is_fit = table(
+    {"epochs": each(by_name(_is_number))},
+    {
+        "backends": each(is_text),
+        "files": lambda value: by_name(is_text)(value) and all(map(_NAME.fullmatch, value)),
+    },
+)
+"""How a network was trained. The files that it names lie beside it."""
 
 
 class Once:

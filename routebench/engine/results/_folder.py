@@ -62,17 +62,10 @@ class Reader:
         Raises:
             UserError: it has another schema version.
         """
-        known, why = None, UNREADABLE
-        try:
-            text, known = read_plain(file)
-            content = parsed(text)
-        except FileNotFoundError:
+        opened = self._opened(file)
+        if opened is None:
             return None
-        except (ValueError, RecursionError, IsADirectoryError):  # ValueError: no JSON, or no UTF-8
-            content = None
-        except OSError as error:  # it may be whole, or is no file of this folder
-            self._warn(f"{Path(file).relative_to(self.path)} cannot be read ({error.strerror}); it is left out")
-            return None
+        (text, content, known), why = opened, UNREADABLE
         if isinstance(content, dict) and is_whole(found := content.get("schema", 0)) and found > 0:
             if found != SCHEMA:
                 raise other_schema(self.path, found)
@@ -82,6 +75,34 @@ class Reader:
                 return content, index.stamp(known)
         self.set_aside(Path(file), known, why)
         return None
+
+    def table(self, file: Path, check: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any] | None:
+        """As `read`, of a file that has no schema version."""
+        opened = self._opened(file)
+        if opened is None:
+            return None
+        (text, content, known), why = opened, UNREADABLE
+        if isinstance(content, dict):
+            if not checksum.unsealed(text, content):
+                why = CHANGED
+            elif check(content):
+                return content
+        self.set_aside(file, known, why)
+        return None
+
+    def _opened(self, file: Path | str) -> tuple[bytes, Any, os.stat_result | None] | None:
+        """The text of a file, its content, and its stamp; None if there is none, or none that can be opened."""
+        known = None
+        try:
+            text, known = read_plain(file)
+            return text, parsed(text), known
+        except FileNotFoundError:
+            return None
+        except (ValueError, RecursionError, IsADirectoryError):  # ValueError: no JSON, or no UTF-8
+            return b"", None, known
+        except OSError as error:  # it may be whole, or is no file of this folder
+            self.warn(f"{Path(file).relative_to(self.path)} cannot be read ({error.strerror}); it is left out")
+            return None
 
     def set_aside(self, file: Path, known: os.stat_result | None = None, why: str = UNREADABLE) -> None:
         """Moves a file that cannot be read to `damaged/`, and adds a sentence to `warnings`.
@@ -103,12 +124,13 @@ class Reader:
         except FileNotFoundError:
             return  # another process was quicker
         except OSError:  # a folder that may only be read
-            self._warn(f"{name} {why}; it could not be moved to damaged/, and is left out")
+            self.warn(f"{name} {why}; it could not be moved to damaged/, and is left out")
             return
         self._moved.add(str(name))
-        self._warn(f"{name} {why}; it was moved to damaged/")
+        self.warn(f"{name} {why}; it was moved to damaged/")
 
-    def _warn(self, sentence: str) -> None:
+    def warn(self, sentence: str) -> None:
+        """Adds a sentence to `warnings`, once."""
         sentence = printable(sentence)
         if sentence not in self.warnings:
             self.warnings.append(sentence)
@@ -138,7 +160,7 @@ class Reader:
             for name in names:
                 file = f"{part}/{name}"
                 if file not in self._moved and (part == "plans" or name.partition(".")[0] in cells):
-                    self._warn(f"{file} was damaged; it lies in damaged/, and nothing has taken its place")
+                    self.warn(f"{file} was damaged; it lies in damaged/, and nothing has taken its place")
 
     def plans(self) -> list[PlanTable]:
         """All plans, the oldest first."""
@@ -202,7 +224,7 @@ class Reader:
         except FileNotFoundError:
             return False
         except (PermissionError, NotPlain) as error:  # it may be whole, or is no file of this folder
-            self._warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")
+            self.warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")
             return False
         except (SafetensorError, OSError):
             self.set_aside(file, known)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from routebench.atomic import clear_leftovers, expect_place, told_when_full, write_tensors, write_text
 from routebench.engine.results import _checksum as checksum
 from routebench.engine.results import _plan_table as plans
-from routebench.engine.results._checks import by_name, expect_key, is_key, is_text
-from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema, parsed
+from routebench.engine.results._checks import expect_key, is_key
+from routebench.engine.results._fit_files import gone_from_fits, notes_of
+from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader, other_schema
 from routebench.engine.results._pack import RECORDS, files_of, is_packed
 from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
 from routebench.errors import UserError, unknown
@@ -214,7 +215,7 @@ class Store:
         """
         count = intact = 0
         self.tell_gone()
-        gone = [name for notes in sorted(self.files.glob("fits/*/fit.json")) for name in self._gone_from(notes)]
+        gone = [*gone_from_fits(self._reader)]
         for record in self.records():
             count += 1
             for name, known in (record.files or {}).items():
@@ -231,26 +232,6 @@ class Store:
             told = f"{gone[0]} is" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more files of networks are"
             self.warnings.append(f"{told} not there; what needs a network trains it again")
         return count, intact
-
-    def _gone_from(self, notes: Path) -> Iterator[str]:
-        """The missing files of a fit. It is set aside where it is damaged itself, and so are changed files of it."""
-        try:
-            text = notes.read_bytes()
-            content = parsed(text)
-            why = "" if checksum.unsealed(text, content) else CHANGED
-            sums = content.get("files", {})
-        except (OSError, ValueError, RecursionError, AttributeError):
-            why, sums = UNREADABLE, {}
-        if why or not by_name(is_text)(sums):
-            self.set_aside(notes, why or UNREADABLE)
-            return
-        for name, known in sums.items():
-            file = notes.with_name(Path(name).name)
-            found = checksum.of_file(file)
-            if found and found != known:
-                self.set_aside(file, CHANGED)
-            elif not found:
-                yield str(file.relative_to(self.files))
 
     def _sum(self, key: str) -> str:
         """The checksum of a cell's raw outputs in its record; empty if unknown."""
@@ -350,10 +331,10 @@ class Store:
         ]
         held = [(file, content[0]) for file, content in known if content is not None]
         labels = {cell["label"] for _, content in held for cell in content["cells"]}
+        self.tell_gone()
         if label not in labels:
             raise unknown("method", label, labels)
         gone = {cell["cell"] for _, content in held for cell in content["cells"] if cell["label"] == label}
-        self.tell_gone()
         outcomes = self._reader.outcomes()
         counts = Counter(outcomes.get(key, (plans.NOT_RUN, ""))[0] for key in gone)
         if only_count:
@@ -375,6 +356,10 @@ class Store:
             for lock in filter(None, locks):
                 lock.release()
         return dict(counts)
+
+    def fit_notes(self, key: str) -> dict[str, Any] | None:
+        """As `notes_of`."""
+        return notes_of(self._reader, key)
 
     def set_aside(self, file: Path, why: str = UNREADABLE) -> None:
         """Moves a damaged file to `damaged/`, with a warning."""

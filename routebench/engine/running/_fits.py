@@ -27,15 +27,11 @@ from routebench.data import load, sealed_test_images, unfolded
 from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import (
     CHANGED,
-    UNREADABLE,
     Store,
-    by_name,
     checksum,
     digest,
     existing,
     is_packed,
-    is_text,
-    parsed,
     write_tensors,
     write_text,
 )
@@ -182,14 +178,16 @@ class StoreContext:
 
     def load(self, request: FitRequest, key: str) -> Fit | None:
         """The fit on disk; None if there is none. Damaged or changed files are set aside."""
-        notes, weights = (self._folder(key) / name for name in ("fit.json", "weights.safetensors"))
-        if not notes.exists():
+        weights = self._folder(key) / "weights.safetensors"
+        content = self.store.fit_notes(key)
+        if content is None or not self._unchanged(weights.parent, content.get("files", {})):
             return None
-        network = untrained(request)
-        content = self._notes(notes)
-        if content is None or not self._unchanged(notes.parent, content.get("files", {})):
+        network, backends = untrained(request), content.get("backends", [])
+        try:
+            epochs = [Epoch(**epoch) for epoch in content["epochs"]]
+        except TypeError:  # other facts than those of an epoch
+            self.store.set_aside(weights.with_name("fit.json"))
             return None
-        epochs, backends = [Epoch(**epoch) for epoch in content["epochs"]], content.get("backends", [])
         try:
             network.load_state_dict(load_file(weights))
         except (OSError, SafetensorError, RuntimeError):
@@ -209,20 +207,6 @@ class StoreContext:
         after = partial(_kept, weights.parent) if request.every_epoch else none_kept
         accuracies = tuple(tested[epoch] for epoch in sorted(tested))
         return Fit(network.to(self.device).eval(), epochs, sum(epoch.seconds for epoch in epochs), after, accuracies)
-
-    def _notes(self, file: Path) -> dict[str, Any] | None:
-        """How a fit was trained; None if the file is damaged or changed, which is then set aside."""
-        try:
-            text, _ = read_plain(file)
-            content = parsed(text)
-            why = "" if checksum.unsealed(text, content) else CHANGED
-        except (OSError, ValueError, RecursionError, AttributeError):
-            content, why = {}, UNREADABLE
-        if not why and not _is_fit(content):
-            why = UNREADABLE
-        if why:
-            self.store.set_aside(file, why)
-        return None if why else content
 
     def _unchanged(self, folder: Path, sums: Mapping[str, str]) -> bool:
         """Whether the files of a fit are unchanged. A changed one is set aside."""
@@ -342,16 +326,6 @@ def _last_loss(checkpoint: Path) -> str:
     except (OSError, SafetensorError, ValueError, LookupError, TypeError):
         return ""
     return f", loss {loss:.3g}"
-
-
-def _is_fit(content: Mapping[str, Any]) -> bool:
-    """Whether a file's content describes how a fit was trained."""
-    try:
-        [Epoch(**epoch) for epoch in content["epochs"]]
-    except (KeyError, TypeError):
-        return False
-    names = content.get("files", {})
-    return by_name(is_text)(names) and all(Path(name).name == name for name in names)
 
 
 def _results_in(folder: Path) -> list[Path]:
