@@ -1,6 +1,7 @@
 """The analyses of the suite `robustness`, on what its protocol finds in networks that are hardly trained."""
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -284,7 +285,11 @@ def test_many_methods_with_long_names_can_be_drawn(runs):
         label = f"a-method-of-the-user[with_a_long_parameter={number}]"
         for kept, every in ((runs.results, parts), (runs.planned, planned)):
             own = kept[kept["label"] == "uniform"]
-            every.append(own.assign(label=label, cell=[f"{cell[:14]}{number:02x}" for cell in own["cell"]]))
+            every.append(
+                own.assign(
+                    label=label, cell=[sha256(f"{cell} {number}".encode()).hexdigest()[:16] for cell in own["cell"]]
+                )
+            )
     many = replace(runs, results=pd.concat(parts), planned=pd.concat(planned))
     for name in NAMES:
         found = analyses[name](many)
