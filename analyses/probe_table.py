@@ -309,8 +309,8 @@ def _published_notes(table: DataFrame) -> list[str]:
     methods = [text for method, text in LEFT_OPEN.items() if method in {one.label for one in told["method"]}]
     return [
         (
-            f"Published ({ids}): {known['citation']}, {known['where']}; ± is the {known['uncertainty_kind']}{_runs_of(known)}. "
-            f"{' '.join(methods)}"
+            f"Published ({ids}): {known['citation']}, {known['where']}; ± is the "
+            f"{known['uncertainty_kind']}{_runs_of(known)}. {' '.join(methods)}"
         )
     ]
 
