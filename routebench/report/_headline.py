@@ -63,7 +63,7 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
             _caveats(runs, found.comparison),
         )
     named = named_table(runs)
-    if not named.empty and not found.yours:
+    if not named.empty and not found.yours and not found.absent:
         told = _of_named(named, over_first(runs), found.leader, _tuned_by_t(runs))
         return Headline(*told, _caveats(runs, found.comparison))
     return Headline(_title(found), (*_about(found), *_leads(found, found.leader)), _caveats(runs, found.comparison))
@@ -166,13 +166,14 @@ def _whether(found: Decisions) -> str:
     better, worse = found.with_verdict(Verdict.BETTER), found.with_verdict(Verdict.WORSE)
     if better:
         names = wording.listed([gain.method for gain in better], NAMED)
-        sizes = [wording.rounded(gain.estimate.mean, gain.estimate.half_width) for gain in (better[-1], better[0])]
-        size = " to ".join(dict.fromkeys(sizes))
-        told = f"{names} gain{'' if len(better) > 1 else 's'} {size} points over {SHARES}"
+        told = f"{names} gain{'' if len(better) > 1 else 's'} {_sizes(better)} points over {SHARES}"
         if better[0].method.iterations == 1:  # coupling is what the method starts with
             return f"{told}; more iterations are not shown to help {better[0].method.title}."
         return f"Routing helps here: {told}."
     configurations = wording.plural(len(found.gains), "routing configuration")
+    if len(found.gains) == 1 and found.gains[0].verdict is not Verdict.UNTESTABLE:
+        how = "loses to" if worse else "does not differ significantly from"
+        return f"Routing is not shown to help: {found.gains[0].method} {how} {SHARES}."
     if worse:
         lose = "1 loses" if len(worse) == 1 else f"{len(worse)} lose"
         return f"Routing is not shown to help: of {configurations}, {lose} to {SHARES} and none gains."
@@ -271,14 +272,18 @@ def _sized(gain: Gain) -> str:
 def _over_shares(better: Sequence[Gain]) -> str:
     """Which methods are better than equal shares, and by how much."""
     better = sorted(better, key=Gain.place)
-    sizes = [wording.rounded(gain.estimate.mean, gain.estimate.half_width) for gain in better]
     if not better:
         return f"No method is shown to be better than {SHARES}"
     if len(better) == 1:
-        return f"{better[0].method} is better than {SHARES}, by {sizes[0]} points"
+        return f"{better[0].method} is better than {SHARES}, by {_sizes(better)} points"
     names = wording.listed([gain.method for gain in better], NAMED)
-    size = " to ".join(dict.fromkeys((sizes[-1], sizes[0])))
-    return f"{len(better)} methods are better than {SHARES}, by {size} points: {names}"
+    return f"{len(better)} methods are better than {SHARES}, by {_sizes(better)} points: {names}"
+
+
+def _sizes(gains: Sequence[Gain]) -> str:
+    """`0.24 to 0.64`: the smallest and the largest, which need not be the last and the first of their order."""
+    found = sorted((gain.estimate for gain in gains), key=float)
+    return " to ".join(dict.fromkeys(wording.rounded(one.mean, one.half_width) for one in (found[0], found[-1])))
 
 
 def _by_iterating(gaining: Sequence[Gain], losing: Sequence[Gain]) -> str:

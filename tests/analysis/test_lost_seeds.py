@@ -1,6 +1,7 @@
 """A method never stands higher because its bad seeds are missing, and what is said of it tells of how many seeds."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -359,3 +360,17 @@ def test_of_equal_means_the_same_method_comes_first_everywhere_and_both_are_told
         "EM has the highest mean accuracy, 97.07 ± 0.76 %, as CNN has"
     )
     assert "Highest mean accuracy: EM, 97.1 ± 0.8 % (3 seeds), and the same with CNN." in str(headline_of(runs))
+
+
+def test_a_range_of_gains_is_from_the_smallest_to_the_largest() -> None:
+    given = {"em": 99.0, "dynamic": 98.0, "uniform": 97.0}
+    for named in (False, True):
+        told = headline_of(runs_of(given, {"em": 2}, "not run", primary=named)).title
+        sizes = [float(size) for size in re.findall(r"([\d.]+) to ([\d.]+) points", told)[0]]
+        assert sizes == sorted(sizes) and sizes[1] > sizes[0] + 0.5
+
+
+@pytest.mark.parametrize(("given", "told"), [(97.0, "EM does not differ significantly from"), (90.0, "EM loses to")])
+def test_a_single_method_is_named_and_not_counted(given, told) -> None:
+    runs = runs_of({"em": given, "uniform": 97.0}, {})
+    assert headline_of(runs).title == f"Routing is not shown to help: {told} equal shares."
