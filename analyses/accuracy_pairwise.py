@@ -37,6 +37,7 @@ from routebench.analysis.comparison import (
     distinct,
     settled,
     untested,
+    with_other_images,
 )
 from routebench.analysis.contenders import p_beyond_between
 
@@ -66,6 +67,7 @@ SAVED = (
     "p=difference.p effect effect_low effect_high wins seeds deviation p_equal both_low both_high both_p=both.p "
     "both_interval=both.kind odds discordant p_holm=difference.p_holm p_equal_holm verdict"
 )
+BY_SEED = (statistics.OVER_SEEDS, statistics.OVER_SEEDS_TWO_STAGES, statistics.CONSTANT)
 ODDS = "how many times more test images only the first has right than only the second, all seeds together"
 
 
@@ -120,6 +122,7 @@ def _row(runs: Runs, first: Contender, second: Contender) -> dict[str, object]:
         "p_equal": p_beyond_between(runs, first, second, found.margin),
         "p_equal_holm": found.p_beyond(*pair),
         "verdict": found.verdict(*pair),
+        "both": with_other_images(runs, first, second),
         **_by_image(answers_of(runs, first, second)),
     }
 
@@ -127,9 +130,8 @@ def _row(runs: Runs, first: Contender, second: Contender) -> dict[str, object]:
 def _by_image(answers: PairedAnswers | None) -> dict[str, object]:
     """Statistics per test image, if outcomes were kept."""
     if answers is None:
-        return {"both": Estimate(), "odds": math.nan, "discordant": math.nan}
+        return {"odds": math.nan, "discordant": math.nan}
     return {
-        "both": answers.difference,
         "odds": statistics.discordant_odds(answers.ours.ravel(), answers.theirs.ravel()).mean,
         "discordant": float((answers.ours != answers.theirs).mean()),
     }
@@ -150,7 +152,7 @@ def detectable_in(table: DataFrame, tests: int = 1) -> float:
     """
     kinds = table["difference"].map(lambda found: found.kind)
     counts = table["difference"].map(lambda found: found.n)
-    by_seed = kinds.isin([statistics.OVER_SEEDS, statistics.OVER_SEEDS_TWO_STAGES, statistics.CONSTANT])
+    by_seed = kinds.isin(BY_SEED)
     if by_seed.any():
         spread = math.sqrt(float((table.loc[by_seed, "deviation"] ** 2).median()))
         return statistics.smallest_detectable_difference(spread, int(counts[by_seed].min()), ALPHA / tests)
@@ -237,7 +239,8 @@ def _notes(runs: Runs, table: DataFrame, methods: int) -> list[str]:
         )
     single, corrected = detectable_in(table), detectable_in(table, len(table))
     if not math.isnan(single):
-        tested = "on the same test images" if one_seed else f"with {wording.plural(int(table['seeds'].min()), 'seed')}"
+        fewest = min((found.n for found in table["difference"] if found.kind in BY_SEED), default=0)
+        tested = f"with {wording.plural(fewest, 'seed')}" if fewest else "on the same test images"
         asks = "" if math.isnan(corrected) else f"; after correction for all pairs it has to be {corrected:.2f} points"
         notes.append(
             f"Smallest detectable difference: {tested}, one test finds a true difference of {single:.2f} points "

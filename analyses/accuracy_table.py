@@ -17,6 +17,7 @@ from routebench.analysis import (
     among,
     analysis_of,
     run,
+    standing,
     wording,
 )
 from routebench.analysis.answering import one_class_in_words
@@ -126,8 +127,10 @@ def _reading(found: Comparison) -> str:
         return "No run finished, so nothing can be compared."
     best, *others = rows
     if not others:
-        return f"Nothing can be compared yet: only {best['method']} has finished, with {best['mean']:±0.2} %."
+        return f"Nothing can be compared yet: only {best['method'].together} has finished, with {best['mean']:±0.2} %."
     reading = f"{best['method']} has the highest mean accuracy{among(found.measured['method'])}, {best['mean']:±0.2} %"
+    level = [row["method"] for row in others if standing(row, "mean") == standing(best, "mean")]
+    reading += f", as {wording.listed(level, 5)} {'has' if len(level) == 1 else 'have'}" if level else ""
     seen = {*found.over.values()}
     if seen == {Verdict.UNTESTABLE}:
         return f"{reading}; no test could compare it with the others."
@@ -136,7 +139,8 @@ def _reading(found: Comparison) -> str:
     told += [f"these runs cannot tell it apart from {wording.listed(peers, 5)}"] if peers else []
     if told:
         return f"{reading}; {'; '.join(told)}."
-    behind = "all others that could be tested" if Verdict.UNTESTABLE in seen else "all others"
+    finished = "" if len(rows) == len(found.table) else " that finished"
+    behind = "all others that could be tested" if Verdict.UNTESTABLE in seen else f"all others{finished}"
     return f"{reading}, and is significantly ahead of {behind}."
 
 

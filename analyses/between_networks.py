@@ -16,7 +16,6 @@ from routebench.analysis import (
     corrected,
     mean_of,
     run,
-    unflattered,
     wording,
 )
 from routebench.analysis.comparison import OTHER_IMAGES, Contender, contenders_of, difference_between, with_other_images
@@ -87,7 +86,7 @@ def _key(one: Contender) -> tuple[str, int | None]:
 
 
 def _row(runs: Runs, ours: Contender, theirs: Contender, difference: Estimate) -> Row:
-    both = unflattered(with_other_images(runs, ours, theirs), ours.method, theirs.method)
+    both = with_other_images(runs, ours, theirs)
     where = {"suite": runs.suite, "preset": runs.preset, "data": runs.data}
     where["of"] = ", ".join(where.values())
     values = {"accuracy": mean_of(ours.values, 100), "there": mean_of(theirs.values, 100)}

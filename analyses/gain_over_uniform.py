@@ -15,6 +15,7 @@ from routebench.analysis import (
     wording,
 )
 from routebench.analysis.comparison import OTHER_IMAGES, comparison_of, untested, with_other_images
+from routebench.statistics import BY_SAMPLE
 
 SAVED = (
     "name label role gain gain_low gain_high gain_interval=gain.kind p=gain.p p_holm=gain.p_holm "
@@ -47,7 +48,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
             *([OTHER_IMAGES] if images else []),
         ),
         notes=(
-            "Points of test accuracy, with 95 % intervals over seeds, for each gain alone.",
+            f"Points of test accuracy, with 95 % intervals over {_over(table)}, for each gain alone.",
             *(["Thin lines: if the test images were drawn anew, too."] if images else []),
             _filled(runs, len(table)),
             *untested(runs, table["gain"]),
@@ -58,9 +59,15 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
     )
 
 
+def _over(table: DataFrame) -> str:
+    by_image = [gain.kind in BY_SAMPLE for gain in table["gain"]]
+    return "test images" if all(by_image) else "seeds"
+
+
 def _filled(runs: Runs, gains: int) -> str:
     beside = ", of those that the suite named for the named comparisons alone" if runs.primary else ""
-    told = f"Filled: significant after Holm's correction for these {wording.plural(gains, 'gain')}{beside}."
+    these = "this gain" if gains == 1 else f"these {gains} gains"
+    told = f"Filled: significant after Holm's correction for {these}{beside}."
     return f"{told} Arrows and lines at the edge go on beyond it."
 
 

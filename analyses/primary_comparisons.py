@@ -55,7 +55,7 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
             Column("Method", "method", numeric=False),
             Column("Against", "against", numeric=False),
             Column("Difference, points", "difference", "+.2"),
-            Column("Seeds", "difference.n"),
+            Column("Seeds", "seeds", explained="that both have"),
             Column("p (Holm)", "difference.p_holm", "p"),
             Column("p of a larger one", "p_beyond", "p", f"that it is {margin:g} points or more, either way (Holm)"),
             Column("Answer", "answer", numeric=False),
@@ -63,7 +63,7 @@ def primary_comparisons(runs: Runs) -> Analysis | None:
             Column("Answer, other images", "both_answer", "", "by the same tests over seeds and test images", False),
         ),
         notes=(
-            f"The suite named these {len(table)} comparisons beforehand; Holm's correction is over them alone.",
+            f"The suite named {wording.plural(len(table), 'comparison')} beforehand; Holm's correction is over those.",
             "All other comparisons on this page are exploratory.",
             *_notes_on_t(runs, table),
             f"Margin: {margin:g} points, the band. Intervals: 95 %, over seeds, each for itself.",
@@ -128,7 +128,9 @@ def _decided(table: DataFrame, answer: str) -> int:
 
 def _reading(table: DataFrame, margin: float) -> str:
     counts = table["answer"].value_counts()
-    told = f"{_decided(table, 'answer')} of {len(table)} named comparisons are decided at a margin of {margin:g} points"
+    decided = _decided(table, "answer")
+    named = f"{decided} of {wording.plural(len(table), 'named comparison')} {'is' if decided == 1 else 'are'} decided"
+    told = f"{named} at a margin of {margin:g} points"
     kinds = [f"{counts[answer]} {answer}" for answer in dict.fromkeys(ANSWERS.values()) if answer in counts]
     return f"{told}: {wording.listed(kinds, len(kinds))}."
 

@@ -1,6 +1,6 @@
 """Accuracy of a linear classifier on frozen features, by rotation or transformation of test digits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pandas import DataFrame
@@ -309,10 +309,16 @@ def _published_notes(table: DataFrame) -> list[str]:
     methods = [text for method, text in LEFT_OPEN.items() if method in {one.label for one in told["method"]}]
     return [
         (
-            f"Published ({ids}): {known['citation']}, {known['where']}; ± is the {known['uncertainty_kind']}. "
-            f"{' '.join(methods)}"
+            f"Published ({ids}): {known['citation']}, {known['where']}; ± is the "
+            f"{known['uncertainty_kind']}{_runs_of(known)}. {' '.join(methods)}"
         )
     ]
+
+
+def _runs_of(known: Mapping[Any, Any]) -> str:
+    """` over 5 runs` where the number is a mean of that many; empty for one run, or where nobody says."""
+    kind, _, count = str(known["statistic"]).rpartition(" of ")
+    return f" over {count} runs" if kind == "mean" and count.isdigit() else ""
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 
 from routebench.analysis import figures, wording
 from routebench.analysis._estimate import (
+    MISSING,
     Estimate,
     SeedValues,
     base_of,
@@ -46,6 +47,7 @@ __all__ = [
     "BASELINE",
     "MARGIN",
     "METHOD",
+    "MISSING",
     "MODEL",
     "SEEDS",
     "Analysis",

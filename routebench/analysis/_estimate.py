@@ -18,7 +18,10 @@ from routebench.statistics import ALPHA, Collapses, Interval
 
 BRACKETED = (statistics.OVER_SAMPLES, statistics.OVER_SEEDS_LOGIT)
 """Kinds of interval that are not symmetric."""
-UNEVEN = "seeds are missing or fell out of the others, no t interval"
+UNEVEN = "seeds fell out of the others, no t interval"
+MISSING = "the side that is ahead lacks results, no interval"
+UNTESTED = (UNEVEN, MISSING)
+"""Kinds of a difference without limits and p, though there are seeds."""
 
 
 class SeedValues(dict[int, float]):
@@ -78,6 +81,10 @@ class Estimate:
 
     def __neg__(self) -> "Estimate":
         return replace(self, mean=-self.mean, low=-self.high, high=-self.low)
+
+    def untested(self, kind: str) -> "Estimate":
+        """The same without limits and p, for a reason of `UNTESTED`."""
+        return replace(self, low=math.nan, high=math.nan, p=math.nan, p_holm=math.nan, kind=kind)
 
     @property
     def known(self) -> bool:
@@ -189,7 +196,7 @@ def believed(found: Estimate, middle: float, ours: Sides, theirs: Sides) -> Esti
     stake = at_stake(ours, theirs, ahead=ahead)
     if not found.p < ALPHA or stake == 0 or (middle if ahead else -middle) > stake:
         return found
-    return replace(found, low=math.nan, high=math.nan, p=math.nan, kind=UNEVEN)
+    return found.untested(UNEVEN)
 
 
 def corrected(family: Iterable[Estimate], count: int | None = None) -> list[Estimate]:
@@ -208,13 +215,13 @@ def corrected(family: Iterable[Estimate], count: int | None = None) -> list[Esti
 
 
 def unflattered(found: Estimate, ours: Method, theirs: Method, *, higher_is_better: bool = True) -> Estimate:
-    """`ours - theirs`, without a test unless it is against the side that lost seeds which the other finished.
+    """`ours - theirs`, without limits and test unless it is against the side that lost seeds which the other finished.
 
     The seeds that it lost may be its bad ones. What the others say for it, or for a tie, is no finding.
     """
     for_ours, for_theirs = (found.mean >= 0, found.mean <= 0)[:: 1 if higher_is_better else -1]
     flattered = (for_ours and ours.lost & theirs.finished) or (for_theirs and theirs.lost & ours.finished)
-    return replace(found, p=math.nan, p_holm=math.nan) if flattered else found
+    return found.untested(MISSING) if flattered and found.known else found
 
 
 def gains_over(

@@ -114,7 +114,7 @@ def best_first(table: DataFrame, key: str, *, ascending: bool = False) -> DataFr
 def standing(row: Row, key: str, sign: int = -1) -> tuple[bool, float, float]:
     """Sort key of a row with a `method`, by the estimate or number in `key`; `sign` is 1 where less is better."""
     cell, method = row[key], row.get("method")
-    value = sign * float(cell)
+    value = sign * float(f"{float(cell):.12g}")  # means that are equal but for rounding are equal
     if not isinstance(method, Method) or not method.planned:
         return math.isnan(value), 0.0, value
     known = min(cell.n, len(method.finished)) if isinstance(cell, Estimate) and cell.n else len(method.finished)

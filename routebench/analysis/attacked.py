@@ -3,14 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Container, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routebench import statistics
-from routebench.analysis import Estimate, Method, Runs, base_of, corrected, difference, unflattered
+from routebench.analysis import MISSING, Estimate, Method, Runs, base_of, corrected, difference, unflattered
+from routebench.analysis.contenders import PairedAnswers, is_tied
 from routebench.catalogue import views_of
 from routebench.masking import verdict
 
@@ -101,7 +100,7 @@ def without_attacks(runs: Runs) -> dict[Method, list[str]]:
 def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Estimate]:
     """Differences in accuracy under attack to a baseline, in points, corrected over all other methods.
 
-    Paired by seed; where each has one seed, the same, by image, for the worst case.
+    Paired by seed; where each has one seed, the same, or all seeds differ alike, by image, for the worst case.
 
     Returns:
         one for each other measured method; empty without the baseline.
@@ -111,8 +110,10 @@ def compared(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[Method, Es
     found, lacking = [], without_attacks(runs)
     for method, theirs in others.items():
         has_one = len(values[method]) == len(values[theirs]) == len({*values[method]} & {*values[theirs]}) == 1
-        by_image = _over_images(runs, method, theirs, where) if has_one else None
-        found.append(_fair(lacking, by_image or difference(values[method], values[theirs]), method, theirs))
+        by_seed = difference(values[method], values[theirs])
+        answers = _answers(runs, method, theirs, where) if has_one or is_tied(by_seed) else None
+        by_image = answers and (answers.difference if has_one else answers.over_images)
+        found.append(_fair(lacking, by_image or by_seed, method, theirs))
     return dict(zip(others, corrected(found), strict=True))
 
 
@@ -124,20 +125,24 @@ def with_other_images(runs: Runs, base: str, where: Mapping[str, Any]) -> dict[M
     """
     values = runs.by_seed("attacked_accuracy", **where)
     others = {method: theirs for method in values if (theirs := base_of(method, base, values)) not in (None, method)}
-    known = {method: _over_images(runs, method, theirs, where) for method, theirs in others.items()}
+    known = {method: _answers(runs, method, theirs, where) for method, theirs in others.items()}
     lacking = without_attacks(runs)
-    found = {method: _fair(lacking, one, method, others[method]) for method, one in known.items() if one is not None}
+    found = {
+        method: _fair(lacking, one.difference, method, others[method])
+        for method, one in known.items()
+        if one is not None
+    }
     return dict(zip(found, corrected(found.values()), strict=True))
 
 
 def _fair(lacking: Container[Method], found: Estimate, ours: Method, theirs: Method) -> Estimate:
     """The difference, without a test where it is for a side that lost seeds or lacks attacks."""
     flattered = (found.mean >= 0 and ours in lacking) or (found.mean <= 0 and theirs in lacking)
-    return replace(found, p=math.nan) if flattered else unflattered(found, ours, theirs)
+    return found.untested(MISSING) if flattered else unflattered(found, ours, theirs)
 
 
-def _over_images(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> Estimate | None:
-    """The difference over shared seeds and images; None if outcomes were not kept, or some images show one object."""
+def _answers(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, Any]) -> PairedAnswers | None:
+    """What withstood with shared seeds; None if outcomes were not kept, or some images show one object."""
     if where["attack"] != "worst":
         return None
     rows = runs.values("attacked_accuracy", **where)
@@ -150,7 +155,7 @@ def _over_images(runs: Runs, ours: Method, theirs: Method, where: Mapping[str, A
         return None
     if views_of(runs.data, kept[0].size) != 1:
         return None
-    return Estimate.of(statistics.crossed_difference(kept[::2], kept[1::2]), scale=100)
+    return PairedAnswers(np.stack(kept[::2]), np.stack(kept[1::2]))
 
 
 def _robust(runs: Runs, cell: str, eps: str) -> NDArray[np.bool_] | None:

@@ -126,9 +126,17 @@ class Comparison:
 
     @property
     def every(self) -> DataFrame:
-        """The same, with a row for every method, including those that are the same function as another."""
-        rows = self.measured.to_dict("records")
-        found = [{**row, "method": method} for row in rows for method in (row["method"], *row["method"].same)]
+        """The same, with a row for every method, including those that are the same function as another.
+
+        What is the same function as the baseline differs from it by nothing.
+        """
+        found = []
+        for row in self.measured.to_dict("records"):
+            first, *others = row["method"], *row["method"].same
+            gain = row["gain"]
+            if others and str(first) == self.baseline:
+                gain = Estimate(0.0, 0.0, 0.0, row["n_ok"], statistics.CONSTANT, 1.0, 1.0)
+            found += [row, *({**row, "method": method, "gain": gain} for method in others)]
         return DataFrame(found, columns=self.table.columns)
 
 
@@ -157,7 +165,10 @@ def _compared(runs: Runs) -> Comparison:
     if not runs.strength.judges:
         gain_of = {method: replace(gain, p=math.nan, p_holm=math.nan) for method, gain in gain_of.items()}
     nothing = Estimate(kind="")
-    rows = [_row(runs, one, objects) | {"gain": gain_of.get(one.method, nothing)} for one in contenders]
+    rows = [
+        _row(runs, one, objects) | {"gain": gain_of.get(one.method, nothing)}
+        for one in sorted(contenders, key=lambda one: one.method.is_control)  # of equal means, a method comes first
+    ]
     table = best_first(DataFrame(rows, columns=COLUMNS), "mean")
     measured = [*table.loc[table["n_ok"] > 0, "method"]]
     order = [*combinations(measured, 2)] if runs.strength.judges else []

@@ -15,7 +15,9 @@ from scipy import special
 from routebench import statistics
 from routebench.analysis import wording
 from routebench.analysis._estimate import (
+    MISSING,
     UNEVEN,
+    UNTESTED,
     Estimate,
     SeedValues,
     Sides,
@@ -28,7 +30,6 @@ from routebench.analysis._estimate import (
 from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
 from routebench.catalogue import views_of
-from routebench.statistics import ALPHA
 
 ALIKE = "over test samples (all seeds differ alike)"
 
@@ -113,10 +114,7 @@ def difference_between(runs: Runs, ours: Contender, theirs: Contender) -> Estima
     is_single = len(seeds) == len(ours.accuracies) == len(theirs.accuracies) == 1
     if (is_single or is_tied(found)) and (answers := answers_of(runs, ours, theirs)) is not None:
         found = answers.difference if is_single else answers.over_images
-    unflattering = unflattered(found, ours.method, theirs.method)
-    if found.p < ALPHA and not unflattering.p < ALPHA:
-        return replace(found, low=math.nan, high=math.nan, p=math.nan, kind=UNEVEN)
-    found = unflattering
+    found = unflattered(found, ours.method, theirs.method)
     if len(seeds) < 2:
         return found
     middle = float(np.median(statistics.shared_differences(ours.accuracies, theirs.accuracies)))
@@ -130,11 +128,11 @@ def p_beyond_between(runs: Runs, ours: Contender, theirs: Contender, margin: flo
     """
     one, other = ours.accuracies, theirs.accuracies
     found = difference(one, other)
+    if found.n < 2 or ours.method.lost or theirs.method.lost:
+        return math.nan
     if is_tied(found):
         answers = answers_of(runs, ours, theirs)
         return math.nan if answers is None else answers.p_beyond_over_images(margin)
-    if found.n < 2 or ours.method.lost or theirs.method.lost:
-        return math.nan
     middle = float(np.median(statistics.shared_differences(one, other)))
     lost, won = (at_stake(*_sides(runs, ours, theirs), ahead=ahead) for ahead in (True, False))
     if lost + won > 0 and max(abs(middle - lost), abs(middle + won)) >= margin:
@@ -167,9 +165,22 @@ def _sides(runs: Runs, ours: Contender, theirs: Contender) -> tuple[Sides, Sides
 
 
 def with_other_images(runs: Runs, ours: Contender, theirs: Contender) -> Estimate:
-    """`ours - theirs` in points, as if seeds and test images were both drawn anew; unknown if no answers were kept."""
+    """`ours - theirs` in points, as if seeds and test images were both drawn anew; unknown if no answers were kept.
+
+    Seeds that give no test on these test images give none on others.
+    """
+    answers, plain = answers_of(runs, ours, theirs), difference_between(runs, ours, theirs)
+    if answers is None:
+        return Estimate()
+    return answers.difference.untested(plain.kind) if plain.kind in UNTESTED else answers.difference
+
+
+def p_beyond_other_images(runs: Runs, ours: Contender, theirs: Contender, margin: float) -> float:
+    """As `p_beyond_between`, over seeds and test images; NaN where there is no test on these test images."""
     answers = answers_of(runs, ours, theirs)
-    return Estimate() if answers is None else answers.difference
+    if answers is None or math.isnan(p_beyond_between(runs, ours, theirs, margin)):
+        return math.nan
+    return answers.p_beyond(margin)
 
 
 @dataclass(frozen=True)
@@ -189,15 +200,22 @@ class PairedAnswers:
 
     @property
     def difference(self) -> Estimate:
-        """`ours - theirs` in points, as if seeds and objects were both drawn anew; with one seed, objects alone."""
+        """`ours - theirs` in points, as if seeds and objects were both drawn anew.
+
+        With one seed, and where all seeds differ by the same amount, as if objects alone were: nothing is known of the
+        spread of seeds.
+        """
+        if self._is_tied:
+            return self.over_images
         found = statistics.crossed_difference(self.ours, self.theirs, views=self.views, first=self.first)
         return Estimate.of(found, 100)
 
     @property
     def over_images(self) -> Estimate:
-        """`ours - theirs` in points, as if objects were drawn anew, with the same networks."""
+        """`ours - theirs` in points, as if objects were drawn anew, with the same networks; its n is the seeds."""
         ours, theirs = (statistics.by_view(one, self.views) for one in (self.ours, self.theirs))
-        return replace(Estimate.of(statistics.paired_samples_of_seeds(ours, theirs), 100), kind=ALIKE)
+        found = Estimate.of(statistics.paired_samples_of_seeds(ours, theirs), 100)
+        return replace(found, kind=ALIKE, n=len(self.ours))
 
     def p_beyond_over_images(self, margin: float) -> float:
         """The p-value of a difference of `margin` points or more, in either direction, of these networks."""
@@ -205,8 +223,16 @@ class PairedAnswers:
         error = found.half_width / float(special.ndtri((1 + statistics.CONFIDENCE) / 2))
         return float(special.ndtr((abs(found.mean) - margin) / error))
 
+    @property
+    def _is_tied(self) -> bool:
+        """Whether all seeds, two or more, differ by the same amount, other than none."""
+        apart = self.ours.sum(axis=1, dtype=np.int64) - self.theirs.sum(axis=1, dtype=np.int64)
+        return len(apart) > 1 and bool((apart == apart[0]).all() and apart[0] != 0)
+
     def p_beyond(self, margin: float) -> float:
         """The p-value of a difference of `margin` points or more, in either direction."""
+        if self._is_tied:
+            return self.p_beyond_over_images(margin)
         return statistics.crossed_equivalence_p(
             self.ours, self.theirs, margin / 100, views=self.views, first=self.first
         )
@@ -245,7 +271,7 @@ def assumed(differences: Iterable[Estimate]) -> list[str]:
 
 
 def untested(runs: Runs, differences: Iterable[Estimate]) -> list[str]:
-    """Notes on pairs that t cannot judge: whose seeds all differ alike, or where seeds fall out of the others."""
+    """Notes on pairs that t cannot judge: whose seeds all differ alike, are missing, or fall out of the others."""
     found = [*differences]
     notes = []
     if count := sum(map(is_tied, found)):
@@ -255,20 +281,25 @@ def untested(runs: Runs, differences: Iterable[Estimate]) -> list[str]:
         )
     if count := sum(one.kind == ALIKE for one in found):
         notes.append(
-            f"In {wording.plural(count, 'comparison')} all seeds differ by exactly the same amount. Its interval and "
-            "its p are over test images."
+            f"In {wording.plural(count, 'comparison')} all seeds differ by exactly the same amount. There the interval "
+            "and p are over test images."
+        )
+    if count := sum(one.kind == MISSING for one in found):
+        notes.append(
+            f"{wording.plural(count, 'comparison')} cannot be tested: the side that is ahead lost seeds, which may be "
+            "its bad ones."
         )
     uneven = sum(one.kind == UNEVEN for one in found)
     fallen = [
-        f"{Method.of(label).title} ({out.count} of {out.seeds} seeds, by up to {out.depth:.1f} points)"
+        f"{Method.of(label).title} ({out.count} of {out.seeds} seeds, up to {out.depth:.1f} points {way} the others)"
         for (label, _), sides in falling(runs).items()
-        for out in sides
+        for out, way in zip(sides, ("below", "above"), strict=True)
         if out.count
     ]
     if uneven:
         told = f" Seeds fall out with {wording.listed(fallen, 4)}." if fallen else ""
         notes.append(
-            f"{wording.plural(uneven, 'comparison')} cannot be tested, as seeds are missing or fell out of the others: "
+            f"{wording.plural(uneven, 'comparison')} cannot be tested, as seeds fell out of the others: "
             f"as many as may do so would undo the difference.{told}"
         )
     return notes

@@ -1,6 +1,5 @@
 """The comparisons that a suite names beforehand, as a results folder has them."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +9,11 @@ from pandas import DataFrame
 
 from routebench import statistics
 from routebench.analysis import wording
-from routebench.analysis._estimate import Estimate, corrected, unflattered
+from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import GAINS, LOSSES, Verdict
-from routebench.analysis.contenders import Contender, answers_of, contenders_of
+from routebench.analysis.contenders import Contender, contenders_of, p_beyond_other_images, with_other_images
 from routebench.analysis.families import FIRST_IS, iterated_in, named_of, settled
 
 FEWEST_SCORES, MOST_IMAGES = 8, 20_000
@@ -70,11 +69,12 @@ def named_pairs(runs: Runs) -> list[NamedPair]:
 def named_table(runs: Runs) -> DataFrame:
     """One row per named comparison; Holm's correction is over them alone. Empty where the suite names none.
 
-    Columns: `method, against`; `difference`, in points; `p_beyond`, of a difference of the margin or more, corrected;
-    `verdict`. And the same over seeds and test images, as if the test set were drawn anew too: `both`, `both_beyond`,
-    `both_verdict`.
+    Columns: `method, against`; `seeds` that both have; `difference`, in points; `p_beyond`, of a difference of the
+    margin or more, corrected; `verdict`. And the same over seeds and test images, as if the test set were drawn anew
+    too: `both`, `both_beyond`, `both_verdict`.
     """
-    pairs = [(pair.ours, pair.theirs) for pair in named_pairs(runs)]
+    known = named_pairs(runs)
+    pairs = [(pair.ours, pair.theirs) for pair in known]
     if not pairs:
         return DataFrame()
     found = settled(runs)
@@ -84,6 +84,7 @@ def named_table(runs: Runs) -> DataFrame:
     return DataFrame({
         "method": [ours.method for ours, _ in pairs],
         "against": [theirs.method for _, theirs in pairs],
+        "seeds": [pair.seeds for pair in known],
         "difference": differences,
         "p_beyond": beyond,
         "verdict": _verdicts(differences, beyond),
@@ -93,15 +94,9 @@ def named_table(runs: Runs) -> DataFrame:
 
 def _over_both(runs: Runs, pairs: Sequence[tuple[Contender, Contender]], margin: float) -> dict[str, Any]:
     """`both`, `both_beyond`, `both_verdict`: over seeds and test images; no value where answers were not kept."""
-    answers, count = [answers_of(runs, *pair) for pair in pairs], len(pairs)
-    differences = corrected(
-        (
-            Estimate() if known is None else unflattered(known.difference, ours.method, theirs.method)
-            for known, (ours, theirs) in zip(answers, pairs, strict=True)
-        ),
-        count,
-    )
-    beyond = statistics.holm([math.nan if pair is None else pair.p_beyond(margin) for pair in answers], count)
+    count = len(pairs)
+    differences = corrected((with_other_images(runs, *pair) for pair in pairs), count)
+    beyond = statistics.holm([p_beyond_other_images(runs, *pair, margin) for pair in pairs], count)
     return {"both": differences, "both_beyond": beyond, "both_verdict": _verdicts(differences, beyond)}
 
 

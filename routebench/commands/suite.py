@@ -264,7 +264,9 @@ def _verdicts(planned: "PlannedRun", runs: "Runs") -> dict[str, str]:
     named = {cell.label for cell in planned.named}
     if planned.plan.suite.protocol != "accuracy" or not named:
         return {}
-    rows = comparison_of(runs).table.to_dict("records")
+    found = comparison_of(runs)
+    missing = found.table[found.table["n_ok"] == 0]
+    rows = [*found.every.to_dict("records"), *missing.to_dict("records")]
     return {str(row["method"]): _verdict(row) for row in rows if row["method"].label in named}
 
 

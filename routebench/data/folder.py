@@ -14,8 +14,8 @@ from torch import Tensor
 from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
 from routebench.data.pictures import read_pictures
 from routebench.data.shares import shares, some_of
-from routebench.data.unused import ARRAYS, ARRAYS_ADVICE, HIDDEN, form_apart, is_system, near, unused
-from routebench.errors import UserError, nearest
+from routebench.data.unused import ARRAYS, ARRAYS_ADVICE, HIDDEN, counted, form_apart, is_system, near, unused
+from routebench.errors import UserError, nearest, shown
 from routebench.registry import datasets
 
 TEST_FRACTION = 0.2
@@ -179,20 +179,26 @@ def _images_of_classes(part: Path) -> dict[str, list[Path]]:
     found = {folder.name: _images_in(folder, deep=True) for folder in _subfolders(part)}
     if not found:
         got = "images that are in none" if _images_in(part, deep=False) else "no sub-folder"
-        raise UserError(f"folder:{part}: expected one sub-folder of images per class, got {got}")
+        others = unused(part, (), SUFFIXES)
+        got += f", but {', '.join(others)}" if others and got == "no sub-folder" else ""
+        raise UserError(f"folder:{part}: expected one sub-folder of images per class, got {got}{_on_arrays(part)}")
     for name, files in found.items():
         if not files:
             others = unused(part / name, (), SUFFIXES)
             got = f"none, but {', '.join(others)}" if others else "none"
-            arrays = any(file.suffix.lower() in ARRAYS for file in (part / name).rglob("*"))
-            way = ARRAYS_ADVICE if arrays else "add some or remove it"
-            raise UserError(f"folder:{part}: expected images in {name}/, got {got}; {way}")
+            way = _on_arrays(part / name) or "; add some or remove it"
+            raise UserError(f"folder:{part}: expected images in {name}/, got {got}{way}")
     for one, other in combinations(found, 2):
         if told := form_apart(one, other):
             raise UserError(
                 f"folder:{part}: expected names that look different, got {one}/ and {other}/{told}; join them"
             )
     return found
+
+
+def _on_arrays(place: Path) -> str:
+    """What to do with NumPy arrays, where some lie there; else empty."""
+    return f"; {ARRAYS_ADVICE}" if any(file.suffix.lower() in ARRAYS for file in place.rglob("*")) else ""
 
 
 def _listing(part: Path, found: Mapping[str, Sequence[Path]], classes: Sequence[str]) -> _Listing:
@@ -206,8 +212,8 @@ def _listing(part: Path, found: Mapping[str, Sequence[Path]], classes: Sequence[
 
 
 def _subfolders(place: Path) -> list[Path]:
-    shown = (entry for entry in place.iterdir() if not entry.name.startswith(HIDDEN) and not is_system(entry.name))
-    return sorted(entry for entry in shown if entry.is_dir())
+    seen = (entry for entry in place.iterdir() if not entry.name.startswith(HIDDEN) and not is_system(entry.name))
+    return sorted(entry for entry in seen if entry.is_dir())
 
 
 def _images_in(place: Path, *, deep: bool) -> list[Path]:
@@ -255,7 +261,8 @@ def _pages(files: Sequence[Path], pages: Sequence[int], place: Path) -> list[str
     """Of files with several pages, all but the first are not used."""
     several = [file.relative_to(place) for file, count in zip(files, pages, strict=True) if count > 1]
     more = sum(pages) - len(pages)
-    return [f"{more:,} further pages of {len(several):,} files (such as {several[0]})"] if several else []
+    pages_of = f"{counted(more, 'further page', 'further pages')} of {counted(len(several), 'file', 'files')}"
+    return [f"{pages_of} (such as {shown(several[0])})"] if several else []
 
 
 def _first_copies(pixels: Tensor, owner: Tensor) -> Tensor:
@@ -285,7 +292,7 @@ class _Copies:
     def __str__(self) -> str:
         left_out = self.first != torch.arange(len(self.files))
         contrary = int((self.labels[self.first] != self.labels).sum())
-        copies = f"{int(left_out.sum()):,} copies" if left_out.any() else ""
+        copies = counted(int(left_out.sum()), "copy", "copies") if left_out.any() else ""
         return copies + (f" ({contrary:,} of them in another class)" if contrary else "")
 
     def kept_of(self, part: Tensor) -> Tensor:

@@ -178,5 +178,6 @@ def _plain(image: Image.Image, depth: int) -> Image.Image:
 
 
 def _unreadable(file: Path, error: Exception) -> UserError:
-    reason = " ".join(str(error).split()).replace(f" {str(file)!r}", "")
+    told = (isinstance(error, OSError) and error.strerror) or str(error)  # without the file, which is named here
+    reason = " ".join(told.split()).replace(f" {str(file)!r}", "")
     return UserError(f"cannot read the image {file} ({reason or type(error).__name__}); replace or remove it")

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 
+from routebench.errors import shown
+
 ARRAYS = frozenset([".npy", ".npz"])
 ARRAYS_ADVICE = (
     "NumPy arrays are read by a function of your own that returns routebench.data.Dataset, given with --plugin FILE.py"
@@ -41,14 +43,19 @@ def unused(place: Path, used: Collection[Path], suffixes: Collection[str], linke
         suffixes: of files that could be used.
         linked: folders in it that are looked into although they are links.
     """
-    known, found = {*used}, dict[str, list[Path]]()
+    known, found = {*used}, dict[tuple[str, str], list[Path]]()
     for entry in _entries(place, {*linked}):
         if entry not in known:
             found.setdefault(_kind(entry, place, suffixes), []).append(entry)
     return [
-        f"{len(several):,} {kind} (such as {min(several).relative_to(place)})"
-        for kind, several in sorted(found.items())
+        f"{counted(len(several), *kind)} (such as {shown(min(several).relative_to(place))})"
+        for kind, several in sorted(found.items(), key=lambda of: of[0][1])
     ]
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """`1 copy`, `2 copies`."""
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def _entries(place: Path, linked: Collection[Path]) -> Iterator[Path]:
@@ -65,16 +72,18 @@ def _entries(place: Path, linked: Collection[Path]) -> Iterator[Path]:
         yield from (Path(folder, name) for name in names if not is_system(name))
 
 
-def _kind(entry: Path, place: Path, suffixes: Collection[str]) -> str:
-    """What is not used, in words, of which there may be several."""
+def _kind(entry: Path, place: Path, suffixes: Collection[str]) -> tuple[str, str]:
+    """What is not used, in words: of one, and of several."""
     if any(part.startswith(HIDDEN) for part in entry.relative_to(place).parts):
-        return "hidden"
+        return "hidden", "hidden"
     if entry.is_dir():
-        return "linked folders"
+        return "linked folder", "linked folders"
     if not entry.is_file():
-        return "pipes, devices or broken links"
+        return "pipe, device or broken link", "pipes, devices or broken links"
     suffix = entry.suffix.lower()
-    return "images in no class's folder" if suffix in suffixes else f"of kind {suffix or 'unknown'}"
+    if suffix in suffixes:
+        return "image in no class's folder", "images in no class's folder"
+    return (f"of kind {shown(suffix) or 'unknown'}",) * 2
 
 
 def near(name: str, place: Path, other_than: Collection[str] = ()) -> str:

@@ -1,12 +1,13 @@
 """What the runs of one suite decide, as values: who leads, and what routing gains over equal shares."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from routebench.analysis import Estimate, Method, Runs, Verdict, among, standing
 from routebench.analysis.comparison import Comparison, comparison_of, settled
+from routebench.analysis.contenders import is_tied
 from routebench.analysis.named import over_first
-from routebench.statistics import CONSTANT
 
 TIED = (Verdict.OPEN, Verdict.EQUAL)
 
@@ -22,6 +23,7 @@ class Leader:
         routed: the routing method of the highest mean; None if only controls finished.
         over: the verdict of the leader against each other method, over all pairs.
         complete: whether every planned method has a result.
+        level: other methods with the same mean.
     """
 
     method: Method
@@ -30,6 +32,7 @@ class Leader:
     routed: Method | None
     over: Mapping[Method, Verdict]
     complete: bool
+    level: tuple[Method, ...] = ()
 
     @classmethod
     def of(cls, found: Comparison) -> "Leader":
@@ -41,8 +44,9 @@ class Leader:
         over = {row["method"]: found.verdict(lead["method"], row["method"]) for row in rows if row is not lead}
         best = routed[0]["method"] if routed else None
         return cls(
-            lead["method"], lead["mean"], among(found.measured["method"]), best, over, len(rows) == len(found.table)
-        )
+            lead["method"], lead["mean"], among(found.measured["method"]), best, over,
+            len(rows) == len(found.table), _level(rows, lead),
+        )  # fmt: skip
 
     @property
     def peers(self) -> tuple[Method, ...]:
@@ -126,15 +130,24 @@ class Decisions:
         return tuple(gain for gain in self.gains if gain.verdict is verdict)
 
     @property
+    def absent(self) -> tuple[Method, ...]:
+        """The methods that the user named, where no run of any of them finished."""
+        own = [method for method in self.comparison.contenders if method.yours]
+        done = any(method.yours for method in self.comparison.every["method"])
+        return () if done else tuple(own)
+
+    @property
     def gain_of_leader(self) -> Gain | None:
         """Over equal shares; None where the leader is a control."""
         return next((gain for gain in self.gains if self.leader and gain.method == self.leader.method), None)
 
     @property
     def yours(self) -> tuple[Gain, ...]:
-        """The methods that the user named, each with its largest T."""
+        """The methods that the user named, each with its largest T, among them the same function as another."""
         longest: dict[str, Gain] = {}
-        for gain in self.gains:
+        rows = self.comparison.every.to_dict("records") if self.baseline else []
+        gains = [Gain(row["method"], row["gain"]) for row in rows if row["gain"].known and not row["method"].is_control]
+        for gain in sorted(gains, key=Gain.place):
             known = longest.get(gain.method.label)
             if gain.method.yours and (known is None or (gain.method.iterations or 0) > (known.method.iterations or 0)):
                 longest[gain.method.label] = gain
@@ -143,7 +156,12 @@ class Decisions:
 
 def _ties(runs: Runs, leader: Leader) -> dict[Method, Estimate]:
     leads = {one: settled(runs).difference(leader.method, one) for one in leader.untested}
-    return {one: lead for one, lead in leads.items() if lead.kind == CONSTANT}
+    return {one: lead for one, lead in leads.items() if is_tied(lead)}
+
+
+def _level(rows: Sequence[Mapping[Any, Any]], lead: Mapping[Any, Any]) -> tuple[Method, ...]:
+    place = standing(lead, "mean")
+    return tuple(row["method"] for row in rows if row is not lead and standing(row, "mean") == place)
 
 
 def _iterating(runs: Runs, best: Method) -> Gain | None:

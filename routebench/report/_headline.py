@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pandas import DataFrame
 
 from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verdict, wording
+from routebench.analysis._estimate import UNEVEN
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
 from routebench.analysis._verdicts import GAINS, LOSSES
@@ -16,7 +17,7 @@ from routebench.analysis.named import is_over_first, named_table, on_these_image
 from routebench.registry import analyses
 from routebench.report._asking import ask
 from routebench.report._decisions import Decisions, Gain, Leader
-from routebench.statistics import BY_SAMPLE, ONE_VALUE, OVER_SAMPLES
+from routebench.statistics import BY_SAMPLE, CONSTANT, ONE_VALUE, OVER_SAMPLES
 
 NAMED = 4  # methods in a sentence
 SHARES = "equal shares"
@@ -55,14 +56,14 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
     found = Decisions.of(runs)
     if found.leader is None:
         return Headline("Nothing was measured yet.", caveats=(finished(runs),))
-    if found.measured == 1:
+    if found.measured == 1 and not found.leader.method.same:
         return Headline(
             f"Only {found.leader.method} has finished: nothing can be compared yet.",
             (_reached(found.leader),),
             _caveats(runs, found.comparison),
         )
     named = named_table(runs)
-    if not named.empty and not found.yours:
+    if not named.empty and not found.yours and not found.absent:
         told = _of_named(named, over_first(runs), found.leader, _tuned_by_t(runs))
         return Headline(*told, _caveats(runs, found.comparison))
     return Headline(_title(found), (*_about(found), *_leads(found, found.leader)), _caveats(runs, found.comparison))
@@ -91,7 +92,7 @@ def _with_seeds(gain: Estimate) -> str:
     """Of how many seeds a difference is."""
     return (
         " with the one seed of both"
-        if gain.kind in (*BY_SAMPLE, ONE_VALUE)
+        if gain.kind in (*BY_SAMPLE, ONE_VALUE) or gain.n == 1
         else f" with each of the {gain.n} seeds of both"
     )
 
@@ -142,13 +143,21 @@ def _from_reading(runs: Runs, known: Mapping[str, Analysis] | None) -> Headline 
 
 def _title(found: Decisions) -> str:
     """Answers whether routing helps; the user's methods come first."""
-    leader, yours = found.leader, found.yours
+    leader, yours, absent = found.leader, found.yours, found.absent
     assert leader is not None
-    if leader.routed is None or not found.baseline:
-        missing = "only controls have finished" if leader.routed is None else f"{SHARES} have no finished run"
-        return f"Whether routing helps was not measured: {missing}."
-    if yours:
+    if absent:
+        titles = [*dict.fromkeys(f"{STAR}{method.title}" for method in absent)]
+        return f"{wording.listed(titles, NAMED)} {'has' if len(titles) == 1 else 'have'} no result."
+    if yours and found.baseline:
         return "; ".join(map(_gained, yours[:2])) + "."
+    rows = found.comparison.every["method"]
+    routed = [method for method in rows if not method.is_control]
+    if not routed or not found.baseline:
+        missing = f"{SHARES} have no finished run" if routed else "only controls have finished"
+        return f"Whether routing helps was not measured: {missing}."
+    if leader.routed is None:
+        give = f"{wording.listed(routed, NAMED)} give{'s' if len(routed) == 1 else ''}"
+        return f"Routing is not shown to help: {give} what a control gives, on every seed."
     return _whether(found)
 
 
@@ -157,26 +166,40 @@ def _whether(found: Decisions) -> str:
     better, worse = found.with_verdict(Verdict.BETTER), found.with_verdict(Verdict.WORSE)
     if better:
         names = wording.listed([gain.method for gain in better], NAMED)
-        sizes = [wording.rounded(gain.estimate.mean, gain.estimate.half_width) for gain in (better[-1], better[0])]
-        size = " to ".join(dict.fromkeys(sizes))
-        told = f"{names} gain{'' if len(better) > 1 else 's'} {size} points over {SHARES}"
+        told = f"{names} gain{'' if len(better) > 1 else 's'} {_sizes(better)} points over {SHARES}"
         if better[0].method.iterations == 1:  # coupling is what the method starts with
             return f"{told}; more iterations are not shown to help {better[0].method.title}."
         return f"Routing helps here: {told}."
     configurations = wording.plural(len(found.gains), "routing configuration")
+    if len(found.gains) == 1 and found.gains[0].verdict is not Verdict.UNTESTABLE:
+        how = "loses to" if worse else "does not differ significantly from"
+        return f"Routing is not shown to help: {found.gains[0].method} {how} {SHARES}."
     if worse:
         lose = "1 loses" if len(worse) == 1 else f"{len(worse)} lose"
         return f"Routing is not shown to help: of {configurations}, {lose} to {SHARES} and none gains."
     tested = [gain for gain in found.gains if gain.verdict is not Verdict.UNTESTABLE]
     if not tested:
-        lost = any(gain.method.lost for gain in found.gains)
-        why = "seeds were lost" if lost else "too few seeds, and no answers per image"
-        return f"Whether routing helps could not be tested: {why}."
+        return f"Whether routing helps could not be tested: {_why_untested(found)}."
     if len(tested) < len(found.gains):
         of = f"of {configurations}, {len(tested)} could be tested, and none"
     else:
         of = f"none of {configurations}"
     return f"Routing is not shown to help: {of} differs significantly from {SHARES}."
+
+
+def _why_untested(found: Decisions) -> str:
+    """Why no gain over equal shares was tested."""
+    base = next(method for method in found.comparison.contenders if str(method) == found.comparison.baseline)
+    kinds = {gain.estimate.kind for gain in found.gains}
+    if base.lost or any(gain.method.lost for gain in found.gains):
+        return "seeds were lost"
+    if UNEVEN in kinds:
+        return "seeds fell out of the others"
+    if CONSTANT in kinds:
+        return "all seeds differ by the same amount, and there are no answers per image"
+    if base.missing or any(gain.method.missing for gain in found.gains) or not kinds:
+        return f"too few seeds have results of both a method and {SHARES}"
+    return "one seed, and no answers per image"
 
 
 def _tuned_by_t(runs: Runs) -> set[str]:
@@ -249,14 +272,18 @@ def _sized(gain: Gain) -> str:
 def _over_shares(better: Sequence[Gain]) -> str:
     """Which methods are better than equal shares, and by how much."""
     better = sorted(better, key=Gain.place)
-    sizes = [wording.rounded(gain.estimate.mean, gain.estimate.half_width) for gain in better]
     if not better:
         return f"No method is shown to be better than {SHARES}"
     if len(better) == 1:
-        return f"{better[0].method} is better than {SHARES}, by {sizes[0]} points"
+        return f"{better[0].method} is better than {SHARES}, by {_sizes(better)} points"
     names = wording.listed([gain.method for gain in better], NAMED)
-    size = " to ".join(dict.fromkeys((sizes[-1], sizes[0])))
-    return f"{len(better)} methods are better than {SHARES}, by {size} points: {names}"
+    return f"{len(better)} methods are better than {SHARES}, by {_sizes(better)} points: {names}"
+
+
+def _sizes(gains: Sequence[Gain]) -> str:
+    """`0.24 to 0.64`: the smallest and the largest, which need not be the last and the first of their order."""
+    found = sorted((gain.estimate for gain in gains), key=float)
+    return " to ".join(dict.fromkeys(wording.rounded(one.mean, one.half_width) for one in (found[0], found[-1])))
 
 
 def _by_iterating(gaining: Sequence[Gain], losing: Sequence[Gain]) -> str:
@@ -351,7 +378,8 @@ def _reached(leader: Leader, gain: Gain | None = None) -> str:
         if gain is not None and not gain.method.yours
         else ""
     )
-    return f"Highest mean accuracy{leader.among}: {control}{leader.method}, {leader.mean:±0.1} %{seeds}.{gained}"
+    level = f", and the same with {wording.listed(leader.level, NAMED)}" if leader.level else ""
+    return f"Highest mean accuracy{leader.among}: {control}{leader.method}, {leader.mean:±0.1} %{seeds}{level}.{gained}"
 
 
 def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
@@ -382,6 +410,6 @@ def _absent(runs: Runs) -> str:
         f"{replace(method, finished=method.planned)} with {len(method.planned) - len(method.finished)} of "
         f"{wording.plural(len(method.planned), 'seed')} ({wording.listed(sorted(of))})"
         for method, of in sorted(ends.items())
-        if method.finished
+        if method.finished or method.yours
     ]
     return f"No result: {wording.listed(told, NAMED)}." if told else ""

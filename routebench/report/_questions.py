@@ -11,6 +11,8 @@ from routebench.analysis import Analysis, Estimate, Main, Method, Runs, Verdict
 from routebench.analysis._table import flat
 
 Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
+NOTHING = Estimate(0.0, p=1.0, p_holm=1.0)
+"""The gain of what is the same function as equal shares."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,12 @@ class Question:
     named: Set[Key] | None = None
     counted: Mapping[Key, str] = field(default_factory=dict)
     both: Mapping[Key, Estimate] = field(default_factory=dict)
+
+    @property
+    def absent(self) -> list[Method]:
+        """The user's methods that were planned, and have no value."""
+        planned = {key_of(method): method for method in self.runs.methods.values() if method.yours}
+        return [method for key, method in planned.items() if key not in self.means]
 
     @property
     def unit(self) -> str:
@@ -83,7 +91,7 @@ def questions_of(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
         for twin, shown in twins_of(analysis).items():
             values |= {twin: values[shown]} if shown in values else {}
             if gains:
-                gains.setdefault(twin, gains.get(shown, Estimate(0.0)))  # of what is equal shares itself
+                gains.setdefault(twin, gains.get(shown, NOTHING))  # of what is equal shares itself
         named = None if main.named is None else {key_of(method) for method in main.named}
         counted = {key_of(method): method.counted for method in runs.methods.values() if method.missing}
         if values:

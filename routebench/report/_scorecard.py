@@ -101,7 +101,10 @@ class Scorecard:
         asked = f"Does {wording.listed([one.title for one in mine], 2)} help?" if mine else "Does routing help?"
         better = _named(self._tested, self._asked, Verdict.BETTER)
         where = f" in any of {wording.plural(len(self._tested), 'question')}" if len(self._tested) > 1 else ""
-        if mine and not self._tested:
+        absent = {} if mine else {one.title: 1 for question in self.questions for one in question.absent}
+        if absent:
+            return f"Does {wording.listed([*absent], 2)} help? No result."
+        if not self._tested:
             return f"{asked} Not tested{' in any question' if len(self.questions) > 1 else ''}."
         return f"{asked} " + (
             f"Significantly better{_where(better, len(self._tested))}." if better else f"Not shown{where}."
@@ -237,7 +240,7 @@ def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
                 shown.setdefault(key, set()).add(twins.get(key, key))
                 if key not in known or (method.same and not known[key].same):
                     known[key] = replace(method.anywhere, networks=1, same=tuple(one.anywhere for one in method.same))
-    hidden = {key for key, own in shown.items() if key not in own and len(own) == 1}
+    hidden = {key for key, own in shown.items() if key not in own and len(own) == 1 and not known[key].yours}
     return [
         replace(method, same=tuple(other for other in method.same if key_of(other) in hidden))
         for key, method in known.items()

@@ -8,6 +8,7 @@ from scipy import special
 
 from routebench.statistics._by_sample import by_view, matched, paired_samples, paired_samples_of_seeds
 from routebench.statistics._intervals import CONFIDENCE, NO_VALUE, Difference, no_difference
+from routebench.statistics._rounding import settled
 
 OVER_BOTH = "t over seeds and test samples"
 BOTH_CONSTANT = "t over seeds and test samples (all equal)"
@@ -38,7 +39,7 @@ def crossed_difference(
         views: so many samples in a row show the same object; objects are then drawn, and not samples. A model that
             knows an object's class from one side knows it from most, so that its views are one answer rather than many.
         first: so many rows are the first of two stages, as in `two_stage_difference`: where there are more, MS_seed and
-            its degrees of freedom are of these rows alone. None for one stage.
+            its degrees of freedom are of these rows alone, unless these have no spread. None for one stage.
 
     Returns:
         the difference as a proportion, with limits from -1 to 1, its n the seeds. One seed gives `paired_samples`, of
@@ -111,7 +112,9 @@ def _error(differences: NDArray[np.float64], first: int | None) -> tuple[float, 
     between_seeds, beyond_rest = _mean_squares(differences)
     freedom = seeds - 1
     if first is not None and 2 <= first < seeds:
-        between_seeds, freedom = n * float(differences[:first].mean(axis=1).var(ddof=1)), first - 1
+        early = settled(differences[:first].mean(axis=1), 1.0)
+        if np.ptp(early) > 0:
+            between_seeds, freedom = n * float(early.var(ddof=1)), first - 1
     pooled = between_seeds + beyond_rest
     return (0.0 if pooled < 1e-15 else math.sqrt(pooled / (seeds * n))), freedom  # 1e-15 is rounding of equal values
 

@@ -1,6 +1,7 @@
 """The analyses of the suite `robustness`, on what its protocol finds in networks that are hardly trained."""
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -244,6 +245,25 @@ def test_one_seed_left_of_two_is_tested_by_no_image(runs):
     assert np.isnan(by_name(compared(left, "cnn", where))["uniform"].p)
 
 
+def test_seeds_that_all_differ_alike_are_tested_by_image(runs):
+    where, withstood = {**ALL, "eps": "0.15"}, {"uniform": 14, "cnn": 5, "dynamic": 6, "random": 6}
+    labels = dict(zip(runs.planned["cell"], runs.planned["label"], strict=True))
+    results = runs.results.copy()
+    worst = (results["metric"] == "attacked_accuracy") & (results["attack"] == "worst") & (results["eps"] == "0.15")
+    results.loc[worst, "value"] = results.loc[worst, "label"].map(withstood) * 5.0
+
+    def arrays(cell):
+        kept = dict(runs.arrays(cell))
+        return kept | {"robust": np.array([np.arange(20) < withstood[labels[cell]]] * len(kept["robust"]))}
+
+    tied = replace(runs, results=results, arrays=arrays)
+    same, other = (by_name(of(tied, "cnn", where))["uniform"] for of in (compared, with_other_images))
+    assert same.mean == 45
+    assert 0 < same.low < same.mean < same.high
+    assert same.p < 0.05
+    assert (same.low, same.p, same.n) == (other.low, other.p, 2)
+
+
 def test_curves_start_without_an_attack_and_state_the_units(runs):
     table = analyses["attack-curves"](runs).numbers
     free = table[(table["eps"] == 0) & (table["name"] == "cnn")]
@@ -284,7 +304,11 @@ def test_many_methods_with_long_names_can_be_drawn(runs):
         label = f"a-method-of-the-user[with_a_long_parameter={number}]"
         for kept, every in ((runs.results, parts), (runs.planned, planned)):
             own = kept[kept["label"] == "uniform"]
-            every.append(own.assign(label=label, cell=[f"{cell[:14]}{number:02x}" for cell in own["cell"]]))
+            every.append(
+                own.assign(
+                    label=label, cell=[sha256(f"{cell} {number}".encode()).hexdigest()[:16] for cell in own["cell"]]
+                )
+            )
     many = replace(runs, results=pd.concat(parts), planned=pd.concat(planned))
     for name in NAMES:
         found = analyses[name](many)

@@ -187,7 +187,7 @@ def test_a_collapse_with_another_t_takes_a_small_lead_away_and_not_a_large_one()
     assert not gain_in(small, 1).has_limits and gain_in(small, 1).mean == pytest.approx(gain_in(steady, 1).mean)
     assert gain_in(large, 1).verdict == "better"
     (note,) = (note for note in accuracy_table(small).notes if "fell out of the others" in note)
-    assert "EM (1 of 10 seeds, by up to 3.0 points)" in note
+    assert "EM (1 of 10 seeds, up to 3.0 points below the others)" in note
     equal = [contenders_of(one) for one in (steady, small)]
     p_values = [
         p_beyond_between(one, *(each for each in own if each.method.iterations != 2), 0.5)

@@ -1,10 +1,13 @@
 """A method never stands higher because its bad seeds are missing, and what is said of it tells of how many seeds."""
 
+import math
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from routebench.analysis import Main, Method, Verdict, best_first, gains_over, standing, table_of
+from routebench.analysis import MISSING, Main, Method, Verdict, best_first, gains_over, standing, table_of
 from routebench.analysis._result import INCOMPLETE, Analysis
 from routebench.analysis._table import METHOD, Mean
 from routebench.analysis.comparison import comparison_of, gains_of
@@ -212,3 +215,162 @@ def test_over_all_tasks_lost_seeds_are_counted_and_nothing_is_better_by_them() -
     assert found.shown()["Method"].iloc[1] == "em (11 of 12 seeds)"
     assert "better than equal shares: dynamic" in found.reading
     assert "em" not in found.reading.partition("better than equal shares: ")[2]
+
+
+def tied(records, images):
+    """Em answers as equal shares do, and as many more images right with every seed."""
+    base = {record["identity"]["seed"]: record for record in records if record["label"] == "uniform"}
+    for record in records:
+        if record["label"] == "em":
+            right = base[record["identity"]["seed"]]["correct"].copy()
+            right[np.flatnonzero(~right)[:images]] = True
+            record["correct"] = right
+            accuracy = [metric for metric in record["metrics"] if metric["metric"] == "accuracy"]
+            for metric in accuracy:
+                metric["value"] = 100 * float(right.mean())
+
+
+def two_of(seeds, lost=(), images=10, yours=(), named=False):
+    """Em and equal shares, of which em has so many more images right with every seed, and lost some."""
+    methods = {
+        name: ([None], role, "capsnet-small", [97.0]) for name, role in (("em", "method"), ("uniform", "control"))
+    }
+    records = made_up_records(seeds=seeds, methods=methods, failures=False)
+    tied(records, images)
+    for record in records:
+        if record["label"] == "em" and record["identity"]["seed"] in lost:
+            record |= {"status": "diverged", "metrics": [], "reason": "it ended"}
+    runs = replace(made_up_runs(records, preset="full"), yours=frozenset(yours))
+    em, uniform = ({"label": name, "model": "capsnet-small", "iterations": None} for name in methods)
+    primary = {"margin": 0.5, "first": seeds, "pairs": [{"ours": em, "theirs": uniform}]}
+    return replace(runs, primary=primary) if named else runs
+
+
+def test_what_has_no_test_has_no_interval_anywhere() -> None:
+    runs = runs_of({"em": 99.0, "uniform": 97.0}, {"em": 1}, primary=True)
+    em = method_of(runs, "em")
+    (named,) = named_table(runs).to_dict("records")
+    (pair,) = analyses["accuracy-pairwise"](runs).table.to_dict("records")
+    (gain,) = analyses["gain-over-uniform"](runs).table.to_dict("records")
+    values = gains_over("uniform", runs.by_seed("accuracy", split="test"))
+    for row in (named, {"difference": values[em]}, {**pair, "difference": -pair["difference"]}, gain):
+        found = [row[key] for key in ("difference", "gain", "both") if key in row]
+        assert found
+        assert all(not one.has_limits and math.isnan(one.p) and one.kind == MISSING for one in found), row
+    notes = analyses["accuracy-table"](runs).notes
+    assert any(note.startswith("1 comparison cannot be tested: the side that is ahead lost seeds") for note in notes)
+    assert not any("fell out" in note for note in notes)
+
+
+def test_equal_within_the_margin_is_nothing_that_lost_seeds_show() -> None:
+    runs = two_of(5, lost={4}, images=0, named=True)
+    (row,) = named_table(runs).to_dict("records")
+    assert (row["verdict"], row["both_verdict"]) == (Verdict.UNTESTABLE, Verdict.UNTESTABLE)
+    behind = runs_of({"em": 96.95, "uniform": 97.0}, {"em": 1}, primary=True, spread=0.02)
+    (row,) = named_table(behind).to_dict("records")
+    assert Verdict.EQUAL not in (row["verdict"], row["both_verdict"])
+
+
+def test_seeds_that_all_differ_alike_are_counted_and_told_as_if_images_were_drawn_anew() -> None:
+    runs = two_of(3, named=True)
+    (row,) = named_table(runs).to_dict("records")
+    assert (row["seeds"], row["difference"].n) == (3, 3)
+    assert (row["verdict"], row["both_verdict"]) == (Verdict.BETTER, Verdict.BETTER)
+    assert row["both"].low < row["both"].mean < row["both"].high
+    assert "Not if" not in str(headline_of(runs))
+    lost = headline_of(two_of(4, lost={3}, yours={"em"}))
+    assert "with each of the 3 seeds of both" in lost.title
+    once = headline_of(two_of(2, lost={1}, yours={"em"}))
+    assert "with the one seed of both" in once.title
+
+
+def test_a_tie_is_no_lead_and_not_on_every_seed_where_seeds_were_lost() -> None:
+    assert "ahead of" not in str(headline_of(two_of(4, lost={3}, images=0)))
+    assert "No test compares it with EM (3 of 4 seeds)." in headline_of(two_of(4, lost={3}, images=0)).said
+
+
+def test_detectable_differences_name_the_seeds_that_they_are_of() -> None:
+    runs = runs_of({"em": 98.0, "dynamic": 96.0, "uniform": 97.0}, {"em": SEEDS - 1})
+    notes = [note for note in analyses["accuracy-pairwise"](runs).notes if note.startswith("Smallest")]
+    assert all(f"with {SEEDS} seeds" in note for note in notes) and notes
+
+
+@pytest.mark.parametrize("status", ["diverged", "not run"])
+def test_why_nothing_could_be_tested_is_told(status) -> None:
+    runs = runs_of({"em": 98.0, "uniform": 97.0}, {"uniform": SEEDS - 1}, status)
+    why = {"diverged": "seeds were lost", "not run": "too few seeds have results of both a method and equal shares"}
+    assert headline_of(runs).title == f"Whether routing helps could not be tested: {why[status]}."
+    assert scorecard_of([("a", runs, analyses["accuracy-table"](runs))]).title == "Does routing help? Not tested."
+
+
+def test_a_method_of_the_user_without_any_result_is_told_first() -> None:
+    given = {"em": 98.0, "dynamic": 98.0, "uniform": 97.0}
+    runs = replace(runs_of(given, {"em": SEEDS}), yours=frozenset({"em"}))
+    found = headline_of(runs)
+    assert found.title == "★ EM has no result."
+    assert f"★ EM with {SEEDS} of {SEEDS} seeds (diverged)" in str(found)
+    assert scorecard_of([("a", runs, analyses["accuracy-table"](runs))]).title == "Does EM help? No result."
+
+
+@pytest.mark.parametrize("yours", [frozenset(), frozenset({"em"})])
+def test_what_is_the_same_function_as_equal_shares_has_finished_and_is_told(yours) -> None:
+    records = made_up_records(
+        seeds=3,
+        methods={
+            "em": ([1], "method", "capsnet-small", [97.0]),
+            "uniform": ([None], "control", "capsnet-small", [97.0]),
+            **({"cnn": ([None], "control", "capsnet-small", [96.0])} if yours else {}),
+        },
+        failures=False,
+    )
+    base = {record["identity"]["seed"]: record for record in records if record["label"] == "uniform"}
+    for record in records:
+        if record["label"] == "em":
+            own = base[record["identity"]["seed"]]
+            steps = {"accuracy": 1, "loss": 1}
+            record["metrics"] = [{**m, "test_iterations": steps.get(m["metric"])} for m in own["metrics"]]
+    runs = replace(made_up_runs(records, preset="full"), yours=yours)
+    said = {
+        frozenset(): "Routing is not shown to help: EM, T = 1 gives what a control gives, on every seed.",
+        frozenset({"em"}): "★ EM, T = 1 is as accurate as equal shares with each of the 3 seeds of both.",
+    }
+    assert headline_of(runs).title == said[yours]
+    table = analyses["accuracy-table"](runs)
+    assert ("Equal shares = EM, T = 1" in table.reading) is not bool(yours)
+    if yours:
+        card = scorecard_of([("a", runs, table)])
+        assert card.title == "Does EM help? Not shown."
+        assert [row.method.name for row in card.rows] == ["em", "uniform", "cnn"]
+
+
+def test_of_equal_means_the_same_method_comes_first_everywhere_and_both_are_told() -> None:
+    methods = {
+        name: ([None], role, "capsnet-small", [97.0])
+        for name, role in (("cnn", "control"), ("em", "method"), ("uniform", "control"))
+    }
+    records = made_up_records(seeds=3, methods=methods, failures=False)
+    values = {"cnn": (97.0, 97.1, 97.1), "em": (96.8, 97.0, 97.4), "uniform": (96.0, 96.1, 96.3)}
+    assert len({float(np.mean(own)) for own in (values["cnn"], values["em"])}) == 2, "equal but for rounding"
+    for record in records:
+        for metric in record["metrics"]:
+            if metric["metric"] == "accuracy":
+                metric["value"] = values[record["label"]][record["identity"]["seed"]]
+    runs = made_up_runs(records, preset="full")
+    assert analyses["accuracy-table"](runs).reading.startswith(
+        "EM has the highest mean accuracy, 97.07 ± 0.76 %, as CNN has"
+    )
+    assert "Highest mean accuracy: EM, 97.1 ± 0.8 % (3 seeds), and the same with CNN." in str(headline_of(runs))
+
+
+def test_a_range_of_gains_is_from_the_smallest_to_the_largest() -> None:
+    given = {"em": 99.0, "dynamic": 98.0, "uniform": 97.0}
+    for named in (False, True):
+        told = headline_of(runs_of(given, {"em": 2}, "not run", primary=named)).title
+        sizes = [float(size) for size in re.findall(r"([\d.]+) to ([\d.]+) points", told)[0]]
+        assert sizes == sorted(sizes) and sizes[1] > sizes[0] + 0.5
+
+
+@pytest.mark.parametrize(("given", "told"), [(97.0, "EM does not differ significantly from"), (90.0, "EM loses to")])
+def test_a_single_method_is_named_and_not_counted(given, told) -> None:
+    runs = runs_of({"em": given, "uniform": 97.0}, {})
+    assert headline_of(runs).title == f"Routing is not shown to help: {told} equal shares."

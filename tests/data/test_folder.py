@@ -94,7 +94,7 @@ def test_with_three_parts_selection_is_by_val(tmp_path):
 
 def test_copies_in_another_class_are_told(animals):
     (animals / "dog" / "copy.png").write_bytes((animals / "cat" / "000.png").read_bytes())
-    assert load(f"folder:{animals}").left_out.endswith(": 1 copies (1 of them in another class).")
+    assert load(f"folder:{animals}").left_out.endswith(": 1 copy (1 of them in another class).")
 
 
 def test_what_is_hidden_or_no_file_is_not_used(animals):
@@ -106,7 +106,7 @@ def test_what_is_hidden_or_no_file_is_not_used(animals):
     assert data.source == f"52 image files in {animals}"
     assert data.left_out == (
         "Not used of folder:animals: 2 hidden (such as cat/.thumbnails/050.png), "
-        "1 pipes, devices or broken links (such as dog/pipe.png)."
+        "1 pipe, device or broken link (such as dog/pipe.png)."
     )
     (animals / "cat" / "nowhere.png").symlink_to(animals / "gone.png")
     (elsewhere := animals.with_name("again")).symlink_to(animals)
@@ -150,8 +150,8 @@ def test_only_what_an_operating_system_writes_is_passed_over_in_silence(animals,
         ("train/.cow/1.png", "1 hidden (such as train/.cow/1.png)"),
         ("train/__cow__/1.png", "1 hidden (such as train/__cow__/1.png)"),
         (".git/config", "1 hidden (such as .git/config)"),
-        ("1.png", "1 images in no class's folder (such as 1.png)"),
-        ("train/1.png", "1 images in no class's folder (such as train/1.png)"),
+        ("1.png", "1 image in no class's folder (such as 1.png)"),
+        ("train/1.png", "1 image in no class's folder (such as train/1.png)"),
     ],
 )
 def test_what_is_not_used_is_counted_and_named(tmp_path, name, told):
@@ -183,5 +183,13 @@ def test_linked_classes_are_read_and_links_deeper_inside_are_named(animals, tmp_
     data = load(f"folder:{animals}")
     assert data.classes == ("cat", "cow", "dog")
     assert data.left_out == (
-        "Not used of folder:animals: 1 linked folders (such as cat/more), 1 of kind .txt (such as cow/notes.txt)."
+        "Not used of folder:animals: 1 linked folder (such as cat/more), 1 of kind .txt (such as cow/notes.txt)."
     )
+
+
+def test_names_with_new_lines_are_told_in_one_line(animals) -> None:
+    (animals / "cat" / "a\nb.txt").write_text("x")
+    (animals / "cat" / "a\nb.txt").with_suffix(".c\nd").write_text("x")
+    told = load(f"folder:{animals}").left_out
+    assert "\n" not in told
+    assert "1 of kind .txt (such as cat/a\\nb.txt)" in told

@@ -137,6 +137,16 @@ def arrays(place: Path) -> None:
         np.save(place / name / "x.npy", np.zeros((3, 3)))
 
 
+def arrays_alone(place: Path) -> None:
+    np.savez(place / "x.npz", images=np.zeros((3, 3)))
+
+
+def a_broken_link(place: Path) -> None:
+    for name in ("cat", "dog"):
+        save(place / name, 5)
+    (place / "cat" / "gone.png").symlink_to(place / "nowhere")
+
+
 def lookalikes_in_test(place: Path) -> None:
     for part, form in (("train", "NFC"), ("test", "NFD")):
         for name in ("café", "bar"):
@@ -157,6 +167,8 @@ def capitals(place: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
+        (arrays_alone, r"no sub-folder, but 1 of kind .npz \(such as x.npz\); NumPy arrays are read by a function"),
+        (a_broken_link, r"cat/gone.png \(No such file or directory\); replace or remove it"),
         (arrays, r"in cat/, got none, but 1 of kind .npy \(such as x.npy\); NumPy arrays are read by a function"),
         (lookalikes_in_test, r"got cafe\u0301/, a name of the same letters in another Unicode form \(NFD\); rename it"),
         (lookalikes, r"expected names that look different, got .* in another Unicode form \(NFC\); join them"),

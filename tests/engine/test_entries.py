@@ -153,6 +153,22 @@ def test_entries_that_read_the_same_are_refused(suite_file, more):
         load_suite(str(suite_file("accuracy", more=more)))
 
 
+@pytest.mark.parametrize("other", ["caf\u00e9 ", " caf\u00e9", "caf\u00e9  ", "cafe\u0301"])
+def test_variants_that_look_the_same_are_refused(suite_file, other):
+    slow = '\n[[methods]]\nname = "em"\nvariant = "{}"\n'
+    with pytest.raises(UserError, match="is there twice and reads the same"):
+        load_suite(str(suite_file("accuracy", more=slow.format("caf\u00e9") + slow.format(other))))
+
+
+def test_a_method_that_is_named_twice_runs_once_however_its_numbers_are_written(suite_file):
+    named = tuple(map(parse, ("em[final_lambda=1]", "em[final_lambda=1.0]", "em[final_lambda=0.5]")))
+    starters = line_up(load_suite(str(suite_file("accuracy"))), "quick", Choices(methods=named)).starters
+    assert [one.entry.params for one in starters if one.entry.name == "em"] == [
+        {"final_lambda": 1},
+        {"final_lambda": 0.5},
+    ]
+
+
 def test_a_control_that_is_listed_as_a_method_too_is_one_entry(suite_file):
     assert ("uniform", "", "control") in _starting(suite_file("accuracy", more='\n[[methods]]\nname = "uniform"\n'))
 

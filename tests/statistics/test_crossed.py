@@ -204,3 +204,14 @@ def test_of_two_stages_the_first_gives_the_spread_over_seeds() -> None:
     margin = abs(staged.mean) + 0.01
     expected = stats.t.cdf(-0.01 / (error / 100), 2)
     assert statistics.crossed_equivalence_p(ours, theirs, margin, first=3) == pytest.approx(expected)
+
+
+def test_a_first_stage_without_spread_says_nothing_of_seeds() -> None:
+    rng = np.random.default_rng(5)
+    right = rng.random((5, 60)) < 0.7
+    ours, theirs = right.copy(), right.copy()
+    for seed, wins in enumerate((4, 4, 1, 7, 9)):  # the first two seeds tie
+        theirs[seed, np.flatnonzero(right[seed])[:wins]] = False
+    staged, plain = statistics.crossed_difference(ours, theirs, first=2), statistics.crossed_difference(ours, theirs)
+    assert staged == plain
+    assert staged.low < staged.mean < staged.high

@@ -170,14 +170,11 @@ def _starters(suite: Suite, preset: Preset, choices: Choices, lost: Sequence[Met
     by_name = {name: [Entry(name)] for name in CONTROLS} | _by_name(suite.controls) | _unsupervised(suite, preset)
     controls = [entry for several in by_name.values() for entry in several]
     if choices.methods:
-        methods = [
-            entry
-            for spec in choices.methods
-            if spec not in lost
-            for entry in _from_spec(
-                spec, own.get(spec.name) or by_name.get(spec.name, [Entry(spec.name)]), spec.name not in own
-            )
-        ]
+        methods = []
+        for spec in choices.methods:
+            entries = own.get(spec.name) or by_name.get(spec.name, [Entry(spec.name)])
+            found = [] if spec in lost else _from_spec(spec, entries, spec.name not in own)
+            methods += [entry for entry in found if entry not in methods]  # 1 and 1.0 are one value
     else:
         methods = [*suite.methods, *(Entry(name) for name in choices.added if name not in own)]
     routed = any(_has_capsule_layers(model) for model in preset.models)

@@ -27,6 +27,7 @@ entries_of = "standard"         # as above, for one preset
 reconstruction = 0.0005
 """
 
+import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -107,7 +108,7 @@ class Entry:
 
     def reads_like(self, other: "Entry", models: Collection[str]) -> bool:
         """Whether reports would call both the same in one network, which stands beside one of `models` or is it."""
-        if (self.name, self.variant) != (other.name, other.variant):
+        if (self.name, _as_read(self.variant)) != (other.name, _as_read(other.variant)):
             return False
         if not self.variant and self._all_params != other._all_params:
             return False
@@ -117,6 +118,11 @@ class Entry:
     @property
     def _all_params(self) -> dict[str, Any]:
         return {**(hyperparameters_of(self.name) if self.name in routing else {}), **self.params}
+
+
+def _as_read(text: str) -> str:
+    """The text without what no reader sees: forms of Unicode, further blanks."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 @dataclass(frozen=True)
