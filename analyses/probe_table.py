@@ -1,6 +1,6 @@
 """Accuracy of a linear classifier on frozen features, by rotation or transformation of test digits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from pandas import DataFrame
@@ -310,14 +310,14 @@ def _published_notes(table: DataFrame) -> list[str]:
     return [
         (
             f"Published ({ids}): {known['citation']}, {known['where']}; ± is the "
-            f"{known['uncertainty_kind']}{_runs_of(known)}. {' '.join(methods)}"
+            f"{known['uncertainty_kind']}{_runs_of(str(known['statistic']))}. {' '.join(methods)}"
         )
     ]
 
 
-def _runs_of(known: Mapping[Any, Any]) -> str:
+def _runs_of(statistic: str) -> str:
     """` over 5 runs` where the number is a mean of that many; empty for one run, or where nobody says."""
-    kind, _, count = str(known["statistic"]).rpartition(" of ")
+    kind, _, count = statistic.rpartition(" of ")
     return f" over {count} runs" if kind == "mean" and count.isdigit() else ""
 
 

@@ -132,11 +132,11 @@ class Comparison:
         """
         found = []
         for row in self.measured.to_dict("records"):
-            first, *others = row["method"], *row["method"].same
+            first: Method = row["method"]
             gain = row["gain"]
-            if others and str(first) == self.baseline:
+            if str(first) == self.baseline:
                 gain = Estimate(0.0, 0.0, 0.0, row["n_ok"], statistics.CONSTANT, 1.0, 1.0)
-            found += [row, *({**row, "method": method, "gain": gain} for method in others)]
+            found += [row, *({**row, "method": method, "gain": gain} for method in first.same)]
         return DataFrame(found, columns=self.table.columns)
 
 

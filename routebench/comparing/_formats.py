@@ -179,7 +179,7 @@ def _paragraph(title: str, lines: list[str]) -> list[str]:
 def _counts(comparison: FolderComparison) -> str:
     names = (REGRESSION, UNDECIDED, IMPROVEMENT, NOISE, UNSHOWN, SAME, UNJUDGED, UNCOMPARED)
     counts = {name: len(comparison.with_verdict(name)) for name in names}
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
 
 
 def _unjudged(comparison: FolderComparison) -> list[str]:

@@ -1,6 +1,6 @@
 """How concentrated capsule outputs and couplings are, and whether routing has come to rest."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -135,7 +135,7 @@ def _iteration_metrics(
 ) -> list[Metric]:
     """Coupling after each number of iterations, how far the last one moved the parents, and how votes gather."""
     metrics: list[Metric] = []
-    apart: list[tuple[Tensor, Tensor]] = []
+    apart: dict[int, tuple[Tensor, Tensor]] = {}
     before: Trace | None = None
     pixels = _pixels(images, 0, len(images), context.device)
     counts: list[int | None] = [None] if trained_with is None else [*range(1, max(steps, trained_with) + 1)]
@@ -162,16 +162,16 @@ def _iteration_metrics(
                     Metric("residual", "test", float(moved.double().mean()), test_iterations=iterations, where=where)
                 )
         if (iterations or 1) <= (trained_with or 1) and (found := distances_of(now.layers[-1])) is not None:
-            apart.append(found)
+            apart[iterations or 1] = found
         before = now
         context.progress(0.5 + 0.4 * (iterations or 1) / len(counts))
     return [*metrics, *_gathering(apart, images)]
 
 
-def _gathering(apart: Sequence[tuple[Tensor, Tensor]], images: Images) -> Iterator[Metric]:
-    """Of the class capsules, up to the iterations trained with; nothing for images of several classes."""
+def _gathering(apart: Mapping[int, tuple[Tensor, Tensor]], images: Images) -> Iterator[Metric]:
+    """Of the class capsules, for what is known up to the T trained with; nothing for images of several classes."""
     if apart and not images.multi_label:
-        for iterations, value in enumerate(gathered(apart, images.labels), start=1):
+        for iterations, value in zip(apart, gathered([*apart.values()], images.labels), strict=True):
             yield Metric("gathered", "test", value, "%", test_iterations=iterations, where={"layer": "classes"})
 
 

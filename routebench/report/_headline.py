@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pandas import DataFrame
 
@@ -11,15 +11,13 @@ from routebench.analysis._estimate import UNEVEN
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
 from routebench.analysis._verdicts import GAINS, LOSSES
-from routebench.analysis.answering import one_class_in_words
-from routebench.analysis.comparison import Comparison
 from routebench.analysis.named import is_over_first, named_table, on_these_images_alone, over_first
 from routebench.registry import analyses
 from routebench.report._asking import ask
+from routebench.report._caveats import NAMED, caveats_of, finished
 from routebench.report._decisions import Decisions, Gain, Leader
 from routebench.statistics import BY_SAMPLE, CONSTANT, ONE_VALUE, OVER_SAMPLES
 
-NAMED = 4  # methods in a sentence
 SHARES = "equal shares"
 VERDICTS = ("verdict", "both_verdict")
 
@@ -60,25 +58,19 @@ def headline_of(runs: Runs, known: Mapping[str, Analysis] | None = None) -> Head
         return Headline(
             f"Only {found.leader.method} has finished: nothing can be compared yet.",
             (_reached(found.leader),),
-            _caveats(runs, found.comparison),
+            caveats_of(runs, found.comparison),
         )
     named = named_table(runs)
     if not named.empty and not found.yours and not found.absent:
         told = _of_named(named, over_first(runs), found.leader, _tuned_by_t(runs))
-        return Headline(*told, _caveats(runs, found.comparison))
-    return Headline(_title(found), (*_about(found), *_leads(found, found.leader)), _caveats(runs, found.comparison))
+        return Headline(*told, caveats_of(runs, found.comparison))
+    return Headline(_title(found), (*_about(found), *_leads(found, found.leader)), caveats_of(runs, found.comparison))
 
 
 def first_analysis(protocol: str) -> Callable[[Runs], Analysis | None] | None:
     """The first of a protocol's own analyses in the order of its report."""
     own = (analyses[name] for name in analyses if getattr(analyses[name], "protocol", "") == protocol != "")
     return min((analysis for analysis in own if reads(analysis, protocol)), key=place_of, default=None)
-
-
-def finished(runs: Runs) -> str:
-    """Number of runs with a result."""
-    done, planned = int((runs.planned["status"] == "ok").sum()), len(runs.planned)
-    return f"{done} of {wording.plural(planned, 'planned run')} finished." if planned else "No run is planned."
 
 
 def _ran(runs: Runs) -> str:
@@ -380,36 +372,3 @@ def _reached(leader: Leader, gain: Gain | None = None) -> str:
     )
     level = f", and the same with {wording.listed(leader.level, NAMED)}" if leader.level else ""
     return f"Highest mean accuracy{leader.among}: {control}{leader.method}, {leader.mean:±0.1} %{seeds}{level}.{gained}"
-
-
-def _caveats(runs: Runs, found: Comparison) -> tuple[str, ...]:
-    caveats = [runs.strength.caveat] if runs.strength.caveat else []
-    if int(found.measured["n_ok"].max()) < 3:
-        caveats.append("Fewer than three seeds: how much another seed would change is hardly known.")
-    elif found.seeds < 3:
-        caveats.append("Some comparisons rest on fewer than three seeds.")
-    if found.test_samples and found.test_samples < 5000:
-        image = f"{found.test_samples:,} test images: one image is {100 / found.test_samples:.2g} points"
-        caveats.append(f"{image}. Intervals over seeds say nothing of other test images.")
-    if (runs.planned["status"] != "ok").any():
-        caveats.append(finished(runs))
-    if collapsed := one_class_in_words(runs):
-        caveats.append(collapsed)
-    if absent := _absent(runs):
-        caveats.append(f"{absent} What they would reach there is unknown; they stand behind methods with more seeds.")
-    return tuple(caveats)
-
-
-def _absent(runs: Runs) -> str:
-    """`No result: EM, T = 3 with 2 of 4 seeds (diverged).` for each method that has some, but not all."""
-    rows = runs.planned[runs.planned["status"] != "ok"]
-    ends: dict[Method, set[str]] = {}
-    for cell, status in zip(rows["cell"], rows["status"], strict=True):
-        ends.setdefault(runs.methods[cell], set()).add(str(status))
-    told = [
-        f"{replace(method, finished=method.planned)} with {len(method.planned) - len(method.finished)} of "
-        f"{wording.plural(len(method.planned), 'seed')} ({wording.listed(sorted(of))})"
-        for method, of in sorted(ends.items())
-        if method.finished or method.yours
-    ]
-    return f"No result: {wording.listed(told, NAMED)}." if told else ""

@@ -98,12 +98,12 @@ class Scorecard:
     def title(self) -> str:
         """Answers whether routing helps, over all tested questions and the methods shown by default."""
         mine = [method for method in self._asked if method.yours]
-        asked = f"Does {wording.listed([one.title for one in mine], 2)} help?" if mine else "Does routing help?"
+        asked = _asked_of(mine) if mine else "Does routing help?"
         better = _named(self._tested, self._asked, Verdict.BETTER)
         where = f" in any of {wording.plural(len(self._tested), 'question')}" if len(self._tested) > 1 else ""
-        absent = {} if mine else {one.title: 1 for question in self.questions for one in question.absent}
+        absent = [] if mine else [one for question in self.questions for one in question.absent]
         if absent:
-            return f"Does {wording.listed([*absent], 2)} help? No result."
+            return f"{_asked_of(absent)} No result."
         if not self._tested:
             return f"{asked} Not tested{' in any question' if len(self.questions) > 1 else ''}."
         return f"{asked} " + (
@@ -157,6 +157,11 @@ class Scorecard:
         """The methods shown by default; the user's own alone, if there are any."""
         shown = [row.method for row in self.rows if row.main and not row.method.is_control]
         return [method for method in shown if method.yours] or shown
+
+
+def _asked_of(methods: Iterable[Method]) -> str:
+    titles = [*dict.fromkeys(method.title for method in methods)]
+    return f"{'Does' if len(titles) == 1 else 'Do'} {wording.listed(titles, 2)} help?"
 
 
 def scorecard_of(found: Iterable[tuple[str, Runs, Analysis]]) -> Scorecard | None:

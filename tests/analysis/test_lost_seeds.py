@@ -374,3 +374,20 @@ def test_a_range_of_gains_is_from_the_smallest_to_the_largest() -> None:
 def test_a_single_method_is_named_and_not_counted(given, told) -> None:
     runs = runs_of({"em": given, "uniform": 97.0}, {})
     assert headline_of(runs).title == f"Routing is not shown to help: {told} equal shares."
+
+
+def test_a_question_about_two_methods_is_asked_of_both_once() -> None:
+    runs = replace(runs_of({"em": 98.0, "dynamic": 96.0, "uniform": 97.0}, {}), yours=frozenset({"em", "dynamic"}))
+    card = scorecard_of([("a", runs, analyses["accuracy-table"](runs))])
+    assert card.title.startswith("Do Dynamic and EM help? ")
+    records = made_up_records(
+        seeds=5,
+        methods={
+            "em": ([1, 2], "method", "capsnet-small", [94.0, 98.0]),
+            "uniform": ([None], "control", "capsnet-small", [96.0]),
+        },
+        failures=False,
+    )
+    runs = replace(made_up_runs(records, preset="full"), yours=frozenset({"em"}))
+    card = scorecard_of([("a", runs, analyses["accuracy-table"](runs))])
+    assert card.title.startswith("Does EM help? ")

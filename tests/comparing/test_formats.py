@@ -71,6 +71,14 @@ def test_markdown_is_cut_with_words_where_it_is_too_long(comparison, longest):
     assert text.startswith("**❌ Regression")
 
 
+def test_nothing_to_compare_is_no_row(folders, tmp_path):
+    def fails(record, arrays):
+        record.update(status="failed", reason="no", metrics=[])
+
+    head = write(tmp_path / "head", fails, keep=headline)
+    assert "\nRows: none.\n" in as_text(compare_folders(folders[0], head, Wishes()))
+
+
 def test_reasons_cannot_become_markup(folders, tmp_path):
     def fails(record, arrays):
         if record["label"] == "cnn":

@@ -40,6 +40,8 @@ class PerIteration(routing.RoutingMethod):
             raise RuntimeError("more than eight lanes")
         if self.broken == "gradients" and torch.is_grad_enabled():
             raise RuntimeError("no gradients here")
+        if self.broken == "two" and self.iterations == 2:
+            raise RuntimeError("not with two")
         mass, total, _ = votes.sweep()
         for step in range(self.iterations):
             mass, total, _ = votes.sweep(self.sharpness[step] * total / (mass[..., None] + 1e-9))
@@ -101,6 +103,15 @@ def test_coupling_is_followed_as_far_as_it_goes():
     assert {one.test_iterations for one in metrics if one.metric == "coupling_entropy"} == {1, 2}
     paper = "distances of votes"  # of iterations 1 to 3, as the paper has them
     assert set(missing(metrics)) == {"coupling with 3 iterations", "coupling with 4 iterations", paper}
+
+
+def test_what_is_left_of_iterations_is_told_of_the_right_ones():
+    whole, cut = (
+        {one.test_iterations: one.value for one in measured(Sparsity, 3, broken, follow=3) if one.metric == "gathered"}
+        for broken in ("", "two")
+    )
+    assert set(whole) == {1, 2, 3}
+    assert cut == {steps: whole[steps] for steps in (1, 3)}
 
 
 def test_a_method_without_gradients_in_evaluation_keeps_what_needs_none():
