@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from routebench.engine.isolation import import_plugin
 from routebench.errors import unknown
 from routebench.plain import from_toml
 from routebench.recipes import RECIPES
@@ -41,6 +40,8 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
     """Names and facts of methods, models, data sets and so on, or of some of these kinds."""
     if kept := _kept(plugins, kinds):
         return kept
+    from routebench.engine.isolation import import_plugin  # only here: names of what ships are looked up without it
+
     for plugin in plugins:
         import_plugin(plugin)
     return collect(kinds)

@@ -309,9 +309,9 @@ def check(
         from routebench.engine.running import choose_device
 
         return conformance.check(method, seed=seed, device=choose_device(device))
+    refuse_unknown(_several(plugins), methods=_several(method) if method else ())
     from routebench.conformance import Checkup
 
-    refuse_unknown(_several(plugins), methods=_several(method) if method else ())
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
     each = None if limit is None else min(STEP_LIMIT, limit)
     try:

@@ -60,7 +60,7 @@ def command(  # noqa: PLR0917  # click passes them by name
     results: Path,
     gate: bool,
 ) -> None:
-    """Compare the speed and memory of two checkouts, or of two versions of a plug-in.
+    """Compare two checkouts, or two versions of a plug-in, in speed and memory.
 
     They are measured in turn, so drift of the machine does not count. Each round is a process of BASE and
     one of HEAD, which measure the suite with one more seed.
