@@ -313,9 +313,10 @@ def check(
     from routebench.conformance import Checkup
 
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
-    each = None if limit is None else min(STEP_LIMIT, limit)
     try:
-        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit, each=each, gives=Checkup)
+        checkup: Checkup = alone(
+            _check, method, _several(plugins), device, seed, limit=limit, each=min(STEP_LIMIT, limit), gives=Checkup
+        )
     except Ended as end:
         if end.during is None or end.during[0] != "plug-in":
             raise

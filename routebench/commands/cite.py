@@ -18,6 +18,7 @@ def command(methods: tuple[str, ...], plugins: tuple[str, ...]) -> None:
 
 
 def _cited(methods: tuple[str, ...], plugins: tuple[str, ...]) -> str:
+    from routebench.engine.isolation import import_plugin
     from routebench.export import citations_of
 
     for plugin in plugins:
