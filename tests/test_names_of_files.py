@@ -22,7 +22,7 @@ def test_commands_that_read_results(call, tmp_path):
     for name, words in readers(tmp_path).items():
         ended = call(*words)
         assert is_held(ended), (name, ended)
-        is_wrong = name.startswith(("an ", "unknown")) or name in {"cite", "a key", "new-method"}
+        is_wrong = name.startswith(("an ", "unknown")) or name in {"cite", "a key"}
         assert (ended.code == 2) == is_wrong, (name, ended)
     for file in (f"{NAME}.csv", f"{NAME}.tex", f"{NAME}.txt"):
         text = (tmp_path / file).read_text(encoding="utf-8")
