@@ -71,7 +71,7 @@ def test_processes_that_die_before_they_start_are_given_up(made, store):
     """The cell is not to blame: it is tried again, until three in a row have died so."""
     config, dead, alive = RunConfig("cpu", 1, 1, isolate=True), object.__new__(Isolated), object.__new__(Isolated)
     dead.said = lambda: ("died", 1)
-    alive.said = iter([("step", (None, False)), ("answer", HeldElsewhere())] * 2).__next__
+    alive.said = iter([("step", (None, False)), ("answer", ("held", None))] * 2).__next__
     executor = Processes(store, config)
     try:
         for process in (dead, dead, alive, dead, dead):
