@@ -313,10 +313,9 @@ def check(
     from routebench.conformance import Checkup
 
     limit = seconds(time_limit) if isinstance(time_limit, str) else time_limit
+    each = limit if limit < STEP_LIMIT else None
     try:
-        checkup: Checkup = alone(
-            _check, method, _several(plugins), device, seed, limit=limit, each=min(STEP_LIMIT, limit), gives=Checkup
-        )
+        checkup: Checkup = alone(_check, method, _several(plugins), device, seed, limit=limit, each=each, gives=Checkup)
     except Ended as end:
         if end.during is None or end.during[0] != "plug-in":
             raise

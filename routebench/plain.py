@@ -14,7 +14,7 @@ DEPTH = 16
 _DIGITS = "expected integers of at most 64 bits, got a longer one"
 
 
-class NotPlain(ValueError):
+class NoPlainValue(ValueError):
     """A value that no results folder can hold."""
 
 
@@ -22,7 +22,7 @@ def from_toml(text: bytes) -> dict[str, Any]:
     """A table from the text of a TOML file, which may begin with a byte-order mark.
 
     Raises:
-        NotPlain: it holds what `fault_of` refuses.
+        NoPlainValue: it holds what `fault_of` refuses.
         ValueError: it is no TOML, or no UTF-8.
     """
     try:
@@ -30,11 +30,11 @@ def from_toml(text: bytes) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise
     except ValueError as error:  # Python converts no longer ones
-        raise NotPlain(_DIGITS) from error
+        raise NoPlainValue(_DIGITS) from error
     except RecursionError as error:
-        raise NotPlain(f"expected tables and lists at most {DEPTH} deep") from error
+        raise NoPlainValue(f"expected tables and lists at most {DEPTH} deep") from error
     if told := fault_of(content):
-        raise NotPlain(told)
+        raise NoPlainValue(told)
     return content
 
 

@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from routebench.atomic import encoded
-
 PACKAGE = Path(__file__).resolve().parents[2]
 UNCOUNTED = {
     *(PACKAGE / name for name in ("__init__.py", "atomic.py", "errors.py", "claims.py")),
@@ -32,7 +30,7 @@ def source_hash(*entries: Callable[..., Any] | str) -> str:
     files = {file for entry in entries for file in _reachable(_file_of(entry))}
     digest = hashlib.sha256()
     for name, file in sorted((_name(file), file) for file in files):
-        digest.update(encoded(f"{name}\n{_code(file)}\n"))
+        digest.update(f"{name}\n{_code(file)}\n".encode(errors="backslashreplace"))
     return digest.hexdigest()[:16]
 
 

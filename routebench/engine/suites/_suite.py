@@ -53,7 +53,7 @@ from routebench.engine.suites._readers import (
 from routebench.engine.suites._toml import NOTHING, TABLE, Place, Reader, by_key, each, legal, read
 from routebench.engine.suites._tuning import FairTuning
 from routebench.errors import UserError, nearest, shown, unknown
-from routebench.plain import NotPlain, from_toml
+from routebench.plain import NoPlainValue, from_toml
 from routebench.received import read_plain
 from routebench.recipe import Recipe
 from routebench.recipes import merged
@@ -258,7 +258,7 @@ def load_suite(name: str) -> Suite:
     place = Place(path.name)
     try:
         content = cleaned(from_toml(read_plain(path, named=True)[0]))  # as records hold its names
-    except NotPlain as error:
+    except NoPlainValue as error:
         raise place.wrong(str(error)) from error
     except (ValueError, OSError) as error:
         raise UserError(f"{path.name}: expected a TOML file, got one that cannot be read: {error}") from error
