@@ -19,7 +19,7 @@ BETWEEN = "between-networks"
 
 
 @dataclass(frozen=True)
-class Answer:
+class NetworkAnswer:
     """What a plan found on one network.
 
     Args:
@@ -37,7 +37,7 @@ class Answer:
     collapsed: str
 
 
-def answers(results: Path, suite: str | None = None, preset: str | None = None) -> list[Answer]:
+def answers(results: Path, suite: str | None = None, preset: str | None = None) -> list[NetworkAnswer]:
     """The newest matching plan's answer on each of its networks.
 
     Raises:
@@ -47,7 +47,7 @@ def answers(results: Path, suite: str | None = None, preset: str | None = None) 
     return [_answer(runs, runs.model if len(parts) > 1 else "") for runs in parts]
 
 
-def between_networks(found: Sequence[Answer]) -> tuple[DataFrame, str]:
+def between_networks(found: Sequence[NetworkAnswer]) -> tuple[DataFrame, str]:
     """Each method on one network against itself on another: a table as text, and a sentence. Empty for one network."""
     given = tuple(one.runs for one in found)
     analysis = ask(analyses[BETWEEN], BETWEEN, given) if len(given) > 1 else None
@@ -80,7 +80,7 @@ def headline(results: Path, suite: str | None = None, preset: str | None = None)
     return "\n".join([*told, *filter(None, [between_networks(found)[1]])])
 
 
-def _answer(runs: Runs, network: str) -> Answer:
+def _answer(runs: Runs, network: str) -> NetworkAnswer:
     analysis = first_analysis(runs.protocol) or analyses["accuracy-table"]
 
     def shown() -> DataFrame | None:
@@ -91,7 +91,7 @@ def _answer(runs: Runs, network: str) -> Answer:
 
     table, said = guarded("", shown, analysis), headline_of(runs)
     table = table if isinstance(table, DataFrame) else DataFrame()
-    return Answer(runs, network, table, str(said or ""), one_class_in_words(runs))
+    return NetworkAnswer(runs, network, table, str(said or ""), one_class_in_words(runs))
 
 
 def _newest(results: Path, suite: str | None, preset: str | None) -> list[Runs]:
