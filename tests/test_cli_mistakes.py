@@ -139,7 +139,11 @@ def test_a_file_named_as_a_part_of_a_results_folder_is_one_line(call, tmp_path):
     (tmp_path / "results" / "records").write_text("")
     for command in ("status", "report", "export"):
         code, out, error = call(command)
-        assert (code, out, error) == (2, "", "Error: 'results/records' cannot be used: Not a directory\n")
+        assert (code, out, error) == (
+            2,
+            "",
+            "Error: results folder 'results': expected records/ to be a folder in it, got a file; put its files there\n",
+        )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
