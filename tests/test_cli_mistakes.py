@@ -137,13 +137,10 @@ def test_a_file_where_a_folder_must_be_is_named_in_one_line(call, tmp_path, argu
 def test_a_file_named_as_a_part_of_a_results_folder_is_one_line(call, tmp_path):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "records").write_text("")
+    told = "expected records/ to be a folder in it, got a file; put its files there"
     for command in ("status", "report", "export"):
         code, out, error = call(command)
-        assert (code, out, error) == (
-            2,
-            "",
-            "Error: results folder 'results': expected records/ to be a folder in it, got a file; put its files there\n",
-        )
+        assert (code, out, error) == (2, "", f"Error: results folder 'results': {told}\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
