@@ -190,3 +190,16 @@ def settings(tried, run_all, store, trials_once):
         run_all(tried.cells, into=once)
     shutil.copytree(trials_once, store.path, dirs_exist_ok=True)
     return choose(tried, store)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A plan of eight cells and the folder of its run, which is made once and copied for every test."""
+    load_plugin(str(PARTS))
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "small.toml").write_text(SUITE.format(protocol="brightness", seeds=2, more=""))
+    made, store = plan(load_suite(str(folder / "small.toml")), "quick", Choices()), Store(folder / "results")
+    store.prepare()
+    write_plan(made, store)
+    run_cells(Queue(made.cells), store, RunConfig("cpu", jobs=1, threads=1), Listener())
+    return made, store.path

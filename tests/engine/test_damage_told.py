@@ -17,26 +17,10 @@ from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import status_of
-from routebench.engine.running._suite import PlannedRun, write_plan
-from routebench.engine.suites import Choices, load_suite, plan
+from routebench.engine.running._suite import PlannedRun
 from routebench.errors import UserError
 from routebench.interface import SuiteRun
-from routebench.registry import load_plugin
 from routebench.report import comparison_table
-from tests.engine.conftest import PARTS, SUITE
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A plan of eight cells and the folder of its run, copied for every test."""
-    load_plugin(str(PARTS))
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "small.toml").write_text(SUITE.format(protocol="brightness", seeds=2, more=""))
-    made, store = plan(load_suite(str(folder / "small.toml")), "quick", Choices()), Store(folder / "results")
-    store.prepare()
-    write_plan(made, store)
-    run_cells(Queue(made.cells), store, RunConfig("cpu", jobs=1, threads=1), Listener())
-    return made, store.path
 
 
 @pytest.fixture

@@ -19,16 +19,10 @@ from routebench.engine.results import _store as engine_store
 from routebench.engine.results._checksum import sealed
 from routebench.engine.results._folder import Reader
 from routebench.engine.results._store import Store
-from routebench.engine.running._config import Listener, RunConfig
-from routebench.engine.running._queue import Queue
-from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import status_of
-from routebench.engine.running._suite import write_plan
-from routebench.engine.suites import Choices, load_suite, plan
 from routebench.errors import UserError
 from routebench.protocols import Measurement, Metric, Protocol
-from routebench.registry import load_plugin, protocols
-from tests.engine.conftest import PARTS, SUITE
+from routebench.registry import protocols
 
 ROOT = Path(__file__).parents[2]
 READ_ONLY = """
@@ -52,19 +46,6 @@ def changed(file, change):
     content = json.loads(file.read_text())
     change(content)
     file.write_text(sealed(content))
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A plan of eight cells and the folder of its run, which is made once and copied for every test."""
-    load_plugin(str(PARTS))
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "small.toml").write_text(SUITE.format(protocol="brightness", seeds=2, more=""))
-    made, store = plan(load_suite(str(folder / "small.toml")), "quick", Choices()), Store(folder / "results")
-    store.prepare()
-    write_plan(made, store)
-    run_cells(Queue(made.cells), store, RunConfig("cpu", jobs=1, threads=1), Listener())
-    return made, store.path
 
 
 @pytest.fixture
