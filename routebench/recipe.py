@@ -23,6 +23,9 @@ AugmentationName = Literal[
     "smallnorb-jitter-yl1993",
 ]
 
+VERSIONS: dict[str, dict[str, int]] = {"loss": {}, "optimiser": {}, "schedule": {}, "augmentation": {}}
+"""Of those whose numbers have changed since results were published, by kind and name; all others have version 1."""
+
 
 @dataclass(frozen=True)
 class Recipe:

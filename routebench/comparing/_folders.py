@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routebench.analysis.wording import listed, plural
-from routebench.engine.results import NOT_RUN, Identity, Store
+from routebench.engine.results import NOT_RUN, Identity, Store, distinct
 from routebench.errors import UserError
 
 FAILED = ("failed", "diverged", "oom", "timeout")
@@ -215,8 +215,9 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
             yield f"Only in {who}, not compared: {plural(len(alone), 'cell')} ({listed(alone)})."
     yield from _grouped("Not compared, {}", ((pair.obstacle, pair) for pair in pairs))
     yield from _grouped("Run otherwise, {}: times and memory are not compared", _by_machine(pairs))
-    recipes = ((_changes(pair.base.identity.training, pair.head.identity.training), pair) for pair in pairs)
-    yield from _grouped("Trained otherwise, {}: a difference may come from that", recipes)
+    yield from _grouped("Trained otherwise, {}: a difference may come from that", _by_settings("training", pairs))
+    yield from _grouped("Of other versions, {}: a difference may come from that", _by_settings("versions", pairs))
+    yield from _grouped("The same versions, other code, {}: differences should be none", _by_code(pairs))
     versions = (
         (_changes_of_versions(pair.base.provenance["versions"], pair.head.provenance["versions"]), pair)
         for pair in pairs
@@ -240,6 +241,7 @@ def _cells(
 
 
 def _address(preset: str, params: str, known: Identity) -> Address:
+    told = distinct(known.as_dict())
     return Address(
         suite=known.suite,
         preset=preset,
@@ -248,10 +250,10 @@ def _address(preset: str, params: str, known: Identity) -> Address:
         params=params,
         iterations=known.iterations,
         model=known.model,
-        model_params=json.dumps(known.model_params, sort_keys=True),
+        model_params=json.dumps(told["model_params"], sort_keys=True),
         data=known.data,
         seed=known.seed,
-        options=json.dumps(known.options, sort_keys=True),
+        options=json.dumps(told["options"], sort_keys=True),
     )
 
 
@@ -305,6 +307,20 @@ def _changes_of_versions(base: Mapping[str, Any], head: Mapping[str, Any]) -> st
 
 def _or_none(value: Any) -> str:
     return "none" if value is None or not str(value) else str(value)
+
+
+def _by_settings(table: str, pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
+    """What differs in a table of two identities, but for settings that have their defaults."""
+    for pair in pairs:
+        ours, theirs = (distinct(cell.identity.as_dict()).get(table) or {} for cell in (pair.base, pair.head))
+        yield _changes(ours, theirs), pair
+
+
+def _by_code(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
+    for pair in pairs:
+        ours, theirs = (cell.provenance.get("code", "") for cell in (pair.base, pair.head))
+        if ours and theirs and ours != theirs and pair.base.identity.versions == pair.head.identity.versions:
+            yield f"{ours} → {theirs}", pair
 
 
 def _by_machine(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:

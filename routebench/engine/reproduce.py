@@ -13,7 +13,7 @@ import torch
 
 from routebench.data import load
 from routebench.engine.isolation import Ended, alone, import_plugin
-from routebench.engine.origin import command_line, fit_code, plugin_hash, provenance, source_hash
+from routebench.engine.origin import command_line, plugin_hash, provenance
 from routebench.engine.results import CHANGED, RECORD, SCHEMA, Record, Store, files_of, other_schema, parsed, unsealed
 from routebench.engine.running import (
     MOST_THREADS,
@@ -25,7 +25,7 @@ from routebench.engine.running import (
     execute,
     prepare_torch,
 )
-from routebench.engine.suites import Cell, cell_of, expect_name
+from routebench.engine.suites import Cell, Parts, cell_of, expect_name
 from routebench.errors import UserError
 from routebench.received import read_plain
 from routebench.registry import (
@@ -227,14 +227,24 @@ def _code_differences(record: Record) -> Iterator[str]:
     if absent:
         yield f"not compared, because no plug-in is imported without --run: {', '.join(absent)}"
         return
-    method = routing[known.method] if known.routed else None
-    source = source_hash(protocols[known.protocol], *fit_code(models[known.model], method))
-    if source != known.source:
-        yield f"code that the numbers come from: {known.source} then, {source} now"
+    here = Parts.of(known)
+    yield from _changes("version of the", known.versions or {}, here.versions(), otherwise=1)
+    yield from _changes("hash of the", {"plug-in's code": known.source}, {"plug-in's code": here.source()})
+    if record.provenance.get("code"):
+        yield from _changes(
+            "hash of", {"routebench's code": record.provenance["code"]}, {"routebench's code": here.code()}
+        )
     expect_name(known.data)
     fingerprint = load(known.data).fingerprint
     if fingerprint != known.data_fingerprint:
         yield f"data set {known.data}: fingerprint {known.data_fingerprint} then, {fingerprint} now"
+
+
+def _changes(what: str, then: Mapping[str, Any], now: Mapping[str, Any], otherwise: Any = None) -> Iterator[str]:
+    for name in {**then, **now}:
+        before, after = (one.get(name) or otherwise or "none" for one in (then, now))
+        if before != after:
+            yield f"{what} {name}: {before} then, {after} now"
 
 
 def _knows(names: Registry, name: str) -> bool:

@@ -117,6 +117,8 @@ class Protocol(ABC):
 
     options: typing.ClassVar[dict[str, Any]] = {}
     """Keys that a suite's preset may set for this protocol, each with what is legal, such as `list[Count]`."""
+    defaults: typing.ClassVar[Mapping[str, Any]] = {}
+    """What an option is where no preset sets it; of options that may be left out alone."""
     alone: typing.ClassVar[bool] = False
     """Whether nothing else may run beside a cell, because time is measured. It then has all cores."""
 
@@ -147,6 +149,10 @@ class Protocol(ABC):
             options: the suite's settings for this protocol, keys as in `options`.
         """
         return (request,)
+
+    def versions(self, options: Mapping[str, Any]) -> Mapping[str, int]:  # most name no parts
+        """Versions of the parts that options name, such as attacks, of those that have another than 1."""
+        return {}
 
     @abstractmethod
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:

@@ -44,15 +44,24 @@ class Registry:
         self._fault = fault
         self._load = load
         self._origins: dict[str, str] = {}
+        self._versions: dict[str, int] = {}
         self._loading = False
         self._clash: tuple[str, UserError] | None = None
 
-    def register(self, name: str) -> Callable[[Registered], Registered]:
+    def register(self, name: str, *, version: int | None = None) -> Callable[[Registered], Registered]:
         """A decorator that enters a class or function under `name`.
+
+        Args:
+            name: that users type.
+            version: of its numbers, from 1: whoever changes what it computes raises it, and earlier results are of an
+                earlier version. Of what ships, None is 1. What comes from elsewhere has none unless it says one: a hash
+                of its files distinguishes its results.
 
         Raises:
             UserError: the name is taken or cannot be typed, or the object is not of this kind.
         """
+        if version is not None and (type(version) is not int or version < 1):
+            raise UserError(f"{self.kind} {name!r}: expected a version from 1, got {version!r:.80}")
         if not _NAME.fullmatch(str(name)):  # a class, where the parentheses were forgotten
             raise UserError(
                 f"{self.kind}: expected a name without spaces as in @register('my-name'), "
@@ -63,6 +72,8 @@ class Registry:
             if fault := self._fault(entry):
                 raise UserError(f"{self.kind} {name!r} of {origin_of(entry)}: {fault}")
             self._enter(name, entry)
+            if version is not None:
+                self._versions[name] = version
             return entry
 
         return enter
@@ -85,12 +96,17 @@ class Registry:
         """Takes out what one origin has registered."""
         for name in self.of(origin):
             del self.entries[name]
+            self._versions.pop(name, None)
         if self._clash and self._clash[0] == origin:
             self._clash = None
 
     def origin(self, name: str) -> str:
         """Where an entry comes from: `SHIPPED`, or words that name a package, a plug-in or a module."""
         return self._origins.get(name, SHIPPED)
+
+    def version(self, name: str) -> int | None:
+        """The version of an entry's numbers; None where a hash of its files stands for it."""
+        return self._versions.get(name, 1 if self.origin(name) == SHIPPED else None)
 
     def of(self, origin: str) -> list[str]:
         """The names that one origin has registered so far."""

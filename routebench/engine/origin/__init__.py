@@ -8,7 +8,7 @@ from routebench.engine.origin._provenance import (
     provenance,
     versions,
 )
-from routebench.engine.origin._source import fit_code, source_hash
+from routebench.engine.origin._source import fit_code, shipped_hash, source_hash
 
 __all__ = [
     "command_line",
@@ -17,6 +17,7 @@ __all__ = [
     "plugin_hashes",
     "processor",
     "provenance",
+    "shipped_hash",
     "source_hash",
     "versions",
 ]

@@ -1,4 +1,4 @@
-"""Hashes the code that a result runs through, so that changed code never reuses old results."""
+"""Hashes the code that a result runs through: the user's, so that changed code never reuses old results, and ours."""
 
 import ast
 import hashlib
@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,28 @@ OTHER_LANGUAGES = (".cpp", ".cu")
 
 
 def source_hash(*entries: Callable[..., Any] | str) -> str:
-    """16 hex digits over the given objects' files (or modules, by name) and all of routebench that they import.
+    """16 hex digits over the user's files behind the given objects (or modules, by name); empty where there are none.
 
-    Comments, blank lines and docstrings of Python do not count. A kernel's source in another language is the file of
-    the same name as the module that loads it.
+    Comments, blank lines and docstrings of Python do not count.
     """
-    files = {file for entry in entries for file in _reachable(_file_of(entry))}
+    return _hash({file for file in _behind(entries) if not file.is_relative_to(PACKAGE)})
+
+
+def shipped_hash(*entries: Callable[..., Any] | str) -> str:
+    """As `source_hash`, over the files of routebench.
+
+    A kernel's source in another language is the file of the same name as the module that loads it.
+    """
+    return _hash({file for file in _behind(entries) if file.is_relative_to(PACKAGE)})
+
+
+def _behind(entries: Iterable[Callable[..., Any] | str]) -> set[Path]:
+    return {file for entry in entries for file in _reachable(_file_of(entry))}
+
+
+def _hash(files: set[Path]) -> str:
+    if not files:
+        return ""
     digest = hashlib.sha256()
     for name, file in sorted((_name(file), file) for file in files):
         digest.update(f"{name}\n{_code(file)}\n".encode(errors="backslashreplace"))

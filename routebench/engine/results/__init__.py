@@ -7,7 +7,7 @@ from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, other_schema, parsed
 from routebench.engine.results._pack import files_of, is_packed, pack, unpack
 from routebench.engine.results._plan_table import NOT_RUN, TRIALS, preset_in_words
-from routebench.engine.results._record import RECORD, SCHEMA, Identity, PlannedCell, Record, digest
+from routebench.engine.results._record import RECORD, SCHEMA, SETTINGS, Identity, PlannedCell, Record, digest, distinct
 from routebench.engine.results._store import Store, existing, load_arrays, load_results
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "NOT_RUN",
     "RECORD",
     "SCHEMA",
+    "SETTINGS",
     "TRIALS",
     "Identity",
     "PlannedCell",
@@ -24,6 +25,7 @@ __all__ = [
     "checksum",
     "cleaned",
     "digest",
+    "distinct",
     "existing",
     "files_of",
     "is_packed",

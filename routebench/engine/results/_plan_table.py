@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from routebench.engine.results._checks import Once, is_whole
 from routebench.engine.results._columns import Column, join
 from routebench.engine.results._index import Saved
-from routebench.engine.results._record import IDENTITY, PLAN, PlannedCell
+from routebench.engine.results._record import IDENTITY, PLAN, PlannedCell, distinct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,7 +160,8 @@ def _version(identity: Mapping[str, Any]) -> list[Any]:
     """What distinguishes cells besides coordinates; the settings of a trial are what it tries."""
     tuning = identity.get("tuning")
     tried = TRIED if tuning is not None and "trials" not in tuning else ()
-    return [[key, identity[key]] for key in sorted(identity) if key not in COORDINATES and key not in tried]
+    known = distinct(identity)
+    return [[key, known[key]] for key in sorted(known) if key not in COORDINATES and key not in tried]
 
 
 def _numbers(known: Iterable[list[Any]]) -> NDArray[np.int64]:

@@ -12,8 +12,11 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 from routebench.engine.results import _checks as checks
 from routebench.engine.results._checks import by_name, each, is_text, is_whole, maybe, table
 
-SCHEMA = 1
+SCHEMA = 2
 """Incremented when records of earlier versions become unreadable."""
+
+SETTINGS = ("options", "method_params", "model_params", "training")
+"""Tables of an identity, of which a key holds what differs from the defaults."""
 
 PROVENANCE = table(
     {},
@@ -52,6 +55,27 @@ def digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(
         json.dumps(content, sort_keys=True, separators=(",", ":"), default=repr).encode()
     ).hexdigest()[:16]
+
+
+def is_defaults(value: Any) -> bool:
+    """Defaults of settings, by table."""
+    return by_name(by_name(checks.is_plain))(value) and value.keys() <= {*SETTINGS}
+
+
+def distinct(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What distinguishes a cell from all others: its identity without settings that have their defaults.
+
+    So a new setting whose default changes nothing leaves all keys as they are.
+
+    Args:
+        identity: as a file holds it.
+    """
+    found = {name: value for name, value in identity.items() if name != "defaults"}
+    for name, defaults in (identity.get("defaults") or {}).items():
+        found[name] = {
+            key: value for key, value in found[name].items() if key not in defaults or value != defaults[key]
+        }
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +129,10 @@ class Identity(Stored):
         model, model_params: the network.
         data, data_fingerprint: the images.
         training: the recipe.
-        source: hash of the code.
+        versions: of those of its parts that have another than 1, by kind, such as `method` or `loss`; see
+            `docs/versions.md`. None if all have 1.
+        source: hash of the user's files that it runs; None where everything ships with routebench, or says its version.
+        defaults: of the settings in `options`, `method_params`, `model_params` and `training`, when this was written.
         variant: in words, distinguishes entries of the same method and hyperparameters.
         tuning: of a trial, its `point`, the settings that it tries; of a run with chosen settings, their point, `score`
             in per cent, and `trials`, the digest of the keys of all trials that they were chosen from.
@@ -126,7 +153,9 @@ class Identity(Stored):
     data: Text
     data_fingerprint: Text
     training: Settings
-    source: Text
+    versions: Annotated[Mapping[str, int] | None, by_name(is_whole)] = None
+    source: Annotated[str | None, is_text] = None
+    defaults: Annotated[Mapping[str, Mapping[str, Any]] | None, is_defaults] = None
     variant: Annotated[str | None, is_text] = None
     tuning: Annotated[Mapping[str, Any] | None, by_name(checks.is_plain)] = None
     iterations: Annotated[int | None, maybe(is_whole)]
@@ -134,8 +163,8 @@ class Identity(Stored):
 
     @property
     def key(self) -> str:
-        """16 hex digits, unique to the identity."""
-        return digest(self.as_dict())
+        """16 hex digits of what distinguishes it."""
+        return digest(distinct(self.as_dict()))
 
     @property
     def is_trial(self) -> bool:

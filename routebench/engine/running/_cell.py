@@ -91,6 +91,7 @@ def run_cell(
     except BaseException as error:  # noqa: BLE001  # whatever a method does must not end the suite
         status, reason = "failed", one_line(error)
     ran_on = {"backends": sorted(used | context.backends), "seconds": time.perf_counter() - started}
+    ran_on |= {"code": cell.code} if cell.code else {}
     record = make_record(cell, status, reason, found, {**origin, **ran_on})
     if not _is_storable(record):
         found = Measurement([])

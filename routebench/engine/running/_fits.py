@@ -24,12 +24,12 @@ from torch import Tensor, nn
 from routebench import kernels
 from routebench.atomic import told_when_full
 from routebench.data import load, sealed_test_images, unfolded
-from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import (
     CHANGED,
     Store,
     checksum,
     digest,
+    distinct,
     existing,
     is_packed,
     write_tensors,
@@ -37,12 +37,12 @@ from routebench.engine.results import (
 )
 from routebench.engine.running._config import Stage
 from routebench.engine.running._sealing import seal
-from routebench.engine.suites import cell_of
+from routebench.engine.suites import Parts, cell_of
 from routebench.errors import UserError
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.received import expect_folders, expect_plain, read_plain
-from routebench.registry import load_plugin, models, routing
+from routebench.registry import load_plugin
 from routebench.training import OWN, Epoch, evaluate, fit
 
 AfterEpoch = Callable[[int, Mapping[str, Tensor]], None]
@@ -313,9 +313,17 @@ def _keys_of(request: FitRequest, files: Mapping[str, str]) -> Iterator[str]:
 
 
 def fit_key(request: FitRequest) -> str:
-    """16 hex digits of everything that can change the trained weights, the code that trains included."""
-    code = fit_code(models[request.model], None if request.method is None else routing[request.method])
-    return digest({**_plain(request), "fingerprint": load(request.data).fingerprint, "source": source_hash(*code)})
+    """16 hex digits of everything that can change the trained weights; what has its default is left out."""
+    return key_of_fit(_plain(request), load(request.data).fingerprint)
+
+
+def key_of_fit(request: Mapping[str, Any], fingerprint: str) -> str:
+    """As `fit_key`, of a request as its file has it."""
+    known = {**request, "training": request["recipe"], "fingerprint": fingerprint}
+    del known["recipe"]
+    parts = Parts(**{name: known[name] for name in ("model", "data", "method", "model_params", "training")})
+    known |= {"versions": parts.versions(), "source": parts.source(), "defaults": parts.defaults()}
+    return digest(distinct({name: value for name, value in known.items() if value}))
 
 
 def _last_loss(checkpoint: Path) -> str:

@@ -2,6 +2,7 @@
 
 from routebench.engine.suites._cell import Cell, cell_of
 from routebench.engine.suites._lineup import METHOD, Choices
+from routebench.engine.suites._parts import Parts, stamped
 from routebench.engine.suites._plan import Plan, plan
 from routebench.engine.suites._planning import ALL, Asked, make_plans
 from routebench.engine.suites._points import expect_name
@@ -19,6 +20,7 @@ __all__ = [
     "Choices",
     "ChosenPoint",
     "ChosenSettings",
+    "Parts",
     "Plan",
     "cell_of",
     "digest_of",
@@ -26,4 +28,5 @@ __all__ = [
     "load_suite",
     "make_plans",
     "plan",
+    "stamped",
 ]

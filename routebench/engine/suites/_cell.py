@@ -26,6 +26,7 @@ class Cell:
         plugins: needed by it, for `load_plugin`.
         broken: why it cannot run, such as a plug-in that failed to import. It is planned all the same, so that the
             failure becomes a record.
+        code: hash of routebench's own code that its numbers come from, for its record.
     """
 
     identity: Identity
@@ -33,6 +34,7 @@ class Cell:
     default_iterations: int = field(default=1, compare=False, repr=False)
     plugins: tuple[str, ...] = field(default=(), compare=False)
     broken: str = field(default="", compare=False)
+    code: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
@@ -74,13 +76,15 @@ class Cell:
         )
 
 
-def cell_of(identity: Identity, broken: str = "") -> Cell:
+def cell_of(identity: Identity, broken: str = "", code: str = "") -> Cell:
     """The cell of an identity, with its method's defaults and the plug-ins that it needs."""
     is_known = identity.routed and identity.method in routing
     defaults = plain(hyperparameters_of(identity.method)) if is_known else {}
     given = identity.method_params
     params = {key: given[key] for key in sorted(given) if key not in defaults or defaults[key] != given[key]}
-    return Cell(identity, params, int(defaults.get("iterations", 1)), plugins_of(foreign_origins(identity)), broken)
+    return Cell(
+        identity, params, int(defaults.get("iterations", 1)), plugins_of(foreign_origins(identity)), broken, code
+    )
 
 
 def foreign_origins(identity: Identity) -> set[str]:

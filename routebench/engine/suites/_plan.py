@@ -7,6 +7,7 @@ from routebench.data import Dataset, Taken, whole_name
 from routebench.engine.results import TRIALS, Identity
 from routebench.engine.suites._cell import Cell, cell_of, foreign_origins
 from routebench.engine.suites._lineup import Choices, Lineup, line_up
+from routebench.engine.suites._parts import stamped
 from routebench.engine.suites._points import Point, expect_chosen, expect_few, expect_learnable, points_of
 from routebench.engine.suites._settings import ChosenPoint, ChosenSettings
 from routebench.engine.suites._suite import Preset, Suite
@@ -137,7 +138,7 @@ def _plan_of_trials(suite: Suite, lineup: Lineup, choices: Choices) -> Plan:
             identity = replace(point.cell.identity, iterations=iterations)
             chosen = None if shipped is None else _chosen_before(shipped, identity, point, tuning, choices)
             if chosen is None:
-                each.append([cell_of(one, point.cell.broken) for one in trials_of(tuning, identity, point.fixed)])
+                each.append([_like(point.cell, one) for one in trials_of(tuning, identity, point.fixed)])
             else:
                 kept[chosen.entry] = chosen
     cells = tuple(trial for trials in zip(*each, strict=True) for trial in trials)
@@ -223,9 +224,14 @@ def _cells(points: Sequence[Point], seeds: int, settings: ChosenSettings | None 
                 cell = replace(point.cell, identity=replace(point.cell.identity, iterations=iterations, seed=seed))
                 if settings is not None and not cell.broken:
                     chosen = settings.apply(cell.identity, cell.label, point.fixed)
-                    cell = cell if chosen is None else cell_of(chosen)
+                    cell = cell if chosen is None else _like(cell, chosen)
                 cells.setdefault(cell.key, cell)
     return tuple(cells.values())
+
+
+def _like(cell: Cell, identity: Identity) -> Cell:
+    """The cell of an identity with other settings."""
+    return cell_of(identity if cell.broken else stamped(identity), cell.broken, cell.code)
 
 
 def _taken(data: Dataset) -> str:

@@ -8,17 +8,17 @@ from typing import Any
 
 from routebench.data import Dataset, at_most, declared_where_missing
 from routebench.engine.isolation import step
-from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import Identity, is_plain
 from routebench.engine.suites._cell import Cell, cell_of, plain
 from routebench.engine.suites._lineup import METHOD, Lineup, Starter
+from routebench.engine.suites._parts import Parts, stamped
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL
 from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.models.smallest import expect_buildable, smallest_side
 from routebench.plain import DEPTH
-from routebench.registry import SHIPPED, models, protocols, routing
+from routebench.registry import SHIPPED, models, protocols
 from routebench.routing import factory, hyperparameters_of
 from routebench.routing.spec import MethodSpec, expect_few_iterations, expect_known
 
@@ -201,16 +201,14 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
         "data": preset.data,
         "data_fingerprint": fingerprint,
         "training": suite.recipe(*training).settings,
-        "source": source_hash(
-            protocols[suite.protocol], *fit_code(models[model], routing[entry.name] if routed else None)
-        ),
         "variant": entry.variant or None,
         "iterations": None,
         "seed": 0,
     }
     found = plain(identity)
     _expect_storable(suite, entry, {**found, "iterations": list(grid)})
-    return Point(cell_of(Identity(**found), starter.fault), grid, _fixed(preset, entry))
+    known = stamped(Identity(**found))
+    return Point(cell_of(known, starter.fault, Parts.of(known).code()), grid, _fixed(preset, entry))
 
 
 def _fixed(preset: Preset, entry: Entry) -> frozenset[str]:

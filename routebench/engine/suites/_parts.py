@@ -1,0 +1,100 @@
+"""What distinguishes results: versions of what ships, a hash of what does not, and settings other than the defaults.
+
+`docs/versions.md` says when a result counts as the same.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from routebench.engine.origin import fit_code, shipped_hash, source_hash
+from routebench.engine.results import Identity
+from routebench.engine.suites._cell import plain
+from routebench.models.facts import Facts
+from routebench.recipe import VERSIONS, Recipe
+from routebench.registry import SHIPPED, Registry, datasets, models, protocols, routing
+from routebench.routing import hyperparameters_of
+
+
+def stamped(known: Identity) -> Identity:
+    """The identity with versions, source and defaults as they are now, of parts that are registered."""
+    parts = Parts.of(known)
+    return replace(known, versions=parts.versions() or None, source=parts.source(), defaults=parts.defaults())
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts that a configuration names.
+
+    Args:
+        model, data: names.
+        method: likewise; None for a network without routing.
+        model_params: what is set of the network.
+        training: settings of the recipe.
+        protocol: a name; empty for a fit, which any protocol may use.
+        options: what is set of the protocol.
+    """
+
+    model: str
+    data: str
+    method: str | None
+    model_params: Mapping[str, Any]
+    training: Mapping[str, Any]
+    protocol: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, known: Identity) -> "Parts":
+        """Those of a cell."""
+        method = known.method if known.routed else None
+        return cls(
+            known.model, known.data, method, known.model_params, known.training, known.protocol, known.options
+        )  # fmt: skip
+
+    def versions(self) -> dict[str, int]:
+        """Versions by kind: those above 1, and those that a plug-in says."""
+        found = {kind: registry.version(name) for kind, registry, name in self._registered()}
+        found["data"] = datasets.version(self.data.rpartition(":")[2].partition("?")[0])
+        found |= {kind: of.get(str(self.training.get(kind)), 1) for kind, of in VERSIONS.items()}
+        if self.protocol:
+            found |= protocols[self.protocol]().versions(self.options)
+        own = {kind for kind, registry, name in self._registered() if registry.origin(name) != SHIPPED}
+        return {kind: version for kind, version in sorted(found.items()) if version and (version > 1 or kind in own)}
+
+    def source(self) -> str | None:
+        """A hash of the user's files; None where every part ships or says its version."""
+        unsaid = [registry[name] for _, registry, name in self._registered() if registry.version(name) is None]
+        return source_hash(*unsaid) or None if unsaid else None
+
+    def defaults(self) -> dict[str, dict[str, Any]]:
+        """Defaults of settings, by the table of the identity that they are in."""
+        found = {"training": Recipe().settings, "model_params": self._of_network()}
+        if self.method is not None:
+            found["method_params"] = hyperparameters_of(self.method)
+            found["method_params"].pop("iterations", None)
+        if self.protocol:
+            found["options"] = dict(protocols[self.protocol].defaults)  # type: ignore[attr-defined]
+        return {table: plain(of) for table, of in found.items() if of}
+
+    def code(self) -> str:
+        """A hash of routebench's own code that the numbers come from, to be told and never to decide."""
+        method = None if self.method is None else routing[self.method]
+        beside = [protocols[self.protocol]] if self.protocol else []
+        return shipped_hash(*beside, *fit_code(models[self.model], method))
+
+    def _registered(self) -> Iterator[tuple[str, Registry, str]]:
+        yield "model", models, self.model
+        if self.method is not None:
+            yield "method", routing, self.method
+        if self.protocol:
+            yield "protocol", protocols, self.protocol
+
+    def _of_network(self) -> dict[str, Any]:
+        builder: Callable[..., Any] = models[self.model]
+        facts: Facts = builder.facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
+        takers = (*facts.passes_on, builder)
+        taken = [one for taker in takers for one in inspect.signature(taker).parameters.values()]
+        return {
+            one.name: one.default for one in taken if one.name in self.model_params and one.default is not one.empty
+        }
