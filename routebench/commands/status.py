@@ -1,6 +1,7 @@
 """`routebench status`: how far every plan has come."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 @click.command()
 @options.folder
 @click.option("--verify", is_flag=True, help="Read every file that a record names, and verify its checksum.")
-def command(folder: Path, verify: bool) -> None:
+@click.option("--code", "tells_code", is_flag=True, help="Say which code made the results.")
+def command(folder: Path, verify: bool, tells_code: bool) -> None:
     """Say how far every plan has come, and what failed."""
     from routebench.engine.results import existing, preset_in_words
 
@@ -33,7 +35,7 @@ def command(folder: Path, verify: bool) -> None:
             click.echo(
                 f"  {row['label']}{steps} on {row['model']}, seed {row['seed']}: {row['status']}: {row['reason']}"
             )
-    for line in _wanted(store):
+    for line in (*_wanted(store), *(_codes(store) if tells_code else ())):
         click.echo(line)
     if verify:
         click.echo(f"verified: {records} records, and {files} files that they name, are as they were written")
@@ -41,6 +43,20 @@ def command(folder: Path, verify: bool) -> None:
     if planned.empty:
         click.echo(f"nothing was planned in {str(folder)!r} yet; run `python -m routebench suite NAME` first", err=True)
         sys.exit(options.NOTHING_MEASURED)
+
+
+def _codes(store: "Store") -> Iterator[str]:
+    """What was made by which code, the most first."""
+    made = Counter(
+        (
+            record.identity.suite,
+            str(record.provenance.get("commit") or "no commit")[:12],
+            record.provenance.get("dirty"),
+        )
+        for record in store.records()
+    )
+    for (suite, commit, is_dirty), count in made.most_common():
+        yield f"code {commit}{', changed since' if is_dirty else ''}: {count} results of {suite}"
 
 
 def _wanted(store: "Store") -> Iterator[str]:

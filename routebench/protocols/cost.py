@@ -31,7 +31,7 @@ MEGABYTE = 1 << 20
 OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 
-@protocols.register("cost")
+@protocols.register("cost", version=2)
 class Cost(Protocol):
     """Time and memory of routing with random weights; nothing is trained.
 

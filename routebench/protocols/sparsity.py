@@ -27,7 +27,7 @@ EXAMPLES = 10
 """Classes of which the first test image's capsules are kept as they are."""
 
 
-@protocols.register("sparsity")
+@protocols.register("sparsity", version=2)
 class Sparsity(Protocol):
     """Looks at the capsules of every layer on all test images, and at the coupling on some.
 

@@ -16,7 +16,7 @@ VARIANCE_FLOOR = 1e-8
 """Added to the variance of a cluster, so that votes that are all alike have a finite weight."""
 
 
-@routing.register("cluster")
+@routing.register("cluster", version=2)
 class ClusterRouting(RoutingMethod):
     """Each child casts several votes for a parent; the more they agree with each other, the more their mean counts.
 

@@ -17,7 +17,7 @@ from routebench.registry import routing
 from routebench.routing.base import IterativeRouting, Routed
 
 
-@routing.register("heinsen")
+@routing.register("heinsen", version=2)
 class HeinsenRouting(IterativeRouting):
     """Parents predict the poses of their children back; a child goes to those that predict it well.
 

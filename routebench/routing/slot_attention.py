@@ -20,7 +20,7 @@ EPSILON = 1e-8
 """Added to the mass that a mean is divided by."""
 
 
-@routing.register("slot-attention")
+@routing.register("slot-attention", version=2)
 class SlotAttention(IterativeRouting):
     """Slots compete for inputs by a softmax over slots, take the mean of what they win, and are renewed by a GRU.
 

@@ -19,7 +19,7 @@ def write_folder(
     data = records[0]["identity"]["data"]
     name = f"{suite}.{preset}.{data}.20251121T10{time:02d}00000000Z.{preset}"
     cells = [{**{key: record[key] for key in ("cell", "label", "identity")}, "params": ""} for record in records]
-    facts = {"schema": 1, "plan": name, "created": f"2025-11-21T10:{time:02d}:00", "preset": preset, "cells": cells}
+    facts = {"schema": 2, "plan": name, "created": f"2025-11-21T10:{time:02d}:00", "preset": preset, "cells": cells}
     facts |= {"protocol": protocol, "question": "Which routing is <best>?", "suite": suite, "suite_version": 1}
     store.write_plan(name, {**facts, "command": f"python -m routebench suite {suite} --preset {preset}"})
     for record in records:

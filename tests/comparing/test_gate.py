@@ -253,12 +253,32 @@ def test_another_recipe_is_compared_and_told(published, tmp_path):
 
 def test_code_and_commit_do_not_have_to_agree(published, tmp_path):
     def newer(record, arrays):
-        record["identity"]["source"] = "feedfacecafebeef"
         record["provenance"]["commit"] = "1" * 40
 
-    comparison = compare_folders(published, write(tmp_path / "head", newer, keep=headline), Wishes())
+    head = write(tmp_path / "head", newer, keep=headline)
+    comparison = compare_folders(published, head, Wishes())
     assert len(comparison.pairs.measured) == 21
     assert comparison.notes == ()
+
+
+def test_other_code_of_the_same_versions_is_told_and_so_are_other_versions(published, tmp_path):
+    def of(code, versions=None):
+        def change(record, arrays):
+            record["provenance"]["code"] = code
+            if versions is not None:
+                record["identity"]["versions"] = versions
+
+        return change
+
+    base = write(tmp_path / "base", of("a" * 16), keep=headline)
+    same, raised = (
+        compare_folders(base, write(tmp_path / name, of("b" * 16, versions), keep=headline), Wishes())
+        for name, versions in (("same", None), ("raised", {"protocol": 2}))
+    )
+    (note,) = same.notes
+    assert note.startswith("The same versions, other code, aaaaaaaaaaaaaaaa → bbbbbbbbbbbbbbbb: ")
+    (note,) = raised.notes
+    assert note.startswith("Of other versions, protocol none → 2: ")
 
 
 def test_one_seed_is_tested_by_image(tmp_path, fixed_rng):

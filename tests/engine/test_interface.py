@@ -145,7 +145,7 @@ def test_a_network_that_is_gone_or_of_other_code_is_one_line(trained, tmp_path, 
     with pytest.raises(UserError, match=rf"is a pack, which holds no trained networks; .*reproduce {cell} --results "):
         routebench.load_fit(tmp_path / "pack", cell)
     with monkeypatch.context() as patch:
-        patch.setattr("routebench.engine.running._fits.source_hash", lambda *_: "other code")
+        patch.setattr("routebench.engine.running._fits.key_of_fit", lambda *_: "0123456789abcdef")
         with pytest.raises(UserError, match=r"holds no network .*reproduce"):
             routebench.load_fit(run.folder, cell)
     shutil.rmtree(run.folder / "fits")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from routebench.data import load
-from routebench.engine.results import digest
+from routebench.engine.results import SETTINGS, digest, distinct
 from routebench.engine.running._suite import write_plan
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
@@ -276,24 +276,39 @@ def test_a_model_of_the_user_replaces_those_of_the_preset_and_their_settings(par
 
 IDENTITY = {
     "suite", "suite_version", "protocol", "options", "method", "method_params", "iterations", "role", "model",
-    "model_params", "data", "data_fingerprint", "training", "seed", "source",
+    "model_params", "data", "data_fingerprint", "training", "seed", "routed", "source",
 }  # fmt: skip
 
 
 def test_key_depends_on_every_field_of_the_identity_and_on_nothing_else(made):
     cell = made.cells[0]
     known = cell.identity.as_dict()
-    assert known.keys() >= IDENTITY
-    changed = [digest({**known, field: ["something else"]}) for field in known]
-    assert len({cell.key, *changed}) == len(known) + 1
-    assert digest(dict(reversed(known.items()))) == cell.key
+    assert known.keys() == IDENTITY | {"defaults"}
+    changed = [digest({**distinct(known), field: ["something else"]}) for field in IDENTITY]
+    assert len({cell.key, *changed}) == len(IDENTITY) + 1
+    assert replace(cell.identity, versions={"method": 2}).key != cell.key
+    assert replace(cell.identity, source="feedfacecafebeef").key != cell.key
+    assert digest(distinct(dict(reversed(known.items())))) == cell.key
 
 
-def test_key_depends_on_every_setting_of_the_recipe(made):
+@pytest.mark.parametrize("table", SETTINGS)
+def test_key_depends_on_every_setting_that_is_not_its_default(made, table):
     cell = made.cells[0]
-    training = cell.identity.training
-    changed = [replace(cell.identity, training={**training, name: "another"}).key for name in training]
-    assert len({cell.key, *changed}) == len(training) + 1
+    settings = getattr(cell.identity, table)
+    changed = [replace(cell.identity, **{table: {**settings, name: "another"}}).key for name in settings]
+    assert len({cell.key, *changed}) == len(settings) + 1
+    for name, default in cell.identity.defaults.get(table, {}).items():
+        without = {key: value for key, value in settings.items() if key != name}
+        told = replace(cell.identity, **{table: {**without, name: default}})
+        assert told.key == replace(cell.identity, **{table: without}).key
+
+
+def test_the_settings_of_a_cell_are_chosen_among_its_defaults_too(made):
+    """A learning rate that tuning chose is not taken for the recipe's own."""
+    known = made.cells[0].identity
+    assert known.training["learning_rate"] == known.defaults["training"]["learning_rate"]
+    tuned = replace(known, training={**known.training, "learning_rate": 5e-4})
+    assert tuned.key != known.key
 
 
 def test_request_carries_what_training_needs(made):

@@ -147,7 +147,7 @@ def test_names_that_name_no_record(record, store, tmp_path):
             reproduce.find_record(name, folder)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 1, "cell": 2}', "\x00"])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 2, "cell": 2}', "\x00"])
 def test_a_file_that_is_no_record_is_said_and_stays(tmp_path, content):
     file = tmp_path / "x.json"
     file.write_text(content)

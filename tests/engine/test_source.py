@@ -1,4 +1,4 @@
-"""Which edits retrain what."""
+"""Which edits a hash of code sees."""
 
 import shutil
 import subprocess
@@ -31,7 +31,7 @@ def hash_of(tmp_path):
     def hashed(module="routebench.one", **files):
         for name, text in files.items():
             (tmp_path / "routebench" / f"{name}.py").write_text(text)
-        code = f"from routebench.engine.origin._source import source_hash; print(source_hash({module!r}))"
+        code = f"from routebench.engine.origin._source import shipped_hash; print(shipped_hash({module!r}))"
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
@@ -56,10 +56,11 @@ def test_code_counts_through_imports(hash_of, edit):
 
 
 def test_methods_have_hashes_of_their_own():
-    from routebench.engine.origin._source import source_hash
+    from routebench.engine.origin._source import shipped_hash, source_hash
     from routebench.registry import routing
 
-    assert source_hash(routing["dynamic"]) != source_hash(routing["uniform"])
+    assert shipped_hash(routing["dynamic"]) != shipped_hash(routing["uniform"])
+    assert source_hash(routing["dynamic"]) == ""  # it has a version
 
 
 def test_what_a_plugin_imports_from_beside_it_counts(tmp_path, monkeypatch):

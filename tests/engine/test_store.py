@@ -102,7 +102,7 @@ def test_planned_cells_without_a_record_are_not_run(planned, store, run_all):
     assert list(store.planned()["status"]) == ["ok"] * 3 + ["not run"] * 5
 
 
-DAMAGE = ["", "{", '{"schema": 1', "[1]", "null", "\x00\x01", '{"schema": 1, "cell": "x"}', "[" * 100_000]
+DAMAGE = ["", "{", '{"schema": 2', "[1]", "null", "\x00\x01", '{"schema": 2, "cell": "x"}', "[" * 100_000]
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=range(len(DAMAGE)))

@@ -210,7 +210,7 @@ def test_a_damaged_schema_file_is_written_anew(done, store, damage):
     else:
         file.write_text(damage)
     Store(store.path).prepare()
-    assert json.loads(file.read_text()) == {"schema": 1}
+    assert json.loads(file.read_text()) == {"schema": 2}
     assert len(load_results(store.path)) == 8
 
 

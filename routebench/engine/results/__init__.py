@@ -6,7 +6,7 @@ from routebench.engine.results._checks import cleaned, is_plain
 from routebench.engine.results._checksum import unsealed
 from routebench.engine.results._folder import CHANGED, other_schema, parsed
 from routebench.engine.results._pack import files_of, is_packed, pack, unpack
-from routebench.engine.results._plan_table import NOT_RUN, TRIALS, preset_in_words
+from routebench.engine.results._plan_table import NOT_RUN, TRIALS, is_plan, preset_in_words
 from routebench.engine.results._record import RECORD, SCHEMA, SETTINGS, Identity, PlannedCell, Record, digest, distinct
 from routebench.engine.results._store import Store, existing, load_arrays, load_results
 
@@ -30,6 +30,7 @@ __all__ = [
     "files_of",
     "is_packed",
     "is_plain",
+    "is_plan",
     "load_arrays",
     "load_results",
     "other_schema",

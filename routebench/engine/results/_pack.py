@@ -38,6 +38,8 @@ BLOCK = 4096
 """Bytes that a file takes at least on a disk."""
 LONGEST = 200
 """Letters in the name of a file."""
+_SCHEMA = re.compile(rb'\{\s*"schema":\s*(\d{1,9})\b')
+"""How a record or a plan begins."""
 COPIED = "copied.json"
 """The stamps of the files of a copy, by which damage to it is seen."""
 
@@ -87,7 +89,7 @@ def unpack(packed: Path, folder: Path) -> int:
     if not is_packed(packed):
         raise UserError(f"expected a packed results folder, with {RECORDS} in it, got {str(packed)!r}")
     _expect_free(folder)
-    count, is_new = 0, not folder.exists()
+    count, is_new, schemas = 0, not folder.exists(), {SCHEMA}
     try:
         with told_when_full(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -96,8 +98,9 @@ def unpack(packed: Path, folder: Path) -> int:
                     (Path(made) / part).mkdir()
                 for name, content in (file for held in HELD for file in _content(packed / held)):
                     (Path(made) / name).write_bytes(content)
+                    schemas |= {int(found[1])} if (found := _SCHEMA.match(content)) else set()
                     count += 1
-                write_text(Path(made) / "schema.json", json.dumps({"schema": SCHEMA}))
+                write_text(Path(made) / "schema.json", json.dumps({"schema": min(schemas)}))
                 for name in ("schema.json", *reversed(ENDINGS)):  # plans last: without them nothing counts as planned
                     os.replace(Path(made) / name, folder / name)
     except BaseException:

@@ -2,7 +2,7 @@
 
 from routebench.engine.running._choose import choose_backend, choose_device
 from routebench.engine.running._config import Listener, RunConfig, prepare_torch, torch_as_before
-from routebench.engine.running._fits import StoreContext, load_fit
+from routebench.engine.running._fits import StoreContext, key_of_fit, load_fit
 from routebench.engine.running._progress import Display, Follower, Progress, follow
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import execute
@@ -26,6 +26,7 @@ __all__ = [
     "choose_device",
     "execute",
     "follow",
+    "key_of_fit",
     "listing",
     "load_fit",
     "prepare",

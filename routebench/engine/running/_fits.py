@@ -322,8 +322,9 @@ def key_of_fit(request: Mapping[str, Any], fingerprint: str) -> str:
     known = {**request, "training": request["recipe"], "fingerprint": fingerprint}
     del known["recipe"]
     parts = Parts(**{name: known[name] for name in ("model", "data", "method", "model_params", "training")})
-    known |= {"versions": parts.versions(), "source": parts.source(), "defaults": parts.defaults()}
-    return digest(distinct({name: value for name, value in known.items() if value}))
+    told = {"versions": parts.versions(), "source": parts.source()}
+    known |= {name: value for name, value in told.items() if value}
+    return digest(distinct({**known, "defaults": parts.defaults()}))
 
 
 def _last_loss(checkpoint: Path) -> str:

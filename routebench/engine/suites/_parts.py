@@ -52,15 +52,22 @@ class Parts:
             known.model, known.data, method, known.model_params, known.training, known.protocol, known.options
         )  # fmt: skip
 
+    def named(self) -> Iterator[tuple[str, str, int | None]]:
+        """Kind, name and version of each part; the version is None where a hash of files stands for it."""
+        for kind, registry, name in self._registered():
+            yield kind, name, registry.version(name)
+        data = self.data.rpartition(":")[2].partition("?")[0]
+        yield "data", data, datasets.version(data)
+        for kind, raised in VERSIONS.items():
+            yield kind, (name := str(self.training.get(kind))), raised.get(name, 1)
+        if self.protocol:
+            for name, version in protocols[self.protocol]().versions(self.options).items():
+                yield name, "", version
+
     def versions(self) -> dict[str, int]:
         """Versions by kind: those above 1, and those that a plug-in says."""
-        found = {kind: registry.version(name) for kind, registry, name in self._registered()}
-        found["data"] = datasets.version(self.data.rpartition(":")[2].partition("?")[0])
-        found |= {kind: of.get(str(self.training.get(kind)), 1) for kind, of in VERSIONS.items()}
-        if self.protocol:
-            found |= protocols[self.protocol]().versions(self.options)
         own = {kind for kind, registry, name in self._registered() if registry.origin(name) != SHIPPED}
-        return {kind: version for kind, version in sorted(found.items()) if version and (version > 1 or kind in own)}
+        return {kind: one for kind, _, one in self.named() if one is not None and (one > 1 or kind in own)}
 
     def source(self) -> str | None:
         """A hash of the user's files; None where every part ships or says its version."""

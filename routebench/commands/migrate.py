@@ -1,0 +1,40 @@
+"""`routebench migrate`: results of an earlier schema, taken over into a new folder."""
+
+from pathlib import Path
+
+import click
+
+from routebench.commands import options
+
+
+@click.command()
+@options.folder
+@click.option(
+    "-o",
+    "--output",
+    type=options.PATH,
+    metavar="FOLDER",
+    required=True,
+    help="Folder to write into; it must hold nothing yet.",
+)
+def command(folder: Path, output: Path) -> None:
+    """Take results over that an earlier routebench wrote, so that they count as the same and can be added to.
+
+    DIR, a results folder or a pack, stays as it is, and each new record holds the earlier one word for word. A result
+    whose code is not known is kept as a result of that code.
+    """
+    from routebench.engine.migrate import migrate
+    from routebench.errors import shown
+
+    found = migrate(folder, output)
+    for told in found.left_out:
+        click.echo(f"warning: left out: {told}", err=True)
+    for reason, count in found.unknown.items():
+        click.echo(f"{count:,} cells stay results of the code that made them: {reason}")
+    for part, count in sorted(found.older.items()):
+        click.echo(f"{count:,} cells are of an older version of a part, {part}: a run measures them anew")
+    for old, new in found.digests.items():
+        click.echo(f"settings chosen from trials {old} are of trials {new} now")
+    known = len(found.cells) - found.unknown.total()
+    nets = f", with {found.fits:,} trained networks" if found.fits else ""
+    click.echo(f"migrated: {known:,} of {len(found.cells):,} cells{nets} in {shown(output)}")

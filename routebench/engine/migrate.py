@@ -1,0 +1,260 @@
+"""Takes results whose keys held a hash of routebench's code (schema 1) over to keys with versions of its parts.
+
+Keys hang together: those of trials make the digests that runs with chosen settings name, those of cells name records,
+raw outputs and plans. Each record keeps the file that it was made from, word for word, under `earlier`.
+"""
+
+import json
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from routebench.atomic import expect_place, told_when_full, write_text
+from routebench.engine.results import (
+    RECORD,
+    SCHEMA,
+    Identity,
+    checksum,
+    files_of,
+    is_packed,
+    is_plan,
+    other_schema,
+    pack,
+    parsed,
+    unsealed,
+)
+from routebench.engine.running import key_of_fit
+from routebench.engine.suites import ChosenSettings, Parts, digest_of, stamped
+from routebench.errors import UserError
+from routebench.received import TENSORS, read_plain
+from routebench.registry import SHIPPED, models, protocols, routing
+
+FROM = 1
+"""The schema that is taken over."""
+KNOWN = Path(__file__).with_name("earlier.json")
+"""Commits of routebench's own history, and the parts whose numbers were of an earlier version there.
+
+0 says that no version stands for those numbers. A part is a kind and a name, or a setting of it that alone moved.
+"""
+
+Text = tuple[bytes, dict[str, Any]]
+"""A file and its content."""
+
+
+@dataclass
+class Migrated:
+    """What was taken over.
+
+    Args:
+        cells: new keys by old ones.
+        digests: of sets of trials, likewise; settings that were chosen from them name them.
+        unknown: why cells stay results of the code that made them, which nothing that is planned today meets, with
+            their number.
+        older: parts of an older version, with the number of cells that have them; the next run measures these anew.
+        left_out: what could not be read, and records in whose place a later one of the same cell is kept.
+        fits: number of trained networks.
+    """
+
+    cells: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    unknown: Counter[str] = field(default_factory=Counter)
+    older: Counter[str] = field(default_factory=Counter)
+    left_out: list[str] = field(default_factory=list)
+    fits: int = 0
+
+
+def migrate(results: Path, folder: Path) -> Migrated:
+    """Writes a results folder of schema 1 anew, in the schema of today; a pack becomes a pack. Needs no network.
+
+    Args:
+        results: stays as it is.
+        folder: which must not hold anything yet. It appears when it is whole.
+
+    Raises:
+        UserError: `results` holds nothing of schema 1, or `folder` is taken or cannot be written.
+        StoreFull: the disk is full.
+    """
+    expect_place(folder, "the folder", folder=True)
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{str(folder)!r} is not empty; name another folder with -o")
+    found = Migrated()
+    files = files_of(results)
+    plans, records = _read(files, "plans", found), _read(files, "records", found)
+    if not plans and not records:
+        told = f"; {found.left_out[0]}" if found.left_out else ""
+        raise UserError(f"expected results of schema {FROM}, found no plan and no record in {str(results)!r}{told}")
+    identities = _identities(plans, records, found)
+    with told_when_full(folder.parent):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".migrating-", dir=folder.parent) as made:
+            whole = Path(made) / "results"
+            for part in ("plans", "records", "arrays"):
+                (whole / part).mkdir(parents=True)
+            _write_records(files, whole, records, identities, found)
+            _write_plans(whole, plans, identities, found)
+            for file in sorted(files.glob("*.settings.json")):
+                chosen = ChosenSettings.read(file, "NAME")
+                replace(chosen, digest=_renamed(chosen.digest, found)).write(whole / file.name)
+            write_text(whole / "schema.json", json.dumps({"schema": SCHEMA}))
+            if is_packed(results):
+                pack(whole, Path(made) / "pack")
+                whole = Path(made) / "pack"
+            if folder.exists():
+                folder.rmdir()
+            whole.rename(folder)
+    return found
+
+
+def _read(files: Path, part: str, found: Migrated) -> list[Text]:
+    """The plans or records of a folder; what is damaged is told."""
+    check, held = RECORD if part == "records" else is_plan, []
+    for file in sorted((files / part).glob("[!.]*.json")):
+        try:
+            text = read_plain(file, named=True)[0]
+            content = parsed(text)
+        except (OSError, ValueError, RecursionError):
+            found.left_out.append(f"{part}/{file.name} could not be read")
+            continue
+        if isinstance(content, dict) and content.get("schema", FROM) != FROM:
+            raise other_schema(files, content["schema"], FROM)
+        if isinstance(content, dict) and unsealed(text, content) and check(content):
+            held.append((text, content))
+        else:
+            found.left_out.append(f"{part}/{file.name} is not what was written")
+    return held
+
+
+def _identities(plans: Sequence[Text], records: Sequence[Text], found: Migrated) -> dict[str, Identity]:
+    """The identity of every cell in the schema of today, by its old key; the new keys go into `found`."""
+    old = {cell["cell"]: Identity.read(cell["identity"]) for _, plan in plans for cell in plan["cells"]}
+    old |= {record["cell"]: Identity.read(record["identity"]) for _, record in records}
+    origins = {record["cell"]: record["provenance"] for _, record in records}
+    new: dict[str, Identity] = {}
+
+    def take(key: str, known: Identity) -> None:
+        new[key], reason = _taken_over(known, origins.get(key))
+        found.cells[key] = new[key].key
+        found.unknown[reason] += 1
+        found.older.update(() if reason else _older(new[key]))
+
+    for key, known in old.items():
+        if known.is_trial:
+            take(key, known)
+    for _, plan in plans:
+        keys = [cell["cell"] for cell in plan["cells"]]
+        if all(key in new for key in keys):
+            found.digests[digest_of(keys)] = digest_of([found.cells[key] for key in keys])
+    for key, known in old.items():
+        if not known.is_trial:
+            tuning = known.tuning and {**known.tuning, "trials": _renamed(known.tuning["trials"], found)}
+            take(key, replace(known, tuning=tuning))
+    found.unknown.pop("", None)
+    return new
+
+
+def _older(known: Identity) -> Iterator[str]:
+    """Names of the parts that had an older version."""
+    for kind, name, version in Parts.of(known).named():
+        if (version or 1) != (found := (known.versions or {}).get(kind, 1)):
+            yield f"{kind} {name}, version {found}"
+
+
+def _renamed(trials: Any, found: Migrated) -> Any:
+    """The digest of a set of trials; that of trials which are not here stays."""
+    return found.digests.get(trials, trials)
+
+
+def _taken_over(known: Identity, origin: Mapping[str, Any] | None) -> tuple[Identity, str]:
+    """The identity in the schema of today, and why it stays a result of its own code; empty if it does not.
+
+    Args:
+        known: with `source`, the hash of routebench's code.
+        origin: the record's provenance; None for a cell that was never run, whose code is that of today.
+    """
+    parts = Parts.of(known)
+    registered = [("method", routing, parts.method), ("network", models, parts.model)]
+    registered.append(("protocol", protocols, parts.protocol))
+    for kind, registry, name in registered:
+        if name is not None and (name not in registry or registry.origin(name) != SHIPPED):
+            return known, f"their {kind} is of a plug-in"
+    now = stamped(known)
+    if origin is None:
+        return now, ""
+    commit = str(origin.get("commit", ""))
+    if commit not in _known() or origin.get("dirty"):
+        reason = "their code differed from its commit" if origin.get("dirty") else "their code is of no known commit"
+        return replace(now, versions=None, source=known.source), reason
+    before = _known()[commit]
+    if any(before.get(f"method {known.method} {name}={value}") == 0 for name, value in known.method_params.items()):
+        return replace(now, versions=None, source=known.source), "no version stands for their numbers"
+    then = {kind: before.get(f"{kind} {name}".strip(), version or 1) for kind, name, version in parts.named()}
+    return replace(now, versions={kind: version for kind, version in then.items() if version > 1} or None), ""
+
+
+@cache
+def _known() -> dict[str, dict[str, int]]:
+    groups = json.loads(KNOWN.read_text(encoding="utf-8"))
+    return {commit: group["versions"] for group in groups for commit in group["commits"]}
+
+
+def _write_records(
+    files: Path, folder: Path, records: Sequence[Text], identities: Mapping[str, Identity], found: Migrated
+) -> None:
+    """Writes records, raw outputs and networks."""
+    fits = _fits(files, folder, records, identities)
+    found.fits = len(fits)
+    kept: dict[str, str] = {}
+    for text, record in sorted(records, key=lambda one: str(one[1]["provenance"].get("finished", ""))):
+        old, key = record["cell"], found.cells[record["cell"]]
+        if key in kept:
+            found.left_out.append(f"records/{kept[key]}.json is of the same cell as {old}, which is later")
+        kept[key] = old
+        new = {**record, "schema": SCHEMA, "cell": key, "identity": identities[old].as_dict()}
+        new["arrays"] = record["arrays"] and f"arrays/{key}.safetensors"
+        new["provenance"] = {**record["provenance"], "code": record["identity"].get("source", "")}
+        if "files" in record:
+            new["files"] = {_place(name, old, key, fits): known for name, known in record["files"].items()}
+        _write_sealed(folder / "records" / f"{key}.json", {**new, "earlier": text.decode()})
+        arrays = files / "arrays" / f"{old}.safetensors"
+        if arrays.is_file():
+            (folder / "arrays" / f"{key}.safetensors").write_bytes(read_plain(arrays, TENSORS)[0])
+
+
+def _write_plans(folder: Path, plans: Sequence[Text], identities: Mapping[str, Identity], found: Migrated) -> None:
+    for _, plan in plans:
+        cells = {found.cells[cell["cell"]]: cell for cell in plan["cells"]}
+        told = [{**cell, "cell": key, "identity": identities[cell["cell"]].as_dict()} for key, cell in cells.items()]
+        _write_sealed(folder / "plans" / f"{plan['plan']}.json", {**plan, "schema": SCHEMA, "cells": told})
+
+
+def _write_sealed(file: Path, content: Mapping[str, Any]) -> None:
+    write_text(file, checksum.sealed(content), lasting=False)  # nothing counts before the folder has its name
+
+
+def _place(name: str, old: str, key: str, fits: Mapping[str, str]) -> str:
+    """Where a file that a record names lies in the new folder."""
+    part, _, own = name.partition("/")
+    if part == "arrays":
+        return f"arrays/{key}.safetensors" if own == f"{old}.safetensors" else name
+    fit, _, file = own.partition("/")
+    return f"{part}/{fits.get(fit, fit)}/{file}"
+
+
+def _fits(files: Path, folder: Path, records: Sequence[Text], identities: Mapping[str, Identity]) -> dict[str, str]:
+    """Copies the networks that planned runs may use again; returns their new keys by the old ones."""
+    found: dict[str, str] = {}
+    for _, record in records:
+        known = identities[record["cell"]]
+        if known.source is not None or known.versions != (Parts.of(known).versions() or None):
+            continue  # today's code trains others
+        for fit in {name.split("/")[1] for name in record.get("files") or {} if name.startswith("fits/")} - {*found}:
+            notes = parsed(read_plain(note)[0]) if (note := files / "fits" / fit / "fit.json").is_file() else None
+            if isinstance(notes, dict) and notes.get("request", {}).get("data") == known.data:
+                found[fit] = key_of_fit(notes["request"], known.data_fingerprint)
+                shutil.copytree(note.parent, folder / "fits" / found[fit], symlinks=True)
+    return found
