@@ -119,7 +119,7 @@ def _row(conditions: FourConditions, what: str, *, decoder: bool) -> dict[str, o
     routed, unrouted = (values_of(runs, condition, metric, epoch, **where) for condition in (ROUTED, UNROUTED))
     gains = difference(routed, unrouted) if what == ACCURACY else difference(unrouted, routed)
     found = judged(gains, no_gain=what == ACCURACY)
-    lost = lost_in_words((runs,), (gains,))
+    lost = lost_in_words((runs,), gains)
     return {
         "what": what,
         "decoder": decoder,

@@ -110,32 +110,29 @@ class PaperClaim:
         if self.statistics is None or runs.protocol != self.protocol or self._belongs_elsewhere(runs.suite):
             return None
         told = [*(self.statistics(runs, parts) if self.across else self.statistics(runs))]
-        found = [
-            judged(values, of, no_gain=self.no_gain, first=runs.first, sides=_sides(runs, values, of))
-            for values, of in told
-            if values
-        ]
+        like = [one for one in parts if (one.suite, one.preset, one.data) == (runs.suite, runs.preset, runs.data)]
+        found = []
+        for values, of in told:
+            if values:
+                one = judged(values, of, no_gain=self.no_gain, first=runs.first, sides=_sides(runs, values, of))
+                lost = lost_in_words((runs, *like) if self.across else (runs,), values)
+                found.append(replace(one, verdict=UNDECIDED, why=lost) if lost else one)
         verdicts = {one.verdict for one in found}
         verdict = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
-        deciding = min(
-            found, key=lambda one: one.statistic.high if verdict == FAILS else one.statistic.low, default=None
-        )
+        can = [one for one in found if one.verdict == verdict]
+        deciding = min(can, key=lambda one: one.statistic.high if verdict == FAILS else one.statistic.low, default=None)
         if deciding is None:
             return None
         compared = [of for values, of in told if values]
         epochs = None if self.at_first else still_learning(runs, compared)
         why = wording.plural(epochs, "epoch") if epochs else other_form(runs, compared, self.form)
-        if why:
-            return replace(deciding, verdict=UNTESTED, why=why)
-        lost = lost_in_words((runs, *parts) if self.across else (runs,), [values for values, _ in told if values])
-        return replace(deciding, verdict=UNDECIDED if lost else verdict, why=lost or deciding.why)
+        return replace(deciding, verdict=UNTESTED if why else verdict, why=why or deciding.why)
 
 
-def lost_in_words(parts: Iterable[Runs], statistics: Iterable[BySeed]) -> str:
-    """Says that statistics lack seeds which some method lost; empty if they lack none."""
-    lost = frozenset().union(*(method.lost for runs in parts for method in runs.methods.values()))
-    lacking = {seed for values in statistics for seed in lost - {*values}}
-    return f"{wording.plural(len(lacking), 'seed')} without a result, which may be the bad ones" if lacking else ""
+def lost_in_words(parts: Iterable[Runs], values: BySeed) -> str:
+    """Says that a statistic lacks seeds which some method lost; empty if it lacks none."""
+    lost = frozenset().union(*(method.lost for runs in parts for method in runs.methods.values())) - {*values}
+    return f"{wording.plural(len(lost), 'seed')} without a result, which may be the bad ones" if lost else ""
 
 
 def _sides(runs: Runs, values: BySeed, of: str) -> tuple[Sides, Sides]:

@@ -218,6 +218,15 @@ def test_survivors_decide_no_claim(status):
     assert table.loc[EM, "verdict"] == HOLDS  # EM lost none
 
 
+def test_a_statistic_with_all_seeds_refutes_a_claim_beside_one_that_lost_some():
+    records = made_up_records(seeds=4, spread=0.15, failures=False, methods=OTHERWISE)
+    for record in records:
+        if (record["label"], record["identity"]["iterations"], record["identity"]["seed"]) == ("em", 1, 3):
+            record |= {"status": "diverged", "metrics": [], "reason": "it ended"}
+    row = find((made_up_runs(records),)).numbers.set_index("claim").loc[EM]  # T=2 less 1 is above 0, less 3 below
+    assert (row["verdict"], row["why"], row["seeds"]) == (FAILS, "", 4)
+
+
 @pytest.mark.parametrize("depth", [0.0, 30.0])
 def test_seeds_that_fall_with_another_t_leave_a_lead_undecided(depth):
     methods = {**AS_CLAIMED, "dynamic": ([1, 2, 3], "method", "capsnet-small", [97.5, 97.5, 97.5])}
