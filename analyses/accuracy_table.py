@@ -26,14 +26,12 @@ from routebench.analysis.comparison import (
     RANK,
     SAVED,
     Comparison,
-    assumed,
     comparison_of,
     finished,
     gains_of,
-    untested,
+    notes_on,
 )
-from routebench.analysis.named import named_gains
-from routebench.statistics import BY_SAMPLE, CONSTANT, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
+from routebench.analysis.named import gains_with_other_images, named_gains
 
 P_VALUE = (
     "chance of a gain this large if there were none, corrected for all gains of this table together (Holm): it may be "
@@ -48,7 +46,6 @@ BALANCED = Column(
     "Balanced, %", "balanced", "±.2", "mean over classes of the share of a class's test images that is right; what "
     "answers one class alone has 100 % over the number of classes"
 )  # fmt: skip
-SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
 PUBLISHED = "the paper's number for the same data set, network, method and T; conditions differ, see the notes"
 
 
@@ -69,13 +66,14 @@ def accuracy_table(runs: Runs) -> Analysis | None:
         reading=_reading(found),
         table=table,
         columns=_columns(found, chosen, balanced=len(balanced) > 0),
-        notes=(*_of_classes(runs), *_notes(runs, found), *_published_notes(runs, found)),
+        notes=(*_of_classes(runs), *notes_on(runs, found), *_published_notes(runs, found)),
         main=Main(
             "mean",
             "Test accuracy",
             "%",
             higher_is_better=True,
             gains=gains_of(runs),
+            both=gains_with_other_images(runs),
             named=chosen,
         ),
         saved=f"{SAVED} balanced balanced_low balanced_high" if len(balanced) else SAVED,
@@ -142,28 +140,6 @@ def _reading(found: Comparison) -> str:
     finished = "" if len(rows) == len(found.table) else " that finished"
     behind = "all others that could be tested" if Verdict.UNTESTABLE in seen else f"all others{finished}"
     return f"{reading}, and is significantly ahead of {behind}."
-
-
-def _notes(runs: Runs, found: Comparison) -> list[str]:
-    means, gains = ({cell.kind for cell in found.table[key]} for key in ("mean", "gain"))
-    notes = [
-        f"{sign} after a mean: {wording.interval_in_words(kind)}." for kind, sign in SIGNS.items() if kind in means
-    ]
-    if not math.isnan(found.detectable):
-        notes.append(
-            f"Smallest detectable difference: with {wording.plural(found.seeds, 'seed')}, a true gain of "
-            f"{found.detectable:.1f} points is found 8 times in 10 by one paired t-test at 5 %."
-        )
-    elif not gains.isdisjoint(BY_SAMPLE):
-        notes.append(
-            "One seed only: gains are compared on the same test images (McNemar's exact test). They hold for these "
-            "trained networks; another seed may order them otherwise."
-        )
-    if CONSTANT in means | gains:
-        notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
-    if found.baseline is None:
-        notes.append("No gain over equal shares can be given: the control `uniform` has no finished run.")
-    return [*notes, *assumed(found.table["gain"]), *untested(runs, found.table["gain"])]
 
 
 def _published_notes(runs: Runs, found: Comparison) -> list[str]:

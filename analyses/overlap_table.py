@@ -10,6 +10,7 @@ from routebench.analysis import (
     METHOD,
     Analysis,
     Column,
+    Estimate,
     Main,
     Row,
     Runs,
@@ -19,8 +20,17 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.comparison import RANK, SAVED, Comparison, comparison_of, finished, gains_of
-from routebench.statistics import BY_SAMPLE, OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
+from routebench.analysis.comparison import (
+    OTHER_IMAGES,
+    RANK,
+    SAVED,
+    Comparison,
+    comparison_of,
+    finished,
+    gains_of,
+    notes_on,
+)
+from routebench.analysis.named import gains_with_other_images
 
 PARTS = (
     Column("One digit, %", "exact_match_one_digit", ".1", "exact match on the test images that show one digit"),
@@ -34,7 +44,7 @@ GAIN = (
     Column("Gain over equal shares", "gain", "+.2", "points, paired; for this gain alone"),
     Column("p (Holm)", "gain.p_holm", "p", "corrected for all gains"),
 )
-SIGNS = {OVER_SEEDS: "±", OVER_SEEDS_LOGIT: "[ ]", OVER_SAMPLES: "[ ]"}
+THRESHOLD = "A digit is answered if its score is above a threshold: one for all digits, the best on held-out images."
 LOST = 5.0
 """Smallest loss (points) by a fixed threshold that the sentence mentions."""
 
@@ -46,14 +56,17 @@ def overlap_table(runs: Runs) -> Analysis | None:
     if found.table.empty or found.measured.empty:
         return None
     table = _with_parts(runs, found.table)
+    both = gains_with_other_images(runs)
+    table["both"] = table["method"].map(lambda method: both.get(method, Estimate()))
     return Analysis(
         title="Finding every digit of an image",
         reading=_reading(found, table),
         table=table,
-        columns=_columns(found),
-        notes=(*_notes(found), *_published_notes(runs)),
-        main=Main("mean", "Overlapping digits", "%", higher_is_better=True, gains=gains_of(runs)),
-        saved=f"{SAVED} {' '.join(column.key for column in PARTS)} worst_recall worst_digit",
+        columns=_columns(found, (OTHER_IMAGES,) if any(one.has_limits for one in both.values()) else ()),
+        notes=(THRESHOLD, *notes_on(runs, found), *_published_notes(runs)),
+        main=Main("mean", "Overlapping digits", "%", higher_is_better=True, gains=gains_of(runs), both=both),
+        saved=f"{SAVED} both_low=both.low both_high=both.high {' '.join(column.key for column in PARTS)} worst_recall "
+        "worst_digit",
     )
 
 
@@ -68,12 +81,13 @@ def _with_parts(runs: Runs, table: DataFrame) -> DataFrame:
     return table
 
 
-def _columns(found: Comparison) -> tuple[Column, ...]:
+def _columns(found: Comparison, other_images: tuple[Column, ...]) -> tuple[Column, ...]:
     return (
         METHOD,
         Column("Exact match, %", "mean", "±0.2", "test images of which exactly the digits shown are answered"),
         finished("finished, of those planned"),
         *(GAIN if found.baseline is not None else ()),
+        *other_images,
         RANK,
         Column("Worst digit, %", "worst_recall", _worst, "the digit found least often, and its recall"),
         *PARTS,
@@ -118,24 +132,6 @@ def _lost(rows: list[Row]) -> str:
     told = f"{most['method']} from {most['mean']:.1} to {most['exact_match_half']:.1f} %"
     others = f", and {wording.plural(len(falling) - 1, 'other')} by more than {LOST:g} points" if falling[1:] else ""
     return f" A fixed threshold of one half would take {told}{others}."
-
-
-def _notes(found: Comparison) -> list[str]:
-    seen, gains = ({cell.kind for cell in rows} for rows in (found.measured["mean"], found.table["gain"]))
-    notes = [f"{sign} after a mean: {wording.interval_in_words(kind)}." for kind, sign in SIGNS.items() if kind in seen]
-    notes.append(
-        "A digit is answered if its score is above a threshold: one for all digits, the best on held-out images."
-    )
-    if not math.isnan(found.detectable):
-        notes.append(
-            f"Smallest detectable difference: with {wording.plural(found.seeds, 'seed')}, a true gain of "
-            f"{found.detectable:.1f} points is found 8 times in 10 by one paired t-test at 5 %."
-        )
-    elif not gains.isdisjoint(BY_SAMPLE):
-        notes.append("One seed only: gains are compared on the same test images (McNemar's exact test).")
-    if found.baseline is None:
-        notes.append("No gain over equal shares can be given: the control `uniform` has no finished run.")
-    return notes
 
 
 def _published_notes(runs: Runs) -> list[str]:

@@ -17,7 +17,16 @@ from routebench.analysis import (
     run,
     wording,
 )
-from routebench.analysis.judging import NOT_RUN, Condition, difference, judged, rows_of, values_of
+from routebench.analysis.judging import (
+    NOT_RUN,
+    UNDECIDED,
+    Condition,
+    difference,
+    judged,
+    lost_in_words,
+    rows_of,
+    values_of,
+)
 from routebench.analysis.kiefer_conditions import FourConditions, four_conditions
 from routebench.analysis.paper_claims import ROUTED, UNROUTED
 
@@ -110,6 +119,7 @@ def _row(conditions: FourConditions, what: str, *, decoder: bool) -> dict[str, o
     routed, unrouted = (values_of(runs, condition, metric, epoch, **where) for condition in (ROUTED, UNROUTED))
     gains = difference(routed, unrouted) if what == ACCURACY else difference(unrouted, routed)
     found = judged(gains, no_gain=what == ACCURACY)
+    lost = lost_in_words((runs,), gains)
     return {
         "what": what,
         "decoder": decoder,
@@ -118,7 +128,7 @@ def _row(conditions: FourConditions, what: str, *, decoder: bool) -> dict[str, o
         "gain": found.statistic,
         "n": found.statistic.n,
         "claim": claim,
-        "verdict": found.verdict if gains else NOT_RUN,
+        "verdict": NOT_RUN if not gains else f"{UNDECIDED}: {lost}" if lost else found.verdict,
     }
 
 

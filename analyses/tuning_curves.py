@@ -8,13 +8,19 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from pandas import DataFrame, Series, concat
 
-from routebench.analysis import Analysis, Column, Main, Method, Runs, analysis_of, figures, run
+from routebench.analysis import Analysis, Column, Main, Method, Row, Runs, analysis_of, figures, run
 from routebench.statistics import expected_best, stable_from
 
 Line = tuple[Method, NDArray[np.float64], list[NDArray[np.float64]], str]
 """An entry, its curve, those of its studies, and its colour."""
 
 
+REPEATED = 2_000
+"""Seeds of first runs of trials are smaller; those of repeats begin here."""
+LOST = (
+    "An entry that lost trials stands behind those that lost fewer, whatever its best: those that failed may be its "
+    "bad ones, so that its mean says too much good of it."
+)
 _AGAIN = (
     Column("Again, %", "again", ".2", "the best trial run again with other seeds: the best of many is partly luck"),
 )
@@ -30,7 +36,10 @@ def tuning_curves(runs: Runs) -> Analysis | None:
     diverged = ended[_is_first(ended)].groupby("method")["value"].sum()
     table = DataFrame([_row(method, rows) for method, rows in scores.groupby("method", sort=False)])
     table["diverged"] = [int(diverged[method]) for method in table["method"]]
-    table = table.sort_values("best", ascending=False, kind="stable", ignore_index=True)
+    table["lost"] = [sum(seed < REPEATED for seed in method.lost) for method in table["method"]]
+    left = 1 - table["trials"] / (table["trials"] + table["lost"])
+    table = table.assign(left=left).sort_values(["left", "best"], ascending=[True, False], kind="stable")
+    table = table.drop(columns="left").reset_index(drop=True)
     drawn = _curves(table, runs)
     return Analysis(
         title="What tuning finds",
@@ -46,17 +55,22 @@ def tuning_curves(runs: Runs) -> Analysis | None:
             Column("Spread, points", "spread", ".2", "standard deviation of the trials: how much settings matter"),
             Column("Studies differ, points", "between", ".2", "highest less lowest best of a study"),
             Column("Diverged", "diverged"),
-            Column("Trials", "trials"),
+            Column("Trials", "trials", _trials, "with a score, of all that ended"),
         ),
         notes=(
             "Scores are accuracies on a fold of the training images; no test image is in them.",
             "Curves: what the best of k trials is expected to score. Bands: from the lowest to the highest study.",
             "A trial that diverged scores chance; one that failed is in no curve. Repeats are in none.",
+            *([LOST] if table["lost"].any() else []),
         ),
         alternative="Expected best score against the number of trials, one line per entry.",
         main=Main("best", "Best tuning score", "%", higher_is_better=True, table=_main(table)),
-        saved="name label iterations role best again of_four mean spread between diverged trials",
+        saved="name label iterations role best again of_four mean spread between diverged trials lost",
     )
+
+
+def _trials(row: Row) -> str:
+    return f"{row['trials']} of {row['trials'] + row['lost']}" if row["lost"] else f"{row['trials']}"
 
 
 def _row(method: Any, rows: DataFrame) -> dict[str, object]:
@@ -111,7 +125,7 @@ def _reading(table: DataFrame) -> str:
     rows = table.to_dict("records")
     trials = min(row["trials"] for row in rows)
     if max(row["trials"] for row in rows) < 2:
-        return f"{rows[0]['method']} has the best trial, {rows[0]['best']:.2f} %, of one trial of each entry."
+        return f"{_best(rows)}, of one trial of each entry."
     found = stable_from(np.stack([row["curve"][:trials] for row in rows]))
     often = (
         f"From {found} of {trials} trials on, the order of all {len(rows)} entries stays the same"
@@ -120,10 +134,16 @@ def _reading(table: DataFrame) -> str:
     )
     widest = max(rows, key=lambda row: np.nan_to_num(row["spread"]))
     return (
-        f"{rows[0]['method']} has the best trial, {rows[0]['best']:.2f} %. {often}. "
+        f"{_best(rows)}. {often}. "
         f"Settings matter most to {widest['method']}: its trials' standard deviation is {widest['spread']:.1f} points."
         f"{_repeated(table)}"
     )
+
+
+def _best(rows: list[Row]) -> str:
+    lost = sum(row["lost"] > rows[0]["lost"] for row in rows)
+    of = f" of the {len(rows) - lost} of {len(rows)} entries that lost fewest trials" if lost else ""
+    return f"{rows[0]['method']} has the best trial{of}, {rows[0]['best']:.2f} %"
 
 
 def _repeated(table: DataFrame) -> str:

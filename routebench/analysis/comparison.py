@@ -55,6 +55,7 @@ __all__ = [
     "finished",
     "gains_of",
     "images_of",
+    "notes_on",
     "objects_of",
     "rank",
     "settled",
@@ -76,6 +77,9 @@ OTHER_IMAGES = Column(
     "+.2",
     "the same, with an interval over seeds and test images: as if the test set were drawn anew, too",
 )
+
+
+SIGNS = {statistics.OVER_SEEDS: "±", statistics.OVER_SEEDS_LOGIT: "[ ]", statistics.OVER_SAMPLES: "[ ]"}
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,29 @@ def gains_of(runs: Runs) -> dict[Method, Estimate]:
     """Differences in accuracy to equal shares, in points, corrected over all of them."""
     table = comparison_of(runs).table
     return {method: gain for method, gain in zip(table["method"], table["gain"], strict=True) if gain.known}
+
+
+def notes_on(runs: Runs, found: Comparison) -> list[str]:
+    """What the reader of a comparison's table has to know: of its intervals, and of what could not be tested."""
+    means, gains = ({cell.kind for cell in found.table[key]} for key in ("mean", "gain"))
+    notes = [
+        f"{sign} after a mean: {wording.interval_in_words(kind)}." for kind, sign in SIGNS.items() if kind in means
+    ]
+    if not math.isnan(found.detectable):
+        notes.append(
+            f"Smallest detectable difference: with {wording.plural(found.seeds, 'seed')}, a true gain of "
+            f"{found.detectable:.1f} points is found 8 times in 10 by one paired t-test at 5 %."
+        )
+    elif not gains.isdisjoint(statistics.BY_SAMPLE):
+        notes.append(
+            "One seed only: gains are compared on the same test images (McNemar's exact test). They hold for these "
+            "trained networks; another seed may order them otherwise."
+        )
+    if statistics.CONSTANT in means | gains:
+        notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
+    if found.baseline is None:
+        notes.append("No gain over equal shares can be given: the control `uniform` has no finished run.")
+    return [*notes, *assumed(found.table["gain"]), *untested(runs, found.table["gain"])]
 
 
 RANKS = (

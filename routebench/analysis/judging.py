@@ -1,9 +1,11 @@
 """What a claim of a paper is, and how runs judge it.
 
 A claim has a statistic for each seed. The 95 % interval of its mean over seeds gives the verdict. If a paper defines no
-statistic, the claim says which one is used here. A claim has no verdict in three cases:
+statistic, the claim says which one is used here. A claim has no verdict in these cases:
 
 - there is no interval;
+- a compared method lost seeds: those that are left may be its good ones;
+- as many seeds as may fall out of a method's others would undo what is found;
 - a compared network still learns fast in its last epoch: its accuracy tells how fast it learns, not what it reaches;
 - tuning gave a method another form than the claim is about.
 """
@@ -18,16 +20,20 @@ import numpy as np
 from pandas import DataFrame
 
 from routebench.analysis import wording
-from routebench.analysis._estimate import Estimate, SeedValues
+from routebench.analysis._estimate import Estimate, SeedValues, Sides, at_stake
 from routebench.analysis._estimate import difference as paired
 from routebench.analysis._method import Method
 from routebench.analysis._ranges import ANY, range_of, range_of_difference
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN
-from routebench.statistics import OVER_SEEDS, OVER_SEEDS_TWO_STAGES
+from routebench.analysis.contenders import falling
+from routebench.statistics import OVER_SEEDS, OVER_SEEDS_TWO_STAGES, Collapses
 
 HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecided", "not run"
 UNTESTED = "not tested"
+NOTHING_FELL: tuple[Sides, Sides] = ((Collapses(), Collapses()),) * 2
+POINTS = range_of_difference((0.0, 100.0), (0.0, 100.0))
+"""Of differences of accuracies."""
 RISING = 5.0
 """Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
 AUTHORS = ("hinton", "tsai", "kiefer", "smith")
@@ -104,18 +110,40 @@ class PaperClaim:
         if self.statistics is None or runs.protocol != self.protocol or self._belongs_elsewhere(runs.suite):
             return None
         told = [*(self.statistics(runs, parts) if self.across else self.statistics(runs))]
-        found = [judged(values, of, no_gain=self.no_gain, first=runs.first) for values, of in told if values]
+        like = [one for one in parts if (one.suite, one.preset, one.data) == (runs.suite, runs.preset, runs.data)]
+        found = []
+        for values, of in told:
+            if values:
+                one = judged(values, of, no_gain=self.no_gain, first=runs.first, sides=_sides(runs, values, of))
+                lost = lost_in_words((runs, *like) if self.across else (runs,), values)
+                found.append(replace(one, verdict=UNDECIDED, why=lost) if lost else one)
         verdicts = {one.verdict for one in found}
         verdict = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
-        deciding = min(
-            found, key=lambda one: one.statistic.high if verdict == FAILS else one.statistic.low, default=None
-        )
+        can = [one for one in found if one.verdict == verdict]
+        deciding = min(can, key=lambda one: one.statistic.high if verdict == FAILS else one.statistic.low, default=None)
         if deciding is None:
             return None
         compared = [of for values, of in told if values]
         epochs = None if self.at_first else still_learning(runs, compared)
         why = wording.plural(epochs, "epoch") if epochs else other_form(runs, compared, self.form)
-        return replace(deciding, verdict=UNTESTED if why else verdict, why=why)
+        return replace(deciding, verdict=UNTESTED if why else verdict, why=why or deciding.why)
+
+
+def lost_in_words(parts: Iterable[Runs], values: BySeed) -> str:
+    """Says that a statistic lacks seeds which some method lost; empty if it lacks none."""
+    lost = frozenset().union(*(method.lost for runs in parts for method in runs.methods.values())) - {*values}
+    return f"{wording.plural(len(lost), 'seed')} without a result, which may be the bad ones" if lost else ""
+
+
+def _sides(runs: Runs, values: BySeed, of: str) -> tuple[Sides, Sides]:
+    """Seeds that fall out with the first and with the last method that is named, if values are points of accuracy."""
+    if SeedValues.of(values).within != POINTS:
+        return NOTHING_FELL
+    places = {_place(of, {one.label, one.exact, str(one)}): (one.label, one.model) for one in runs.methods.values()}
+    named = [places[place] for place in sorted(places) if place >= 0]
+    known = falling(runs)
+    first, last = (known.get(named[end], NOTHING_FELL[0]) if named else NOTHING_FELL[0] for end in (0, -1))
+    return first, last
 
 
 def still_learning(runs: Runs, named: Iterable[str]) -> int | None:
@@ -150,11 +178,23 @@ def other_form(runs: Runs, named: Sequence[str], form: Mapping[str, Any]) -> str
 
 def _is_in(of: str, names: Iterable[str]) -> bool:
     """Whether one of the names stands in the text as a whole: `em` does not in `em (margin loss)`, nor in `em T=2`."""
-    ends = r"(?=$|, | and )"
-    return any(re.search(rf"(?:^|, ){re.escape(name)}{ends}", of) for name in names)
+    return _place(of, names) >= 0
 
 
-def judged(values: BySeed, of: str = "", *, no_gain: bool = False, first: int | None = None) -> JudgedClaim:
+def _place(of: str, names: Iterable[str]) -> int:
+    """Where the first of the names stands in the text as a whole; -1 if none does."""
+    found = (re.search(rf"(?:^|, ){re.escape(name)}(?=$|, | and )", of) for name in names)
+    return min((match.start() for match in found if match), default=-1)
+
+
+def judged(
+    values: BySeed,
+    of: str = "",
+    *,
+    no_gain: bool = False,
+    first: int | None = None,
+    sides: tuple[Sides, Sides] = NOTHING_FELL,
+) -> JudgedClaim:
     """Judges values, one per seed: the claim holds above zero, or with `no_gain` below the margin (points).
 
     Args:
@@ -162,13 +202,20 @@ def judged(values: BySeed, of: str = "", *, no_gain: bool = False, first: int | 
         of: what was compared.
         no_gain: see above.
         first: the seeds below this number are the first of two stages; None for one stage.
+        sides: seeds that fall out with the first and the second method.
     """
     own = SeedValues(values, first, SeedValues.of(values).within)
     found, verdict = paired(own, SeedValues(dict.fromkeys(own, 0.0), within=(0.0, 0.0))), UNDECIDED
     found = replace(found, p=math.nan)
-    if found.kind in (OVER_SEEDS, OVER_SEEDS_TWO_STAGES):
-        for_it, against = (found.high < MARGIN, found.low > 0) if no_gain else (found.low > 0, found.high < 0)
-        verdict = FAILS if against else HOLDS if for_it else UNDECIDED
+    if found.kind not in (OVER_SEEDS, OVER_SEEDS_TWO_STAGES):
+        return JudgedClaim(found, verdict, of)
+    for_it, against = (found.high < MARGIN, found.low > 0) if no_gain else (found.low > 0, found.high < 0)
+    verdict = FAILS if against else HOLDS if for_it else UNDECIDED
+    is_above = found.low > 0
+    stake, middle = at_stake(*sides, ahead=is_above), float(np.median([*own.values()]))
+    limit = MARGIN if no_gain and not is_above else 0.0
+    if verdict != UNDECIDED and stake and (middle <= stake if is_above else middle + stake >= limit):
+        return JudgedClaim(found, UNDECIDED, of, "as many seeds as may fall out of a method's others would undo it")
     return JudgedClaim(found, verdict, of)
 
 

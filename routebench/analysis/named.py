@@ -13,8 +13,14 @@ from routebench.analysis._estimate import Estimate, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import GAINS, LOSSES, Verdict
-from routebench.analysis.contenders import Contender, contenders_of, p_beyond_other_images, with_other_images
-from routebench.analysis.families import FIRST_IS, iterated_in, named_of, settled
+from routebench.analysis.contenders import (
+    Contender,
+    contenders_of,
+    distinct,
+    p_beyond_other_images,
+    with_other_images,
+)
+from routebench.analysis.families import FIRST_IS, gains_in, iterated_in, named_of, settled
 
 FEWEST_SCORES, MOST_IMAGES = 8, 20_000
 """Different tuning scores that tell the number of images behind them, and the largest number."""
@@ -165,6 +171,22 @@ def named_gains(runs: Runs) -> dict[Method, Estimate] | None:
         return None
     rows = table[[against.label == BASELINE for against in table["against"]]]
     return dict(zip(rows["method"], rows["difference"], strict=True))
+
+
+def gains_with_other_images(runs: Runs) -> dict[Method, Estimate]:
+    """Differences to equal shares as if test images were drawn anew too, corrected over all of them.
+
+    Those that a suite names are corrected over what it names, as in `named_table`. None are known for runs too short
+    to judge methods.
+    """
+    if not runs.strength.judges:
+        return {}
+    against = gains_in(runs, distinct(runs, contenders_of(runs)))
+    gains = corrected(with_other_images(runs, *pair) for pair in against)
+    known = {ours.method: gain for (ours, _), gain in zip(against, gains, strict=True) if gain.known}
+    named = named_table(runs)
+    rows = [] if named.empty else named.to_dict("records")
+    return known | {row["method"]: row["both"] for row in rows if row["against"].label == BASELINE}
 
 
 def is_over_first(ours: Method, theirs: Method) -> bool:

@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
 from routebench.data.pictures import read_pictures
 from routebench.data.shares import shares, some_of
-from routebench.data.unused import ARRAYS, ARRAYS_ADVICE, HIDDEN, counted, form_apart, is_system, near, unused
+from routebench.data.unused import ARRAYS, ARRAYS_ADVICE, HIDDEN, counted, hardly_apart, is_system, looks, near, unused
 from routebench.errors import UserError, nearest, shown
 from routebench.registry import datasets
 
@@ -23,7 +22,7 @@ LEAST = 3  # different images of a class that a test part is split off
 SUFFIXES = frozenset([".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"])
 TRAIN, HELD_OUT, TEST = "train", "val", "test"
 PARTS = {TRAIN: ("train", "training"), HELD_OUT: ("val", "valid", "validation"), TEST: ("test", "testing")}
-"""What the folder of each part may be called, in small letters or capitals."""
+"""What the folder of each part may be called, see `looks`."""
 
 
 @datasets.register("folder:PATH")
@@ -156,7 +155,7 @@ def _parsed(path: str) -> tuple[Path, int | None]:
 
 def _parts(place: Path) -> dict[str, Path]:
     """The folder of each part; `place` itself is the training part where classes lie in it."""
-    named = {part: [folder for folder in _subfolders(place) if folder.name.lower() in PARTS[part]] for part in PARTS}
+    named = {part: [folder for folder in _subfolders(place) if looks(folder.name) in PARTS[part]] for part in PARTS}
     alone = sum(map(len, named.values())) == len(_subfolders(place))  # else a class may be called train
     if not any(_subfolders(train) and (alone or not _images_in(train, deep=False)) for train in named[TRAIN]):
         return {TRAIN: place}
@@ -188,11 +187,11 @@ def _images_of_classes(part: Path) -> dict[str, list[Path]]:
             got = f"none, but {', '.join(others)}" if others else "none"
             way = _on_arrays(part / name) or "; add some or remove it"
             raise UserError(f"folder:{part}: expected images in {name}/, got {got}{way}")
-    for one, other in combinations(found, 2):
-        if told := form_apart(one, other):
-            raise UserError(
-                f"folder:{part}: expected names that look different, got {one}/ and {other}/{told}; join them"
-            )
+    seen = dict[str, str]()
+    for name in found:
+        if told := hardly_apart(one := seen.setdefault(looks(name), name), name):
+            way = "join them, or rename one"
+            raise UserError(f"folder:{part}: expected names that look different, got {one}/ and {name}/{told}; {way}")
     return found
 
 
@@ -204,7 +203,7 @@ def _on_arrays(place: Path) -> str:
 def _listing(part: Path, found: Mapping[str, Sequence[Path]], classes: Sequence[str]) -> _Listing:
     for name in found:
         if name not in classes:
-            same = next(filter(None, (form_apart(one, name) for one in classes)), "")
+            same = next(filter(None, (hardly_apart(one, name) for one in classes)), "")
             told = f"{same}; rename it as there" if same else f"; add it there or remove it{nearest(name, classes)}"
             raise UserError(f"folder:{part}: expected only classes of train/, got {name}/{told}")
     labels = [classes.index(name) for name, files in found.items() for _ in files]

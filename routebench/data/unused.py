@@ -89,31 +89,38 @@ def _kind(entry: Path, place: Path, suffixes: Collection[str]) -> tuple[str, str
 def near(name: str, place: Path, other_than: Collection[str] = ()) -> str:
     """`; 'x' lies there` for what lies in a folder under nearly the name of what is missing; empty if nothing does.
 
-    A name of the same letters in another Unicode form is told as that. Names in `other_than` are right themselves.
+    A name that looks the same is told as that. Names in `other_than` are right themselves.
     """
     try:
         there = sorted(entry.name for entry in islice(place.iterdir(), MOST) if not is_system(entry.name))
     except OSError:
         return ""
     for other in there:
-        if other != name and folded(other) == folded(name):
-            return f"; {other!r} lies there{form_apart(name, other)}"
+        if told := hardly_apart(name, other):
+            return f"; {other!r} lies there{told}"
     small = {other.lower(): other for other in there if other.removesuffix(".gz") not in other_than}
     close = difflib.get_close_matches(name.lower(), small, n=1, cutoff=0.7)
     return f"; {small[close[0]]!r} lies there" if close else ""
 
 
-def folded(name: str) -> str:
-    """The same for names that look the same: in whatever Unicode form."""
-    return unicodedata.normalize("NFC", name)
+def looks(name: str) -> str:
+    """The same for names that look the same: in whatever Unicode form, with spaces at their ends, in small or capitals.
+
+    Single letters are told apart by capitals: a set of letters has both.
+    """
+    plain = unicodedata.normalize("NFC", name).strip()
+    return plain.casefold() if len(plain) > 1 else plain
 
 
-def form_apart(one: str, other: str) -> str:
-    """Says that two names differ in their Unicode form alone; empty if they differ otherwise, or not at all."""
-    if one == other or folded(one) != folded(other):
+def hardly_apart(one: str, other: str) -> str:
+    """Says in what alone two names differ that look the same; empty if they look different, or are the same."""
+    if one == other or looks(one) != looks(other):
         return ""
-    forms = [form for form in ("NFC", "NFD") for name in (other,) if unicodedata.is_normalized(form, name)]
-    return f", a name of the same letters in another Unicode form ({' and '.join(forms) or 'mixed'})"
+    if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other):
+        forms = [form for form in ("NFC", "NFD") if unicodedata.is_normalized(form, other)]
+        return f", a name of the same letters in another Unicode form ({' and '.join(forms) or 'mixed'})"
+    spaces = one.strip() != one or other.strip() != other
+    return f", a name that differs only in {'spaces at its ends' if spaces else 'capitals'}"
 
 
 def near_missing(file: str, folder: Path, root: Path, other_than: Collection[str] = ()) -> str:

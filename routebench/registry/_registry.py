@@ -106,6 +106,7 @@ class Registry:
 
     def version(self, name: str) -> int | None:
         """The version of an entry's numbers; None where a hash of its files stands for it."""
+        self.load()
         return self._versions.get(name, 1 if self.origin(name) == SHIPPED else None)
 
     def of(self, origin: str) -> list[str]:

@@ -135,7 +135,8 @@ class Scorecard:
         left = sum(question.both[key].verdict is question.gains[key].verdict for key in known)
         title = f"{question.title[0].lower()}{question.title[1:]}"
         return (
-            f"With other images {left or 'none'} of {wording.plural(len(known), 'difference')} is significant: {title}."
+            f"With other images {left or 'none'} of {wording.plural(len(known), 'difference')} "
+            f"{'are' if left > 1 else 'is'} significant: {title}."
         )
 
     @property

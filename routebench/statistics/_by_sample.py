@@ -26,7 +26,8 @@ def paired_samples(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFI
     """The difference of two accuracies on the same test samples, as a proportion, with McNemar's exact p-value.
 
     With b samples that only ours has right and c that only theirs has: difference (b - c) / n; two-sided p from b ~
-    Binomial(b + c, 1/2), 1 where b + c = 0; interval of Wald with half a sample added to each cell of the table.
+    Binomial(b + c, 1/2), 1 where b + c = 0; interval of Wald with half a sample added to each cell of the table, and
+    on the side of zero as far as p says (`_margin`): it excludes zero exactly where p is below 1 - confidence.
 
     Sources: McNemar, Psychometrika 12 (1947), in its exact form; Agresti and Min, Simple improved confidence
     intervals for comparing matched proportions, Statistics in Medicine 24 (2005).
@@ -46,8 +47,9 @@ def paired_samples(ours: ArrayLike, theirs: ArrayLike, confidence: float = CONFI
     n = one.size
     p_value = float(mcnemar([[both, only_ours], [only_theirs, neither]], exact=True).pvalue)
     b, c, total = only_ours + 0.5, only_theirs + 0.5, n + 2
-    margin = stats.norm.ppf((1 + confidence) / 2) * math.sqrt(b + c - (b - c) ** 2 / total) / total
     centre = (b - c) / total
+    wald = stats.norm.ppf((1 + confidence) / 2) * math.sqrt(b + c - (b - c) ** 2 / total) / total
+    margin = _margin(wald, centre, only_ours - only_theirs, p_value < 1 - confidence)
     low, high = max(centre - margin, -1.0), min(centre + margin, 1.0)
     return Difference((only_ours - only_theirs) / n, low, high, n, OVER_SAMPLES, p_value)
 
@@ -83,7 +85,7 @@ def paired_samples_of_seeds(ours: ArrayLike, theirs: ArrayLike, confidence: floa
     hypothesis each sample's score has a random sign, the same for all its seeds, because a sample that is hard for a
     method is hard with every seed. Treating samples of different seeds as independent would find far too many
     differences. One seed gives McNemar's test. The interval is Wald's for the mean score, with half a sample won and
-    half a sample lost added.
+    half a sample lost added, and on the side of zero as far as p says (`_margin`).
 
     Sources: Obuchowski, On the comparison of correlated proportions for clustered data, Statistics in Medicine 17
     (1998); Durkalski, Palesch, Lipsitz and Rust, Analysis of clustered matched-pair data, Statistics in Medicine 22
@@ -109,10 +111,30 @@ def paired_samples_of_seeds(ours: ArrayLike, theirs: ArrayLike, confidence: floa
     total = n + 2
     centre = float(share.sum()) / total
     spread = float((share**2).sum() + 1) / total - centre**2
-    margin = stats.norm.ppf((1 + confidence) / 2) * math.sqrt(spread / total)
     p_value = signed_sum_p(scores)
+    wald = stats.norm.ppf((1 + confidence) / 2) * math.sqrt(spread / total)
+    margin = _margin(wald, centre, int(scores.sum()), p_value < 1 - confidence)
     low, high = max(centre - margin, -1.0), min(centre + margin, 1.0)
     return Difference(float(share.mean()), low, high, n, OVER_SAMPLES_ONLY, p_value)
+
+
+def _margin(wald: float, centre: float, won: int, rejected: bool) -> float:
+    """Half the width of an interval that excludes zero exactly where the exact test rejects zero.
+
+    Wald's margin, but where it disagrees with the test: with few discordant samples, or near the level. It then ends
+    one sample beyond zero, or before zero where the test rejects. Of one seed, over all tables of up to 1,000 samples,
+    the test never rejects zero inside Wald's 95 % interval; so it only widens there, and covers no less.
+
+    Args:
+        wald: its margin.
+        centre: of the interval.
+        won: samples won minus samples lost, of which the centre is a share.
+        rejected: whether the test rejects zero.
+    """
+    if won == 0:
+        return wald
+    one = abs(centre / won)
+    return min(wald, abs(centre) - one) if rejected else max(wald, abs(centre) + one)
 
 
 def by_view(right: NDArray[np.bool_], views: int) -> NDArray[np.bool_]:

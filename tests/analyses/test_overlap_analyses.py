@@ -13,6 +13,7 @@ from routebench.protocols.base import Measurement, Metric
 from routebench.protocols.overlap import Answers, best_threshold, highest
 from routebench.registry import analyses
 from routebench.report._headline import headline_of
+from routebench.report._scorecard import scorecard_of
 from routebench.routing.spec import parse
 from tests.analyses.measured import parts_of
 
@@ -99,6 +100,36 @@ def test_exact_matches_are_compared_as_accuracies_are(runs):
     own = runs.results.query("metric == 'exact_match' and label == 'dynamic' and iterations == 3")["value"]
     assert table.set_index("name").loc["dynamic T=3", "mean"] == pytest.approx(own.mean())
     assert table.set_index("name").loc["dynamic T=3", "gain"] > 0
+
+
+def test_gains_stand_with_other_images_too(runs):
+    runs = replace(runs, preset="quick")
+    found = analyses["overlap-table"](runs)
+    assert "With other images" in found.shown()
+    table = found.numbers.set_index("name")
+    both = {method.exact: one for method, one in found.main.both.items()}
+    assert {*both} == {*table.index[table["gain"].notna()]}
+    for name, one in both.items():
+        assert (table.loc[name, "both_low"], table.loc[name, "both_high"]) == (one.low, one.high)
+        assert one.p <= one.p_holm
+    told = scorecard_of([("overlap", runs, found)]).said
+    assert any("With other images" in said and "overlapping digits" in said for said in told)
+    assert analyses["overlap-table"](replace(runs, preset="smoke")).main.both == {}
+
+
+def test_the_table_says_what_that_of_accuracy_says(one_seed):
+    notes = analyses["overlap-table"](replace(one_seed, preset="quick")).notes
+    assert any("They hold for these trained networks; another seed may order them otherwise." in one for one in notes)
+
+
+def test_equal_seeds_are_no_certainty_and_allow_no_test(runs):
+    results = runs.results.copy()
+    accuracy = results["metric"] == "accuracy"
+    results.loc[accuracy, "value"] = results[accuracy].groupby("label")["value"].transform("first")
+    found = replace(runs, preset="quick", results=results, correct=lambda cell: None)
+    notes = " ".join(analyses["overlap-table"](found).notes)
+    assert "An interval of width zero comes from seeds that gave the same value; it is no certainty." in notes
+    assert "all seeds differ by exactly the same amount. No test is possible there" in notes
 
 
 def test_the_worst_digit_is_the_one_found_least_often(runs):

@@ -57,6 +57,21 @@ def runs_of(seeds=5, at=AT, alike=ALIKE, data="mnist", labels=None):
     )
 
 
+def test_a_lead_of_a_model_that_lost_seeds_is_not_shown():
+    whole = runs_of()
+    lost = (whole.planned["label"] == OURS) & (whole.planned["seed"] == 2)
+    runs = replace(
+        whole,
+        planned=whole.planned.assign(status=whole.planned["status"].mask(lost, "diverged")),
+        results=whole.results[~whole.results["cell"].isin({*whole.planned.loc[lost, "cell"]})],
+    )
+    for one, own, beside in ((whole, "yes", "yes"), (runs, "yes", "not shown")):
+        found = analyses["probe-ordering"](one)
+        table = found.numbers.set_index(["view", "pair"])["holds"]
+        assert (table["up to 90°", "(t0, A0) > t0"], table["up to 90°", "t0 > VAE"]) == (own, beside)
+        assert any("the side that is ahead lost seeds" in note for note in found.notes) == (beside == "not shown")
+
+
 @pytest.fixture(scope="module")
 def runs():
     return runs_of()

@@ -204,6 +204,42 @@ def test_an_untested_claim_names_a_command_that_plans_a_suite_of_its_protocol(cl
     assert {*wishes} <= {"--preset", "--model"}
 
 
+@pytest.mark.parametrize("status", ["diverged", "failed", "not run"])
+def test_survivors_decide_no_claim(status):
+    records = made_up_records(seeds=4, spread=0.15, failures=False, methods=AS_CLAIMED)
+    for record in records:
+        if (record["label"], record["identity"]["iterations"], record["identity"]["seed"]) == ("dynamic", 3, 3):
+            record |= {"status": status, "metrics": [], "reason": "" if status == "not run" else "it ended"}
+    table = find((made_up_runs(records),)).numbers.set_index("claim")
+    is_lost = status != "not run"
+    for claim, expected in ((NO_GAIN, HOLDS), (FALLS, HOLDS)):
+        assert table.loc[claim, "verdict"] == (UNDECIDED if is_lost else expected)
+        assert table.loc[claim, "why"] == ("1 seed without a result, which may be the bad ones" if is_lost else "")
+    assert table.loc[EM, "verdict"] == HOLDS  # EM lost none
+
+
+def test_a_statistic_with_all_seeds_refutes_a_claim_beside_one_that_lost_some():
+    records = made_up_records(seeds=4, spread=0.15, failures=False, methods=OTHERWISE)
+    for record in records:
+        if (record["label"], record["identity"]["iterations"], record["identity"]["seed"]) == ("em", 1, 3):
+            record |= {"status": "diverged", "metrics": [], "reason": "it ended"}
+    row = find((made_up_runs(records),)).numbers.set_index("claim").loc[EM]  # T=2 less 1 is above 0, less 3 below
+    assert (row["verdict"], row["why"], row["seeds"]) == (FAILS, "", 4)
+
+
+@pytest.mark.parametrize("depth", [0.0, 30.0])
+def test_seeds_that_fall_with_another_t_leave_a_lead_undecided(depth):
+    methods = {**AS_CLAIMED, "dynamic": ([1, 2, 3], "method", "capsnet-small", [97.5, 97.5, 97.5])}
+    records = made_up_records(seeds=6, spread=0.1, failures=False, methods=methods)
+    for record in records:
+        if (record["label"], record["identity"]["iterations"], record["identity"]["seed"]) == ("dynamic", 1, 2):
+            for metric in record["metrics"]:
+                metric["value"] -= depth * (metric["metric"] == "accuracy")
+    row = find((made_up_runs(records),)).numbers.set_index("claim").loc[NO_GAIN]
+    assert row["verdict"] == (UNDECIDED if depth else FAILS)
+    assert ("fall out" in row["why"]) == bool(depth)
+
+
 def test_one_seed_decides_nothing():
     found = verdicts(accuracy_runs(AS_CLAIMED, loss=0.05, seeds=1))
     assert set(found) == {UNDECIDED, NOT_RUN}

@@ -64,6 +64,20 @@ def test_routing_that_gains_accuracy_contradicts_the_paper():
     assert table.loc["accuracy, %", "gain"].to_numpy() == pytest.approx([3, 3], abs=0.3)
 
 
+def test_survivors_decide_no_conclusion():
+    plain, decoded = parts()
+    lost = (plain.planned["label"] == "dynamic") & (plain.planned["iterations"] == 3) & (plain.planned["seed"] == 2)
+    cells = {*plain.planned.loc[lost, "cell"]}
+    plain = replace(
+        plain,
+        planned=plain.planned.assign(status=plain.planned["status"].mask(lost, "diverged")),
+        results=plain.results[~plain.results["cell"].isin(cells)],
+    )
+    table = find((plain, decoded)).numbers.set_index("decoder")
+    assert {*table.loc[False, "verdict"]} == {"undecided: 1 seed without a result, which may be the bad ones"}
+    assert not table.loc[True, "verdict"].str.contains("undecided").any()
+
+
 def test_the_figure_has_training_and_held_out_losses_of_both_networks_on_logarithmic_axes():
     analysis = find(parts())
     assert [axes.get_yscale() for axes in analysis.figure.axes] == ["log"] * 4

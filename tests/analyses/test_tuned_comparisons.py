@@ -286,6 +286,25 @@ def test_diverged_trials_are_counted(tried):
     assert counts["slot-attention"] == 1 and counts["em"] == 0
 
 
+def test_an_entry_that_lost_trials_stands_behind_and_says_how_many_it_has(tried):
+    best = tuning_curves(tried).table["method"].iloc[0]
+    mine = [tried.methods[cell] == best for cell in tried.planned["cell"]]
+    worst = tried.planned[mine].sort_values("seed")["cell"].iloc[:4]
+    lost = tried.planned["cell"].isin(worst)
+    fewer = replace(
+        tried,
+        planned=tried.planned.assign(status=tried.planned["status"].mask(lost, "failed")),
+        results=tried.results[~tried.results["cell"].isin(worst)],
+    )
+    found = tuning_curves(fewer)
+    last = found.table.iloc[-1]
+    assert (last["method"], last["trials"], last["lost"]) == (best, 12, 4)
+    assert found.shown()["Trials"].iloc[-1] == "12 of 16" and found.shown()["Trials"].iloc[0] == "16"
+    assert "has the best trial of the 26 of 27 entries that lost fewest trials" in found.reading
+    assert any("lost trials stands behind" in note for note in found.notes)
+    assert not any("lost trials stands behind" in note for note in tuning_curves(tried).notes)
+
+
 def test_tasks_are_put_together(runs):
     found = summary_over_tasks((runs, replace(runs, data="another")))
     rows = {row["label"]: row for row in found.table.to_dict("records")}

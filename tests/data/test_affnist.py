@@ -86,8 +86,8 @@ class TestOfficial:
     @pytest.mark.parametrize(
         ("lies", "told"),
         [
-            ("affnist/transformed/test.mat", "'affnist' lies there"),
-            ("affNIST/Transformed/test.mat", "'Transformed' lies there"),
+            ("affnist/transformed/test.mat", "'affnist' lies there, a name that differs only in capitals"),
+            ("affNIST/Transformed/test.mat", "'Transformed' lies there, a name that differs only in capitals"),
             ("affNIST/transformed/test.mat.zip", "'test.mat.zip' lies there"),
             ("affNIST/test.mat", "affNIST/test.mat lies elsewhere, move it there"),
         ],

@@ -70,7 +70,13 @@ def test_classes_called_train_and_test_are_classes(tmp_path):
     assert load(f"folder:{tmp_path}").classes == ("bus", "test", "train")
 
 
-@pytest.mark.parametrize("names", [("Train", "Test"), ("training", "val"), ("TRAIN", "Validation")])
+def test_letters_are_told_apart_by_capitals(tmp_path):
+    for number, name in enumerate(("A", "B", "a", "b")):
+        save(tmp_path / name, 5, first=10 * number)
+    assert load(f"folder:{tmp_path}").classes == ("A", "B", "a", "b")
+
+
+@pytest.mark.parametrize("names", [("Train", "Test"), ("training", "val"), ("TRAIN", "Validation"), ("train ", "test")])
 def test_parts_may_be_called_otherwise(tmp_path, names):
     train, test = names
     for label in "ab":

@@ -164,15 +164,33 @@ def capitals(place: Path) -> None:
     save(place / "test" / "Cat", 5)
 
 
+def spaced(place: Path) -> None:
+    for name in ("a", "a ", "b"):
+        save(place / name, 5)
+
+
+def spaced_in_test(place: Path) -> None:
+    for name in ("train/cat", "train/dog", "test/cat", "test/dog "):
+        save(place / name, 5)
+
+
+def capitals_beside(place: Path) -> None:
+    for name in ("Cat", "cat", "dog"):
+        save(place / name, 5)
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
+        (spaced, "expected names that look different, got a/ and a /, .* only in spaces at its ends; join them, or"),
+        (spaced_in_test, "only classes of train/, got dog /, a name that differs only in spaces at its ends; rename"),
+        (capitals_beside, "expected names that look different, got Cat/ and cat/, .* differs only in capitals; join"),
         (arrays_alone, r"no sub-folder, but 1 of kind .npz \(such as x.npz\); NumPy arrays are read by a function"),
         (a_broken_link, r"cat/gone.png \(No such file or directory\); replace or remove it"),
         (arrays, r"in cat/, got none, but 1 of kind .npy \(such as x.npy\); NumPy arrays are read by a function"),
         (lookalikes_in_test, r"got cafe\u0301/, a name of the same letters in another Unicode form \(NFD\); rename it"),
         (lookalikes, r"expected names that look different, got .* in another Unicode form \(NFC\); join them"),
-        (capitals, "expected only classes of train/, got Cat/; add it there or remove it; did you mean 'cat'"),
+        (capitals, "only classes of train/, got Cat/, a name that differs only in capitals; rename it as there"),
     ],
 )
 def test_what_lies_there_instead_is_explained(tmp_path, make, expected):

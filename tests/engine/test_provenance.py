@@ -77,6 +77,19 @@ def test_code_that_git_does_not_know_counts(repository):
     assert git_state(repository / "package") == states[0]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["gr\u00f6\u00dfe.py", "gro\u0308\u00dfe.py", " mine.py", 'a "b".py', "two\nlines.py", "\udce9.py"],
+)
+def test_code_of_any_name_counts(repository, name):
+    states = [git_state(repository / "package")]
+    for text in ("X = 1", "X = 2"):
+        (repository / "package" / name).write_text(text)
+        states.append(git_state(repository / "package"))
+    assert [state["dirty"] for state in states] == [False, True, True]
+    assert len({state["dirty_hash"] for state in states}) == 3
+
+
 def test_results_that_are_known_to_git_and_removed_are_no_code(repository):
     (repository / "results.json").write_text("{}")
     name = ("-c", "user.name=A", "-c", "user.email=a@example.org")

@@ -60,6 +60,16 @@ def changed(tmp_path):
         ),
         (
             "seeds = 1",
+            "seeds = 1\ntraining_of = { capsnet = { epochs = 2 } }",
+            ["'presets.smoke.training_of'", "networks that run there, capsnet-small, cnn-small, got 'capsnet'"],
+        ),
+        (
+            'name = "cnn"',
+            'name = "cnn"\ntraining_of = { capsnet-small = { epochs = 2 } }',
+            ["'controls.cnn.training_of'", "networks that run there, cnn, cnn-small, got 'capsnet-small'"],
+        ),
+        (
+            "seeds = 1",
             "seeds = 1\ntraining_of = { capsnet-small = { epoch = 2 } }",
             ["presets.smoke.training_of.capsnet-small.epoch", "'epochs'"],
         ),

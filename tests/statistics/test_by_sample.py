@@ -43,6 +43,59 @@ def test_paired_samples_cover_and_keep_the_size(rng: np.random.Generator) -> Non
     assert np.mean([difference.p_value < 0.05 for difference in found]) <= 0.05
 
 
+def excludes_zero(found: statistics.Difference) -> bool:
+    return found.low > 0 or found.high < 0
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99, 0.999])
+def test_interval_and_p_of_every_small_table_agree(confidence: float) -> None:
+    for ours in range(25):
+        for theirs in range(25):
+            counts = table(40, ours, theirs, 20)
+            for found in (
+                statistics.paired_samples(*counts, confidence),
+                statistics.paired_samples_of_seeds(counts[0][None], counts[1][None], confidence),
+            ):
+                assert excludes_zero(found) == (found.p_value < 1 - confidence)
+                assert found.low <= found.mean <= found.high
+
+
+def test_interval_and_p_of_several_seeds_agree(rng: np.random.Generator) -> None:
+    decided = set()
+    for _ in range(500):
+        shift, n = rng.uniform(-0.15, 0.15), int(rng.integers(20, 150))
+        hard = rng.random(n)
+        ours, theirs = (hard < 0.8 + rng.normal(0, 0.05, (3, n)) + apart for apart in (0, shift))
+        found = statistics.paired_samples_of_seeds(ours, theirs)
+        assert excludes_zero(found) == (found.p_value < 0.05)
+        decided.add(found.p_value < 0.05)
+    assert decided == {True, False}
+
+
+def test_where_wald_and_the_test_disagree_the_test_decides() -> None:
+    found = statistics.paired_samples(*table(50, 5, 0, 5))  # Wald alone: 0.7 to 15.4 points
+    assert (found.p_value, found.low < 0 < found.high) == (0.0625, True)
+    agreeing = statistics.paired_samples(*table(50, 12, 3, 5))
+    b, c, total = 12.5, 3.5, 72
+    wald = stats.norm.ppf(0.975) * math.sqrt(b + c - (b - c) ** 2 / total) / total
+    assert (agreeing.low, agreeing.high) == (pytest.approx(9 / total - wald), pytest.approx(9 / total + wald))
+
+
+@pytest.mark.parametrize("n", [60, 500])
+@pytest.mark.parametrize("discordant", [0.03, 0.1, 0.3])
+@pytest.mark.parametrize("won", [0.5, 0.75, 0.9])
+def test_coverage_counted_over_all_tables(n: int, discordant: float, won: float) -> None:
+    ours, theirs = discordant * won, discordant * (1 - won)
+    most = int(stats.binom.ppf(1 - 1e-5, n, discordant))
+    covered = 0.0
+    for apart in range(most + 1):
+        chances = stats.binom.pmf(apart, n, discordant) * stats.binom.pmf(np.arange(apart + 1), apart, won)
+        for only_ours in np.flatnonzero(chances > 1e-7):
+            found = statistics.paired_samples(*table(n - apart, only_ours, apart - only_ours, 0))
+            covered += chances[only_ours] * (found.low <= ours - theirs <= found.high)
+    assert covered > 0.94
+
+
 def test_odds_of_discordant_samples_are_the_exact_binomial_limits() -> None:
     found = statistics.discordant_odds(*table(900, 12, 3, 85))
     limits = stats.binomtest(12, 15).proportion_ci(0.95, "exact")

@@ -102,7 +102,7 @@ def git_state(folder: Path) -> dict[str, Any]:
     if commit is None or ours is None:
         return {"commit": "", "dirty": False, "dirty_hash": ""}
     difference = _git(folder, "diff", "HEAD", "--", *(f":(top)*{suffix}" for suffix in sorted(CODE))) or ""
-    listed = (_git(folder, "ls-files", "--others", "--exclude-standard") or "").splitlines()
+    listed = (_git(folder, "ls-files", "-z", "--others", "--exclude-standard") or "").split("\0")  # -z: names unquoted
     unknown = [name for name in sorted(listed) if Path(name).suffix in CODE]
     told = [difference, *(f"{name} {content_hash(folder / name)}" for name in unknown)]
     is_dirty = bool(difference or unknown)
@@ -204,4 +204,4 @@ def _output(*command: str) -> str | None:
         done = subprocess.run(command, capture_output=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.decode(errors="replace").strip()
+    return os.fsdecode(done.stdout).strip("\n")  # a name of a file may begin with a space

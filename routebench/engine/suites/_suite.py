@@ -31,7 +31,7 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -296,6 +296,7 @@ def _check(suite: Suite) -> None:
         for model in by_model:
             if model not in models:
                 raise UserError(f"{suite.file}: key {key!r}: unknown model {model!r}{nearest(model, models)}")
+    _expect_run(suite)
     known = {entry.name for entry in (*suite.methods, *suite.controls)} | {*CONTROLS}
     for entry in suite.methods:
         if entry.first_is and entry.first_is not in known:
@@ -316,6 +317,29 @@ def _check(suite: Suite) -> None:
                     f"{suite.file}: key 'presets.{preset.name}.without': unknown variant or control {name!r}"
                     f"{nearest(name, spared)}"
                 )
+
+
+def _expect_run(suite: Suite) -> None:
+    """Raises UserError for training of a network in which the preset or the entry does not run."""
+    trained: list[tuple[str, Mapping[str, Any], set[str]]] = []
+    unasked = {
+        name for name in models if getattr(protocols[suite.protocol], "unsupervised", False)
+        and models[name].facts.unsupervised  # type: ignore[attr-defined]  # attached by the decorator `facts`
+    }  # fmt: skip
+    for preset in suite.presets.values():
+        if preset.training_of:
+            whole = suite.with_entries(preset.name)
+            beside = (one.networks(model) for one in (*whole.methods, *whole.controls) for model in preset.models)
+            runs = {*unasked, *preset.models, *chain.from_iterable(beside)}
+            trained.append((f"presets.{preset.name}", preset.training_of, runs))
+    for key, several in (("methods", suite.methods), ("controls", suite.controls)):
+        own = ((entry, chain.from_iterable(entry.models.values())) for entry in several if entry.models)
+        trained += [(f"{key}.{entry.name}", entry.training_of, {*networks}) for entry, networks in own]
+    for key, training_of, runs in trained:
+        for model in training_of:
+            if model not in runs:
+                told = f"expected networks that run there, {', '.join(sorted(runs))}, got {model!r}"
+                raise UserError(f"{suite.file}: key '{key}.training_of': {told}")
 
 
 def _expect_told_apart(suite: Suite) -> None:
