@@ -157,8 +157,10 @@ def command(dry_run: bool, **asked: Any) -> None:
         click.echo(f"warning: {warning}", err=True)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if dry_run:
-        for planned in call:
-            _list(console, planned)
+        with options.warning_of(call.store):
+            for planned in call:
+                _list(console, planned)
+            call.store.tell_gone()
         gc.enable()
         return
     counts = sum((_run(console, planned) for planned in call), Counts())

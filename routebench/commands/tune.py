@@ -96,11 +96,14 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
                 say(console, line)
             if told := to_repeat(planned.plan):
                 say(console, told)
+            call.store.tell_gone()
+            options.warn(call.store)
             return
         left = _run(console, planned)
     preset = str(asked["preset"])
     file = write or planned.store.path / f"{planned.suite}.{preset}.settings.json"
     with options.warning_of(call.store):
+        call.store.tell_gone()
         _choose(console, planned, file)
     if left:
         sys.exit(SOME_FAILED)
