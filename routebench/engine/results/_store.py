@@ -222,11 +222,13 @@ class Store:
                 file = self.files / name
                 if name.startswith("arrays/"):
                     intact += bool(self.arrays(record.cell))
-                elif checksum.of_file(file) == known:
-                    intact += 1
-                elif file.exists():
-                    self.warnings.append(f"{name}: trained again, or changed, since {record.cell} was measured")
-                elif not is_packed(self.path):  # which holds no networks
+                elif not _is_fit(file.parent):  # a link, which is told
+                    continue
+                elif found := checksum.of_file(file):
+                    intact += found == known
+                    if found != known:
+                        self.warnings.append(f"{name}: trained again, or changed, since {record.cell} was measured")
+                elif self._reader.is_gone(file) and not is_packed(self.path):  # which holds no networks
                     gone.append(name)
         if gone := sorted({*gone}):
             told = f"{gone[0]} is" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more files of networks are"
