@@ -24,6 +24,7 @@ from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader,
 from routebench.engine.results._pack import RECORDS, files_of, is_packed
 from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
 from routebench.errors import UserError, unknown
+from routebench.given import checked
 from routebench.received import expect_plain, read_plain
 
 if TYPE_CHECKING:
@@ -373,6 +374,7 @@ def _is_fit(folder: Path) -> bool:
     return is_key(folder.name) and not folder.is_symlink()
 
 
+@checked
 def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
     """The raw outputs of one cell of a results folder, such as `correct` (1 or 0) and `predicted` per test image.
 
@@ -391,6 +393,7 @@ def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
     return found
 
 
+@checked
 def load_results(path: Path | str) -> "pd.DataFrame":
     """What a results folder holds, one row per metric value.
 
