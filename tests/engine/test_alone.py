@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.isolation import Folder
+from routebench.engine.isolation import Folder, _alone, send
 from routebench.engine.isolation._alone import Ended, alone, step
 from routebench.errors import UserError
 
@@ -178,9 +178,22 @@ def _is_ending(place):
     return bool(flags & 0x4)  # PF_EXITING in the kernel's include/linux/sched.h
 
 
+def _steps_without_an_end() -> None:
+    with step("plug-in", "mine.py"):
+        while True:
+            send("step", (None, False))
+
+
+def test_steps_without_an_end_are_no_answer(monkeypatch):
+    monkeypatch.setattr(_alone, "MOST_STEPS", 1000)
+    with pytest.raises(Ended, match="sent what cannot be read") as caught:
+        alone(_steps_without_an_end)
+    assert caught.value.during == ("plug-in", "mine.py")
+
+
 OWNER = """
 import os, signal, sys
-from routebench.engine.isolation import Folder
+from routebench.engine.isolation import Folder, _alone, send
 folder = Folder()
 print(folder.name, flush=True)
 os.kill(os.getpid(), signal.SIGKILL) if sys.argv[1] == "dies" else sys.stdin.read()
