@@ -15,6 +15,7 @@ from urllib.parse import quote
 from routebench.catalogue import refuse_unknown
 from routebench.engine.isolation import STEP_LIMIT, Ended, alone, import_plugin, step, with_plugins
 from routebench.errors import UserError
+from routebench.given import checked
 from routebench.quantities import seconds, size
 from routebench.registry import plugins_of_environment
 
@@ -110,6 +111,7 @@ class SuiteRun:
         return [*([failed] if counts.failed else []), *([left] if counts.left else []), *self.warnings]
 
 
+@checked
 def run_suite(
     suite: str | Path,
     *,
@@ -211,6 +213,7 @@ def _run(call: "Call", progress: "Callable[[Progress], None]", report: bool) -> 
     return SuiteRun(folder, tuple(planned), counts, written.page if written else None, tuple(told))
 
 
+@checked
 def write_report(
     results: Path | str, output: Path | str | None = None, *, plugins: str | Path | Sequence[str | Path] = ()
 ) -> "Written":
@@ -247,6 +250,7 @@ def _written(results: Path, output: Path | None, plugins: tuple[str, ...]) -> "W
     return write(results, output)
 
 
+@checked
 def compare(
     base: Path | str,
     head: Path | str,
@@ -279,6 +283,7 @@ def compare(
     return compare_folders(Path(base), Path(head), Wishes(_several(metrics), _several(methods), accepted, alpha, seen))
 
 
+@checked
 def check(
     method: "str | type[RoutingMethod]" = "",
     *,
@@ -354,7 +359,7 @@ def _only(added: list[str], plugins: tuple[str, ...]) -> str:
 
 def _several(given: "str | Path | Sequence[str | Path]") -> tuple[str, ...]:
     """One or several, as a tuple of texts."""
-    return (str(given),) if isinstance(given, str | Path) else tuple(map(str, given))
+    return (str(given),) if isinstance(given, str | os.PathLike) else tuple(map(str, given))
 
 
 def _number(read: Callable[[str], Number], given: Number | str | None) -> Number | None:

@@ -132,6 +132,20 @@ plugins = click.option(
 )
 
 
+def begin(asked: dict[str, Any], *, dry_run: bool) -> None:
+    """What `suite` and `tune` do before torch is imported: refuse unknown names, and start what a dry run forks from.
+
+    Raises:
+        UserError: a suite, preset, method, network or data set is unknown.
+    """
+    from routebench.catalogue import refuse_unknown
+    from routebench.engine.isolation import start_early
+
+    refuse_unknown(**{name: asked[name] for name in ("plugins", "suite", "preset", "methods", "models", "data")})
+    if dry_run and asked["plugins"]:
+        start_early()
+
+
 def warn(*stores: Any) -> None:
     """Tells what is damaged in results folders, a line each."""
     for warning in dict.fromkeys(warning for store in stores for warning in store.warnings):

@@ -53,14 +53,13 @@ def command(record: str, again: bool, results: Path) -> None:
 
 def _run(file: Path, known: "Record", cell: "Cell", now: Mapping[str, Any], is_different: bool) -> int:
     """Runs a record's cell in a folder that is removed afterwards; the exit code."""
-    import tempfile
-
     from routebench.engine import reproduce
     from routebench.engine.agreement import compare
+    from routebench.engine.isolation import Folder
     from routebench.engine.results import Store
 
     before = reproduce.arrays_beside(file, known.cell)
-    with tempfile.TemporaryDirectory(prefix="routebench-") as folder:
+    with Folder() as folder:
         found = reproduce.run_again(cell, Path(folder), now)
         outputs = Store(folder).arrays(found.cell)
     if found.status != "ok" or known.status != "ok":

@@ -135,15 +135,7 @@ def command(dry_run: bool, **asked: Any) -> None:
     Only what is missing is trained and measured. NAME is a suite, a TOML file of your own, or `all`: the suites
     that share trained networks.
     """
-    from routebench.catalogue import refuse_unknown
-    from routebench.engine.isolation import start_early
-
-    refuse_unknown(
-        asked["plugins"], suite=asked["suite"], preset=asked["preset"], methods=asked["methods"],
-        models=asked["models"], data=asked["data"],
-    )  # fmt: skip
-    if dry_run and asked["plugins"]:
-        start_early()
+    options.begin(asked, dry_run=dry_run)
     if sys.stderr.isatty():  # importing torch takes seconds
         click.echo(f"planning {asked['suite']}, preset {asked['preset']} ...", err=True)
     if dry_run:
@@ -157,8 +149,10 @@ def command(dry_run: bool, **asked: Any) -> None:
         click.echo(f"warning: {warning}", err=True)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if dry_run:
-        for planned in call:
-            _list(console, planned)
+        with options.warning_of(call.store):
+            for planned in call:
+                _list(console, planned)
+            call.store.tell_gone()
         gc.enable()
         return
     counts = sum((_run(console, planned) for planned in call), Counts())

@@ -66,15 +66,7 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
     Settings are scored on held-out folds of the training images; no trial sees a test image. `suite --settings FILE`
     trains with what was chosen.
     """
-    from routebench.catalogue import refuse_unknown
-    from routebench.engine.isolation import start_early
-
-    refuse_unknown(
-        asked["plugins"], suite=asked["suite"], preset=asked["preset"], methods=asked["methods"],
-        models=asked["models"], data=asked["data"],
-    )  # fmt: skip
-    if dry_run and asked["plugins"]:
-        start_early()
+    options.begin(asked, dry_run=dry_run)
     from rich.console import Console
 
     from routebench import atomic
@@ -96,11 +88,14 @@ def command(write: Path | None, dry_run: bool, **asked: Any) -> None:
                 say(console, line)
             if told := to_repeat(planned.plan):
                 say(console, told)
+            call.store.tell_gone()
+            options.warn(call.store)
             return
         left = _run(console, planned)
     preset = str(asked["preset"])
     file = write or planned.store.path / f"{planned.suite}.{preset}.settings.json"
     with options.warning_of(call.store):
+        call.store.tell_gone()
         _choose(console, planned, file)
     if left:
         sys.exit(SOME_FAILED)

@@ -5,7 +5,7 @@
 True
 """
 
-from routebench.registry._origin import SHIPPED, shipped
+from routebench.registry._origin import SHIPPED, shipped, telling
 from routebench.registry._plugins import VARIABLE, Extensions, absolute, plugin_files, plugins_of_environment
 from routebench.registry._registry import Registry
 
@@ -47,4 +47,5 @@ __all__ = [
     "shipped",
     "suite_files",
     "suite_origin",
+    "telling",
 ]

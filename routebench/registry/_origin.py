@@ -9,7 +9,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -26,7 +26,7 @@ PREFIX = "routebench_plugin_"
 """How the names of modules of plug-ins begin."""
 
 PRINTED = 4_000
-"""Bytes of what a plug-in prints while it is imported that are told."""
+"""Bytes of what a plug-in prints while it is imported, or while a suite is planned, that are told."""
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -105,7 +105,7 @@ def import_file(path: Path, folders: set[Path]) -> ModuleType:
     sys.modules[name] = module
     let_be_imported(path.parent, folders)
     try:
-        with _told(path):
+        with nullcontext() if path.is_relative_to(shipped("analyses")) else telling(f"plug-in {path.name}"):
             spec.loader.exec_module(module)
         _check_neighbours(path, folders)
     except UserError:
@@ -119,14 +119,11 @@ def import_file(path: Path, folders: set[Path]) -> ModuleType:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Tells what a plug-in prints while it is imported on standard error, each line behind its name.
+def telling(who: str) -> Iterator[None]:
+    """Tells what a plug-in prints meanwhile on standard error, each line behind its name.
 
     Else it would stand in the output of a command, such as JSON, and could steer the terminal.
     """
-    if path.is_relative_to(shipped("analyses")):
-        yield
-        return
     with TemporaryFile() as printed:
         try:
             with _into(printed.fileno()):
@@ -134,7 +131,7 @@ def _told(path: Path) -> Iterator[None]:
         finally:
             printed.seek(0)
             for line in printed.read(PRINTED).decode(errors="replace").splitlines():
-                sys.stderr.write(printable(f"plug-in {path.name} prints: {line}") + "\n")
+                sys.stderr.write(printable(f"{who} prints: {line}") + "\n")
 
 
 @contextmanager

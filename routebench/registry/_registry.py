@@ -1,5 +1,6 @@
 """The objects of one kind by name, and what an object must be to be registered."""
 
+import functools
 import inspect
 import re
 import unicodedata
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, TypeVar
 
-from routebench.errors import UserError, unknown
+from routebench.errors import UserError, one_line, unknown
 from routebench.registry._origin import SHIPPED, origin_of, same_definition
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
@@ -17,6 +18,8 @@ PROTOCOL = "routebench.protocols.base.Protocol"
 RETURNED = {"data": re.compile(r"\bDataset\b"), "analyses": re.compile(r"\bAnalysis\b")}
 """How the annotated result of a function tells its kind."""
 
+PATH = ":PATH"
+"""How the name of a loader ends that gets what follows the colon of a name."""
 _OF_MAKE = ("name", "sizes")
 """Arguments of `routing.make` besides hyperparameters."""
 _NAME = re.compile(r"\w[\w.:+-]*", re.ASCII)
@@ -124,13 +127,14 @@ class Registry:
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         self.load()
-        if name not in self.entries:
-            raise unknown(self.kind, name, self.entries, shipped=self.is_shipped)
-        return self.entries[name]
+        if name not in self:
+            raise unknown(self.kind, str(name), self.entries, shipped=self.is_shipped)
+        entry = self.entries[name]
+        return _checked(name, entry) if name.endswith(PATH) and self.origin(name) == SHIPPED else entry
 
     def __contains__(self, name: object) -> bool:
         self.load()
-        return name in self.entries
+        return isinstance(name, str) and name in self.entries
 
     def __iter__(self) -> Iterator[str]:
         self.load()
@@ -155,6 +159,20 @@ class Registry:
                 self._loading = False
         if self._clash and not self._loading:
             raise self._clash[1]
+
+
+def _checked(name: str, load: Callable[..., Any]) -> Callable[..., Any]:
+    """A loader that gets a part of a name: one that makes no sense, such as more folds than images, is the user's."""
+
+    @functools.wraps(load)
+    def checked(path: str) -> Any:
+        try:
+            return load(path)
+        except ValueError as error:
+            what = f"{name.removesuffix(PATH)}:{path}"
+            raise UserError(f"data set {what!r:.80} cannot be had: {one_line(error)}; correct its name") from error
+
+    return checked
 
 
 def fault_of_method(entry: Any) -> str:

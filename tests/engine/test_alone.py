@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from routebench.engine.isolation import Folder, _alone, send
 from routebench.engine.isolation._alone import Ended, alone, step
 from routebench.errors import UserError
 
@@ -175,3 +176,57 @@ def _is_ending(place):
     except FileNotFoundError:
         return True
     return bool(flags & 0x4)  # PF_EXITING in the kernel's include/linux/sched.h
+
+
+def _steps_without_an_end() -> None:
+    with step("plug-in", "mine.py"):
+        while True:
+            send("step", (None, False))
+
+
+def test_steps_without_an_end_are_no_answer(monkeypatch):
+    monkeypatch.setattr(_alone, "MOST_STEPS", 1000)
+    with pytest.raises(Ended, match="sent what cannot be read") as caught:
+        alone(_steps_without_an_end)
+    assert caught.value.during == ("plug-in", "mine.py")
+
+
+OWNER = """
+import os, signal, sys
+from routebench.engine.isolation import Folder, _alone, send
+folder = Folder()
+print(folder.name, flush=True)
+os.kill(os.getpid(), signal.SIGKILL) if sys.argv[1] == "dies" else sys.stdin.read()
+"""
+
+
+def owner(place, how):
+    """A process with a temporary folder, and the folder."""
+    environment = {**os.environ, "TMPDIR": str(place)}
+    given = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    process = subprocess.Popen([sys.executable, "-c", OWNER, how], **given)
+    return process, Path(process.stdout.readline().strip())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such lock")
+def test_folders_of_killed_processes_are_removed_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    alive, held = owner(tmp_path, "lives")
+    with alive:
+        dead, left = owner(tmp_path, "dies")
+        with dead:
+            dead.communicate()
+        assert left.is_dir()
+        others = [tmp_path / f"routebench-{name}" for name in ("beginning", "link", "own")]
+        for other in others:
+            other.mkdir()
+        (others[1] / "lock").symlink_to(tmp_path / "precious")
+        (tmp_path / "precious").write_text("precious")
+        with monkeypatch.context() as stranger:
+            stranger.setattr(os, "getuid", lambda: left.stat().st_uid + 1)
+            Folder().cleanup()
+            assert left.is_dir()
+        with Folder() as name:
+            assert {Path(name), held, *others} == {*tmp_path.glob("routebench-*")}
+        alive.communicate("")
+    assert {*tmp_path.iterdir()} == {*others, tmp_path / "precious"}

@@ -13,6 +13,7 @@ from routebench.comparing import Wishes, as_json, as_text, compare_folders, verd
 from routebench.engine.reproduce import arrays_beside
 from routebench.engine.results import _store as engine_store
 from routebench.engine.results._store import Store
+from routebench.engine.running import _suite as engine_suite
 from routebench.engine.running._config import Listener, RunConfig
 from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
@@ -149,6 +150,18 @@ def test_every_command_tells_it_every_time(copied, finished, tmp_path, part, nam
         command, words = COMMANDS[name](folder, tmp_path / f"out{turn}")
         done = CliRunner().invoke(command, words, catch_exceptions=False)
         assert file in done.stderr, (name, done.output)
+
+
+@pytest.mark.parametrize("command", ["suite", "tune"])
+def test_a_dry_run_tells_what_is_damaged_of_other_presets(copied, finished, monkeypatch, command):
+    monkeypatch.setattr(engine_suite, "MEASURING", 0.0)
+    folder = copied()
+    file = damage(folder, finished, "plans", "cut")
+    for _ in range(2):
+        words = [command, "accuracy", "--preset", "smoke", "--dry-run", "--results", str(folder)]
+        done = CliRunner().invoke(cli.cli, words, catch_exceptions=False)
+        told = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+        assert [file in line for line in told] == [True], done.output
 
 
 NOTHING_LEFT = {

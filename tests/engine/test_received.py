@@ -95,6 +95,25 @@ def test_verifying_waits_for_no_file_of_a_fit_and_follows_none(place, name, kind
     store = Store(place.results)
     store.verify()
     assert any(f"fits/{folder.name}/{name}" in sentence for sentence in store.warnings)
+    assert not any("is not there" in sentence for sentence in store.warnings)
+    assert place.is_untouched
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_that_is_no_file_is_told_as_what_it_is(place, kind):
+    weights = place.results / "fits" / ("0" * 16) / "weights.safetensors"
+    weights.parent.mkdir(parents=True)
+    record = min((place.results / "records").iterdir())
+    record.write_text(
+        checksum.sealed(
+            {**json.loads(record.read_text()), "files": {f"{weights.relative_to(place.results)}": "0" * 64}}
+        )
+    )
+    put(place, weights, kind)
+    store = Store(place.results)
+    store.verify()
+    (told,) = (sentence for sentence in store.warnings if weights.parent.name in sentence)
+    assert told.startswith(f"{weights.relative_to(place.results)} cannot be read (")
     assert place.is_untouched
 
 

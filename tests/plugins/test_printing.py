@@ -37,3 +37,26 @@ def test_output_of_a_plugin_is_no_output_of_a_command(tmp_path, how):
     if how != "raises":
         assert "prints" in {one["name"] for one in json.loads(done.stdout)}
     assert done.returncode == (2 if how == "raises" else 0)
+
+
+PLANNED = """
+import os
+from routebench import routing
+@routing.register("prints")
+class Prints(routing.RoutingMethod):
+    def __init__(self, sizes):
+        super().__init__(sizes)
+        os.write(1, b"\\x1b[2Jhello\\n")
+    def route(self, votes, activations):
+        raise NotImplementedError
+"""
+
+
+def test_output_of_a_method_that_is_planned_is_told_too(tmp_path):
+    (tmp_path / "mine.py").write_text(PLANNED)
+    words = ("suite", "accuracy", "--preset", "smoke", "--dry-run", "--plugin", "mine.py", "--cell", "z")
+    called = [sys.executable, "-m", "routebench", *words]
+    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "no such cell" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    assert r"plug-in mine.py prints: \x1b[2Jhello" in done.stderr

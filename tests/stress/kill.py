@@ -1,6 +1,6 @@
 """Kills a suite with -9 at random moments, again and again, until it has finished all the same.
 
-By hand: `python -m tests.stress.kill --kills 100`, or with `--real` for training.
+By hand: `python -m tests.stress.kill --kills 100`, with `--real` for training, or with `--tune` for `tune`.
 """
 
 import argparse
@@ -88,13 +88,16 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--real", action="store_true", help="train networks, instead of the quick protocol")
+    parser.add_argument("--tune", action="store_true", help="tune settings, and compare those that are chosen, too")
     chosen = parser.parse_args()
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         suite = Suite(REAL, folder) if chosen.real else Suite.quick(folder, seeds=6, jobs=chosen.jobs)
+        suite = Suite.tuned(folder, chosen.jobs) if chosen.tune else suite
+        busy = 15.0 if chosen.real or chosen.tune else 3.0
         rounds, with_results = kill_again_and_again(
-            suite, folder, chosen.kills, random.Random(chosen.seed), busy=15.0 if chosen.real else 3.0, say=say
+            suite, folder, chosen.kills, random.Random(chosen.seed), busy=busy, say=say
         )
     sys.stdout.write(
         f"{chosen.kills} kills, {with_results} of them with finished cells to lose; {rounds} folders finished, "

@@ -1,6 +1,7 @@
 """What the stress scripts share: suites in a process group of their own, and what has to be true afterwards."""
 
 import contextlib
+import json
 import os
 import secrets
 import signal
@@ -13,6 +14,7 @@ import pandas as pd
 
 from routebench import load_results
 from routebench.engine.results._store import Store
+from tests.engine.conftest import TUNED
 
 ROOT = Path(__file__).parents[2]
 PARTS = ROOT / "tests" / "engine" / "small_parts.py"
@@ -39,12 +41,13 @@ class Suite:
     """A suite, started as often as need be.
 
     Args:
-        arguments: of `routebench suite`, the results folder apart.
+        arguments: of the command, the results folder apart.
         folder: to work in.
+        command: `suite` or `tune`.
     """
 
-    def __init__(self, arguments, folder):
-        self.arguments = [*arguments]
+    def __init__(self, arguments, folder, command="suite"):
+        self.arguments = [command, *arguments]
         self.folder = folder
         self.token = secrets.token_hex(8)
 
@@ -56,9 +59,17 @@ class Suite:
         file.write_text(QUICK.format(seeds=seeds, seconds=seconds, journal=folder / "journal"))
         return cls([file, "--plugin", PARTS, "--jobs", jobs], folder)
 
+    @classmethod
+    def tuned(cls, folder, jobs=1):
+        """Trials of two methods and a control, which train, and repeats of the best."""
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "small.toml"
+        file.write_text(TUNED.format(more="", trials=2, scored=1, again="finalists = 2"))
+        return cls([file, "--plugin", PARTS, "--jobs", jobs, "--no-isolate"], folder, "tune")
+
     def start(self, results):
         """A process, with all that it starts in one group."""
-        command = [sys.executable, "-m", "routebench", "suite", *self.arguments, "--results", results]
+        command = [sys.executable, "-m", "routebench", *self.arguments, "--results", results]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "ROUTEBENCH_STRESS": self.token, "COLUMNS": "200"}
         return subprocess.Popen(
             [*map(str, command)], cwd=self.folder, env=environment, start_new_session=True, text=True,
@@ -124,6 +135,9 @@ def table(results):
 def expect_whole(results, reference):
     """The folder holds what an uninterrupted run left in another, nothing is half-written, and no lock is held."""
     pd.testing.assert_frame_equal(table(results), table(reference), check_exact=True)
+    for file in reference.glob("*.settings.json"):
+        found, known = (json.loads((place / file.name).read_text()) for place in (results, reference))
+        assert found["choices"] == known["choices"]
     store = Store(results)
     assert set(store.planned()["status"]) == {"ok"}
     assert store.warnings == []

@@ -3,12 +3,12 @@
 import contextlib
 import logging
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from routebench.engine.isolation._litter import Folder
 from routebench.engine.isolation._process import SAID_WHAT, Isolated, Step, send, uninterrupted, wait_for
 from routebench.engine.isolation._stacks import signal_name, where
 from routebench.errors import UserError
@@ -16,6 +16,7 @@ from routebench.registry import leave_out_environment, load_plugin
 
 STEP_LIMIT = 300.0  # seconds that a plug-in may take to import, and a method to be made, if the user says nothing
 LONG_STEPS = 100  # that may take all of their time, of those that a process says it takes
+MOST_STEPS = 500_000  # that a process may say it begins or ends: a plan has at most 200,000 cells
 SILENT = 10.0  # seconds after which a step that has not ended is told
 
 
@@ -69,7 +70,7 @@ def alone(
         Ended: the process died, the function ended it, it ran past a limit, or sent something else than its result.
     """
     with contextlib.ExitStack() as stack:
-        output = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="routebench-"))) / "output"
+        output = Path(stack.enter_context(Folder())) / "output"
         with uninterrupted():
             kinds = {} if gives is None else {"answer": gives}
             process = Isolated(function, *arguments, output=output, preload=preload, kinds=kinds)
@@ -108,6 +109,8 @@ def _listen(process: Isolated, limit: float | None, each: float | None) -> Any:
         match said:
             case None:
                 clock.wait(process)
+            case "step", _ if clock.steps == MOST_STEPS:  # without an end, none of them would be the one too long
+                raise Ended(SAID_WHAT, clock.last)
             case "step", (during, is_timed):
                 clock.begin(during, is_timed=is_timed)
             case "answer", _ if clock.during is not None:  # code of that step spoke for the function
@@ -131,6 +134,9 @@ class _Clock:
 
     def __init__(self, limit: float | None, each: float | None):
         self.during: Step | None = None
+        self.last: Step | None = None
+        """The last step that was more than the time between two."""
+        self.steps = 0
         self.allowed: float | None = None
         """Seconds; None without a limit, such as before the process has started: that time is not its own."""
         self._limits = {False: limit, True: each}
@@ -145,6 +151,7 @@ class _Clock:
     def begin(self, during: Step | None, *, is_timed: bool) -> None:
         """A step begins, or the time between two."""
         now = time.monotonic()
+        self.steps, self.last = self.steps + 1, during or self.last
         if self.allowed is not None:
             self._spent[self._is_timed] += now - self._began
         self.during, self._is_timed, self._began, self._is_told = during, is_timed, now, False

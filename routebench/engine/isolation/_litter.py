@@ -1,19 +1,55 @@
-"""What foreign code leaves of an isolated process: files in the temporary folder, and processes that left its group."""
+"""What isolated processes leave: files in the temporary folder, and processes that left their group."""
 
 import contextlib
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from routebench.received import open_plain
+
+if sys.platform != "win32":
+    import fcntl
 
 LONGEST = 60
 """Characters of a temporary folder: names of sockets in it may have a hundred."""
 TURNS, PAUSE = 20, 0.01
 """How often processes are looked for that started while others were ended, and seconds between."""
 PROCESSES = Path("/proc")
+PREFIX, LOCK = "routebench-", "lock"
+"""How the name of a temporary folder begins, and the file in it that its owner holds locked."""
+
+
+class Folder(tempfile.TemporaryDirectory[str]):
+    """A temporary folder. Making one removes those whose owners were killed: nobody holds their locks any more."""
+
+    def __init__(self) -> None:
+        super().__init__(prefix=PREFIX)
+        self._lock = (Path(self.name) / f".{LOCK}").open("wb")
+        if sys.platform != "win32":
+            _clear_left()
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            Path(self._lock.name).rename(Path(self.name) / LOCK)  # only now: what is not locked yet is not left
+
+    def cleanup(self) -> None:
+        """Removes it."""
+        self._lock.close()
+        super().cleanup()
+
+
+def _clear_left() -> None:
+    """Removes the temporary folders of this user whose locks nobody holds."""
+    if sys.platform != "win32":
+        for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):  # it is held, or not one of these
+                if folder.lstat().st_uid == os.getuid():
+                    with open_plain(folder / LOCK) as lock:
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        shutil.rmtree(folder)
 
 
 def beside(output: Path) -> Path:

@@ -35,5 +35,5 @@ def gone_from_fits(reader: Reader) -> Iterator[str]:
             found = checksum.of_file(file)
             if found and found != known:
                 reader.set_aside(file, why=CHANGED)
-            elif not found:
+            elif not found and reader.is_gone(file):
                 yield str(file.relative_to(reader.path))

@@ -24,7 +24,7 @@ from routebench.engine.results._plan_table import PlanTable
 from routebench.engine.results._record import SCHEMA
 from routebench.engine.results._record_table import Records, Stamp
 from routebench.errors import UserError, printable
-from routebench.received import NotPlain, expect_plain, read_plain
+from routebench.received import NotPlain, expect_plain, open_plain, read_plain
 
 UNREADABLE = "could not be read"
 CHANGED = "is not what was written (its checksum does not hold)"
@@ -232,6 +232,16 @@ class Reader:
         except (SafetensorError, OSError):
             self.set_aside(file, known)
             return False
+
+    def is_gone(self, file: Path) -> bool:
+        """Whether there is no such file. One that is there and cannot be read, such as a pipe, is told."""
+        try:
+            open_plain(file).close()
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            self.warn(f"{file.relative_to(self.path)} cannot be read ({error.strerror})")
+        return False
 
     def tell_lacking(self, *cells: str) -> None:
         """Warns once that results of some cells do not count."""

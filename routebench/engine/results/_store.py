@@ -24,6 +24,7 @@ from routebench.engine.results._folder import CHANGED, LOST, UNREADABLE, Reader,
 from routebench.engine.results._pack import RECORDS, files_of, is_packed
 from routebench.engine.results._record import RECORD, SCHEMA, Record, StoredPlan
 from routebench.errors import UserError, unknown
+from routebench.given import checked
 from routebench.received import expect_plain, read_plain
 
 if TYPE_CHECKING:
@@ -222,11 +223,13 @@ class Store:
                 file = self.files / name
                 if name.startswith("arrays/"):
                     intact += bool(self.arrays(record.cell))
-                elif checksum.of_file(file) == known:
-                    intact += 1
-                elif file.exists():
-                    self.warnings.append(f"{name}: trained again, or changed, since {record.cell} was measured")
-                elif not is_packed(self.path):  # which holds no networks
+                elif not _is_fit(file.parent):  # a link, which is told
+                    continue
+                elif found := checksum.of_file(file):
+                    intact += found == known
+                    if found != known:
+                        self.warnings.append(f"{name}: trained again, or changed, since {record.cell} was measured")
+                elif self._reader.is_gone(file) and not is_packed(self.path):  # which holds no networks
                     gone.append(name)
         if gone := sorted({*gone}):
             told = f"{gone[0]} is" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more files of networks are"
@@ -371,6 +374,7 @@ def _is_fit(folder: Path) -> bool:
     return is_key(folder.name) and not folder.is_symlink()
 
 
+@checked
 def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
     """The raw outputs of one cell of a results folder, such as `correct` (1 or 0) and `predicted` per test image.
 
@@ -389,6 +393,7 @@ def load_arrays(path: Path | str, cell: str) -> dict[str, NDArray[Any]]:
     return found
 
 
+@checked
 def load_results(path: Path | str) -> "pd.DataFrame":
     """What a results folder holds, one row per metric value.
 

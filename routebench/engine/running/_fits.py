@@ -39,6 +39,7 @@ from routebench.engine.running._config import Stage
 from routebench.engine.running._sealing import seal
 from routebench.engine.suites import Parts, cell_of
 from routebench.errors import UserError
+from routebench.given import checked
 from routebench.models import build
 from routebench.protocols.base import Fit, FitRequest, none_kept
 from routebench.received import expect_folders, expect_plain, read_plain
@@ -270,6 +271,7 @@ def compile_checked(network: nn.Module, pixels: UInt8[Tensor, "image channel hei
         raise UserError(f"--compile: the compiled network's logits are {apart:.1g} off, relatively; leave it out")
 
 
+@checked
 def load_fit(results: Path | str, cell: str, *, device: str = "cpu", plugins: Sequence[str] = ()) -> nn.Module:
     """The trained network of a cell, in evaluation mode.
 

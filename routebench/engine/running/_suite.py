@@ -22,6 +22,7 @@ from routebench.engine.running._until import extended
 from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, make_plans
 from routebench.engine.tuning import with_repeats
 from routebench.errors import UserError, unknown
+from routebench.kernels import BACKENDS
 from routebench.recipe import LEGAL
 from routebench.registry import SHIPPED, models, plugins_of_environment, routing
 from routebench.routing.spec import parse
@@ -91,6 +92,8 @@ class SuiteOptions:
             raise UserError(
                 "--compile: the compiler changes torch, so that each cell needs a process; leave out --no-isolate"
             )
+        if self.backend not in BACKENDS:
+            raise unknown("back end", self.backend, BACKENDS)
         if self.loss is not None and not LEGAL["loss"].fits(self.loss):
             raise unknown("loss", self.loss, LEGAL["loss"].choices)
 

@@ -23,6 +23,7 @@ from routebench.registry import (
     load_suites,
     plugin_files,
     suite_files,
+    telling,
 )
 
 ALL = "all"
@@ -240,9 +241,12 @@ def plans_of(asked: Asked, faults: Mapping[Step, str]) -> Planned:
     added, broken, bring_analyses = _load(asked, faults)
     faulty = {name: f"it cannot be made: it {told}" for (kind, name), told in faults.items() if kind == "method"}
     choices = replace(asked.choices, added=added, broken=broken, faulty=faulty)
-    with declared_where_missing() if asked.without_data else contextlib.nullcontext(()) as declared:
-        plans = [plan(suite, asked.preset, choices) for suite in _suites(asked.suite, broken)]
     kept = tuple(spec for spec in asked.plugins if spec not in broken)
+    with contextlib.ExitStack() as stack:
+        declared = stack.enter_context(declared_where_missing()) if asked.without_data else set()
+        if kept:
+            stack.enter_context(telling(_listed(kept)))
+        plans = [plan(suite, asked.preset, choices) for suite in _suites(asked.suite, broken)]
     told = [f"{reason}; it becomes a failed cell of {spec}, and the others run" for spec, reason in broken.items()]
     told += [f"{name}: its files are not there; planned by its size, and cells have other keys" for name in declared]
     brought = {spec: brought_by(spec) for spec in kept}
