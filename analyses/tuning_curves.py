@@ -1,5 +1,6 @@
 """Tuning curves: the expected best of k trials of every entry, and how much its settings matter."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def _reading(table: DataFrame) -> str:
     )
 
 
-def _best(rows: list[Row]) -> str:
+def _best(rows: Sequence[Row]) -> str:
     lost = sum(row["lost"] > rows[0]["lost"] for row in rows)
     of = f" of the {len(rows) - lost} of {len(rows)} entries that lost fewest trials" if lost else ""
     return f"{rows[0]['method']} has the best trial{of}, {rows[0]['best']:.2f} %"
