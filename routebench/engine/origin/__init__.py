@@ -8,11 +8,14 @@ from routebench.engine.origin._provenance import (
     provenance,
     versions,
 )
-from routebench.engine.origin._source import fit_code, source_hash
+from routebench.engine.origin._source import Code, code_of, fit_code, package_stamp, source_hash
 
 __all__ = [
+    "Code",
+    "code_of",
     "command_line",
     "fit_code",
+    "package_stamp",
     "plugin_hash",
     "plugin_hashes",
     "processor",
