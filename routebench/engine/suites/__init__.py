@@ -1,6 +1,6 @@
 """From a suite's file, a preset and the user's choices to the list of cells."""
 
-from routebench.engine.suites._cell import Cell, cell_of
+from routebench.engine.suites._cell import Cell, cell_of, code_behind, of_session
 from routebench.engine.suites._lineup import METHOD, Choices
 from routebench.engine.suites._plan import Plan, plan
 from routebench.engine.suites._planning import ALL, Asked, make_plans
@@ -21,9 +21,11 @@ __all__ = [
     "ChosenSettings",
     "Plan",
     "cell_of",
+    "code_behind",
     "digest_of",
     "expect_name",
     "load_suite",
     "make_plans",
+    "of_session",
     "plan",
 ]

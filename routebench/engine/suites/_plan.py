@@ -137,7 +137,8 @@ def _plan_of_trials(suite: Suite, lineup: Lineup, choices: Choices) -> Plan:
             identity = replace(point.cell.identity, iterations=iterations)
             chosen = None if shipped is None else _chosen_before(shipped, identity, point, tuning, choices)
             if chosen is None:
-                each.append([cell_of(one, point.cell.broken) for one in trials_of(tuning, identity, point.fixed)])
+                trials = trials_of(tuning, identity, point.fixed)
+                each.append([cell_of(trial, point.cell.broken, point.cell.code) for trial in trials])
             else:
                 kept[chosen.entry] = chosen
     cells = tuple(trial for trials in zip(*each, strict=True) for trial in trials)
@@ -223,7 +224,7 @@ def _cells(points: Sequence[Point], seeds: int, settings: ChosenSettings | None 
                 cell = replace(point.cell, identity=replace(point.cell.identity, iterations=iterations, seed=seed))
                 if settings is not None and not cell.broken:
                     chosen = settings.apply(cell.identity, cell.label, point.fixed)
-                    cell = cell if chosen is None else cell_of(chosen)
+                    cell = cell if chosen is None else cell_of(chosen, code=cell.code)
                 cells.setdefault(cell.key, cell)
     return tuple(cells.values())
 

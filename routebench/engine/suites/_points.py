@@ -10,7 +10,7 @@ from routebench.data import Dataset, at_most, declared_where_missing
 from routebench.engine.isolation import step
 from routebench.engine.origin import fit_code, source_hash
 from routebench.engine.results import Identity, is_plain
-from routebench.engine.suites._cell import Cell, cell_of, plain
+from routebench.engine.suites._cell import Cell, cell_of, code_behind, plain
 from routebench.engine.suites._lineup import METHOD, Lineup, Starter
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL
@@ -210,7 +210,8 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     }
     found = plain(identity)
     _expect_storable(suite, entry, {**found, "iterations": list(grid)})
-    return Point(cell_of(Identity(**found), starter.fault), grid, _fixed(preset, entry))
+    made = Identity(**found)
+    return Point(cell_of(made, starter.fault, code_behind(made)), grid, _fixed(preset, entry))
 
 
 def _fixed(preset: Preset, entry: Entry) -> frozenset[str]:
