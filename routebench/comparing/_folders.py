@@ -16,7 +16,7 @@ from routebench.analysis.wording import listed, plural
 from routebench.engine.results import NOT_RUN, Identity, Store, distinct
 from routebench.errors import UserError
 
-FAILED = ("failed", "diverged", "oom", "timeout")
+FAILED = ("failed", "diverged", "oom", "timeout", "changed")
 MACHINE = ("device", "processor", "gpu", "threads")
 """Facts of provenance that have to agree before times, memory and rates may be compared."""
 

@@ -6,7 +6,7 @@
 (3600, 400, 1000)
 """
 
-from routebench.data._load import declared_where_missing, load
+from routebench.data._load import declared_where_missing, load, read_again
 from routebench.data.affnist import affnist_is_there
 from routebench.data.augment import Augmentation, augmentations
 from routebench.data.composed_shapes import GROUND, MOST, Composed, compose
@@ -43,6 +43,7 @@ __all__ = [
     "draw_angles",
     "facts",
     "load",
+    "read_again",
     "rotate",
     "sealed_test_images",
     "stratified_split",

@@ -1,24 +1,32 @@
 """Data sets by name."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from threading import RLock
 
 from routebench.data.dataset import Dataset
 from routebench.data.official import no_downloads
 from routebench.data.seal import expect_unsealed, unsealed
 from routebench.data.unused import ARRAYS, ARRAYS_ADVICE
 from routebench.errors import FilesMissing, UserError
-from routebench.registry import datasets
+from routebench.registry import SHIPPED, datasets
+
+MOST_KEPT = 4
+"""Data sets."""
 
 _declaring: list[set[str]] = []
 """One for each `declared_where_missing` that is open: the names of data sets whose size stood in."""
 
 
 def load(name: str) -> Dataset:
-    """The data set `name`, read once per process.
+    """The data set `name`, kept while nothing changes that it was read from.
+
+    A folder of images is read again when its files or their times do, and a data set of a plug-in with the next plan.
+    Official files and what is drawn have checksums and seeds, and are read once per process.
 
     Args:
         name: a registered name, or `folder:PATH` for a folder of images: what follows the colon goes to the loader
@@ -80,15 +88,84 @@ def _expect_no_path(name: str) -> None:
         raise UserError(f"unknown data set {name!r}; it is a folder: folder:{name} reads the images in it")
 
 
-@lru_cache(maxsize=4)
-def _loaded(name: str, _root: str | None, _folder: Path, _stand_ins: bool) -> Dataset:
-    """Cached by all that a name's meaning depends on.
+@dataclass(frozen=True)
+class _Kept:
+    """A data set, and the state of all that it was read from: of its own name, and of each that its loader loaded."""
 
-    That is `_root`, the folder that relative paths start from, and whether the size of a set may stand in for it.
+    data: Dataset
+    states: Mapping[str, object]
+
+
+_kept: dict[tuple[object, ...], _Kept] = {}
+"""By all that a name's meaning depends on; the last used at the end."""
+_reading: list[dict[str, object]] = []
+"""One for each loader that runs: the states of what it loads."""
+_lock = RLock()
+_plans = count(1)
+_plan = next(_plans)
+
+
+def read_again() -> None:
+    """From now on, data sets of plug-ins are read again, since nobody knows which files they are read from."""
+    global _plan  # noqa: PLW0603  # of the process, as what is kept
+    _plan = next(_plans)
+
+
+def _loaded(name: str, root: str | None, folder: Path, stand_ins: bool) -> Dataset:
+    """The data set, kept while the state of what it was read from stays.
+
+    Args:
+        name: of the data set.
+        root: of the files of data sets.
+        folder: where relative paths start.
+        stand_ins: whether the size of a set may stand in for it.
     """
+    with _lock:
+        return _kept_or_read(name, (name, root, folder, stand_ins)).data
+
+
+def _kept_or_read(name: str, key: tuple[object, ...]) -> _Kept:
+    kept = _kept.pop(key, None)
+    if kept is None or any(_state(one) != then for one, then in kept.states.items()):
+        states = {name: _state(name)}
+        _reading.append(states)
+        try:
+            kept = _Kept(_read(name), states)
+        finally:
+            _reading.pop()
+    for states in _reading[-1:]:
+        states.update(kept.states)
+    _kept[key] = kept
+    for oldest in list(_kept)[:-MOST_KEPT]:
+        del _kept[oldest]
+    return kept
+
+
+def reads(name: str) -> None:
+    """Tells that the loader which runs reads the files of a data set that it does not load."""
+    for states in _reading[-1:]:
+        states[name] = _state(name)
+
+
+def _state(name: str) -> object:
+    """What changes when a data set may have: its loader, and files of which it tells; of a plug-in, with each plan."""
+    registered, path = _registered(name)
+    loader = datasets[registered] if registered in datasets else None  # noqa: SIM401  # a registry has no `get`
+    stamp = getattr(loader, "stamp", None)
+    own = _plan if datasets.origin(registered) != SHIPPED else None
+    return loader, own, None if stamp is None else stamp(path)
+
+
+def _registered(name: str) -> tuple[str, str]:
+    """The name of a loader, and what it is given, if it takes anything."""
     kind, colon, path = name.partition(":")
-    if colon and f"{kind}:PATH" in datasets:
-        data = datasets[f"{kind}:PATH"](path)
+    return (f"{kind}:PATH", path) if colon and f"{kind}:PATH" in datasets else (name, "")
+
+
+def _read(name: str) -> Dataset:
+    registered, path = _registered(name)
+    if registered != name:
+        data = datasets[registered](path)
     else:
         _expect_no_path(name)
         data = datasets[name]()

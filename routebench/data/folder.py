@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -50,6 +50,39 @@ def folder(path: str) -> Dataset:
     """
     found = _found(path)
     return _read(found, f"{found.count:,} image files in {found.place.resolve()}")
+
+
+def _stamp(path: str) -> str:
+    """Changes when a file of the folder is added, removed or written, or its time changes; empty without a folder."""
+    place = path.partition("?size=")[0]
+    try:
+        files = _files_below(str(Path(place).expanduser()))
+        told = sorted(f"{file.path} {_stat(file)}" for file in files)
+    except (OSError, RuntimeError):  # the latter of a home folder that is not there
+        return ""
+    return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()
+
+
+def _files_below(folder: str, links: int = 2) -> Iterator[os.DirEntry[str]]:
+    """What lies in a folder; as images are read, links to the folders of parts and classes are followed."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=links > 0) and not entry.name.startswith(HIDDEN):
+                yield from _files_below(entry.path, links - 1)
+            else:
+                yield entry
+
+
+def _stat(file: os.DirEntry[str]) -> tuple[int, ...]:
+    """Size and times; none of a link to nothing."""
+    try:
+        known = file.stat()
+    except OSError:
+        return ()
+    return known.st_size, known.st_mtime_ns, known.st_ctime_ns, known.st_ino
+
+
+vars(folder)["stamp"] = _stamp
 
 
 def some_of_folder(path: str, count: int) -> tuple[Dataset | None, int]:

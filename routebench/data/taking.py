@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator
 
-from routebench.data._load import load
+from routebench.data._load import load, reads
 from routebench.data.dataset import Compose, Dataset, Images, fingerprint
 from routebench.data.folder import some_of_folder
 from routebench.data.shares import shares, some_of
@@ -55,6 +55,7 @@ def whole_name(name: str) -> str:
 
 def _some(name: str, count: int) -> Dataset:
     if name.startswith(FOLDER):
+        reads(name)
         few, whole = some_of_folder(name.removeprefix(FOLDER), count)
         return load(name) if few is None else _named(few, count, whole)
     data = load(name)

@@ -25,7 +25,7 @@ from routebench.engine.running import (
     execute,
     prepare_torch,
 )
-from routebench.engine.suites import Cell, Parts, cell_of, expect_name
+from routebench.engine.suites import Cell, Parts, cell_of, code_behind, expect_name
 from routebench.errors import UserError
 from routebench.received import read_plain
 from routebench.registry import (
@@ -232,7 +232,9 @@ def _code_differences(record: Record) -> Iterator[str]:
     yield from _changes("hash of the", {"plug-in's code": known.source}, {"plug-in's code": here.source()})
     if record.provenance.get("code"):
         yield from _changes(
-            "hash of", {"routebench's code": record.provenance["code"]}, {"routebench's code": here.code()}
+            "hash of",
+            {"routebench's code": record.provenance["code"]},
+            {"routebench's code": code_behind(known).shipped},
         )
     expect_name(known.data)
     fingerprint = load(known.data).fingerprint

@@ -5,7 +5,8 @@
 True
 """
 
-from routebench.registry._origin import SHIPPED, shipped, telling
+from routebench.registry._loaded import loaded_source
+from routebench.registry._origin import OF_MODULE, SHIPPED, shipped, telling
 from routebench.registry._plugins import VARIABLE, Extensions, absolute, plugin_files, plugins_of_environment
 from routebench.registry._registry import Registry
 
@@ -25,6 +26,7 @@ suite_origin = extensions.suites.origin
 
 __all__ = [
     "EVERY",
+    "OF_MODULE",
     "SHIPPED",
     "VARIABLE",
     "Registry",
@@ -38,6 +40,7 @@ __all__ = [
     "load_plugin",
     "load_suites",
     "loaded_plugins",
+    "loaded_source",
     "models",
     "plugin_files",
     "plugins_of",

@@ -18,9 +18,13 @@ from types import ModuleType
 from typing import Any
 
 from routebench.errors import PluginError, UserError, message_of, printable
+from routebench.registry._loaded import AsRead
 
 SHIPPED = "routebench"
 """The origin of what routebench brings itself."""
+
+OF_MODULE = "module "
+"""How the origin begins of what a program or a notebook registers itself."""
 
 PREFIX = "routebench_plugin_"
 """How the names of modules of plug-ins begin."""
@@ -48,7 +52,7 @@ def origin_of(entry: Callable[..., Any]) -> str:
     module = entry.__module__
     if module.startswith(f"{SHIPPED}."):
         return SHIPPED
-    return _loading.get() or f"module {module}"
+    return _loading.get() or f"{OF_MODULE}{module}"
 
 
 def same_definition(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
@@ -98,7 +102,8 @@ def import_file(path: Path, folders: set[Path]) -> ModuleType:
     name = module_name(path)
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    own = None if path.is_relative_to(shipped("analyses")) or path.suffix != ".py" else AsRead(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=own)
     if spec is None or spec.loader is None:
         raise UserError(f"plug-in {str(path)!r}: expected a Python file, got another; its name has to end in .py")
     module = importlib.util.module_from_spec(spec)

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from routebench.errors import UserError, one_line, unknown
+from routebench.registry._loaded import keep_source
 from routebench.registry._origin import SHIPPED, origin_of, same_definition
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
@@ -94,6 +95,8 @@ class Registry:
             self._clash = self._clash or (second, clash)  # all that is loaded meanwhile has to be whole
             return
         self.entries[name], self._origins[name] = entry, origin
+        if origin != SHIPPED:
+            keep_source(entry.__module__)
 
     def drop(self, origin: str) -> None:
         """Takes out what one origin has registered."""

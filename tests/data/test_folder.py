@@ -38,9 +38,35 @@ def test_the_same_folder_elsewhere_is_the_same_data(animals, tmp_path):
     assert there.name == "folder:beasts"
     assert there.fingerprint == here.fingerprint
     (moved / "cat" / "000.png").unlink()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(moved)  # read anew
-        assert load("folder:.").fingerprint != here.fingerprint
+    assert load(f"folder:{moved}").fingerprint != here.fingerprint
+
+
+@pytest.mark.parametrize("name", ["folder:{}", "folder:{}?size=8", "take:20:folder:{}", "fold:1/2:folder:{}"])
+def test_corrected_pictures_are_read_again(animals, name):
+    name = name.format(animals)
+    before = load(name)
+    assert load(name) is before
+    (animals / "cat" / "000.png").rename(animals / "dog" / "cat.png")
+    moved = load(name)
+    assert moved is not before
+    pixels = np.asarray(Image.open(animals / "dog" / "cat.png"))
+    file = animals / "dog" / "cat.png"
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    Image.fromarray(255 - pixels).save(file)
+    os.utime(file, ns=times)
+    assert load(name) is not moved
+    (animals / "dog" / "cat.png").unlink()
+    (animals / "dog" / "notes.txt").touch()
+    assert "notes.txt" in load(name).left_out
+
+
+def test_links_to_folders_of_classes_are_looked_through(animals, tmp_path):
+    (tmp_path / "linked").mkdir()
+    for name in ("cat", "dog"):
+        (tmp_path / "linked" / name).symlink_to(animals / name)
+    before = load(f"folder:{tmp_path}/linked")
+    (animals / "cat" / "000.png").unlink()
+    assert load(f"folder:{tmp_path}/linked").fingerprint != before.fingerprint
 
 
 def test_parts_of_its_own_stay_what_they_are(tmp_path):

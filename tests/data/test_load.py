@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from routebench.data import declared_where_missing, load
+from routebench.data import declared_where_missing, load, read_again
 from routebench.data.mnist5k import mnist5k
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
@@ -15,6 +15,23 @@ from routebench.registry import datasets
 
 def test_a_data_set_is_read_once_per_process():
     assert load("mnist5k") is load("mnist5k")
+
+
+def test_a_data_set_of_others_is_read_once_per_plan(monkeypatch):
+    list(datasets)
+    made = []
+
+    def mine():
+        made.append(load("mnist5k"))
+        return made[-1]
+
+    monkeypatch.setitem(datasets.entries, "mine", mine)
+    monkeypatch.setitem(datasets._origins, "mine", "plug-in /mine.py")
+    for planned in (1, 2):
+        for name in ("mine", "take:200:mine"):
+            assert load(name) is load(name)
+        assert len(made) == planned
+        read_again()
 
 
 @pytest.mark.parametrize(

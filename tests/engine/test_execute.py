@@ -24,6 +24,7 @@ from routebench.errors import Diverged, UserError
 from routebench.protocols import Measurement, Metric, Protocol
 from routebench.registry import EVERY, load_plugin
 from routebench.routing.spec import parse
+from tests.engine.conftest import posing
 
 TESTED = "test_iterations = [1]"
 BAD = """
@@ -84,7 +85,7 @@ def test_each_exception_has_its_status(made, store, monkeypatch, error, status, 
         def measure(self, request, options, context):
             raise error
 
-    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", Raises)
+    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", posing(Raises))
     record = run_cell(made.cells[0], store, torch.device("cpu"), {}, lambda _: None)
     assert record.status == status
     assert reason in record.reason
@@ -99,7 +100,7 @@ def test_failures_are_retried_and_results_are_not(made, store, run_all, monkeypa
 
     run_all(made.cells[:2])
     with monkeypatch.context() as patch:
-        patch.setitem(EVERY["protocols"].entries, "brightness", Fails)
+        patch.setitem(EVERY["protocols"].entries, "brightness", posing(Fails))
         run_all(made.cells[2:4])
     known = status_of(made, store)
     assert (known.cached, known.failed, known.missing) == (
@@ -119,7 +120,7 @@ class Sweeps(Protocol):
 
 
 def test_the_back_end_stands_in_every_record(made, run_all, monkeypatch):
-    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", Sweeps)
+    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", posing(Sweeps))
     with kernels.using("auto"):  # and back to it
         (record,) = run_all(made.cells[:1], backend="reference")
     assert record.provenance["backend"] == "reference"
@@ -132,7 +133,7 @@ def test_a_back_end_that_cannot_is_a_failed_cell(made, run_all, monkeypatch):
             votes = Votes(torch.randn(2, 6, 3), torch.randn(6, 4, 3, 5), Competition("children"))
             votes.sweep(torch.randn(2, 4, 5))
 
-    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", Strange)
+    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", posing(Strange))
     with kernels.using("auto"):
         (record,) = run_all(made.cells[:1], backend="fused")
     assert record.status == "failed"

@@ -26,6 +26,7 @@ from routebench.kernels import compiler
 from routebench.protocols import Protocol
 from routebench.registry import EVERY, load_plugin
 from routebench.routing.spec import parse
+from tests.engine.conftest import posing
 
 WORST = Path(__file__).with_name("worst_parts.py")
 DEEDS = (
@@ -157,7 +158,7 @@ def test_an_error_without_words_is_a_failed_cell(made, store, monkeypatch):
         def measure(self, request, options, context):
             raise Mute
 
-    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", Raises)
+    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", posing(Raises))
     record = run_cell(made.cells[0], store, torch.device("cpu"), {}, lambda _: None)
     assert record.status == "failed"
     assert record.reason.startswith("Mute: its message cannot be had: __str__ raised ValueError (test_isolation.py:")

@@ -19,7 +19,7 @@ from routebench.engine.suites import Choices, load_suite, plan
 
 plans = [plan(load_suite(suite), "smoke", Choices()) for suite in ("accuracy", "robustness", "overlap")]
 cells = {f"{made.suite.name}: {cell}": cell for made in plans for cell in made.cells}
-print(json.dumps({name: [cell.key, fit_key(cell.request()), cell.code] for name, cell in cells.items()}))
+print(json.dumps({name: [cell.key, fit_key(cell.request()), cell.code.shipped] for name, cell in cells.items()}))
 """
 NEUTRAL = {
     "a setting of a method": ("routing/em.py", "*,\n", "*,\n        nothing: bool = False,\n"),

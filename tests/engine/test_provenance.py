@@ -109,7 +109,6 @@ def test_a_plugin_is_known_by_its_content(tmp_path):
     hashes = set()
     for text in ("X = 1", "X = 2"):
         file.write_text(text)
-        provenance.cache_clear()
         (known,) = provenance("cpu", "x", (f"{file}:Mine",))["plugins"].items()
         assert known[0] == f"{file}:Mine"
         hashes.add(known[1])
@@ -145,7 +144,6 @@ def test_variables_that_change_numbers_are_kept_and_paths_are_not(monkeypatch):
 
 def test_no_name_of_the_machine_or_the_user_is_kept(monkeypatch):
     monkeypatch.setenv("LOGNAME", "someone-unusual")
-    provenance.cache_clear()
     told = repr(provenance("cpu", "routebench suite accuracy"))
     assert not platform.node() or platform.node() not in told
     assert "someone-unusual" not in told

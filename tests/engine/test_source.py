@@ -1,14 +1,17 @@
 """Which edits a hash of code sees."""
 
+import importlib
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 PACKAGE = {
     "routebench/__init__.py": "",
-    "routebench/registry.py": "",
+    "routebench/registry.py": "def loaded_source(file): return file.read_bytes()\n",
+    "routebench/errors.py": "class UserError(Exception): pass\n",
     "routebench/engine/origin/__init__.py": "",
     "routebench/ops.py": "SCALE = 1\n",
     "routebench/base.py": '"""Base."""\nfrom routebench.ops import SCALE\n',
@@ -26,12 +29,13 @@ def hash_of(tmp_path):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    shutil.copy(source.__file__, tmp_path / "routebench" / "engine" / "origin")
+    for file in ("_source.py", "_cells.py"):
+        shutil.copy(Path(source.__file__).with_name(file), tmp_path / "routebench" / "engine" / "origin")
 
     def hashed(module="routebench.one", **files):
         for name, text in files.items():
             (tmp_path / "routebench" / f"{name}.py").write_text(text)
-        code = f"from routebench.engine.origin._source import shipped_hash; print(shipped_hash({module!r}))"
+        code = f"from routebench.engine.origin._source import code_of; print(code_of({module!r}).shipped)"
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
@@ -56,27 +60,35 @@ def test_code_counts_through_imports(hash_of, edit):
 
 
 def test_methods_have_hashes_of_their_own():
-    from routebench.engine.origin._source import shipped_hash, source_hash
+    from routebench.engine.origin import code_of
     from routebench.registry import routing
 
-    assert shipped_hash(routing["dynamic"]) != shipped_hash(routing["uniform"])
-    assert source_hash(routing["dynamic"]) == ""  # it has a version
+    assert code_of(routing["dynamic"]).shipped != code_of(routing["uniform"]).shipped
 
 
 def test_what_a_plugin_imports_from_beside_it_counts(tmp_path, monkeypatch):
-    from routebench.engine.origin import _source as source
+    from routebench.engine.origin import code_of
     from routebench.registry import import_file
 
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "beside_the_plugin.py").write_text("X = 1\n")
     (tmp_path / "plug.py").write_text("from beside_the_plugin import X\ndef f(): return X\n")
     function = import_file(tmp_path / "plug.py").f
-    before = source.source_hash(function)
-    (tmp_path / "beside_the_plugin.py").write_text("X = 2\n")
-    for cached in vars(source).values():
-        if hasattr(cached, "cache_clear"):
-            cached.cache_clear()
-    assert source.source_hash(function) != before
+    before = code_of(function).yours
+    (tmp_path / "beside_the_plugin.py").write_text("X = 20\n")
+    assert code_of(function).yours == before  # this process still has the other
+    importlib.reload(sys.modules["beside_the_plugin"])
+    assert code_of(function).yours != before
+
+
+def test_own_code_is_told_apart_from_what_ships(tmp_path):
+    from routebench.engine.origin import code_of
+    from routebench.registry import import_file, routing
+
+    (tmp_path / "own_file.py").write_text("from routebench.ops import squash\ndef f(): return squash\n")
+    own, shipped = code_of(import_file(tmp_path / "own_file.py").f), code_of(routing["dynamic"])
+    assert own.yours and own.shipped and not shipped.yours
+    assert code_of(import_file(tmp_path / "own_file.py").f, shipped=False) == type(own)(own.yours, "")
 
 
 def test_a_fit_depends_on_all_code_that_makes_weights():

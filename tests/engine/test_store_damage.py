@@ -22,7 +22,8 @@ from routebench.engine.results._store import Store
 from routebench.engine.running._status import status_of
 from routebench.errors import UserError
 from routebench.protocols import Measurement, Metric, Protocol
-from routebench.registry import protocols
+from routebench.registry import EVERY
+from tests.engine.conftest import posing
 
 ROOT = Path(__file__).parents[2]
 READ_ONLY = """
@@ -428,7 +429,7 @@ class Odd(Protocol):
 
 
 def test_a_measurement_that_no_record_can_hold_is_a_failure(made, store, run_all, monkeypatch):
-    monkeypatch.setitem(protocols.entries, "brightness", Odd)
+    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", posing(Odd))
     monkeypatch.setattr(Odd, "found", 10**400)
     (record,) = run_all(made.cells[:1])
     assert record.status == "failed"
@@ -437,7 +438,7 @@ def test_a_measurement_that_no_record_can_hold_is_a_failure(made, store, run_all
 
 
 def test_a_message_with_a_name_that_is_no_text_is_kept(made, store, run_all, monkeypatch):
-    monkeypatch.setitem(protocols.entries, "brightness", Odd)
+    monkeypatch.setitem(EVERY["protocols"].entries, "brightness", posing(Odd))
     monkeypatch.setattr(Odd, "found", OSError(os.fsdecode(b"no file a\x80.png\x1b[2J\x07")))
     (record,) = run_all(made.cells[:1])
     assert record.reason.startswith(r"OSError: no file a\udc80.png\x1b[2J\x07 (")

@@ -3,7 +3,7 @@
 import pytest
 
 from routebench.engine.origin import _source as source
-from routebench.registry import EVERY, load_plugin
+from routebench.registry import EVERY, extensions, load_plugin
 from tests.plugins.texts import method
 
 FILES = {
@@ -17,19 +17,17 @@ FILES = {
 
 
 @pytest.fixture
-def hash_after(write, tmp_path, monkeypatch):
-    """The hash of the method, once with the files as they are, once with one more line in one of them."""
+def hash_after(write, tmp_path):
+    """The hash of the method, once with the files as they are, once loaded with one more line in one of them."""
     write(FILES)
-    load_plugin(str(tmp_path / "lab"))
 
     def edited(name):
         hashes = []
         for line in ("", "\nEDITED = True\n"):
             (tmp_path / name).write_text(FILES[name] + line)
-            for cached in vars(source).values():
-                if hasattr(cached, "cache_clear"):
-                    cached.cache_clear()
-            hashes.append(source.source_hash(EVERY["methods"]["mine"]))
+            with extensions.restored():
+                load_plugin(str(tmp_path / "lab"))
+                hashes.append(source.code_of(EVERY["methods"]["mine"]).yours)
         return hashes
 
     return edited

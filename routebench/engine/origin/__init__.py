@@ -8,16 +8,17 @@ from routebench.engine.origin._provenance import (
     provenance,
     versions,
 )
-from routebench.engine.origin._source import fit_code, shipped_hash, source_hash
+from routebench.engine.origin._source import Code, code_of, fit_code, package_stamp
 
 __all__ = [
+    "Code",
+    "code_of",
     "command_line",
     "fit_code",
+    "package_stamp",
     "plugin_hash",
     "plugin_hashes",
     "processor",
     "provenance",
-    "shipped_hash",
-    "source_hash",
     "versions",
 ]

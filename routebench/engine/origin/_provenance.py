@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,6 @@ CODE = {".py", ".cpp", ".cu", ".toml"}
 PLACED = ("--results", "--settings")
 
 
-@cache
 def provenance(device: str, command: str, plugins: tuple[str, ...] = ()) -> dict[str, Any]:
     """The provenance in every record.
 

@@ -1,15 +1,24 @@
-"""Hashes the code that a result runs through: the user's, so that changed code never reuses old results, and ours."""
+"""Hashes the code that a result runs through: yours, so that changed code never reuses old results, and routebench's.
+
+It is the code that this process has loaded, as `routebench.registry.loaded_source` tells it. A process imports
+routebench once: of its own files, the code is what was found at the first question.
+"""
 
 import ast
 import hashlib
 import importlib.util
 import inspect
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+
+from routebench.engine.origin import _cells
+from routebench.registry import loaded_source
 
 PACKAGE = Path(__file__).resolve().parents[2]
 UNCOUNTED = {
@@ -21,39 +30,89 @@ UNCOUNTED = {
 OTHER_LANGUAGES = (".cpp", ".cu")
 
 
-def source_hash(*entries: Callable[..., Any] | str) -> str:
-    """16 hex digits over the user's files behind the given objects (or modules, by name); empty where there are none.
+@dataclass(frozen=True)
+class Code:
+    """Hashes of the code that a result runs through.
 
-    Comments, blank lines and docstrings of Python do not count.
+    Args:
+        yours: of files and notebook cells outside routebench; empty if there are none.
+        shipped: of routebench's own files.
     """
-    return _hash({file for file in _behind(entries) if not file.is_relative_to(PACKAGE)})
+
+    yours: str
+    shipped: str
 
 
-def shipped_hash(*entries: Callable[..., Any] | str) -> str:
-    """As `source_hash`, over the files of routebench.
+def code_of(*entries: Callable[..., Any] | str, shipped: bool = True) -> Code:
+    """Hashes over the given objects' files (or modules, by name) and all that they import, each of 16 hex digits.
 
-    A kernel's source in another language is the file of the same name as the module that loads it.
+    Comments, blank lines and docstrings of Python do not count. A kernel's source in another language is the file of
+    the same name as the module that loads it. Of an object that a notebook cell defines, its own lines count, and what
+    they use.
+
+    Args:
+        entries: what a result runs through.
+        shipped: whether routebench's own files are asked for.
+
+    Raises:
+        UserError: an object has no source that can be read.
     """
-    return _hash({file for file in _behind(entries) if file.is_relative_to(PACKAGE)})
-
-
-def _behind(entries: Iterable[Callable[..., Any] | str]) -> set[Path]:
-    return {file for entry in entries for file in _reachable(_file_of(entry))}
-
-
-def _hash(files: set[Path]) -> str:
-    if not files:
-        return ""
-    digest = hashlib.sha256()
-    for name, file in sorted((_name(file), file) for file in files):
-        digest.update(f"{name}\n{_code(file)}\n".encode(errors="backslashreplace"))
-    return digest.hexdigest()[:16]
+    found = _found(entries, shipped=shipped)
+    ours = {file for file in found.files if file.is_relative_to(PACKAGE)}
+    yours = [*_named(found.files - ours), *sorted(found.cells.items())]
+    return Code(_digest(yours) if yours else "", _digest(_named(ours)) if ours else "")
 
 
 def fit_code(model: Callable[..., Any], method: Callable[..., Any] | None) -> list[Callable[..., Any] | str]:
     """The code behind a trained model, for `source_hash`: the training loop, the network, its builder, the routing."""
     code: list[Callable[..., Any] | str] = ["routebench.training", "routebench.models.build", model]
     return code if method is None else [*code, method]
+
+
+def package_stamp() -> str:
+    """Changes with every edit of a file of routebench on disk, and takes no longer than to list the files."""
+    digest = hashlib.sha256()
+    for folder, _, names in os.walk(PACKAGE):
+        for name in names:
+            if name.endswith((".py", *OTHER_LANGUAGES)):
+                file = Path(folder, name)
+                known = file.stat()
+                digest.update(f"{file} {known.st_size} {known.st_mtime_ns}\n".encode(errors="backslashreplace"))
+    return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The files that a result runs through, and the code of notebook cells by name."""
+
+    files: set[Path]
+    cells: dict[str, str]
+
+
+def _found(entries: Iterable[Callable[..., Any] | str], *, shipped: bool = True) -> _Found:
+    found = _Found(set(), {})
+    for entry in entries:
+        if not isinstance(entry, str) and _cells.is_of_cell(entry):
+            used = _cells.used_by(entry)
+            found.cells.update({name: _without_docstrings(node) for name, node in used.nodes.items()} | used.values)
+            cell = Path.cwd() / "cell.py"
+            imported = {one for node in used.nodes.values() for one in _imported_in(node, cell)}
+            starts = imported | {file for file in used.files if not _library_of(file)} - UNCOUNTED
+        else:
+            starts = {_file_of(entry)}
+        found.files.update(*(_reachable(file, shipped=shipped) for file in starts))
+    return found
+
+
+def _digest(parts: Iterable[tuple[str, str]]) -> str:
+    digest = hashlib.sha256()
+    for name, code in parts:
+        digest.update(f"{name}\n{code}\n".encode(errors="backslashreplace"))
+    return digest.hexdigest()[:16]
+
+
+def _named(files: Iterable[Path]) -> list[tuple[str, str]]:
+    return [(name, _code(file)) for name, file in sorted((_name(file), file) for file in files)]
 
 
 def _file_of(entry: Callable[..., Any] | str) -> Path:
@@ -64,27 +123,51 @@ def _file_of(entry: Callable[..., Any] | str) -> Path:
     return Path(file).resolve()
 
 
-@cache
-def _reachable(start: Path) -> frozenset[Path]:
-    """The file and every file that it imports, directly or not."""
+def _reachable(start: Path, *, shipped: bool = True) -> set[Path]:
+    """The file and every file that it imports, directly or not; routebench's own among them if they are asked for."""
+    if start.is_relative_to(PACKAGE):
+        return {*_reachable_here(start)} if shipped else set()
     found, waiting = {start}, [start]
     while waiting:
-        file = waiting.pop()
-        found |= {beside for beside in (file.with_suffix(suffix) for suffix in OTHER_LANGUAGES) if beside.is_file()}
-        for imported in _imported(file) - found:
-            found.add(imported)
-            waiting.append(imported)
-    return frozenset(found)
+        for imported in _imported(waiting.pop()) - found:
+            if imported.is_relative_to(PACKAGE):
+                found |= _reachable_here(imported) if shipped else set()
+            else:
+                found.add(imported)
+                waiting.append(imported)
+    return found | {beside for file in found for beside in _beside(file)}
 
 
 @cache
+def _reachable_here(start: Path) -> frozenset[Path]:
+    """As `_reachable`, of a file of routebench."""
+    found, waiting = {start}, [start]
+    while waiting:
+        new = _imported_here(waiting.pop()) - found
+        found |= new
+        waiting += new
+    return frozenset(found | {beside for file in found for beside in _beside(file)})
+
+
+def _beside(file: Path) -> Iterator[Path]:
+    return (beside for beside in (file.with_suffix(suffix) for suffix in OTHER_LANGUAGES) if beside.is_file())
+
+
 def _imported(file: Path) -> frozenset[Path]:
     """The files that one file imports: of routebench, its own package, a plug-in's folder, the user's path.
 
     A package's `__init__` counts for the names that it re-exports. Other libraries do not count.
     """
+    return _imported_in(_parsed(loaded_source(file))[0], file)
+
+
+_imported_here = cache(_imported)
+
+
+def _imported_in(tree: ast.AST, file: Path) -> frozenset[Path]:
+    """The files that a part of a file imports."""
     names: set[str] = set()
-    for node in _statements(_tree(file)):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -130,7 +213,6 @@ def _where(top: str, file: Path) -> Path | None:
     return root if _in_folder(root, top) else _on_path(top)
 
 
-@cache
 def _root_of(file: Path) -> Path:
     """The folder from which absolute imports of a file's package start; for a plug-in, its own."""
     if library := _library_of(file):
@@ -141,7 +223,6 @@ def _root_of(file: Path) -> Path:
     return folder
 
 
-@cache
 def _on_path(top: str) -> Path | None:
     """The folder of a module of the user's on `sys.path`; None if it belongs to a library."""
     try:
@@ -166,7 +247,6 @@ def _library_of(file: Path) -> Path | None:
     )
 
 
-@cache
 def _in_folder(folder: Path, module: str) -> Path | None:
     path = folder.joinpath(*module.split("."))
     for file in (path.with_suffix(".py"), path / "__init__.py"):
@@ -179,11 +259,26 @@ def _name(file: Path) -> str:
     return file.relative_to(PACKAGE).as_posix() if file.is_relative_to(PACKAGE) else file.name
 
 
-@cache
 def _code(file: Path) -> str:
-    if file.suffix in OTHER_LANGUAGES:
-        return file.read_text(encoding="utf-8")
-    tree = _tree(file)
+    return _code_here(file) if file.is_relative_to(PACKAGE) else _code_of(file)
+
+
+def _code_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.suffix in OTHER_LANGUAGES else _parsed(loaded_source(file))[1]
+
+
+_code_here = cache(_code_of)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(source: bytes) -> tuple[ast.Module, str]:
+    """What a Python file says, and the same as text without comments and docstrings."""
+    tree = ast.parse(source)
+    return tree, _without_docstrings(tree)
+
+
+def _without_docstrings(tree: ast.AST) -> str:
+    """The code below a node, from which docstrings are taken."""
     for node in (tree, *_statements(tree)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
@@ -194,12 +289,6 @@ def _code(file: Path) -> str:
             ):
                 node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)  # `ast.dump` differs between versions of Python
-
-
-@cache
-def _tree(file: Path) -> ast.Module:
-    """A file of Python, parsed once for both questions; `_code` takes docstrings out of it."""
-    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:

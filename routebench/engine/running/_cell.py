@@ -13,6 +13,7 @@ import torch
 from routebench import kernels
 from routebench.data import sealed_test_images, unfolded
 from routebench.engine.results import RECORD, Record, Store, StoreFull, parsed
+from routebench.engine.running._changed import Changed, expect_as_planned
 from routebench.engine.running._claim import Done, HeldElsewhere, claimed
 from routebench.engine.running._config import RunConfig, Stage
 from routebench.engine.running._fits import StoreContext
@@ -43,7 +44,8 @@ def run_claimed(cell: Cell, store: Store, config: RunConfig, tell: Callable[[Sta
         if device.type == "cuda" and device.index is not None:
             torch.cuda.set_device(device)  # kernels start on the current one
             origin = {**origin, "gpu": torch.cuda.get_device_name(device)}
-        return Done(run_cell(cell, store, device, origin, tell, alone=config.in_processes, compiled=config.compile))
+        how = {"alone": config.in_processes, "compiled": config.compile}
+        return Done(run_cell(cell, store, device, origin, tell, package=config.package, **how))
 
 
 def run_cell(
@@ -55,6 +57,7 @@ def run_cell(
     *,
     alone: bool = False,
     compiled: bool = False,
+    package: str = "",
 ) -> Record:
     """Measures a cell and writes its record, whatever the outcome.
 
@@ -67,19 +70,26 @@ def run_cell(
         alone: whether nothing runs in this process afterwards. If not, a cell that replaces functions of torch, NumPy
             or routebench fails.
         compiled: whether networks are compiled for training.
+        package: as in the configuration of a run.
 
     Returns:
-        the record. Its status is `ok`, `diverged`, `oom` or `failed`; the reason is one line.
+        the record. Its status is `ok`, `diverged`, `oom`, `changed` or `failed`; the reason is one line.
     """
     started = time.perf_counter()
     found, status, reason, turned = Measurement([]), "ok", "", None
     context = StoreContext(store, device, on_progress, compiled=compiled)
     try:
         with kernels.noting() as used, contextlib.nullcontext() if alone else expect_no_patches():
-            found = _measure(cell, context)
-            turned = None if context.given is None else shuffled(context.given[1], context.given[0], device)
+            _load_plugins(cell)
+            expect_as_planned(cell, package)
+            measured = _measure(cell, context)
+            asked = None if context.given is None else shuffled(context.given[1], context.given[0], device)
+            expect_as_planned(cell, package)
+            found, turned = measured, asked
     except StoreFull:  # no record could be written either: the suite ends
         raise
+    except Changed as error:
+        status, reason = "changed", str(error)
     except Diverged as error:
         status, reason = "diverged", f"{error} of training"
     except (MemoryError, torch.OutOfMemoryError) as error:
@@ -91,7 +101,7 @@ def run_cell(
     except BaseException as error:  # noqa: BLE001  # whatever a method does must not end the suite
         status, reason = "failed", one_line(error)
     ran_on = {"backends": sorted(used | context.backends), "seconds": time.perf_counter() - started}
-    ran_on |= {"code": cell.code} if cell.code else {}
+    ran_on |= {"code": cell.code.shipped} if cell.code else {}
     record = make_record(cell, status, reason, found, {**origin, **ran_on})
     if not _is_storable(record):
         found = Measurement([])
@@ -108,13 +118,16 @@ def _is_storable(record: Record) -> bool:
         return False
 
 
-def _measure(cell: Cell, context: StoreContext) -> Measurement:
+def _load_plugins(cell: Cell) -> None:
     if cell.broken:
         raise PluginError(cell.broken)
-    allowed = unfolded(cell.identity.data)
-    with sealed_test_images(allowed):
+    with sealed_test_images(unfolded(cell.identity.data)):
         for plugin in cell.plugins:
             load_plugin(plugin)
+
+
+def _measure(cell: Cell, context: StoreContext) -> Measurement:
+    allowed = unfolded(cell.identity.data)
     with sealed_test_images(allowed) if cell.identity.is_trial else contextlib.nullcontext():
         protocol = protocols[cell.identity.protocol]()
         found: Measurement = protocol.measure(cell.request(), cell.identity.options, context)

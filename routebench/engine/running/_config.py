@@ -44,6 +44,7 @@ class RunConfig:
         preload: modules to import once for all processes.
         devices: GPUs to spread cells over; empty for `device` alone.
         compile: train networks that `torch.compile` has compiled.
+        package: of routebench's files when cells were planned, as `package_stamp` gives it.
     """
 
     device: str
@@ -61,6 +62,7 @@ class RunConfig:
     preload: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     compile: bool = False
+    package: str = ""
 
     @property
     def in_processes(self) -> bool:

@@ -35,6 +35,7 @@ from routebench.engine.results import (
     write_tensors,
     write_text,
 )
+from routebench.engine.running._changed import ANEW, Changed
 from routebench.engine.running._config import Stage
 from routebench.engine.running._sealing import seal
 from routebench.engine.suites import Parts, cell_of
@@ -120,6 +121,8 @@ class StoreContext:
             folder.mkdir(parents=True, exist_ok=True)
         checkpoint = folder / "checkpoint.safetensors"
         network, data = untrained(request), load(request.data).for_training()
+        watch = self._after_epoch(request, network, folder)
+        _expect_key(request, key)  # code and images have been loaded
         with kernels.noting() as used:
             if not self.compiled:  # the compiler takes no such hooks
                 seal(network, unfolded(request.data))
@@ -128,9 +131,13 @@ class StoreContext:
             with self._noting_damage():
                 epochs = fit(
                     network, data, request.recipe, seed=request.seed, device=self.device, checkpoint=checkpoint,
-                    on_progress=self._trains(request, checkpoint),
-                    after_epoch=self._after_epoch(request, network, folder),
+                    on_progress=self._trains(request, checkpoint), after_epoch=watch,
                 )  # fmt: skip
+        try:
+            _expect_key(request, key)  # all code that trains has been loaded
+        except Changed:
+            checkpoint.unlink(missing_ok=True)
+            raise
         write_tensors(folder / "weights.safetensors", network.state_dict())
         notes = {"request": _plain(request), "epochs": [asdict(epoch) for epoch in epochs], "finished": time.time()}
         notes |= {
@@ -327,6 +334,12 @@ def key_of_fit(request: Mapping[str, Any], fingerprint: str) -> str:
     told = {"versions": parts.versions(), "source": parts.source()}
     known |= {name: value for name, value in told.items() if value}
     return digest(distinct({**known, "defaults": parts.defaults()}))
+
+
+def _expect_key(request: FitRequest, key: str) -> None:
+    """Raises Changed if a fit would not be the one that its key stands for."""
+    if fit_key(request) != key:
+        raise Changed(f"code or images were edited while the network was trained; {ANEW}")
 
 
 def _last_loss(checkpoint: Path) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le
 
 from routebench.arguments import Count, NonNegative, Positive, legal_values
-from routebench.engine.origin import command_line
+from routebench.engine.origin import command_line, package_stamp
 from routebench.engine.results import SCHEMA, PlannedCell, Store, digest, preset_in_words
 from routebench.engine.running._choose import choose_config, slow_back_end
 from routebench.engine.running._config import Listener, RunConfig
@@ -19,7 +19,7 @@ from routebench.engine.running._queue import Queue
 from routebench.engine.running._run import run_cells
 from routebench.engine.running._status import PlanStatus, status_of
 from routebench.engine.running._until import extended
-from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, make_plans
+from routebench.engine.suites import ALL, METHOD, Asked, Cell, Choices, Plan, make_plans, of_session
 from routebench.engine.tuning import with_repeats
 from routebench.errors import UserError, unknown
 from routebench.kernels import BACKENDS
@@ -242,6 +242,7 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
     )  # fmt: skip
     plugins = tuple(dict.fromkeys([*plugins_of_environment(), *options.plugins]))
     asked = Asked(options.suite, options.preset, choices, plugins, without_data=dry_run)
+    package = package_stamp()
     planned = make_plans(asked, options.time_limit)
     store = Store(options.results)
     store.check_schema()
@@ -256,7 +257,7 @@ def prepare(options: SuiteOptions, *, dry_run: bool = False) -> Call:
             from routebench.engine.running._steps import foretell  # networks and training, for dry runs alone
 
             foretell(status.to_do, status.times, config, until=until)
-        plans.append((plan, status, replace(config, plugins=planned.plugins, preload=preload)))
+        plans.append((plan, status, replace(config, plugins=planned.plugins, preload=preload, package=package)))
     return Call(options, store, plans, planned.analyses, planned.warnings)
 
 
@@ -275,15 +276,24 @@ def _named(cell: Cell) -> dict[str, Any]:
 
 def _config_of(options: SuiteOptions, plan: Plan, status: PlanStatus) -> RunConfig:
     jobs = None if options.suite == ALL and plan.is_alone else options.jobs
+    own = of_session(status.to_do)
+    if own and options.isolate is False:
+        jobs = jobs or 1
     config = choose_config(
         plan, len(status.to_do), executor=options.executor, address=options.address, gpus=options.gpus_per_cell,
         device=options.device, backend=options.backend, jobs=jobs, threads=options.threads,
     )  # fmt: skip
     isolate = options.compile or is_isolated(options.isolate, plan, status)  # the compiler replaces functions of torch
-    return replace(
+    found = replace(
         config, isolate=isolate, time_limit=options.time_limit, memory_limit=options.memory_limit,
         compile=options.compile,
     )  # fmt: skip
+    if own and (found.in_processes or found.executor != "local"):
+        raise UserError(
+            f"suite {plan.suite.name}: what this session registers itself is known to no other process; save it as a "
+            "file that plugins=... names, or give isolate=False, one job and no limits"
+        )
+    return found
 
 
 def _ships(method: str) -> bool:
@@ -294,9 +304,9 @@ def _ships(method: str) -> bool:
 def is_isolated(wanted: bool | None, plan: Plan, status: PlanStatus) -> bool:
     """Whether each cell runs in its own process: by default if plug-ins take part.
 
-    Cells that failed before always do: they may crash.
+    Cells that failed before always do: they may crash. But no other process knows what this session registers itself.
     """
-    return bool(status.failed) or (plan.is_foreign if wanted is None else wanted)
+    return bool(status.failed and not of_session(status.failed)) or (plan.is_foreign if wanted is None else wanted)
 
 
 def write_plan(plan: Plan, store: Store, yours: Sequence[str] = ()) -> None:

@@ -1,6 +1,6 @@
 """From a suite's file, a preset and the user's choices to the list of cells."""
 
-from routebench.engine.suites._cell import Cell, cell_of
+from routebench.engine.suites._cell import Cell, cell_of, code_behind, of_session
 from routebench.engine.suites._lineup import METHOD, Choices
 from routebench.engine.suites._parts import Parts, stamped
 from routebench.engine.suites._plan import Plan, plan
@@ -23,10 +23,12 @@ __all__ = [
     "Parts",
     "Plan",
     "cell_of",
+    "code_behind",
     "digest_of",
     "expect_name",
     "load_suite",
     "make_plans",
+    "of_session",
     "plan",
     "stamped",
 ]

@@ -1,16 +1,17 @@
 """One point of a suite's grid: its identity, its names, and the trained model that it needs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from routebench.data import unfolded
+from routebench.engine.origin import Code, code_of, fit_code
 from routebench.engine.results import Identity
 from routebench.engine.suites._tuning import OF_METHOD
 from routebench.protocols.base import FitRequest
 from routebench.recipe import Recipe
-from routebench.registry import SHIPPED, datasets, models, plugins_of, protocols, routing
+from routebench.registry import OF_MODULE, SHIPPED, datasets, models, plugins_of, protocols, routing
 from routebench.routing import hyperparameters_of
 from routebench.routing.spec import MethodSpec, compact
 
@@ -26,7 +27,7 @@ class Cell:
         plugins: needed by it, for `load_plugin`.
         broken: why it cannot run, such as a plug-in that failed to import. It is planned all the same, so that the
             failure becomes a record.
-        code: hash of routebench's own code that its numbers come from, for its record.
+        code: that it was planned with; None if it runs whatever the code, as `reproduce` does.
     """
 
     identity: Identity
@@ -34,7 +35,7 @@ class Cell:
     default_iterations: int = field(default=1, compare=False, repr=False)
     plugins: tuple[str, ...] = field(default=(), compare=False)
     broken: str = field(default="", compare=False)
-    code: str = field(default="", compare=False)
+    code: Code | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:
@@ -76,15 +77,25 @@ class Cell:
         )
 
 
-def cell_of(identity: Identity, broken: str = "", code: str = "") -> Cell:
+def cell_of(identity: Identity, broken: str = "", code: Code | None = None) -> Cell:
     """The cell of an identity, with its method's defaults and the plug-ins that it needs."""
     is_known = identity.routed and identity.method in routing
     defaults = plain(hyperparameters_of(identity.method)) if is_known else {}
     given = identity.method_params
     params = {key: given[key] for key in sorted(given) if key not in defaults or defaults[key] != given[key]}
-    return Cell(
-        identity, params, int(defaults.get("iterations", 1)), plugins_of(foreign_origins(identity)), broken, code
-    )
+    plugins = plugins_of(foreign_origins(identity))
+    return Cell(identity, params, int(defaults.get("iterations", 1)), plugins, broken, code)
+
+
+def code_behind(identity: Identity, *, shipped: bool = True) -> Code:
+    """The code of a cell's protocol, network and method, as this process has loaded it; `shipped` as for `code_of`."""
+    method = routing[identity.method] if identity.routed else None
+    return code_of(protocols[identity.protocol], *fit_code(models[identity.model], method), shipped=shipped)
+
+
+def of_session(cells: Iterable[Cell]) -> bool:
+    """Whether a part of some cell was registered by the program or notebook that runs, which no other process knows."""
+    return any(origin.startswith(OF_MODULE) for cell in cells for origin in foreign_origins(cell.identity))
 
 
 def foreign_origins(identity: Identity) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from routebench.engine.origin import fit_code, shipped_hash, source_hash
+from routebench.engine.origin import code_of
 from routebench.engine.results import Identity
 from routebench.engine.suites._cell import plain
 from routebench.models.facts import Facts
@@ -72,7 +72,7 @@ class Parts:
     def source(self) -> str | None:
         """A hash of the user's files; None where every part ships or says its version."""
         unsaid = [registry[name] for _, registry, name in self._registered() if registry.version(name) is None]
-        return source_hash(*unsaid) or None if unsaid else None
+        return code_of(*unsaid, shipped=False).yours or None if unsaid else None
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         """Defaults of settings, by the table of the identity that they are in."""
@@ -83,12 +83,6 @@ class Parts:
         if self.protocol:
             found["options"] = dict(protocols[self.protocol].defaults)  # type: ignore[attr-defined]
         return {table: plain(of) for table, of in found.items() if of}
-
-    def code(self) -> str:
-        """A hash of routebench's own code that the numbers come from, to be told and never to decide."""
-        method = None if self.method is None else routing[self.method]
-        beside = [protocols[self.protocol]] if self.protocol else []
-        return shipped_hash(*beside, *fit_code(models[self.model], method))
 
     def _registered(self) -> Iterator[tuple[str, Registry, str]]:
         yield "model", models, self.model

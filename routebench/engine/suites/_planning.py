@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from routebench.data import declared_where_missing
+from routebench.data import declared_where_missing, read_again
 from routebench.engine.isolation import SAID_WHAT, STEP_LIMIT, Ended, Step, alone, import_plugin
 from routebench.engine.suites._cell import Cell
 from routebench.engine.suites._lineup import Choices
@@ -90,6 +90,7 @@ def make_plans(asked: Asked, step_limit: float | None = None) -> Planned:
         UserError: the call cannot be planned, or code without which nothing can be planned ended its process.
     """
     leave_out_environment()  # its plug-ins are among those asked for
+    read_again()
     foreign = bool(asked.plugins) or _others_are_installed()
     found = _plans_alone(asked, step_limit or STEP_LIMIT) if foreign else plans_of(asked, {})
     return replace(found, warnings=[told for told in found.warnings if told not in extensions.problems])

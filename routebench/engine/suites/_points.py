@@ -9,9 +9,9 @@ from typing import Any
 from routebench.data import Dataset, at_most, declared_where_missing
 from routebench.engine.isolation import step
 from routebench.engine.results import Identity, is_plain
-from routebench.engine.suites._cell import Cell, cell_of, plain
+from routebench.engine.suites._cell import Cell, cell_of, code_behind, plain
 from routebench.engine.suites._lineup import METHOD, Lineup, Starter
-from routebench.engine.suites._parts import Parts, stamped
+from routebench.engine.suites._parts import stamped
 from routebench.engine.suites._suite import Entry, Preset, Suite
 from routebench.engine.suites._tuning import OF_METHOD, OF_MODEL
 from routebench.errors import UserError, nearest
@@ -208,7 +208,7 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     found = plain(identity)
     _expect_storable(suite, entry, {**found, "iterations": list(grid)})
     known = stamped(Identity(**found))
-    return Point(cell_of(known, starter.fault, Parts.of(known).code()), grid, _fixed(preset, entry))
+    return Point(cell_of(known, starter.fault, code_behind(known)), grid, _fixed(preset, entry))
 
 
 def _fixed(preset: Preset, entry: Entry) -> frozenset[str]:

@@ -1,0 +1,98 @@
+"""What is measured is what was planned: code and images that change meanwhile give no number."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from routebench.engine.origin import Code
+from routebench.engine.running import _cell, _fits
+from routebench.engine.running._changed import Changed
+from routebench.engine.running._status import status_of
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
+from routebench.registry import extensions, load_plugin
+from tests.data.pictures import save
+from tests.engine.conftest import PARTS
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    for name in ("left", "right"):
+        save(tmp_path / "pictures" / name, 40, (28, 28))
+    return tmp_path / "pictures"
+
+
+@pytest.fixture
+def of_pictures(pictures, parts, suite_file):
+    """A plan on a folder of pictures."""
+    return plan(load_suite(str(suite_file())), "quick", Choices(data=f"folder:{pictures}"))
+
+
+def expect_changed(record, told):
+    assert (record.status, record.metrics, record.arrays, record.shuffled) == ("changed", [], None, None)
+    assert told in record.reason and "run the suite again" in record.reason
+
+
+def test_images_that_change_before_a_cell_give_no_number(of_pictures, pictures, run_all, store):
+    (pictures / "left" / "000.png").unlink()
+    (record,) = run_all(of_pictures.cells[:1])
+    expect_changed(record, f"the images of folder:{pictures} are others than when the run was planned")
+    assert status_of(of_pictures, store).failed == [of_pictures.cells[0]]
+
+
+def test_images_that_change_during_a_cell_give_no_number(of_pictures, pictures, run_all, monkeypatch):
+    measure = _cell._measure
+
+    def meanwhile(*given):
+        found = measure(*given)
+        (pictures / "left" / "000.png").unlink()
+        return found
+
+    monkeypatch.setattr(_cell, "_measure", meanwhile)
+    (record,) = run_all(of_pictures.cells[:1])
+    expect_changed(record, "the images of")
+
+
+def test_an_edited_plugin_gives_no_number(suite_file, tmp_path, run_all):
+    """Its cells run in other processes, which import it as it is then; the code that was planned counts again."""
+    file = shutil.copy(PARTS, tmp_path / "mine.py")
+    with extensions.restored():
+        load_plugin(str(file))
+        made = plan(load_suite(str(suite_file())), "quick", Choices())
+        text = file.read_text()
+        for edited, status in ((text.replace("100 *", "10 *"), "changed"), (text + "\n# more\n", "ok")):
+            file.write_text(edited)
+            (record,) = run_all(made.cells[:1], isolate=True)
+            assert record.status == status
+            if status == "changed":
+                expect_changed(record, f"the code of {file} was edited after the run was planned")
+
+
+def test_edited_files_of_routebench_give_no_number(made, run_all):
+    first, second, third = (replace(cell, code=Code(cell.code.yours, code)) for cell, code in zip(
+        made.cells, (made.cells[0].code.shipped, "other", "other"), strict=False))  # fmt: skip
+    assert [record.status for record in run_all([first], package="when planned")] == ["ok"]  # a file's time alone
+    (record,) = run_all([second], package="when planned")
+    expect_changed(record, "files of routebench itself were edited")
+    assert third.code != made.cells[2].code
+
+
+def test_what_was_not_planned_with_any_code_is_not_compared(made, run_all):
+    cell = replace(made.cells[0], code=None, identity=replace(made.cells[0].identity, data_fingerprint="another"))
+    assert [record.status for record in run_all([cell])] == ["ok"]
+
+
+def test_a_network_is_not_kept_under_the_name_of_other_images(of_pictures, pictures, store, monkeypatch):
+    """Pictures change after the look for a fit, and before it is trained."""
+    untrained = _fits.untrained
+
+    def meanwhile(request):
+        (pictures / "left" / "000.png").unlink(missing_ok=True)
+        return untrained(request)
+
+    monkeypatch.setattr(_fits, "untrained", meanwhile)
+    context = _fits.StoreContext(store, _fits.torch.device("cpu"))
+    with pytest.raises(Changed, match="edited while the network was trained"):
+        context.fit(of_pictures.cells[0].request())
+    assert not [*store.path.glob("fits/*/*.safetensors")]

@@ -1,0 +1,50 @@
+"""What is known of a file's source is what this process runs."""
+
+import importlib
+import os
+import sys
+
+from routebench.engine.origin import code_of
+from routebench.registry import EVERY, extensions, import_file, load_plugin, loaded_source
+from tests.plugins.texts import method
+
+
+def test_an_edit_after_the_import_of_a_plugin_is_not_what_runs(write):
+    file = write({"mine.py": method("mine")})
+    load_plugin(str(file))
+    before = code_of(EVERY["methods"]["mine"])
+    write({"mine.py": method("mine") + "EDITED = True\n"})
+    assert code_of(EVERY["methods"]["mine"]) == before
+    assert loaded_source(file) == method("mine").encode()
+
+
+def test_an_edit_that_leaves_size_and_time_is_imported(write):
+    file = write({"mine.py": "X = 1"})
+    for number in (1, 2):
+        write({"mine.py": f"X = {number}"})
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        with extensions.restored():
+            assert number == import_file(file).X
+
+
+def test_a_module_that_is_loaded_again_is_hashed_again(write, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write({"own_way.py": method("own-way")})
+    module = importlib.import_module("own_way")
+    before = code_of(EVERY["methods"]["own-way"])
+    write({"own_way.py": method("own-way") + "EDITED = True\n"})
+    assert code_of(EVERY["methods"]["own-way"]) == before
+    importlib.reload(module)
+    assert code_of(EVERY["methods"]["own-way"]) != before
+    del sys.modules["own_way"]
+
+
+def test_a_file_that_comes_to_lie_beside_it_counts(write, tmp_path):
+    """Nothing is remembered by its path."""
+    file = write({"mine.py": "try:\n    import late_neighbour\nexcept ImportError:\n    pass\n" + method("mine")})
+    load_plugin(str(file))
+    before = code_of(EVERY["methods"]["mine"])
+    write({"late_neighbour.py": "X = 1"})
+    assert code_of(EVERY["methods"]["mine"]) != before
+    write({"late_neighbour.py": "X = 2"})
+    assert len({before, code_of(EVERY["methods"]["mine"])}) == 2
