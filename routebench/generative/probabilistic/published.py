@@ -24,7 +24,7 @@ OF_MODEL = {
 """Sub-module arguments that the model sets, and the model argument that controls each."""
 
 
-@models.register("generative-capsules")
+@models.register("generative-capsules", version=2)
 @facts(source=SMITH, routed=False, unsupervised=True)
 @checked
 def generative_capsules(
@@ -82,7 +82,7 @@ def _further(made: Callable[..., Any], given: dict[str, Any] | None) -> dict[str
     return given or {}
 
 
-@models.register("generative-capsules-small")
+@models.register("generative-capsules-small", version=2)
 @facts(
     source="generative-capsules with smaller encoders, sized to train in a few minutes on two cores",
     routed=False,
