@@ -23,7 +23,15 @@ AugmentationName = Literal[
     "smallnorb-jitter-yl1993",
 ]
 
-VERSIONS: dict[str, dict[str, int]] = {"loss": {}, "optimiser": {}, "schedule": {}, "augmentation": {}}
+VERSIONS: dict[str, dict[str, int]] = {
+    "loss": {},
+    "optimiser": {},
+    "schedule": {},
+    "augmentation": {},
+    "selection": {},
+    "train_on": {},
+    "precision": {},
+}
 """Of those whose numbers have changed since results were published, by kind and name; all others have version 1."""
 
 
