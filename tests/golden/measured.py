@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -15,6 +16,7 @@ from routebench.attacks import FROM_DECISIONS, WITH_GRADIENTS, Ball, Plan, attac
 from routebench.data import Dataset, Images, load
 from routebench.data.dataset import fingerprint
 from routebench.protocols import linear_probe
+from routebench.protocols.attacking.corrupting import calibration_error
 from routebench.protocols.attacking.settings import ATTACKS, Settings
 from routebench.protocols.base import Fit, FitRequest
 from routebench.protocols.robustness import Robustness
@@ -103,7 +105,7 @@ PROTOCOLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                           {"targets": ["label"], "free": ["children"], "l1": 0.2, "l2": 0.3, "steps": 4,
                            "step_size": 0.05}),
     "robustness": ({"model": "cnn-small", "method": None, "iterations": None, "loss": "cross-entropy",
-                    "data": "golden"}, {
+                    "data": "golden", "rate": 0.4}, {
         "images": 20, "eps": [0.05, 0.15], "main_eps": 0.05, "steps": 3, "restarts": 2, "apgd_steps": 3,
         "further_starts": 2, "square_queries": 10, "attacks": ["noise", "fgsm", "pgd", "apgd-t", "square"],
         "losses": ["training", "difference"], "targeted": ["fgsm"], "targets": 2, "transfer_from": "cnn-small",
@@ -120,7 +122,7 @@ def measured(name: str, options: Mapping[str, Any]) -> list[Tensor]:
     """All metrics but times by name, and all arrays."""
     known = {"model": "capsnet-small", "method": "dynamic", "iterations": 2, "data": "golden28", "loss": "margin",
              **PROTOCOLS[name][0]}  # fmt: skip
-    rate = 1e-4 if known["loss"] == "own" else QUICK.learning_rate
+    rate = known.pop("rate", 1e-4 if known["loss"] == "own" else QUICK.learning_rate)
     recipe = replace(QUICK, epochs=2, batch_size=20, loss=known.pop("loss"), learning_rate=rate)
     request = FitRequest(recipe=recipe, seed=0, **known)
     with ExitStack() as stack:
@@ -137,6 +139,13 @@ def measured(name: str, options: Mapping[str, Any]) -> list[Tensor]:
     return [*(torch.tensor(value, dtype=torch.float64) for _, value in sorted(values.items())), *arrays]
 
 
+def calibrated() -> list[Tensor]:
+    """The calibration error of answers of every confidence."""
+    random = np.random.RandomState(9)
+    confidence, right = (torch.from_numpy(random.random_sample(200)) for _ in range(2))
+    return [torch.tensor([calibration_error(confidence, right < confidence**2)])]
+
+
 def protocol_parts() -> Iterator[GoldenPart]:
     for name, protocol in ((name, protocols[name]) for name in PROTOCOLS):
         known, options = PROTOCOLS[name]
@@ -146,6 +155,8 @@ def protocol_parts() -> Iterator[GoldenPart]:
         uses += tuple(("attack", one) for one in options.get("attacks", ()))
         uses += tuple(("corruption", one) for one in options.get("corruptions", ()))
         cases = {"all options": GoldenCase(partial(measured, name, options), 1e-3, uses, 3)}
+        if name == "robustness":
+            cases["calibration"] = GoldenCase(calibrated)
         yield GoldenPart("protocol", name, protocols.version(name), file_of(protocol), dict(protocol.defaults), cases)
 
 
@@ -165,10 +176,11 @@ def attacked(name: str) -> list[Tensor]:
             found = shortest(victim, name, test.pixels, test.labels, steps=4, queries=30, seed=0)
             return [found.images.double() - test.pixels, found.distances, torch.tensor([found.queries])]
         losses = {one: attack_loss(one, "margin") for one in Settings().losses}
-        plan = Plan(steps=4, restarts=2, losses=losses, seed=0, apgd_steps=6, further_starts=3, queries=20, classes=3)
-        ball = Ball(victim, test.pixels, test.labels, 0.1)
-        ball.run(name, plan)
-        return [ball.images.double() - test.pixels, *ball.reached.values()]
+        plan = Plan(steps=4, restarts=2, losses=losses, seed=0, apgd_steps=20, further_starts=3, queries=20, classes=3)
+        balls = [Ball(victim, test.pixels, test.labels, eps) for eps in (0.1, 0.3)]
+        for ball in balls:
+            ball.run(name, plan)
+        return [one for ball in balls for one in (ball.images.double() - test.pixels, *ball.reached.values())]
 
 
 def attack_parts() -> Iterator[GoldenPart]:

@@ -26,11 +26,12 @@ STEADY = {"slot-attention": {"start": "zeros"}}
 
 
 def problem(which: str) -> Problem:
-    """Poses, activations and weights that are the same everywhere."""
+    """Poses, activations and weights that are the same everywhere; `faint` ones are so small that floors matter."""
     random = np.random.RandomState(1)
     windows = Windows(4, 5, 3, 1, 2) if which == "grid" else None
     children, seen = (40, 18) if windows else (7, 7)
-    drawn = (random.standard_normal((2, children, 4)), random.random_sample((2, children)))
+    faint = 1e-9 if which == "faint" else 1.0
+    drawn = (faint**0.5 * random.standard_normal((2, children, 4)), faint * random.random_sample((2, children)))
     weight = 0.7 * random.standard_normal((seen, 3, 4, 4))
     return Problem(*map(torch.from_numpy, (*drawn, weight)), windows)
 
@@ -72,10 +73,11 @@ def start(name: str) -> list[Tensor]:
 
 def scheduled(name: str, schedule: str) -> list[Tensor]:
     """Scores of a network of two layers, and its gradients."""
-    params = {"iterations": 2, "schedule": schedule}
+    params = {"iterations": 4, "schedule": schedule}
     network = fixed_network(DEEP, (1, 14, 14), 3, name, params, middle=4)
     with using("reference"):
-        scores = network(torch.from_numpy(np.random.RandomState(0).random_sample((2, 1, 14, 14)))).scores
+        images = torch.from_numpy(np.random.RandomState(0).random_sample((2, 1, 14, 14)))
+        scores = network.forward(images).scores  # without the hook that makes them single
         return [scores, *gradients([scores], list(network.parameters()))]
 
 
@@ -99,12 +101,13 @@ def method_parts() -> Iterator[GoldenPart]:
                 told_label(params, which): GoldenCase(partial(routed, name, params, which))
                 for params in [{}, *settings(name)]
             }
+        cases["faint"] = GoldenCase(partial(routed, name, {}, "faint"))
         cases["evaluated, grid"] = GoldenCase(partial(routed, name, {}, "grid", train=False))
         defaults = hyperparameters_of(name)
         if "schedule" in defaults:
             legal = legal_values(routing[name].__init__)["schedule"]
             cases |= {
-                told_label({"schedule": one}): GoldenCase(partial(scheduled, name, one), SINGLE, (("model", DEEP),), 2)
+                told_label({"schedule": one}): GoldenCase(partial(scheduled, name, one), 1e-7, (("model", DEEP),), 2)
                 for one in legal.choices
             }
         cases["trained"] = GoldenCase(

@@ -33,6 +33,8 @@ BEYOND = {
     "times and memory": "they differ between machines; what a protocol counts has golden numbers",
     "GPUs, torch.compile and the Triton kernels": "tests/kernels and tests/gpu compare them with the reference",
     "pairs of settings": "those that the transcriptions of papers are compared at; not all",
+    "floors in networks": "changes below 2e-5 of what a network says, or that act on degenerate poses only",
+    "when APGD halves its steps": "RHO shows only in longer attacks than these",
     "protocols": "one configuration, in which every option has another value than its default",
     "official images": "all but MNIST's are on no machine of ours; their files are checked by MD5",
 }
