@@ -1,6 +1,6 @@
 """Plants small changes one at a time in a copy of the tree, and says which of them the golden numbers name.
 
-`python -m tests.golden.plants` takes about a quarter of an hour; with words it plants those whose part has one in its
+`python -m tests.golden.plants` takes some minutes; with words it plants those whose part has one in its
 name. For each it looks at the part that should be named, as the tests do.
 """
 
