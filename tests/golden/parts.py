@@ -16,6 +16,8 @@ KINDS = {
     "corruption": corruption_parts, "protocol": protocol_parts, "attack": attack_parts,
 }  # fmt: skip
 
+FIRST_HALF = ("capsnet", "cnn")
+"""How names begin of networks that are tested beside the other parts, so that two workers share the time."""
 WHY = {
     "crops": "only images of 48 x 48 or more are cropped, by one line that all of its networks share; it takes seconds",
     "sprites": "a table of further options; the published ones are the defaults",
