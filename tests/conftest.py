@@ -35,6 +35,8 @@ def keep_caches_here() -> None:
 keep_caches_here()
 
 LONGEST = (
+    "golden/test_golden_networks.py",
+    "golden/test_golden.py",
     "test_notebook.py",
     "report/test_seen.py",
     "reports/test_gpu.py",

@@ -29,7 +29,7 @@ from routebench.engine.results import (
     unsealed,
 )
 from routebench.engine.running import key_of_fit
-from routebench.engine.suites import ChosenSettings, Parts, digest_of, stamped
+from routebench.engine.suites import ChosenSettings, NamedParts, digest_of, stamped
 from routebench.errors import UserError
 from routebench.received import TENSORS, read_plain
 from routebench.registry import SHIPPED, models, protocols, routing
@@ -159,7 +159,7 @@ def _identities(plans: Sequence[Text], records: Sequence[Text], found: Migrated)
 
 def _older(known: Identity) -> Iterator[str]:
     """Names of the parts that had an older version."""
-    for kind, name, version in Parts.of(known).named():
+    for kind, name, version in NamedParts.of(known).named():
         if (version or 1) != (found := (known.versions or {}).get(kind, 1)):
             yield f"{kind} {name}, version {found}"
 
@@ -176,7 +176,7 @@ def _taken_over(known: Identity, origin: Mapping[str, Any] | None) -> tuple[Iden
         known: with `source`, the hash of routebench's code.
         origin: the record's provenance; None for a cell that was never run, whose code is that of today.
     """
-    parts = Parts.of(known)
+    parts = NamedParts.of(known)
     registered = [("method", routing, parts.method), ("network", models, parts.model)]
     registered.append(("protocol", protocols, parts.protocol))
     for kind, registry, name in registered:
@@ -250,7 +250,7 @@ def _fits(files: Path, folder: Path, records: Sequence[Text], identities: Mappin
     found: dict[str, str] = {}
     for _, record in records:
         known = identities[record["cell"]]
-        if known.source is not None or known.versions != (Parts.of(known).versions() or None):
+        if known.source is not None or known.versions != (NamedParts.of(known).versions() or None):
             continue  # today's code trains others
         for fit in {name.split("/")[1] for name in record.get("files") or {} if name.startswith("fits/")} - {*found}:
             notes = parsed(read_plain(note)[0]) if (note := files / "fits" / fit / "fit.json").is_file() else None

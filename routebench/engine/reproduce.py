@@ -25,7 +25,7 @@ from routebench.engine.running import (
     execute,
     prepare_torch,
 )
-from routebench.engine.suites import Cell, Parts, cell_of, code_behind, expect_name
+from routebench.engine.suites import Cell, NamedParts, cell_of, code_behind, expect_name
 from routebench.errors import UserError
 from routebench.received import read_plain
 from routebench.registry import (
@@ -227,7 +227,7 @@ def _code_differences(record: Record) -> Iterator[str]:
     if absent:
         yield f"not compared, because no plug-in is imported without --run: {', '.join(absent)}"
         return
-    here = Parts.of(known)
+    here = NamedParts.of(known)
     yield from _changes("version of the", known.versions or {}, here.versions(), otherwise=1)
     yield from _changes("hash of the", {"plug-in's code": known.source}, {"plug-in's code": here.source()})
     if record.provenance.get("code"):

@@ -77,11 +77,26 @@ class Robustness(Protocol):
         "severities": list[Count],
         "corrupted_images": Count,
     }
+    part_versions: ClassVar[Mapping[str, Mapping[str, int]]] = {"attack": {}, "corruption": {}}
+    """Of attacks and corruptions whose numbers have changed since results were published; all others have version 1."""
     preload: ClassVar[tuple[str, ...]] = ("routebench.protocols.attacking.numbers",)
 
     def expect(self, data: Dataset) -> None:
         """One class per image, which the attacks turn into another."""
         expect_one_label("robustness", data)
+
+    def versions(self, options: Mapping[str, Any]) -> Mapping[str, int]:
+        """Of the attacks and corruptions that are asked for."""
+        from routebench.protocols.attacking.settings import Settings
+
+        settings = Settings.of(options)
+        asked = {"attack": settings.attacks, "corruption": settings.corruptions}
+        return {
+            f"{kind} {name}": version
+            for kind, versions in self.part_versions.items()
+            for name, version in versions.items()
+            if name in asked[kind]
+        }
 
     def measure(self, request: FitRequest, options: Mapping[str, Any], context: Context) -> Measurement:
         """Metrics by attack, loss and eps, the checks, and the arrays that they were judged by."""

@@ -322,3 +322,13 @@ def test_images_are_even_over_classes():
     assert balanced(labels, 100).tolist() == [*range(9)]
     test = load("mnist5k").test
     assert (np.bincount(test.labels[balanced(test.labels, 80)]) == 8).all()
+
+
+def test_versions_are_those_of_the_attacks_and_corruptions_that_are_run(monkeypatch):
+    assert Robustness().versions(QUICK) == {}
+    raised = {"attack": {"pgd": 2, "boundary": 2}, "corruption": {"contrast": 3, "pixelate": 2}}
+    monkeypatch.setattr(Robustness, "part_versions", raised)
+    assert Robustness().versions({"attacks": ["pgd"], "corruptions": ["contrast"]}) == {
+        "attack pgd": 2,
+        "corruption contrast": 3,
+    }

@@ -4,7 +4,7 @@ import contextlib
 
 from routebench.data import declared_where_missing, load
 from routebench.engine.origin import package_stamp
-from routebench.engine.suites import Cell, Parts, code_behind
+from routebench.engine.suites import Cell, NamedParts, code_behind
 from routebench.registry import protocols
 
 ANEW = "run the suite again, which plans with it as it is now"
@@ -36,7 +36,7 @@ def expect_as_planned(cell: Cell, package: str) -> None:
         raise Changed(f"{what} was edited after the run was planned; {ANEW}")
     if now.shipped and now.shipped != cell.code.shipped:
         raise Changed(f"files of routebench itself were edited after the run was planned; {ANEW}")
-    versions = Parts.of(known).versions() or None
+    versions = NamedParts.of(known).versions() or None
     if versions != known.versions:
         raise Changed(f"versions of its parts are {versions} now, and {known.versions} in the plan; {ANEW}")
     trains = getattr(protocols[known.protocol], "trains", True)

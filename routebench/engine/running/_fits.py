@@ -38,7 +38,7 @@ from routebench.engine.results import (
 from routebench.engine.running._changed import ANEW, Changed
 from routebench.engine.running._config import Stage
 from routebench.engine.running._sealing import seal
-from routebench.engine.suites import Parts, cell_of
+from routebench.engine.suites import NamedParts, cell_of
 from routebench.errors import UserError
 from routebench.given import checked
 from routebench.models import build
@@ -330,7 +330,7 @@ def key_of_fit(request: Mapping[str, Any], fingerprint: str) -> str:
     """As `fit_key`, of a request as its file has it."""
     known = {**request, "training": request["recipe"], "fingerprint": fingerprint}
     del known["recipe"]
-    parts = Parts(**{name: known[name] for name in ("model", "data", "method", "model_params", "training")})
+    parts = NamedParts(**{name: known[name] for name in ("model", "data", "method", "model_params", "training")})
     told = {"versions": parts.versions(), "source": parts.source()}
     known |= {name: value for name, value in told.items() if value}
     return digest(distinct({**known, "defaults": parts.defaults()}))

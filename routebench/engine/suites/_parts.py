@@ -19,12 +19,12 @@ from routebench.routing import hyperparameters_of
 
 def stamped(known: Identity) -> Identity:
     """The identity with versions, source and defaults as they are now, of parts that are registered."""
-    parts = Parts.of(known)
+    parts = NamedParts.of(known)
     return replace(known, versions=parts.versions() or None, source=parts.source(), defaults=parts.defaults())
 
 
 @dataclass(frozen=True)
-class Parts:
+class NamedParts:
     """The parts that a configuration names.
 
     Args:
@@ -45,7 +45,7 @@ class Parts:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, known: Identity) -> "Parts":
+    def of(cls, known: Identity) -> "NamedParts":
         """Those of a cell."""
         method = known.method if known.routed else None
         return cls(
