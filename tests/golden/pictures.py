@@ -89,8 +89,8 @@ def small_generators() -> Iterator[None]:
             seen = tuple(getattr(rendered_shapes, key)[place] for place in places)
             stack.enter_context(patch.object(rendered_shapes, key, seen))
         stack.enter_context(patch.object(rendered_shapes, "_pixels", rendered))
-        _load._loaded.cache_clear()
-        stack.callback(_load._loaded.cache_clear)
+        _load._kept.clear()
+        stack.callback(_load._kept.clear)
         yield
 
 
