@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from routebench.arguments import Legal
-from routebench.errors import UserError
+from routebench.errors import FilesMissing, UserError
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("golden.json")
@@ -133,6 +133,8 @@ class GoldenBook:
         if key not in self._found:
             try:
                 self._found[key] = summary(part.cases[label].make())
+            except FilesMissing:  # of official data, which not every machine has
+                self._found[key] = (self.entry(part) or {}).get("numbers", {}).get(label, REFUSED)
             except UserError:
                 self._found[key] = REFUSED
         return self._found[key]
