@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from routebench.engine.running import Progress, load_fit
     from routebench.interface import SuiteRun, check, compare, run_suite, write_report
     from routebench.recipe import Recipe
-    from routebench.registry import analyses, datasets
+    from routebench.registry import analyses, datasets, own_file
     from routebench.routing import Routed, RoutingMethod
 
 _MODULE_OF = {
@@ -35,6 +35,7 @@ _MODULE_OF = {
     "load_arrays": "routebench.engine.results",
     "load_fit": "routebench.engine.running",
     "load_results": "routebench.engine.results",
+    "own_file": "routebench.registry",
     "run_suite": "routebench.interface",
     "write_report": "routebench.interface",
 }
@@ -56,6 +57,7 @@ __all__ = [
     "load_fit",
     "load_results",
     "models",
+    "own_file",
     "protocols",
     "routing",
     "run_suite",

@@ -5,7 +5,7 @@
 True
 """
 
-from routebench.registry._loaded import loaded_source
+from routebench.registry._loaded import loaded_source, own_file, own_files_of
 from routebench.registry._origin import OF_MODULE, SHIPPED, shipped, telling
 from routebench.registry._plugins import VARIABLE, Extensions, absolute, plugin_files, plugins_of_environment
 from routebench.registry._registry import Registry
@@ -42,6 +42,8 @@ __all__ = [
     "loaded_plugins",
     "loaded_source",
     "models",
+    "own_file",
+    "own_files_of",
     "plugin_files",
     "plugins_of",
     "plugins_of_environment",

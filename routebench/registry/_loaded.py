@@ -1,13 +1,19 @@
 """The source of a Python file as this process runs it, from which the file may differ that was edited since."""
 
+import hashlib
 import os
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from routebench.errors import UserError
+from routebench.received import read_plain
+
 _sources: dict[Path, tuple[object, bytes]] = {}
 """By file: one loading of a module, and the source that was found then."""
+_own_files: dict[Path, dict[Path, str]] = {}
+"""By the file that reads them: files that count as its code, with a hash of what was found."""
 
 
 class AsRead(SourceFileLoader):
@@ -49,6 +55,36 @@ def loaded_source(file: Path) -> bytes:
     if known is None or known[0] is not loading:
         known = _sources[file] = loading, file.read_bytes()
     return known[1]
+
+
+def own_file(reader: str | Path, name: str | Path) -> Path:
+    """A file that a plug-in reads, such as a table of numbers: from now on its content counts as the plug-in's code.
+
+    Call it at the top level of the plug-in's file, so that it is known before anything is planned.
+
+    Args:
+        reader: the plug-in's file, `__file__` in it.
+        name: the path of the other, from the folder of the plug-in's file.
+
+    Returns:
+        its whole path.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    source = Path(os.path.realpath(reader))
+    file = source.parent / name
+    try:
+        found = hashlib.sha256(read_plain(file, named=True)[0]).hexdigest()
+    except OSError as error:
+        raise UserError(f"{source.name}: its file {str(name)!r} cannot be read ({error.strerror})") from error
+    _own_files.setdefault(source, {})[file] = found
+    return file
+
+
+def own_files_of(file: Path) -> dict[str, str]:
+    """Hashes of the files that a file has said it reads, by name."""
+    return {other.name: known for other, known in _own_files.get(file, {}).items()}
 
 
 def keep_source(module: str) -> None:

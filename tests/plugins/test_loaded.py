@@ -4,7 +4,10 @@ import importlib
 import os
 import sys
 
+import pytest
+
 from routebench.engine.origin import code_of
+from routebench.errors import UserError
 from routebench.registry import EVERY, extensions, import_file, load_plugin, loaded_source
 from tests.plugins.texts import method
 
@@ -48,3 +51,24 @@ def test_a_file_that_comes_to_lie_beside_it_counts(write, tmp_path):
     assert code_of(EVERY["methods"]["mine"]) != before
     write({"late_neighbour.py": "X = 2"})
     assert len({before, code_of(EVERY["methods"]["mine"])}) == 2
+
+
+def test_a_file_that_a_plugin_reads_counts_as_its_code(write, tmp_path):
+    """As it was when the plug-in was imported."""
+    text = "import routebench\nTABLE = routebench.own_file(__file__, 'table.csv').read_text()\n" + method("reads")
+    (tmp_path / "table.csv").write_text("1\n")
+    hashes = []
+    for content in ("1\n", "2\n", "1\n"):
+        (tmp_path / "table.csv").write_text(content)
+        with extensions.restored():
+            load_plugin(str(write({"reads.py": text})))
+            hashes.append(code_of(EVERY["methods"]["reads"], shipped=False).yours)
+            (tmp_path / "table.csv").write_text("3\n")
+            assert code_of(EVERY["methods"]["reads"], shipped=False).yours == hashes[-1]
+    assert hashes[0] == hashes[2] != hashes[1]
+
+
+def test_a_file_that_is_not_there_is_one_line(write):
+    text = "import routebench\nroutebench.own_file(__file__, 'gone.csv')\n" + method("reads")
+    with pytest.raises(UserError, match=r"reads.py: its file 'gone.csv' cannot be read \(No such file"):
+        load_plugin(str(write({"reads.py": text})))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from routebench.engine.origin import _cells
-from routebench.registry import loaded_source
+from routebench.registry import loaded_source, own_files_of
 
 PACKAGE = Path(__file__).resolve().parents[2]
 UNCOUNTED = {
@@ -59,7 +59,8 @@ def code_of(*entries: Callable[..., Any] | str, shipped: bool = True) -> Code:
     """
     found = _found(entries, shipped=shipped)
     ours = {file for file in found.files if file.is_relative_to(PACKAGE)}
-    yours = [*_named(found.files - ours), *sorted(found.cells.items())]
+    read = [one for file in sorted(found.files - ours) for one in sorted(own_files_of(file).items())]
+    yours = [*_named(found.files - ours), *sorted(found.cells.items()), *read]
     return Code(_digest(yours) if yours else "", _digest(_named(ours)) if ours else "")
 
 
