@@ -117,8 +117,6 @@ class Protocol(ABC):
 
     options: typing.ClassVar[dict[str, Any]] = {}
     """Keys that a suite's preset may set for this protocol, each with what is legal, such as `list[Count]`."""
-    defaults: typing.ClassVar[Mapping[str, Any]] = {}
-    """What an option is where no preset sets it; of options that may be left out alone."""
     alone: typing.ClassVar[bool] = False
     """Whether nothing else may run beside a cell, because time is measured. It then has all cores."""
 

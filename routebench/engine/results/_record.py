@@ -16,7 +16,7 @@ SCHEMA = 2
 """Incremented when records of earlier versions become unreadable."""
 
 SETTINGS = ("options", "method_params", "model_params", "training")
-"""Tables of an identity, of which a key holds what differs from the defaults."""
+"""Tables of an identity. A key holds what differs from defaults; `options` have none, and hold what a preset sets."""
 
 PROVENANCE = table(
     {},

@@ -80,8 +80,6 @@ class NamedParts:
         if self.method is not None:
             found["method_params"] = hyperparameters_of(self.method)
             found["method_params"].pop("iterations", None)
-        if self.protocol:
-            found["options"] = dict(protocols[self.protocol].defaults)  # type: ignore[attr-defined]
         return {table: plain(of) for table, of in found.items() if of}
 
     def _registered(self) -> Iterator[tuple[str, Registry, str]]:
