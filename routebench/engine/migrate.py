@@ -23,7 +23,6 @@ from routebench.engine.results import (
     files_of,
     is_packed,
     is_plan,
-    other_schema,
     pack,
     parsed,
     unsealed,
@@ -84,7 +83,7 @@ def migrate(results: Path, folder: Path) -> Migrated:
         raise UserError(f"{str(folder)!r} is not empty; name another folder with -o")
     found = Migrated()
     files = files_of(results)
-    plans, records = _read(files, "plans", found), _read(files, "records", found)
+    plans, records = (_read(results, files, part, found) for part in ("plans", "records"))
     if not plans and not records:
         told = f"; {found.left_out[0]}" if found.left_out else ""
         raise UserError(f"expected results of schema {FROM}, found no plan and no record in {str(results)!r}{told}")
@@ -110,7 +109,7 @@ def migrate(results: Path, folder: Path) -> Migrated:
     return found
 
 
-def _read(files: Path, part: str, found: Migrated) -> list[Text]:
+def _read(results: Path, files: Path, part: str, found: Migrated) -> list[Text]:
     """The plans or records of a folder; what is damaged is told."""
     check, held = RECORD if part == "records" else is_plan, []
     for file in sorted((files / part).glob("[!.]*.json")):
@@ -121,7 +120,10 @@ def _read(files: Path, part: str, found: Migrated) -> list[Text]:
             found.left_out.append(f"{part}/{file.name} could not be read")
             continue
         if isinstance(content, dict) and content.get("schema", FROM) != FROM:
-            raise other_schema(files, content["schema"], FROM)
+            raise UserError(
+                f"expected results of schema {FROM}, got schema {content['schema']} in {str(results)!r}; this "
+                f"routebench reads schema {SCHEMA} as it is"
+            )
         if isinstance(content, dict) and unsealed(text, content) and check(content):
             held.append((text, content))
         else:

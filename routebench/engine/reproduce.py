@@ -1,6 +1,7 @@
 """Reproduces a record: prints its command and what differs now, and runs its cell again."""
 
 import difflib
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,18 @@ import torch
 from routebench.data import load
 from routebench.engine.isolation import Ended, alone, import_plugin
 from routebench.engine.origin import command_line, plugin_hash, provenance
-from routebench.engine.results import CHANGED, RECORD, SCHEMA, Record, Store, files_of, other_schema, parsed, unsealed
+from routebench.engine.results import (
+    CHANGED,
+    RECORD,
+    SCHEMA,
+    Record,
+    Store,
+    expect_key,
+    files_of,
+    other_schema,
+    parsed,
+    unsealed,
+)
 from routebench.engine.running import (
     MOST_THREADS,
     Listener,
@@ -124,7 +136,10 @@ def commands(record: Record, now: Mapping[str, Any]) -> list[str]:
                 "the commit alone may not give these numbers"
             )
         )
-    words = [*_suite_words(record), *_fixed_words(record)]
+    words = [
+        *_suite_words(record),
+        *_fixed_words(record, record.cell if commit == now["commit"] else _key_then(record)),
+    ]
     if not all(map(str.isprintable, words)):
         raise UserError(f"record {record.cell}: expected a command that can be typed, got control characters in it")
     return [*lines, shlex.join(words)]
@@ -160,11 +175,20 @@ def _recorded_words(record: Record) -> list[str]:
         return []
 
 
-def _fixed_words(record: Record) -> list[str]:
+def _key_then(record: Record) -> str:
+    """The cell's key for the code that made the record, which may be of an earlier schema."""
+    try:
+        before = json.loads(str(record.others.get("earlier", "")))["cell"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return record.cell
+    return expect_key(before)
+
+
+def _fixed_words(record: Record, key: str) -> list[str]:
     origin = record.provenance
     words = ["--device", str(origin.get("device") or "cpu")]
     words += ["--backend", str(origin["backend"])] if "backend" in origin else []
-    return [*words, "--cell", record.cell, "--results", "reproduced"]
+    return [*words, "--cell", key, "--results", "reproduced"]
 
 
 def named_plugins(record: Record) -> tuple[str, ...]:

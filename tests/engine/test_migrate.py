@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from routebench import cli
 from routebench.engine import migrate as module
 from routebench.engine.migrate import migrate
+from routebench.engine.reproduce import commands, read_record
 from routebench.engine.results import Store, checksum, digest, is_packed, load_results, pack, unpack
 from routebench.engine.suites import Choices, digest_of, load_suite, plan
 from routebench.errors import UserError
@@ -65,10 +66,10 @@ def test_a_pack_becomes_a_pack_and_reads_as_the_folder(old, tmp_path):
     pair = [load_results(tmp_path / name).drop(columns="seconds") for name in ("folder", "pack")]
     assert pair[0].equals(pair[1])
     with pytest.raises(
-        UserError, match=r"schema version 1, this command reads version 2; `routebench migrate .*schema-1"
+        UserError, match=r"schema version 1, this routebench reads version 2; `routebench migrate .*schema-1"
     ):
         load_results(OLD)
-    with pytest.raises(UserError, match="schema version 2, this command reads version 1"):
+    with pytest.raises(UserError, match="expected results of schema 1, got schema 2 in "):
         migrate(tmp_path / "pack", tmp_path / "again")
 
 
@@ -209,3 +210,13 @@ def test_packed_again_it_is_the_same(old, tmp_path):
     pack(tmp_path / "new", tmp_path / "packed")
     shutil.rmtree(tmp_path / "new")
     assert len(load_results(tmp_path / "packed")["cell"].unique()) == 39
+
+
+def test_a_record_is_reproduced_by_the_key_that_its_code_knew(old, tmp_path):
+    found = migrate(old, tmp_path / "new")
+    was, key = next(iter(found.cells.items()))
+    record = read_record(tmp_path / "new" / "records" / f"{key}.json")
+    commit = record.provenance["commit"]
+    (checkout, line), (again,) = (commands(record, {"commit": other}) for other in ("f" * 40, commit))
+    assert checkout == f"git checkout {commit}"
+    assert f"--cell {was} " in line and f"--cell {key} " in again

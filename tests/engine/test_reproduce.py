@@ -158,8 +158,8 @@ def test_a_file_that_is_no_record_is_said_and_stays(tmp_path, content):
 
 def test_a_record_of_another_schema_is_refused(record):
     content = json.loads(record.read_text())
-    record.write_text(json.dumps({**content, "schema": 2}))
-    with pytest.raises(UserError, match="schema version 2"):
+    record.write_text(json.dumps({**content, "schema": 3}))
+    with pytest.raises(UserError, match="schema version 3"):
         reproduce.read_record(record)
 
 

@@ -131,8 +131,8 @@ def test_damage_is_said(planned, store, run_all):
 def test_another_schema_is_refused_and_nothing_touched(tmp_path):
     folder = tmp_path / "results"
     (folder / "records").mkdir(parents=True)
-    (folder / "schema.json").write_text('{"schema": 2}')
-    (folder / "records" / "0123456789abcdef.json").write_text('{"schema": 2}')
+    (folder / "schema.json").write_text('{"schema": 3}')
+    (folder / "records" / "0123456789abcdef.json").write_text('{"schema": 3}')
     before, folders = tree(folder), sorted(folder.rglob("*"))
     for attempt in (lambda: Store(folder).prepare(), lambda: load_results(folder), lambda: Store(folder).planned()):
         with pytest.raises(UserError, match="schema"):
@@ -144,7 +144,7 @@ def test_another_schema_is_refused_and_nothing_touched(tmp_path):
 def test_a_record_of_another_schema_is_refused_and_not_moved(planned, store, run_all):
     run_all(planned.cells[:2])
     file = store.path / "records" / f"{planned.cells[0].key}.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "schema": 2}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "schema": 3}))
     with pytest.raises(UserError, match="schema"):
         load_results(store.path)
     assert file.exists()

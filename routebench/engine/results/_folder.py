@@ -34,13 +34,13 @@ ASIDE = re.compile(r"(?P<name>.+)\.\d+\.\d+")
 """The name of a file in `damaged/`: that which it had, the time, and the process that moved it."""
 
 
-def other_schema(folder: Path, found: Any, expected: int = SCHEMA) -> UserError:
+def other_schema(folder: Path, found: Any) -> UserError:
     """The error for a folder that another version wrote."""
     way = "use another folder with --results, or the routebench that wrote it"
-    if is_whole(found) and found < expected:
+    if is_whole(found) and found < SCHEMA:
         way = f"`routebench migrate {shlex.quote(str(folder))} -o FOLDER` takes its results over"
     return UserError(
-        f"results folder {str(folder)!r} has schema version {found}, this command reads version {expected}; {way}"
+        f"results folder {str(folder)!r} has schema version {found}, this routebench reads version {SCHEMA}; {way}"
     )
 
 
