@@ -40,7 +40,7 @@ class Provenance:
 
 
 def provenance_of(records: Iterable[Record], command: str) -> Provenance:
-    """Collects the provenance of records, with the fingerprints of data and source that are part of their identity."""
+    """Collects the provenance of records, with fingerprint, versions and source of their identity."""
     cells = {record.cell: _facts(record) for record in records}
     known = list(cells.values())
     first = known[0] if known else {}
@@ -67,7 +67,8 @@ def provenance_of_parquet(file: Path | str) -> Provenance:
 
 def _facts(record: Record) -> dict[str, Any]:
     known = record.identity
-    return {**record.provenance, "data_fingerprint": known.data_fingerprint, "source": known.source}
+    identity = {"data_fingerprint": known.data_fingerprint, "parts": known.versions or {}, "source": known.source or ""}
+    return {**record.provenance, **identity}
 
 
 def part_lines(runs: Runs, plan: Mapping[str, Any], origins: Origins, command: str) -> list[str]:
