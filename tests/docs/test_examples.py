@@ -8,7 +8,7 @@ from routebench.engine.results import files_of
 from tests.docs.pages import ROOT, RUN, blocks_of, pages
 from tests.docs.running import expect_shown, run_block
 
-PUBLISHED = ROOT / "tests" / "packs" / "accuracy-quick"
+PUBLISHED, EARLIER = ROOT / "tests" / "packs" / "accuracy-quick", ROOT / "tests" / "packs" / "schema-1"
 START = "index.md"
 REASONS = {"installs", "needs a cluster", "needs a container"}
 """Why a block may be left out."""
@@ -43,7 +43,8 @@ def test_the_first_page_runs(started):
 def test_examples_run(page, started, tmp_path):
     if page == "generative.md":
         pytest.importorskip("pyro")
-    work_through(page, tmp_path, {"results": PUBLISHED, "results of index.md": started / "results"})
+    given = {"results": PUBLISHED, "results of schema 1": EARLIER, "results of index.md": started / "results"}
+    work_through(page, tmp_path, given)
 
 
 @pytest.mark.parametrize(
