@@ -214,7 +214,7 @@ BROKEN = "import absent_module_of_a_user\n"
 LEAVES = """
 import os
 
-from routebench.registry import routing
+from routebench import routing
 
 
 @routing.register("leaves")
