@@ -55,11 +55,11 @@ def _run(file: Path, known: "Record", cell: "Cell", now: Mapping[str, Any], is_d
     """Runs a record's cell in a folder that is removed afterwards; the exit code."""
     from routebench.engine import reproduce
     from routebench.engine.agreement import compare
-    from routebench.engine.isolation import Folder
+    from routebench.engine.isolation import Scratch
     from routebench.engine.results import Store
 
     before = reproduce.arrays_beside(file, known.cell)
-    with Folder() as folder:
+    with Scratch() as folder:
         found = reproduce.run_again(cell, Path(folder), now)
         outputs = Store(folder).arrays(found.cell)
     if found.status != "ok" or known.status != "ok":

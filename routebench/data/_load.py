@@ -150,7 +150,7 @@ def reads(name: str) -> None:
 def _state(name: str) -> object:
     """What changes when a data set may have: its loader, and files of which it tells; of a plug-in, with each plan."""
     registered, path = _registered(name)
-    loader = datasets[registered] if registered in datasets else None  # noqa: SIM401  # a registry has no `get`
+    loader = datasets.entries[registered] if registered in datasets else None  # not as a look-up wraps it
     stamp = getattr(loader, "stamp", None)
     own = _plan if datasets.origin(registered) != SHIPPED else None
     return loader, own, None if stamp is None else stamp(path)

@@ -174,7 +174,7 @@ def test_a_scorecard_counts_the_seeds_of_each_question_and_says_nothing_better_o
     assert row.marks[0].value.endswith(" (4 of 6 seeds)")
     behind = runs_of({"em": 95.0, "uniform": 97.0}, {"em": 2})
     card = scorecard_of([("a", behind, analyses["accuracy-table"](behind))])
-    assert card.said == ("Significantly worse: EM (4 of 6 seeds).",)
+    assert card.said[0] == "Significantly worse: EM (4 of 6 seeds)."
     assert isinstance(found.main, Main)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from routebench.engine.isolation import Folder, _alone, send
+from routebench.engine.isolation import Scratch, _alone, send
 from routebench.engine.isolation._alone import Ended, alone, step
 from routebench.errors import UserError
 
@@ -193,8 +193,8 @@ def test_steps_without_an_end_are_no_answer(monkeypatch):
 
 OWNER = """
 import os, signal, sys
-from routebench.engine.isolation import Folder, _alone, send
-folder = Folder()
+from routebench.engine.isolation import Scratch, _alone, send
+folder = Scratch()
 print(folder.name, flush=True)
 os.kill(os.getpid(), signal.SIGKILL) if sys.argv[1] == "dies" else sys.stdin.read()
 """
@@ -224,9 +224,9 @@ def test_folders_of_killed_processes_are_removed_and_no_others(tmp_path, monkeyp
         (tmp_path / "precious").write_text("precious")
         with monkeypatch.context() as stranger:
             stranger.setattr(os, "getuid", lambda: left.stat().st_uid + 1)
-            Folder().cleanup()
+            Scratch().cleanup()
             assert left.is_dir()
-        with Folder() as name:
+        with Scratch() as name:
             assert {Path(name), held, *others} == {*tmp_path.glob("routebench-*")}
         alive.communicate("")
     assert {*tmp_path.iterdir()} == {*others, tmp_path / "precious"}

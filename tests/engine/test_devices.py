@@ -136,7 +136,7 @@ def test_one_pretended_gpu_is_as_ever(gpus, monkeypatch):
 
 def test_a_cell_makes_its_pretended_gpu_the_current_one_and_records_its_name(gpus, monkeypatch, store):
     monkeypatch.setattr(
-        _cell, "run_cell", lambda cell, store, device, origin, tell, *, alone, compiled:
+        _cell, "run_cell", lambda cell, store, device, origin, tell, *, alone, compiled, package:
         make_record(cell, "ok", "", Measurement([]), {"on": str(device), **origin}),
     )  # fmt: skip
     config = RunConfig("cuda:3", 1, 1, origin={"device": "cuda", "gpu": "that of the main process"})

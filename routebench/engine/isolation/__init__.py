@@ -1,7 +1,7 @@
 """Runs a function in its own process, which may crash, hang or be killed."""
 
 from routebench.engine.isolation._alone import STEP_LIMIT, Ended, alone, import_plugin, step, with_plugins
-from routebench.engine.isolation._litter import Folder
+from routebench.engine.isolation._litter import Scratch
 from routebench.engine.isolation._messages import Unreadable, taken
 from routebench.engine.isolation._process import (
     SAID_WHAT,
@@ -19,8 +19,8 @@ __all__ = [
     "STACK",
     "STEP_LIMIT",
     "Ended",
-    "Folder",
     "Isolated",
+    "Scratch",
     "Step",
     "Unreadable",
     "alone",

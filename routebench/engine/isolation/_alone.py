@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from routebench.engine.isolation._litter import Folder
+from routebench.engine.isolation._litter import Scratch
 from routebench.engine.isolation._process import SAID_WHAT, Isolated, Step, send, uninterrupted, wait_for
 from routebench.engine.isolation._stacks import signal_name, where
 from routebench.errors import UserError
@@ -70,7 +70,7 @@ def alone(
         Ended: the process died, the function ended it, it ran past a limit, or sent something else than its result.
     """
     with contextlib.ExitStack() as stack:
-        output = Path(stack.enter_context(Folder())) / "output"
+        output = Path(stack.enter_context(Scratch())) / "output"
         with uninterrupted():
             kinds = {} if gives is None else {"answer": gives}
             process = Isolated(function, *arguments, output=output, preload=preload, kinds=kinds)

@@ -24,7 +24,7 @@ PREFIX, LOCK = "routebench-", "lock"
 """How the name of a temporary folder begins, and the file in it that its owner holds locked."""
 
 
-class Folder(tempfile.TemporaryDirectory[str]):
+class Scratch(tempfile.TemporaryDirectory[str]):
     """A temporary folder. Making one removes those whose owners were killed: nobody holds their locks any more."""
 
     def __init__(self) -> None:

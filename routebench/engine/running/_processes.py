@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from routebench.atomic import StoreFull
-from routebench.engine.isolation import SAID_WHAT, Folder, Isolated, send, uninterrupted, wait_for
+from routebench.engine.isolation import SAID_WHAT, Isolated, Scratch, send, uninterrupted, wait_for
 from routebench.engine.results import Store
 from routebench.engine.running._cell import run_claimed
 from routebench.engine.running._claim import End, Told, TryAgain, end_of, told_of
@@ -39,7 +39,7 @@ class Processes:
         self.store, self.config = store, config
         self.running: list[Monitor] = []
         self._lost = 0
-        self._folder = Folder()
+        self._folder = Scratch()
         self._handles_stops = hasattr(signal, "SIGTSTP") and threading.current_thread() is threading.main_thread()
         self._stopped_before: Any = signal.signal(signal.SIGTSTP, self._stop) if self._handles_stops else None
 
