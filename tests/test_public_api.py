@@ -25,6 +25,7 @@ def test_public_names_are_these():
         "load_fit",
         "load_results",
         "models",
+        "own_file",
         "protocols",
         "routing",
         "run_suite",

@@ -84,7 +84,7 @@ def _expect_no_path(name: str) -> None:
         return
     if Path(name).suffix.lower() in ARRAYS:
         raise UserError(f"expected the name of a data set, got the file {name!r}; {ARRAYS_ADVICE}")
-    if name and Path(name).is_dir():
+    if name and os.path.isdir(name):  # noqa: PTH112  # `Path` raises for names too long for any file
         raise UserError(f"unknown data set {name!r}; it is a folder: folder:{name} reads the images in it")
 
 

@@ -68,6 +68,7 @@ CALLS = {
     "suite": ("suite", "accuracy", *NO_CELL), "tune": ("tune", "accuracy", "--preset", "smok", "--dry-run"),
     "check": ("check", "dynamc"), "compare": ("compare", "absent", "absent"), "alternate": ("alternate", "a", "a"),
     "cite": ("cite", "dynamc"), "export": ("export", "absent"), "forget": ("forget", "dynamc", "absent"),
+    "migrate": ("migrate", "absent", "-o", "out"),
     "new-method": ("new-method", "a.b"), "publish": ("publish", "absent"), "report": ("report", "absent"),
     "reproduce": ("reproduce", "absent"), "status": ("status", "absent"), "list": ("list", "method"),
     "doctor": ("doctor",),
