@@ -16,6 +16,7 @@ from typing import Any
 
 from routebench.errors import unknown
 from routebench.plain import from_toml
+from routebench.recipe import VERSIONS
 from routebench.recipes import RECIPES
 from routebench.registry import (
     EVERY,
@@ -123,6 +124,15 @@ def views_of(data: str, test_images: int) -> int | None:
     return views
 
 
+@cache
+def shipped_version(kind: str, name: str) -> int | None:
+    """The version that a part has now, whose kind is named as in an identity's `versions`; None if it does not ship."""
+    if kind in VERSIONS:
+        return VERSIONS[kind].get(name, 1)
+    known = catalogue(kinds=(f"{kind}s",))[f"{kind}s"]
+    return next((one.get("version", 1) for one in known if one["name"] == name and "origin" not in one), None)
+
+
 def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
     """Whether there may be more than routebench brings."""
     if plugins or plugins_of_environment():
@@ -168,7 +178,9 @@ def _entries(kind: str) -> list[dict[str, Any]]:
 
 def _named(kind: str, name: str) -> dict[str, Any]:
     lines = (EVERY[kind][name].__doc__ or "").strip().splitlines()
-    return {"name": name, "summary": lines[0].rstrip() if lines else "", **_from(EVERY[kind].origin(name))}
+    summary, version = lines[0].rstrip() if lines else "", EVERY[kind].version(name) or 1
+    told = {} if version == 1 else {"version": version}
+    return {"name": name, "summary": summary, **told, **_from(EVERY[kind].origin(name))}
 
 
 def _from(origin: str) -> dict[str, str]:

@@ -300,3 +300,8 @@ def small_suite(call, *arguments):
         '[presets.quick]\ndata = "digits200"\nmodel = "capsnet-small"\niterations = [1, 2]\nseeds = 1\n'
     )
     return call("suite", "small.toml", "--plugin", ROOT / "tests/engine/small_parts.py", "--jobs", "1", *arguments)
+
+
+def test_status_says_which_code_made_the_results(call):
+    told = call("status", str(ROOT / "tests" / "packs" / "accuracy-quick"), "--code").out.splitlines()
+    assert told[-1] == "code c79a8ef07150: 39 results of accuracy"

@@ -9,14 +9,7 @@ from routebench.commands import options
 
 @click.command()
 @options.folder
-@click.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    metavar="FOLDER",
-    required=True,
-    help="Folder to write into; it must hold nothing yet.",
-)
+@options.new_folder("nothing")
 def command(folder: Path, output: Path) -> None:
     """Take results over that an earlier routebench wrote, so that they count as the same and can be added to.
 

@@ -83,6 +83,12 @@ def folder(command: Callable[..., None]) -> Callable[..., None]:
     return with_folder
 
 
+def new_folder(holds: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """`-o FOLDER`, which a command writes into and gets as `output`; `holds` is what it may hold, for help."""
+    told = f"Folder to write into; it must hold {holds} yet."
+    return click.option("-o", "--output", type=PATH, metavar="FOLDER", required=True, help=told)
+
+
 class Worded(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes no type
     """A value that is more than a word, such as a number with a unit.
 

@@ -10,14 +10,7 @@ from routebench.commands import options
 
 @click.command()
 @options.folder
-@click.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    metavar="FOLDER",
-    required=True,
-    help="Folder to write into; it must hold no results yet.",
-)
+@options.new_folder("no results")
 @click.option(
     "--unpack", "unpacks", is_flag=True, help="Unpack DIR, a pack, into a results folder to which runs can be added."
 )

@@ -46,7 +46,7 @@ def command(folder: Path, verify: bool, tells_code: bool) -> None:
 
 
 def _codes(store: "Store") -> Iterator[str]:
-    """What was made by which code, the most first."""
+    """Counts results by suite and code, the most first."""
     made = Counter(
         (
             record.identity.suite,

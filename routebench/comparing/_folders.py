@@ -215,9 +215,9 @@ def notes_of(base: Side, head: Side) -> Iterator[str]:
             yield f"Only in {who}, not compared: {plural(len(alone), 'cell')} ({listed(alone)})."
     yield from _grouped("Not compared, {}", ((pair.obstacle, pair) for pair in pairs))
     yield from _grouped("Run otherwise, {}: times and memory are not compared", _by_machine(pairs))
-    yield from _grouped("Trained otherwise, {}: a difference may come from that", _by_settings("training", pairs))
-    yield from _grouped("Of other versions, {}: a difference may come from that", _by_settings("versions", pairs))
-    yield from _grouped("The same versions, other code, {}: differences should be none", _by_code(pairs))
+    yield from _grouped("Trained otherwise, {}: a difference may come from that", _by_recipe(pairs))
+    yield from _grouped("Of other versions, {}: a difference may come from that", _by_versions(pairs))
+    yield from _grouped("The same versions of all parts, {}: what differs should be rounding", _by_code(pairs))
     versions = (
         (_changes_of_versions(pair.base.provenance["versions"], pair.head.provenance["versions"]), pair)
         for pair in pairs
@@ -309,18 +309,27 @@ def _or_none(value: Any) -> str:
     return "none" if value is None or not str(value) else str(value)
 
 
-def _by_settings(table: str, pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
-    """What differs in a table of two identities, but for settings that have their defaults."""
+def _by_recipe(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
+    """Names settings of the recipe that differ, but for those that have their defaults."""
     for pair in pairs:
-        ours, theirs = (distinct(cell.identity.as_dict()).get(table) or {} for cell in (pair.base, pair.head))
+        ours, theirs = (distinct(cell.identity.as_dict())["training"] for cell in (pair.base, pair.head))
         yield _changes(ours, theirs), pair
 
 
+def _by_versions(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
+    """Names parts of other versions; of a part that is not named, the version is 1."""
+    for pair in pairs:
+        ours, theirs = (cell.identity.versions or {} for cell in (pair.base, pair.head))
+        ones = dict.fromkeys({**ours, **theirs}, 1)
+        yield _changes({**ones, **ours}, {**ones, **theirs}), pair
+
+
 def _by_code(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:
+    """Says where code differs behind equal versions."""
     for pair in pairs:
         ours, theirs = (cell.provenance.get("code", "") for cell in (pair.base, pair.head))
         if ours and theirs and ours != theirs and pair.base.identity.versions == pair.head.identity.versions:
-            yield f"{ours} → {theirs}", pair
+            yield "other code", pair
 
 
 def _by_machine(pairs: list[CellPair]) -> Iterator[tuple[str, CellPair]]:

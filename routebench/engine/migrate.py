@@ -5,10 +5,10 @@ raw outputs and plans. Each record keeps the file that it was made from, word fo
 """
 
 import json
-import shutil
+import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from routebench.engine.results import (
     Identity,
     checksum,
     files_of,
+    is_fit,
     is_packed,
     is_plan,
     pack,
@@ -28,9 +29,9 @@ from routebench.engine.results import (
     unsealed,
 )
 from routebench.engine.running import key_of_fit
-from routebench.engine.suites import ChosenSettings, NamedParts, digest_of, stamped
-from routebench.errors import UserError
-from routebench.received import TENSORS, read_plain
+from routebench.engine.suites import ChosenSettings, NamedParts, digest_of, older_parts, stamped
+from routebench.errors import UserError, one_line
+from routebench.received import TENSORS, expect_folders, read_plain
 from routebench.registry import SHIPPED, models, protocols, routing
 
 FROM = 1
@@ -97,8 +98,7 @@ def migrate(results: Path, folder: Path) -> Migrated:
             _write_records(files, whole, records, identities, found)
             _write_plans(whole, plans, identities, found)
             for file in sorted(files.glob("*.settings.json")):
-                chosen = ChosenSettings.read(file, "NAME")
-                replace(chosen, digest=_renamed(chosen.digest, found)).write(whole / file.name)
+                _write_settings(file, whole / file.name, found)
             write_text(whole / "schema.json", json.dumps({"schema": SCHEMA}))
             if is_packed(results):
                 pack(whole, Path(made) / "pack")
@@ -124,7 +124,8 @@ def _read(results: Path, files: Path, part: str, found: Migrated) -> list[Text]:
                 f"expected results of schema {FROM}, got schema {content['schema']} in {str(results)!r}; this "
                 f"routebench reads schema {SCHEMA} as it is"
             )
-        if isinstance(content, dict) and unsealed(text, content) and check(content):
+        is_named = isinstance(content, dict) and content.get("cell", content.get("plan")) == file.stem
+        if is_named and unsealed(text, content) and check(content):
             held.append((text, content))
         else:
             found.left_out.append(f"{part}/{file.name} is not what was written")
@@ -142,7 +143,9 @@ def _identities(plans: Sequence[Text], records: Sequence[Text], found: Migrated)
         new[key], reason = _taken_over(known, origins.get(key))
         found.cells[key] = new[key].key
         found.unknown[reason] += 1
-        found.older.update(() if reason else _older(new[key]))
+        found.older.update(
+            () if reason else (f"{part}, version {then}" for part, (then, _) in older_parts(new[key]).items())
+        )
 
     for key, known in old.items():
         if known.is_trial:
@@ -157,13 +160,6 @@ def _identities(plans: Sequence[Text], records: Sequence[Text], found: Migrated)
             take(key, replace(known, tuning=tuning))
     found.unknown.pop("", None)
     return new
-
-
-def _older(known: Identity) -> Iterator[str]:
-    """Names of the parts that had an older version."""
-    for kind, name, version in NamedParts.of(known).named():
-        if (version or 1) != (found := (known.versions or {}).get(kind, 1)):
-            yield f"{kind} {name}, version {found}"
 
 
 def _renamed(trials: Any, found: Migrated) -> Any:
@@ -208,7 +204,7 @@ def _write_records(
     files: Path, folder: Path, records: Sequence[Text], identities: Mapping[str, Identity], found: Migrated
 ) -> None:
     """Writes records, raw outputs and networks."""
-    fits = _fits(files, folder, records, identities)
+    fits = _fits(files, folder, records, identities, found)
     found.fits = len(fits)
     kept: dict[str, str] = {}
     for text, record in sorted(records, key=lambda one: str(one[1]["provenance"].get("finished", ""))):
@@ -234,6 +230,15 @@ def _write_plans(folder: Path, plans: Sequence[Text], identities: Mapping[str, I
         _write_sealed(folder / "plans" / f"{plan['plan']}.json", {**plan, "schema": SCHEMA, "cells": told})
 
 
+def _write_settings(file: Path, new: Path, found: Migrated) -> None:
+    try:
+        chosen = ChosenSettings.read(file, "NAME")
+    except UserError as error:
+        found.left_out.append(str(error))
+        return
+    replace(chosen, digest=_renamed(chosen.digest, found)).write(new)
+
+
 def _write_sealed(file: Path, content: Mapping[str, Any]) -> None:
     write_text(file, checksum.sealed(content), lasting=False)  # nothing counts before the folder has its name
 
@@ -247,16 +252,45 @@ def _place(name: str, old: str, key: str, fits: Mapping[str, str]) -> str:
     return f"{part}/{fits.get(fit, fit)}/{file}"
 
 
-def _fits(files: Path, folder: Path, records: Sequence[Text], identities: Mapping[str, Identity]) -> dict[str, str]:
+def _fits(
+    files: Path, folder: Path, records: Sequence[Text], identities: Mapping[str, Identity], found: Migrated
+) -> dict[str, str]:
     """Copies the networks that planned runs may use again; returns their new keys by the old ones."""
-    found: dict[str, str] = {}
+    new: dict[str, str] = {}
+    tried: set[str] = set()
     for _, record in records:
         known = identities[record["cell"]]
-        if known.source is not None or known.versions != (NamedParts.of(known).versions() or None):
+        if known.source is not None or older_parts(known):
             continue  # today's code trains others
-        for fit in {name.split("/")[1] for name in record.get("files") or {} if name.startswith("fits/")} - {*found}:
-            notes = parsed(read_plain(note)[0]) if (note := files / "fits" / fit / "fit.json").is_file() else None
-            if isinstance(notes, dict) and notes.get("request", {}).get("data") == known.data:
-                found[fit] = key_of_fit(notes["request"], known.data_fingerprint)
-                shutil.copytree(note.parent, folder / "fits" / found[fit], symlinks=True)
-    return found
+        for fit in {name.split("/")[1] for name in record.get("files") or {} if name.startswith("fits/")} - tried:
+            tried.add(fit)
+            place = files / "fits" / fit
+            if not os.path.lexists(place):
+                continue
+            try:
+                held, request = _files_of_fit(files, fit)
+                if request["data"] != known.data:
+                    continue  # nobody says with which fingerprint
+                new[fit] = key_of_fit(request, known.data_fingerprint)
+            except (OSError, ValueError, LookupError, TypeError, RecursionError, UserError) as error:
+                found.left_out.append(f"fits/{fit} could not be read: {one_line(error)}")
+                continue
+            (folder / "fits" / new[fit]).mkdir(parents=True)
+            for name, content in held.items():
+                (folder / "fits" / new[fit] / name).write_bytes(content)
+    return new
+
+
+def _files_of_fit(files: Path, fit: str) -> tuple[dict[str, bytes], Mapping[str, Any]]:
+    """The files of a trained network by name, and what was asked for.
+
+    Raises:
+        UserError, OSError, ValueError: it is damaged, or a link or a pipe stands in its place.
+    """
+    expect_folders(files, [f"fits/{fit}"], "results folder")
+    text = read_plain(files / "fits" / fit / "fit.json")[0]
+    notes = parsed(text)
+    if not isinstance(notes, dict) or not unsealed(text, notes) or not is_fit(notes):
+        raise ValueError("it is not what was written")
+    held = {name: read_plain(files / "fits" / fit / name, TENSORS)[0] for name in notes.get("files", {})}
+    return {**held, "fit.json": text}, notes["request"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch.utils.benchmark import Timer
@@ -54,7 +54,7 @@ class Cost(Protocol):
 
     options: ClassVar[dict[str, Any]] = {
         "batches": list[Count],
-        "backends": list[str],
+        "backends": list[Literal[kernels.BACKENDS]],  # type: ignore[valid-type]  # read, not checked
         "children": list[Count],
         "seconds": Positive,
         "memory_budget_mb": Count,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -72,8 +72,9 @@ class PredictiveCoding(Protocol):
     Source: Kiefer et al., "Capsule Networks as Generative Models", section 3.1, figure 1 B to E and appendix C.
     """
 
-    options: ClassVar[dict[str, type]] = {
-        "targets": list[str], "free": list[str], "l1": float, "l2": float, "steps": int, "step_size": float,
+    options: ClassVar[dict[str, Any]] = {
+        "targets": list[Literal[TARGETS]], "free": list[Literal[FREE]],  # type: ignore[valid-type]  # read, not checked
+        "l1": float, "l2": float, "steps": int, "step_size": float,
     }  # fmt: skip
 
     def expect(self, data: Dataset) -> None:

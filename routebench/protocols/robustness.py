@@ -1,6 +1,6 @@
 """Accuracy under attack, with what is needed to judge whether the attacks can be believed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -84,6 +84,12 @@ class Robustness(Protocol):
     def expect(self, data: Dataset) -> None:
         """One class per image, which the attacks turn into another."""
         expect_one_label("robustness", data)
+
+    def fits(self, request: FitRequest, options: Mapping[str, Any]) -> Iterator[FitRequest]:
+        """The network that is attacked, and the one that images are made against for it."""
+        yield request
+        if other := str(options.get("transfer_from", "")):
+            yield source_request(request, other, float(options.get("transfer_rate", 0.0)))
 
     def versions(self, options: Mapping[str, Any]) -> Mapping[str, int]:
         """Of the attacks and corruptions that are asked for."""

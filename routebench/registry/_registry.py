@@ -76,8 +76,9 @@ class Registry:
             if fault := self._fault(entry):
                 raise UserError(f"{self.kind} {name!r} of {origin_of(entry)}: {fault}")
             self._enter(name, entry)
-            if version is not None:
-                self._versions[name] = version
+            if self.entries[name] is entry:  # and not taken by another
+                self._versions.pop(name, None)
+                self._versions |= {} if version is None else {name: version}
             return entry
 
         return enter

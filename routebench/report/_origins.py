@@ -9,6 +9,7 @@ from typing import Any
 
 from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
+from routebench.catalogue import shipped_version
 from routebench.engine.results import Identity, Record
 from routebench.registry import protocols
 
@@ -33,6 +34,8 @@ UNUSED = {  # settings by the schedule that does without them
     "exponential": ("milestones",),
     "milestones": ("decay_steps",),
 }
+RECIPE_PARTS = ("loss", "optimiser", "schedule", "augmentation", "selection", "train_on", "precision")
+"""Settings of the recipe that name parts with versions."""
 METHOD, MODEL = "method.", "model."
 """How the names of tuned settings begin that are no training settings."""
 OWN = "own hyperparameters"
@@ -246,6 +249,34 @@ def _told(told: str, records: list[Record]) -> Iterator[str]:
     if not all(methods.values()) and any(methods.values()):
         untuned = _titles([method for method, is_untuned in methods.items() if is_untuned], methods)
         yield f"Not tuned, but trained with the suite's defaults: {wording.listed(untuned, 8)}."
+    older = dict.fromkeys(part for record in records for part in _older(record.identity))
+    if older:
+        yield f"Measured with an older version of {wording.listed([*older], 8)}; a run of today measures it anew."
+    unknown = sum(_is_of_own_code(record.identity) for record in records)
+    if unknown:
+        count = wording.plural(unknown, "run")
+        yield f"The code of {count} of {len(records)} is not known to be that of today's versions."
+
+
+def _parts_of(known: Identity) -> Iterator[tuple[str, str, int | None]]:
+    """Kind and name of each part, and its version now; None if it does not ship."""
+    named = {"model": known.model, "protocol": known.protocol, **({"method": known.method} if known.routed else {})}
+    named |= {kind: str(known.training[kind]) for kind in RECIPE_PARTS if kind in known.training}
+    for kind, name in named.items():
+        yield kind, name, shipped_version(kind, name)
+
+
+def _older(known: Identity) -> Iterator[str]:
+    """The parts of a run that have a newer version now, in words."""
+    for kind, name, now in _parts_of(known):
+        then = (known.versions or {}).get(kind, 1)
+        if known.source is None and now is not None and then < now:
+            yield f"{kind} {name} ({then}, now {now})"
+
+
+def _is_of_own_code(known: Identity) -> bool:
+    """Whether all parts ship, and yet a hash of code stands in place of their versions."""
+    return known.source is not None and all(now is not None for _, _, now in _parts_of(known))
 
 
 def _differing(records: list[Record]) -> Differing:

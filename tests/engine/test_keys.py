@@ -86,6 +86,8 @@ RAISED = {
     "method": [("routing/em.py", 'register("em"', 'register("em", version=2')],
     "model": [("models/capsnet.py", 'register("capsnet-small"', 'register("capsnet-small", version=2')],
     "loss": [("recipe.py", '"loss": {', '"loss": {"margin": 7, ')],
+    "network beside": [("models/cnn.py", 'register("cnn-small"', 'register("cnn-small", version=2')],
+    "attack": [("protocols/robustness.py", '"attack": {', '"attack": {"fgsm": 2')],
     "protocol": [("protocols/robustness.py", 'register("robustness"', 'register("robustness", version=2')],
 }
 
@@ -99,11 +101,19 @@ def test_a_version_changes_the_keys_of_what_it_is_of_and_no_other(tree, keys_aft
     if kind == "loss":  # which entries say their loss stands in suites
         assert any(name.startswith("accuracy: dynamic ") for name in changed)
     else:
-        part = {"method": ": em", "model": " on capsnet-small,", "protocol": "robustness: "}[kind]
-        assert changed == {name for name in before if part in name}
+        parts = {
+            "method": [": em"],
+            "model": [" on capsnet-small,"],
+            "network beside": ["robustness: ", " on cnn-small,"],
+        }
+        held = parts.get(kind, ["robustness: "])
+        assert changed == {name for name in before if any(part in name for part in held)}
         assert len(changed) < len(before)
     assert changed
-    assert fits == (set() if kind == "protocol" else changed)
+    if kind == "network beside":  # images are made against it
+        assert fits == {name for name in before if " on cnn-small," in name}
+    else:
+        assert fits == (set() if kind in {"protocol", "attack"} else changed)
 
 
 def test_a_setting_that_is_its_default_is_no_other_cell():

@@ -1,6 +1,7 @@
 """Results of schema 1, whose keys held a hash of code, are taken over."""
 
 import json
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import routebench
 from routebench import cli
 from routebench.engine import migrate as module
 from routebench.engine.migrate import migrate
@@ -203,6 +205,111 @@ def test_the_later_of_two_records_of_one_cell_is_kept(old, tmp_path):
     assert any(file.stem in told and "0" * 16 in told for told in found.left_out)
     (record,) = [one for one in contents(tmp_path / "new", "records") if one["cell"] == found.cells["0" * 16]]
     assert len(record["metrics"]) == 1
+
+
+@pytest.mark.parametrize("name", ["../../outside", "other", "/tmp/outside"])
+def test_a_plan_writes_no_file_but_its_own(old, tmp_path, name):
+    """A folder may come from anybody."""
+    (file,) = (old / "plans").glob("*.json")
+    file.write_text(checksum.sealed({**json.loads(file.read_bytes()), "plan": name}))
+    before = {*tmp_path.rglob("*")}
+    found = migrate(old, tmp_path / "new")
+    assert found.left_out == [f"plans/{file.name} is not what was written"]
+    made = {*tmp_path.rglob("*")} - before
+    assert all(one.is_relative_to(tmp_path / "new") for one in made) and not [*(tmp_path / "new" / "plans").iterdir()]
+
+
+SUITE = """
+question = "Q?"
+version = 1
+protocol = "accuracy"
+[[methods]]
+name = "uniform"
+[presets.quick]
+data = "take:100:mnist5k"
+model = "capsnet-small"
+iterations = [1]
+seeds = 1
+training = { epochs = 1 }
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a trained network, as schema 1 had it, and the key that its cell has now."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "own.toml").write_text(SUITE)
+    run = routebench.run_suite(str(folder / "own.toml"), preset="quick", results=folder / "now", report=False)
+    old, fit = folder / "old", "f" * 16
+    (key,) = run.results.query("method == 'uniform'")["cell"].unique()
+    shutil.copytree(folder / "now", old)
+    record = json.loads((old / "records" / f"{key}.json").read_bytes())
+    shutil.rmtree(old / "records")  # of a control as well
+    (old / "records").mkdir()
+    known = {name: one for name, one in record["identity"].items() if name not in {"versions", "defaults"}}
+    known["source"] = "feedfacefeedface"
+    before = digest(known)
+    (old / "arrays" / f"{key}.safetensors").rename(old / "arrays" / f"{before}.safetensors")
+    (network,) = {name.split("/")[1] for name in record["files"] if name.startswith("fits/")}
+    (old / "fits" / network).rename(old / "fits" / fit)
+    files = {name.replace(key, before).replace(network, fit): one for name, one in record["files"].items()}
+    then = {**record, "schema": 1, "cell": before, "identity": known, "files": files}
+    then["arrays"] = f"arrays/{before}.safetensors"
+    commit = json.loads(module.KNOWN.read_text())[-1]["commits"][0]
+    then["provenance"] = {**record["provenance"], "commit": commit, "dirty": False}
+    (old / "records" / f"{before}.json").write_text(checksum.sealed(then))
+    edited(old, "plans", lambda content: content.update(schema=1))
+    edited(old, "plans", lambda content: content["cells"].pop(content["cells"][0]["cell"] == key))
+    edited(old, "plans", lambda content: content["cells"][0].update(cell=before, identity=known))
+    (old / "schema.json").write_text('{"schema": 1}')
+    return folder, key
+
+
+def test_a_trained_network_is_used_again(trained, tmp_path):
+    folder, key = trained
+    found = migrate(folder / "old", tmp_path / "new")
+    assert ([*found.cells.values()], found.fits, found.left_out) == ([key], 1, [])
+    assert routebench.load_fit(tmp_path / "new", key) is not None
+    store = Store(tmp_path / "new")
+    assert store.verify() == (1, 2) and store.warnings == []
+    (tmp_path / "new" / "records" / f"{key}.json").unlink()
+    (weights,) = (tmp_path / "new" / "fits").rglob("weights.safetensors")
+    before = weights.stat().st_mtime_ns
+    routebench.run_suite(str(folder / "own.toml"), preset="quick", results=tmp_path / "new", report=False)
+    assert weights.stat().st_mtime_ns == before  # it was not trained again
+
+
+@pytest.mark.parametrize("damage", ["a pipe", "a link", "no notes", "other notes", "a link to the folder"])
+def test_a_damaged_network_is_left_out_and_told(trained, tmp_path, damage):
+    folder, key = trained
+    shutil.copytree(folder / "old", tmp_path / "old")
+    fit = tmp_path / "old" / "fits" / ("f" * 16)
+    weights, notes = fit / "weights.safetensors", fit / "fit.json"
+    match damage:
+        case "a pipe":
+            weights.unlink()
+            os.mkfifo(weights)
+        case "a link":
+            weights.unlink()
+            weights.symlink_to(folder / "own.toml")
+        case "no notes":
+            notes.unlink()
+        case "other notes":
+            notes.write_text(notes.read_text().replace('"epoch": 1', '"epoch": 2'))
+        case _:
+            shutil.move(fit, tmp_path / "elsewhere")
+            fit.symlink_to(tmp_path / "elsewhere")
+    found = migrate(tmp_path / "old", tmp_path / "new")
+    assert ([*found.cells.values()], found.fits) == ([key], 0)
+    (told,) = found.left_out
+    assert told.startswith(f"fits/{fit.name} could not be read: ")
+    assert not (tmp_path / "new" / "fits").exists()
+
+
+def test_damaged_settings_are_left_out_and_told(old, tmp_path):
+    (old / "accuracy.quick.settings.json").write_text("{")
+    (told,) = migrate(old, tmp_path / "new").left_out
+    assert "accuracy.quick.settings.json" in told
 
 
 def test_packed_again_it_is_the_same(old, tmp_path):

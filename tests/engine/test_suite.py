@@ -2,6 +2,7 @@
 
 import pytest
 
+from routebench.engine.suites import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.registry import shipped
@@ -120,6 +121,9 @@ def test_error_names_file_key_and_expectation(changed, old, new, says):
         ("robustness", "l2_eps = [0.5, 0.50000001]", "different values"),
         ("equivariance", "scales = [1.2, 1.20]", "different values"),
         ("generation", "optimiser = 'adm'", "one of sgd, adam"),
+        ("cost", "backends = ['fusd']", "a list, each one of auto, reference, fused, triton"),
+        ("predictive-coding", "targets = ['labl']", "a list, each one of none, predicted, label"),
+        ("predictive-coding", "free = ['class']", "a list, each one of classes, children"),
     ],
 )
 def test_an_option_of_the_protocol_is_refused_before_anything_runs(tmp_path, protocol, option, expected):
@@ -129,6 +133,39 @@ def test_an_option_of_the_protocol_is_refused_before_anything_runs(tmp_path, pro
         load_suite(str(file))
     key = option.partition(" ")[0]
     assert str(caught.value).startswith(f"mine.toml: key 'presets.smoke.{key}': expected {expected}, got ")
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("attacks = ['fgms']", "unknown attack 'fgms'; did you mean 'fgsm'"),
+        ("losses = ['trainin']", "unknown loss to attack 'trainin'"),
+        ("targeted = ['square']", "unknown targeted attack 'square'"),
+        ("corruptions = ['snw']", "unknown corruption 'snw'"),
+        ("severities = [9]", "severities must be from 1 to 5"),
+        ("main_eps = 0.5", "main_eps must be one of eps"),
+        ("transfer_from = 'cnn-smal'", "unknown model 'cnn-smal'; did you mean 'cnn-small'"),
+    ],
+)
+def test_a_name_that_a_protocol_does_not_know_is_refused_when_it_is_planned(tmp_path, option, told):
+    file = tmp_path / "mine.toml"
+    file.write_text(f"""
+question = "?"
+version = 1
+protocol = "robustness"
+[[methods]]
+name = "dynamic"
+[presets.smoke]
+data = "take:100:mnist5k"
+model = "capsnet-small"
+iterations = [1]
+seeds = 1
+{option}
+""")
+    with pytest.raises(UserError) as caught:
+        plan(load_suite(str(file)), "smoke", Choices())
+    assert str(caught.value).startswith("mine.toml: preset smoke, dynamic: ")
+    assert told in str(caught.value)
 
 
 def test_no_methods_is_an_error(tmp_path):

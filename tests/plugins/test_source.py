@@ -3,7 +3,10 @@
 import pytest
 
 from routebench.engine.origin import _source as source
+from routebench.engine.suites import Choices, load_suite, plan
+from routebench.errors import UserError
 from routebench.registry import EVERY, extensions, load_plugin
+from routebench.routing.spec import parse
 from tests.plugins.texts import method
 
 FILES = {
@@ -60,3 +63,27 @@ def test_of_an_installed_package_its_own_files_count(write, tmp_path, monkeypatc
     reached = {file.relative_to(tmp_path / folder).as_posix() for file in source._reachable(start)}
     names = {"__init__.py", "names.py", "deep/down.py", "routing/mine.py", "routing/__init__.py"}
     assert reached == {f"lab_package/{name}" for name in names}
+
+
+def test_a_plugin_may_say_its_version_in_place_of_its_code(write):
+    """Then edits leave its keys as they are, and a new version changes them."""
+    keys = {}
+    for version in (None, 1, 2):
+        for line in ("", "EDITED = True\n"):
+            said = "" if version is None else f", version={version}"
+            with extensions.restored():
+                load_plugin(str(write({"mine.py": method("mine").replace('("mine")', f'("mine"{said})') + line})))
+                cells = plan(load_suite("accuracy"), "smoke", Choices(methods=(parse("mine"),), seeds=1)).cells
+                (cell,) = [cell for cell in cells if cell.identity.method == "mine"]
+            assert (cell.identity.source is None) == (version is not None)
+            assert cell.identity.versions == (None if version is None else {"method": version})
+            keys.setdefault(version, set()).add(cell.key)
+    assert [len(of) for of in keys.values()] == [2, 1, 1]
+    assert len(set.union(*keys.values())) == 4
+
+
+@pytest.mark.parametrize("version", [0, -1, True])
+def test_a_version_is_a_whole_number_from_1(write, version):
+    text = method("mine").replace('("mine")', f'("mine", version={version!r})')
+    with pytest.raises(UserError, match="expected a version from 1, got"):
+        load_plugin(str(write({"mine.py": text})))

@@ -209,3 +209,25 @@ def test_back_ends_are_named_and_a_method_that_needs_another_is_no_warning() -> 
     assert found.warnings == ()
     records[0]["provenance"]["backend"] = "reference"
     assert any("differ in back end asked for" in warning for warning in found_for(records).warnings)
+
+
+def test_parts_of_older_versions_are_told():
+    """Until they are measured again, what was measured with them stays."""
+    records = [record for record in made_up_records() if record["identity"]["method"] in ("em", "uniform")]
+    assert not any("older version" in told for told in found_for(records).told)
+    for record in records:
+        record["identity"] |= {"method": "heinsen"} if record["identity"]["method"] == "em" else {}
+    (told,) = [told for told in found_for(records).told if "older version" in told]
+    assert told == "Measured with an older version of method heinsen (1, now 2); a run of today measures it anew."
+    for record in records:
+        record["identity"]["versions"] = {"method": 2} if record["identity"]["method"] == "heinsen" else None
+    assert not any("older version" in told for told in found_for(records).told)
+
+
+def test_runs_of_code_that_no_version_stands_for_are_told():
+    records = made_up_records()
+    records[0]["identity"]["source"] = "feedfacefeedface"
+    (told,) = [told for told in found_for(records).told if "not known to be" in told]
+    assert told == f"The code of 1 run of {len(records)} is not known to be that of today's versions."
+    records[0]["identity"]["method"] = "a-method-of-a-plugin"  # whose hash it is
+    assert not any("not known to be" in told for told in found_for(records).told)

@@ -2,7 +2,7 @@
 
 from routebench.engine.suites._cell import Cell, cell_of, code_behind, of_session
 from routebench.engine.suites._lineup import METHOD, Choices
-from routebench.engine.suites._parts import NamedParts, stamped
+from routebench.engine.suites._parts import NamedParts, older_parts, stamped
 from routebench.engine.suites._plan import Plan, plan
 from routebench.engine.suites._planning import ALL, Asked, make_plans
 from routebench.engine.suites._points import expect_name
@@ -29,6 +29,7 @@ __all__ = [
     "load_suite",
     "make_plans",
     "of_session",
+    "older_parts",
     "plan",
     "stamped",
 ]

@@ -11,10 +11,32 @@ from typing import Any
 from routebench.engine.origin import code_of
 from routebench.engine.results import Identity
 from routebench.engine.suites._cell import plain
+from routebench.errors import UserError
 from routebench.models.facts import Facts
-from routebench.recipe import VERSIONS, Recipe
+from routebench.protocols.base import FitRequest
+from routebench.recipe import LEGAL, VERSIONS, Recipe
 from routebench.registry import SHIPPED, Registry, datasets, models, protocols, routing
 from routebench.routing import hyperparameters_of
+
+DEFAULTS = {"train_on": "train", **Recipe().settings}
+"""Of the recipe."""
+
+
+def older_parts(known: Identity) -> dict[str, tuple[int, int]]:
+    """Parts of a cell that have another version now than when it was planned: their versions then and now, by name.
+
+    Of parts that are not registered here, nothing is known.
+    """
+    then = known.versions or {}
+    try:
+        named = [*NamedParts.of(known).named()]
+    except UserError:
+        return {}
+    return {
+        f"{kind} {name}".strip(): (then.get(kind, 1), version)
+        for kind, name, version in named
+        if version is not None and version != then.get(kind, 1)
+    }
 
 
 def stamped(known: Identity) -> Identity:
@@ -30,7 +52,7 @@ class NamedParts:
     Args:
         model, data: names.
         method: likewise; None for a network without routing.
-        model_params: what is set of the network.
+        model_params, method_params: what is set of them.
         training: settings of the recipe.
         protocol: a name; empty for a fit, which any protocol may use.
         options: what is set of the protocol.
@@ -41,28 +63,58 @@ class NamedParts:
     method: str | None
     model_params: Mapping[str, Any]
     training: Mapping[str, Any]
+    method_params: Mapping[str, Any] = field(default_factory=dict)
     protocol: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, known: Identity) -> "NamedParts":
         """Those of a cell."""
-        method = known.method if known.routed else None
         return cls(
-            known.model, known.data, method, known.model_params, known.training, known.protocol, known.options
+            known.model, known.data, known.method if known.routed else None, known.model_params, known.training,
+            known.method_params if known.routed else {}, known.protocol, known.options,
         )  # fmt: skip
 
+    @classmethod
+    def of_fit(cls, request: FitRequest) -> "NamedParts":
+        """Those of a trained network."""
+        return cls(request.model, request.data, request.method, request.model_params, request.recipe.settings)
+
     def named(self) -> Iterator[tuple[str, str, int | None]]:
-        """Kind, name and version of each part; the version is None where a hash of files stands for it."""
+        """Kind, name and version of each part; the version is None where a hash of files stands for it.
+
+        What a protocol trains besides, such as another network to attack, has kind and name in one.
+        """
+        own = [*self._own()]
+        yield from own
+        if self.protocol:
+            protocol = protocols[self.protocol]()
+            for name, version in protocol.versions(self.options).items():
+                yield name, "", version
+            known = {(kind, name) for kind, name, _ in own}
+            for fit in protocol.fits(self._request(), self.options):
+                models[fit.model]  # an option may name one that is not there
+                for kind, name, version in NamedParts.of_fit(fit)._own():
+                    if (kind, name) not in known:
+                        known.add((kind, name))
+                        yield f"{kind} {name}", "", version
+
+    def _request(self) -> FitRequest:
+        """The main network of a cell, as far as parts are concerned."""
+        recipe = Recipe(**{name: value for name, value in self.training.items() if name in LEGAL})
+        return FitRequest(
+            model=self.model, model_params=self.model_params, method=self.method, method_params=self.method_params,
+            data=self.data, recipe=recipe, seed=0,
+        )  # fmt: skip
+
+    def _own(self) -> Iterator[tuple[str, str, int | None]]:
+        """Without what the protocol trains or does besides."""
         for kind, registry, name in self._registered():
             yield kind, name, registry.version(name)
         data = self.data.rpartition(":")[2].partition("?")[0]
         yield "data", data, datasets.version(data)
         for kind, raised in VERSIONS.items():
-            yield kind, (name := str(self.training.get(kind))), raised.get(name, 1)
-        if self.protocol:
-            for name, version in protocols[self.protocol]().versions(self.options).items():
-                yield name, "", version
+            yield kind, (name := str(self.training.get(kind, DEFAULTS[kind]))), raised.get(name, 1)
 
     def versions(self) -> dict[str, int]:
         """Versions by kind: those above 1, and those that a plug-in says."""
@@ -76,7 +128,7 @@ class NamedParts:
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         """Defaults of settings, by the table of the identity that they are in."""
-        found = {"training": Recipe().settings, "model_params": self._of_network()}
+        found = {"training": dict(DEFAULTS), "model_params": self._of_network()}
         if self.method is not None:
             found["method_params"] = hyperparameters_of(self.method)
             found["method_params"].pop("iterations", None)

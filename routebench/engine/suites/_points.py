@@ -207,7 +207,10 @@ def _point(suite: Suite, preset: Preset, model: str, starter: Starter, fingerpri
     }
     found = plain(identity)
     _expect_storable(suite, entry, {**found, "iterations": list(grid)})
-    known = stamped(Identity(**found))
+    try:
+        known = stamped(Identity(**found))
+    except UserError as error:  # an option names what is not there, such as an attack
+        raise UserError(f"{suite.file}: preset {preset.name}, {entry.name}: {error}") from error
     return Point(cell_of(known, starter.fault, code_behind(known)), grid, _fixed(preset, entry))
 
 
