@@ -140,7 +140,7 @@ class Protocol(ABC):
         """
 
     def fits(self, request: FitRequest, options: Mapping[str, Any]) -> Iterable[FitRequest]:
-        """Lists all that a cell trains: a dry run foretells how long that takes, and its key holds versions of the parts.
+        """Lists all that a cell trains: dry runs foretell how long that takes, and keys hold versions of the parts.
 
         Args:
             request: the cell's fit.
