@@ -86,7 +86,7 @@ def deterministic_operations():
     """On the CPU, the same input gives the same bits; and memory that nobody has written to is NaN."""
     torch.set_num_threads(1)
     torch.set_warn_always(True)  # else a warning that came once is an error in no later test
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")  # `use_deterministic_algorithms` imports torch's compiler first
     torch.utils.deterministic.fill_uninitialized_memory = True
 
 

@@ -39,7 +39,7 @@ def write(words: list[str]) -> int:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")
     if sys.argv[1:] == ["--uncovered"]:
         sys.stdout.write("".join(f"{what}: {why}\n" for what, why in uncovered()))
         sys.exit()

@@ -1,5 +1,6 @@
 """Golden numbers of networks, and of the recipe that they are trained with."""
 
+import copy
 import inspect
 import typing
 from collections.abc import Iterator, Mapping
@@ -47,8 +48,21 @@ def tiny(shape: tuple[int, int, int], classes: int, count: int = 7, *, several: 
 def fresh(
     name: str, shape: tuple[int, int, int], classes: int, method: str | None, params: Any, **more: Any
 ) -> nn.Module:
-    torch.manual_seed(0)
-    return build(name, shape=shape, classes=classes, method=method, method_params=params, **more)
+    """A copy of the network with its initial weights, which take as long as all that is measured of it."""
+    asked = (name, shape, classes, method, repr(params), repr(sorted(more.items())))
+    if asked not in _BUILT:
+        torch.manual_seed(0)
+        built = build(name, shape=shape, classes=classes, method=method, method_params=params, **more)
+        _BUILT[asked] = built, torch.random.get_rng_state()
+        for old in [*_BUILT][:-2]:
+            del _BUILT[old]
+    built, state = _BUILT[asked]
+    torch.random.set_rng_state(state)
+    return copy.deepcopy(built)
+
+
+_BUILT: dict[tuple[Any, ...], tuple[nn.Module, Tensor]] = {}
+"""The last two that were built, with the state of torch's random numbers afterwards."""
 
 
 def in_single(output: Output) -> Output:
@@ -127,11 +141,8 @@ class GoldenModel:
         is_large = self.shape[1] > SMALLER and not self.facts.unsupervised
         return (self.shape[0], SMALLER, SMALLER) if is_large else self.shape
 
-    def built(self, **more: Any) -> nn.Module:
-        return fresh(self.name, self.shape, self.classes, self.method, None, **more)
-
     def start(self, **more: Any) -> list[Tensor]:
-        return list(self.built(**more).state_dict().values())
+        return list(fresh(self.name, self.shape, self.classes, self.method, None, **more).state_dict().values())
 
     def answers(self, **more: Any) -> list[Tensor]:
         """What it says of an image in evaluation; of one that learns without labels, its objective and features.
@@ -157,9 +168,8 @@ class GoldenModel:
         shape, recipe = self.smaller, replace(QUICK, batch_size=1)
         if self.facts.unsupervised:
             recipe = replace(recipe, loss="own", learning_rate=1e-4)
-        normalised = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.built().modules())
-        size = 2 if normalised else 1
         network = in_double(fresh(self.name, shape, self.classes, self.method, None))
+        size = 2 if any(isinstance(one, nn.modules.batchnorm._BatchNorm) for one in network.modules()) else 1
         return moved_by(network, tiny(shape, self.classes, 3 * size), replace(recipe, batch_size=size))
 
     def options(self) -> Iterator[dict[str, Any]]:

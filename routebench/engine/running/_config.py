@@ -131,28 +131,22 @@ def prepare_torch(config: RunConfig) -> None:
     keep_freed_memory()
     if config.device.startswith("cuda"):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS is not deterministic
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.set_deterministic_debug_mode("warn")
         torch.backends.cudnn.benchmark = False
 
 
 @contextlib.contextmanager
 def torch_as_before() -> Iterator[None]:
     """Restores what `prepare_torch` sets, except `keep_freed_memory`."""
-    threads, determinism = torch.get_num_threads(), _determinism()
+    threads, determinism = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     benchmark = torch.backends.cudnn.benchmark
     try:
         with kernels.using("auto"):
             yield
     finally:
         torch.set_num_threads(threads)
-        if determinism != _determinism():  # setting it imports torch's compiler, which takes seconds
-            torch.use_deterministic_algorithms(determinism[0], warn_only=determinism[1])
+        torch.set_deterministic_debug_mode(determinism)
         torch.backends.cudnn.benchmark = benchmark
-
-
-def _determinism() -> tuple[bool, bool]:
-    """Whether torch is to be deterministic, and whether it only warns where it is not."""
-    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
 
 def keep_freed_memory() -> None:

@@ -26,7 +26,7 @@ WATCHED: tuple[ModuleType, ...] = (
 MODES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "torch's default type": (torch.get_default_dtype, torch.set_default_dtype),
     "torch's gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
-    "torch's determinism": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    "torch's determinism": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
     "torch's precision of matrix products": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     "torch's threads": (torch.get_num_threads, torch.set_num_threads),
 }  # fmt: skip
