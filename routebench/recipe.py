@@ -25,9 +25,9 @@ AugmentationName = Literal[
 
 VERSIONS: dict[str, dict[str, int]] = {
     "loss": {"spread-sigmoid": 2},
-    "optimiser": {},
+    "optimiser": {"rmsprop": 2},
     "schedule": {},
-    "augmentation": {},
+    "augmentation": {"smallnorb-jitter-yl1993": 2},
     "selection": {},
     "train_on": {},
     "precision": {},
@@ -44,6 +44,8 @@ class Recipe:
         batch_size: images per step; an incomplete last batch is used too.
         optimiser: `adam`, `sgd` or `rmsprop`.
         learning_rate, momentum, weight_decay: of the optimiser; momentum is that of SGD and RMSProp.
+        decayed: what weight decay pulls towards zero: `all` parameters, or `weights` alone, which are parameters of
+            that name with two axes or more: no biases, and no betas of EM routing.
         schedule: of the learning rate. `exponential`: times `decay` every `decay_steps` steps, continuously (Sabour et
             al. 2017: 0.96 every 2,000). `milestones`: times `decay` at each of `milestones`, in epochs (Tsai et al.
             2020: 0.1 at 150 and 250 of 350).
@@ -67,6 +69,7 @@ class Recipe:
     learning_rate: Positive = 1e-3
     momentum: NonNegative = 0.9
     weight_decay: NonNegative = 0.0
+    decayed: Annotated[str, Literal["all", "weights"]] = "all"
     schedule: Annotated[str, Literal["constant", "exponential", "milestones"]] = "constant"
     decay: NonNegative = 0.96
     decay_steps: Count = 2000

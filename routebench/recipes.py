@@ -110,10 +110,12 @@ RECIPES: Mapping[str, NamedRecipe] = {
     ),
     "hinton-em-code": _recipe(
         "the defaults of the code of Hinton, Sabour and Frosst: another rate, a margin that grows with the step, and a "
-        "weight decay of 2e-7, here times five: their loss is the mean over five classes, and ours the sum",
+        "decay of 2e-7 of weights, not of biases and betas; here times five: their loss is the mean over five classes, "
+        "and ours the sum",
         _HINTON,
         learning_rate=1e-2,
         weight_decay=1e-6,
+        decayed="weights",
         loss="spread-sigmoid",
         augmentation="smallnorb-jitter",
     ),

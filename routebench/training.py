@@ -5,11 +5,10 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,6 +19,7 @@ from routebench.data import Images, TrainingData, augmentations
 from routebench.errors import Diverged, UserError
 from routebench.losses import LOSSES, Labels, Moment, reconstruction
 from routebench.models.network import Output, set_progress
+from routebench.optimisers import make_optimiser
 from routebench.recipe import Recipe
 
 EVALUATION_BATCH = 250
@@ -255,26 +255,6 @@ def is_right(answered: Labels, labels: Labels) -> Bool[Tensor, " batch"]:
     """Whether the answer to an image is the right one; where it may show several classes, all of them and no other."""
     same = answered == labels
     return same if labels.ndim == 1 else same.all(dim=1)
-
-
-def make_optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser of all parameters; Adam and SGD on CUDA take a step in one kernel."""
-    parameters = list(network.parameters())
-    common: dict[str, Any] = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay}
-    if recipe.optimiser == "rmsprop":
-        # As Kosiorek et al. (stacked capsule autoencoders) set TensorFlow's, which adds 0.01 / batch^2 under the root.
-        eps = 0.1 / recipe.batch_size
-        return torch.optim.RMSprop(parameters, alpha=0.9, eps=eps, momentum=recipe.momentum, **common)
-    if _steps_in_one_kernel(parameters):
-        common["fused"] = True
-    if recipe.optimiser == "adam":
-        return torch.optim.Adam(parameters, **common)
-    return torch.optim.SGD(parameters, momentum=recipe.momentum, **common)
-
-
-def _steps_in_one_kernel(parameters: Sequence[Tensor]) -> bool:
-    """Whether the optimiser's fused step is taken: on CUDA, where each small kernel costs its start."""
-    return all(one.is_cuda and one.is_floating_point() for one in parameters)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from routebench.cli import cli
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
+from routebench.optimisers import make_optimiser
 from routebench.recipe import Recipe
 from routebench.recipes import RECIPES, merged
-from routebench.training import make_optimiser
 
 SUITE = """
 question = "?"
@@ -78,17 +78,17 @@ def test_rates_of_adam_fall_by_steps(name, step, rate):
 
 
 def test_rmsprop_of_scae_takes_the_steps_of_its_formula():
-    """The mean of squares over 0.9, the root of 0.01 / 128^2 beside its root, and momentum 0.9 of whole steps."""
+    """Means of squares that start at 1, 0.01 / 128^2 under the root, and momentum 0.9 of whole steps."""
     recipe = Recipe(**RECIPES["scae"].settings)
     layer = torch.nn.Linear(1, 1, bias=False)
     optimiser, (value,) = make_optimiser(layer, recipe), layer.parameters()
-    expected, square, speed = value.item(), 0.0, 0.0
+    expected, square, speed = value.item(), 1.0, 0.0
     for gradient in (0.3, -2.0, 1e-3, 0.0):
         value.grad = torch.full_like(value, gradient)
         optimiser.step()
         square = 0.9 * square + 0.1 * gradient**2
-        speed = 0.9 * speed + gradient / (square**0.5 + 0.1 / 128)
-        expected -= 3e-5 * speed
+        speed = 0.9 * speed + 3e-5 * gradient / (square + 0.01 / 128**2) ** 0.5
+        expected -= speed
         assert value.item() == pytest.approx(expected, rel=1e-6)
 
 

@@ -6,11 +6,12 @@ from dataclasses import asdict, fields, replace
 import pytest
 import torch
 
-from routebench import training
+from routebench import optimisers
 from routebench.checkpoint import Checkpoint
 from routebench.data import TrainingData, load
 from routebench.errors import Diverged
 from routebench.losses import LOSSES, Moment
+from routebench.models import build
 from routebench.models.network import routing_methods
 from routebench.registry import routing
 from routebench.training import Epoch, evaluate
@@ -127,8 +128,8 @@ def test_a_step_in_one_kernel_changes_results_by_rounding_only_and_goes_on_where
     """As on CUDA, for which torch's fused step on the CPU stands in."""
     recipe = replace(SHORT, epochs=2, optimiser=optimiser, weight_decay=1e-3)
     first = trained(data, recipe)[1]
-    monkeypatch.setattr(training, "_steps_in_one_kernel", lambda parameters: True)
-    assert training.make_optimiser(network_of(), recipe).defaults["fused"]
+    monkeypatch.setattr(optimisers, "_steps_in_one_kernel", lambda parameters: True)
+    assert optimisers.make_optimiser(network_of(), recipe).defaults["fused"]
     fused, second = trained(data, recipe)
     assert [one.train_loss for one in second] == pytest.approx([one.train_loss for one in first], rel=1e-4)
     file = tmp_path / "checkpoint.safetensors"
@@ -136,8 +137,23 @@ def test_a_step_in_one_kernel_changes_results_by_rounding_only_and_goes_on_where
     assert same_weights(fused, trained(data, recipe, checkpoint=file)[0])
 
 
+@pytest.mark.parametrize("optimiser", ["adam", "sgd", "rmsprop"])
+def test_weights_alone_decay_where_the_recipe_says_so(optimiser):
+    """With gradients of zero, weight decay is all that moves a parameter."""
+    network = build("matrix-capsules-small", shape=(2, 48, 48), classes=5, method="em")
+    before = {name: value.detach().clone() for name, value in network.named_parameters()}
+    recipe = replace(SHORT, optimiser=optimiser, weight_decay=0.1, decayed="weights", learning_rate=1e-3)
+    for value in network.parameters():
+        value.data += 0.5  # none is zero, which nothing pulls
+        value.grad = torch.zeros_like(value)
+    optimisers.make_optimiser(network, recipe).step()
+    moved = {name for name, value in network.named_parameters() if not torch.equal(value, before[name] + 0.5)}
+    assert moved == {name for name in before if name.endswith(".weight")}
+    assert {name.rpartition(".")[2] for name in before.keys() - moved} == {"bias", "beta_u", "beta_a"}
+
+
 def test_on_a_processor_the_optimiser_takes_its_plain_step():
-    assert not training.make_optimiser(network_of("dynamic"), SHORT).defaults["fused"]
+    assert not optimisers.make_optimiser(network_of("dynamic"), SHORT).defaults["fused"]
 
 
 class TestProgress:

@@ -66,9 +66,11 @@ def checkpoints(steps: int) -> Iterator[int]:
 class AutoPGD(FixedEpsilonAttack):  # type: ignore[misc]  # foolbox comes without types
     """APGD in the L-infinity ball, algorithm 1 of the paper, from a random start.
 
-    Departures: a share of steps equal to `RHO` halves the step size too, as in the authors' code. That code returns the
-    last image that was misclassified; this returns the one that is misclassified most clearly, by the difference of
-    logits, because rounding to 8 bit follows. Gradients that are not finite count as zero.
+    Departures: a share of steps equal to `RHO` halves the step size too, as in the authors' code. Checkpoints are at
+    ceil(p N) as in the paper; that code cuts off, and its first check takes the first step for a rise where the
+    objective is above zero, whatever it was at the start. That code returns the last image that was misclassified; this
+    returns the one that is misclassified most clearly, by the difference of logits, because rounding to 8 bit follows.
+    Gradients that are not finite count as zero.
 
     Args:
         objective: what is climbed.

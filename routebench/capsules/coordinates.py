@@ -63,6 +63,10 @@ def _centres(field: Field) -> Tensor:
     return field.centres / 100
 
 
+def _released(field: Field) -> Tensor:
+    return (field.first + field.step * torch.arange(field.cells) - field.pixels // 2) / 100
+
+
 def _ibm(field: Field) -> Tensor:
     return (torch.arange(field.cells) + 0.5) / field.cells
 
@@ -75,10 +79,11 @@ def _yl1993(field: Field) -> Tensor:
     return torch.arange(field.cells) / field.cells
 
 
-LAST_COLUMN, LAST_COLUMN_SWAPPED, FIRST_TWO = "last column", "last column, swapped", "first two"
+LAST_COLUMN, LAST_COLUMN_SWAPPED = "last column", "last column, swapped"
+FIRST_TWO, FIRST_TWO_SWAPPED = "first two", "first two, swapped"
 COORDINATES: dict[str, tuple[Callable[[Field], Tensor], str]] = {
     "paper": (_centres, LAST_COLUMN),
-    "hinton": (_centres, FIRST_TWO),
+    "hinton": (_released, FIRST_TWO_SWAPPED),
     "ibm": (_ibm, LAST_COLUMN_SWAPPED),
     "vb": (_vb, LAST_COLUMN),
     "yl1993": (_yl1993, FIRST_TWO),
@@ -87,9 +92,11 @@ COORDINATES: dict[str, tuple[Callable[[Field], Tensor], str]] = {
 
 `paper`: to the last column of the P x P matrix, row to its first and column to its second element (Hinton et al. 2018,
 section 4, which speaks of a scaled centre of the receptive field and gives no scale: here pixels from the centre of
-the image by 100, as the authors' code has it). `hinton`: that code, which adds them to elements 0 and 1. `ibm`, `vb`
-and `yl1993`, for cell k of n: (k + 1/2) / n with row and column swapped, (k + 1) / 10 n, and k / n to elements 0 and 1,
-as in three public codes of the method. Vector poses have the same elements of the flat pose.
+the image by 100). `hinton`: the authors' code (google-research, `capsule_em`), which counts pixels from the first one
+past the middle, so that four class cells are at -.08, -.04, 0 and .04; each of its three convolutions swaps the axes of
+its grid, so that the column is added to element 0 and the row to element 1. `ibm`, `vb` and `yl1993`, for cell k of n:
+(k + 1/2) / n with row and column swapped, (k + 1) / 10 n, and k / n to elements 0 and 1, as in three public codes of
+the method. Vector poses have the same elements of the flat pose.
 """
 
 
@@ -105,5 +112,11 @@ def coordinates(name: str, height: Field, width: Field, pose: int) -> Coordinate
         raise ValueError(f"coordinates must be one of {', '.join((*COORDINATES, 'none'))}, got {name!r}")
     values, where = COORDINATES[name]
     side = math.isqrt(pose)
-    elements = {LAST_COLUMN: (side - 1, 2 * side - 1), LAST_COLUMN_SWAPPED: (2 * side - 1, side - 1), FIRST_TWO: (0, 1)}
+    last, first = (side - 1, 2 * side - 1), (0, 1)
+    elements = {
+        LAST_COLUMN: last,
+        LAST_COLUMN_SWAPPED: last[::-1],
+        FIRST_TWO: first,
+        FIRST_TWO_SWAPPED: first[::-1],
+    }
     return Coordinates(values(height), values(width), elements[where])

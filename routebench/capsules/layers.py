@@ -70,6 +70,8 @@ class PrimaryCapsules(nn.Module):
             are layer-normalised and activations are 1 (Tsai et al. 2020).
         bias: of the convolution.
         layer_norm: normalise poses with `logistic`, too.
+        batch_norm: with `logistic`, normalise every channel of the convolution over the batch and all positions, with
+            a gain and a bias (Hahn et al. 2019).
     """
 
     def __init__(
@@ -83,15 +85,19 @@ class PrimaryCapsules(nn.Module):
         presence: str = "length",
         bias: bool = True,
         layer_norm: bool = False,
+        batch_norm: bool = False,
     ):
         super().__init__()
         if presence not in ("length", "logistic", "none"):
             raise ValueError(f"presence must be one of length, logistic, none, got {presence!r}")
         if layer_norm and presence == "length":
             raise ValueError("layer_norm would undo the length of poses, which presence 'length' reads")
+        if batch_norm and presence != "logistic":
+            raise ValueError(f"batch_norm needs the presence logistic, got {presence!r}")
         self.types, self.pose, self.presence = types, pose, presence
         width = types * (pose + 1) if presence == "logistic" else types * pose
         self.convolution = Convolution(channels, width, kernel, stride, bias=bias)
+        self.batch_norm = nn.BatchNorm2d(width) if batch_norm else nn.Identity()
         self.norm = nn.LayerNorm(pose) if layer_norm or presence == "none" else nn.Identity()
 
     def forward(self, features: Float[Tensor, "batch channel height width"]) -> Capsules:
@@ -99,7 +105,8 @@ class PrimaryCapsules(nn.Module):
         if self.convolution.kernel_size == (1, 1) and not is_transformed():  # vmap knows no layout
             # a matrix product: rearrange its few channels, not all poses
             features = features.contiguous(memory_format=torch.channels_last)
-        maps = self.convolution(features).permute(0, 2, 3, 1)  # channels last: they become types and poses
+        maps = self.batch_norm(self.convolution(features))
+        maps = maps.permute(0, 2, 3, 1)  # channels last: they become types and poses
         if self.presence == "logistic":
             maps, logits = maps.split([self.types * self.pose, self.types], dim=-1)
             return Capsules(self.norm(maps.unflatten(-1, (self.types, self.pose))), logits.sigmoid())

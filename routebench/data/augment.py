@@ -107,6 +107,46 @@ def around_window(height: int, width: int) -> int:
 
 
 @dataclass(frozen=True)
+class ColourJitter:
+    """A random place of the window that a network looks at, then random brightness and contrast, for each image.
+
+    The window is placed as by `Jitter`. Its values are then multiplied by a number uniform in 1 - brightness to
+    1 + brightness, and their distance from the window's mean by one uniform in 1 - contrast to 1 + contrast; which of
+    the two comes first is drawn too. Values outside of [0, 1] are set to the nearest limit after each.
+
+    Source: the public code yl-1993/Matrix-Capsules-EM-PyTorch, which calls torchvision's `ColorJitter` on the window.
+    Departures: means are of each channel, and values are not rounded to 256 grey levels.
+
+    Args:
+        brightness, contrast: the largest change of each factor, at most 1.
+    """
+
+    brightness: float = 32 / 255
+    contrast: float = 0.5
+
+    def __post_init__(self) -> None:
+        _at_least_zero("ColourJitter", "brightness", min(self.brightness, 1 - self.brightness))
+        _at_least_zero("ColourJitter", "contrast", min(self.contrast, 1 - self.contrast))
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Returns changed images, (b, channels, height, width)."""
+        margin = around_window(images.shape[2], images.shape[3])
+        moved = _random_windows(images, margin, generator)
+        drawn = torch.rand(3, len(images), 1, 1, 1, generator=generator, device=generator.device).to(images.device)
+        light, spread = 1 + self.brightness * (2 * drawn[0] - 1), 1 + self.contrast * (2 * drawn[1] - 1)
+        lit_first = _contrasted((light * moved).clamp(0, 1), spread, margin)
+        lit_last = (light * _contrasted(moved, spread, margin)).clamp(0, 1)
+        return torch.where(drawn[2] < 0.5, lit_first, lit_last)
+
+
+def _contrasted(images: Tensor, spread: Tensor, margin: int) -> Tensor:
+    """The distance from each channel's mean, without the margin on each side, times `spread`; clipped to [0, 1]."""
+    inside = images[:, :, margin : images.shape[2] - margin, margin : images.shape[3] - margin]
+    mean = inside.mean(dim=(2, 3), keepdim=True)
+    return (mean + spread * (images - mean)).clamp(0, 1)
+
+
+@dataclass(frozen=True)
 class Rotate:
     """Turns each image by an angle of its own, uniform in [-degrees, degrees], bilinearly; zeros move in.
 
@@ -146,5 +186,5 @@ augmentations: dict[str, Augmentation] = {
     **{f"rotate{degrees}": Rotate(degrees) for degrees in (45, 90, 135, 180)},
     "smallnorb-jitter": Jitter(),
     "smallnorb-jitter-clipped": Jitter(clipped=True),
-    "smallnorb-jitter-yl1993": Jitter(brightness=32 / 255, contrast=(0.5, 1.5)),
+    "smallnorb-jitter-yl1993": ColourJitter(),
 }

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from numpy.random import RandomState
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
@@ -13,6 +14,7 @@ from routebench.errors import UserError, unknown
 
 Pixels = Float[Tensor, "image channel height width"]
 SEVERITIES = 5
+BOX = Image.Resampling.BOX
 
 
 def gaussian_noise(pixels: Pixels, level: float, random: RandomState) -> Pixels:
@@ -53,10 +55,12 @@ def brightness(pixels: Pixels, level: float, _: RandomState) -> Pixels:
 
 
 def pixelate(pixels: Pixels, level: float, _: RandomState) -> Pixels:
-    """Made smaller to this share, by averaging, and large again."""
-    size = pixels.shape[2:]
-    small = functional.interpolate(pixels, size=[max(1, round(level * side)) for side in size], mode="area")
-    return functional.interpolate(small, size=size, mode="nearest")
+    """Made smaller to this share, rounded down, by Pillow's box filter, and large again."""
+    height, width = pixels.shape[2:]
+    small = max(1, int(level * width)), max(1, int(level * height))
+    planes = pixels.flatten(0, 1).mul(255).round().to(torch.uint8).numpy()
+    found = [Image.fromarray(one).resize(small, BOX).resize((width, height), BOX) for one in planes]
+    return torch.from_numpy(np.stack([np.asarray(one) for one in found])).reshape(pixels.shape).double().div(255)
 
 
 Corruption = Callable[[Pixels, float, RandomState], Pixels]
@@ -73,7 +77,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, tuple[float, ...]]] = {
 
 Levels of noise, contrast, brightness and coarse pixels are those of Hendrycks and Dietterich, ICLR 2019, for 224 x 224
 images. Those of blur are ours, since theirs (1 to 6 pixels) leave nothing of 28 x 28. Not theirs either: brightness is
-added to every channel, and pixels are made coarse by the mean of an area.
+added to every channel.
 """
 
 

@@ -11,7 +11,8 @@ Groups = Int[Tensor, "case thing"]
 def adjusted_rand_index(found: Groups, true: Groups, counted: Bool[Tensor, "case thing"]) -> Float[Tensor, " case"]:
     """The adjusted Rand index (Hubert and Arabie 1985) of the things that are counted: 1 is the same, 0 is chance.
 
-    As `sklearn.metrics.adjusted_rand_score`, for many cases at once. Groups are any whole numbers.
+    As `sklearn.metrics.adjusted_rand_score`, for many cases at once. Of fewer than two counted things, which can be
+    grouped in one way only, it is NaN; there it is 1. Groups are any whole numbers.
     """
     table = (_one_hot(found) * counted[..., None]).mT @ _one_hot(true)  # case group group
     both, own, right, every = (

@@ -1,5 +1,7 @@
 """CapsNet, the network of dynamic routing, at its published size and at one that two cores can train."""
 
+from typing import Any, Literal
+
 import torch
 from torch import nn
 
@@ -16,22 +18,30 @@ SABOUR = "Sabour, Frosst and Hinton, NeurIPS 2017, section 4 (arXiv:1710.09829)"
 @models.register("capsnet")
 @facts(source=SABOUR, stated_parameters=6_800_000)
 def capsnet(
-    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, decoder: bool = False
+    routing: MakeRouting,
+    shape: tuple[int, int, int],
+    classes: int,
+    *,
+    decoder: bool = False,
+    start: Literal["torch", "authors"] = "torch",
 ) -> CapsuleNetwork:
     """Conv 9x9, 256 channels; 32 types of primary capsules of 8, conv 9x9 stride 2; class capsules of 16.
 
-    1,152 primary capsules on 28 x 28 images. The paper does not say how transformation matrices start; here they are
-    normal with standard deviation 0.1.
+    1,152 primary capsules on 28 x 28 images. The paper does not say how weights start. With `start="torch"`,
+    transformation matrices are normal with standard deviation 0.1, and convolutions start as torch's; `authors`: all
+    weights as in the authors' code, see `start_as_the_authors`.
 
     Args:
         routing: makes the routing method of the class capsules.
         shape: (channels, height, width) of the images; at least 17 x 17.
         classes: number of classes.
         decoder: add the reconstruction network, 512 - 1024 - pixels.
+        start: how weights start.
     """
     return _capsnet(
-        routing, shape, classes, decoder=decoder, channels=256, types=32, kernel=9, stride=1, weight_std=0.1
-    )
+        routing, shape, classes, decoder=decoder, start=start,
+        channels=256, types=32, kernel=9, stride=1, weight_std=0.1,
+    )  # fmt: skip
 
 
 @models.register("capsnet-reconstruction")
@@ -49,7 +59,9 @@ def capsnet_small(
     classes: int,
     *,
     decoder: bool = False,
+    start: Literal["torch", "authors"] = "torch",
     weight_std: Positive = 0.3,
+    presence: Literal["length", "batch-norm"] = "length",
 ) -> CapsuleNetwork:
     """Conv 5x5 stride 2, 32 channels; 8 types of primary capsules of 8, conv 5x5 stride 2; class capsules of 16.
 
@@ -58,10 +70,13 @@ def capsnet_small(
     Args:
         weight_std: standard deviation of the initial transformation matrices; 0.3 makes up for the ninth part of
             children that add up to a parent.
+        presence: how primary capsules arise: `length`, by squashing; `batch-norm`, as in the networks of self-routing
+            (Hahn, Pyeon and Kim, NeurIPS 2019): poses and the logit of a presence of its own, batch-normalised.
     """
     return _capsnet(
-        routing, shape, classes, decoder=decoder, channels=32, types=8, kernel=5, stride=2, weight_std=weight_std
-    )
+        routing, shape, classes, decoder=decoder, start=start, presence=presence,
+        channels=32, types=8, kernel=5, stride=2, weight_std=weight_std,
+    )  # fmt: skip
 
 
 @models.register("capsnet-small-reconstruction")
@@ -105,20 +120,43 @@ def _capsnet(
     stride: int,
     weight_std: float | None,
     decoder: bool = False,
+    start: str = "torch",
+    presence: str = "length",
     middle: int = 0,
 ) -> CapsuleNetwork:
     grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]
     if min(grid) < 1:
         raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
     features = nn.Sequential(Convolution(shape[0], channels, kernel, stride), nn.ReLU())
-    primary = PrimaryCapsules(channels, types, 8, kernel=kernel, stride=2, presence="length")
+    how: dict[str, Any] = {"presence": "length"}
+    if presence == "batch-norm":
+        how = {"presence": "logistic", "batch_norm": True, "bias": False}
+    primary = PrimaryCapsules(channels, types, 8, kernel=kernel, stride=2, **how)
     children: int | tuple[int, int, int] = (grid[0], grid[1], types)
     layers = []
     if middle:
         layers.append(DenseCapsules(children, middle, 8, 8, routing, weight_std=weight_std))
         children = middle
     layers.append(DenseCapsules(children, classes, 8, 16, routing, weight_std=weight_std))
-    return CapsuleNetwork(features, primary, layers, decoder=Decoder(classes * 16, shape) if decoder else None)
+    network = CapsuleNetwork(features, primary, layers, decoder=Decoder(classes * 16, shape) if decoder else None)
+    if start == "authors":
+        start_as_the_authors(network)
+    return network
+
+
+@torch.no_grad()
+def start_as_the_authors(network: CapsuleNetwork) -> None:
+    """Weights as they start in the authors' code, `Sarasra/models`.
+
+    All are normal with standard deviation 0.1, of the first convolution 0.05, drawn again where they are more than
+    twice as large; all biases are 0.1. The bias of a routing method is its own to set.
+    """
+    for name, value in network.named_parameters():
+        kind, deviation = name.rpartition(".")[2], 0.05 if name.startswith("features") else 0.1
+        if kind == "weight" and value.ndim > 1:
+            nn.init.trunc_normal_(value, std=deviation, a=-2 * deviation, b=2 * deviation)
+        elif kind == "bias" and ".routing" not in name and "batch_norm" not in name:
+            value.fill_(0.1)
 
 
 class Decoder(nn.Module):

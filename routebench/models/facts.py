@@ -1,7 +1,7 @@
 """What is known of a network before it is built."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
@@ -24,6 +24,8 @@ class Facts:
             have `reconstruction(images)`, images of the same shape with values in [0, 1], to be looked at.
         passes_on: whatever takes what the function that builds it takes as `**`: their keyword-only arguments are known
             as the model's.
+        option_versions: of values of options whose numbers have changed since results were published, by option and by
+            the value as text; all others have version 1.
     """
 
     source: str
@@ -34,6 +36,7 @@ class Facts:
     routed: bool = True
     unsupervised: bool = False
     passes_on: tuple[Callable[..., Any], ...] = ()
+    option_versions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def facts(**known: Any) -> Callable[[Builder], Builder]:

@@ -35,6 +35,8 @@ class Widths:
 
 
 SMALL = Widths(channels=16, primary=8, first=8, second=8)
+CHANGED = {"coordinates": {"hinton": 2}, "crops": {"13": 2}}
+"""Versions of options' values, see `Facts`."""
 
 
 class Options(TypedDict, total=False):
@@ -46,12 +48,14 @@ class Options(TypedDict, total=False):
     """`even`, votes of standard deviation 0.6 from poses of 1 in each layer; `authors`, see `start_as_the_authors`."""
     class_lambda: float
     """Times the method's final lambda in the class layer, for a method that has one; the authors' code has 0.25."""
+    class_mass_floor: float
+    """The method's mass floor in the class layer, for a method that has one; the authors' code has 1e-5 there."""
     crops: int
     """1, or 13 windows over which scores are averaged outside training, see `AveragedOverCrops`."""
 
 
 @models.register("matrix-capsules")
-@facts(source=HINTON, shape=NORB, classes=5, stated_parameters=310_000, method="em")
+@facts(source=HINTON, shape=NORB, classes=5, stated_parameters=310_000, method="em", option_versions=CHANGED)
 def matrix_capsules(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
@@ -61,13 +65,14 @@ def matrix_capsules(
         routing: makes the routing method of each layer.
         shape: (channels, height, width) of the images; of 48 x 48 or more, the middle 32 x 32 pixels are looked at.
         classes: number of classes.
-        options: see `Options`: coordinates `paper`, start `even`, class_lambda 1, crops 1.
+        options: see `Options`: coordinates `paper`, start `even`, class_lambda 1, the method's mass floor,
+            crops 1.
     """
     return _network(routing, shape, classes, Widths(), options)
 
 
 @models.register("matrix-capsules-68k")
-@facts(source=HINTON, shape=NORB, classes=5, stated_parameters=68_000, method="em")
+@facts(source=HINTON, shape=NORB, classes=5, stated_parameters=68_000, method="em", option_versions=CHANGED)
 def matrix_capsules_68k(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
@@ -76,7 +81,7 @@ def matrix_capsules_68k(
 
 
 @models.register("matrix-capsules-cifar")
-@facts(source=HINTON, shape=(3, 32, 32), method="em")
+@facts(source=HINTON, shape=(3, 32, 32), method="em", option_versions=CHANGED)
 def matrix_capsules_cifar(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
@@ -85,7 +90,7 @@ def matrix_capsules_cifar(
 
 
 @models.register("matrix-capsules-vector")
-@facts(source=f"{HINTON}, table 1, pose structure: vector", shape=NORB, classes=5, method="em")
+@facts(source=f"{HINTON}, table 1, pose structure: vector", shape=NORB, classes=5, method="em", option_versions=CHANGED)
 def matrix_capsules_vector(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
@@ -97,7 +102,7 @@ def matrix_capsules_vector(
 
 
 @models.register("matrix-capsules-small")
-@facts(source="matrix-capsules, sized to train in seconds on two cores", method="em")
+@facts(source="matrix-capsules, sized to train in seconds on two cores", method="em", option_versions=CHANGED)
 def matrix_capsules_small(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
@@ -106,7 +111,7 @@ def matrix_capsules_small(
 
 
 @models.register("matrix-capsules-small-vector")
-@facts(source="matrix-capsules-vector, sized to train in seconds on two cores", method="em")
+@facts(source="matrix-capsules-vector, sized to train in seconds on two cores", method="em", option_versions=CHANGED)
 def matrix_capsules_small_vector(
     routing: MakeRouting, shape: tuple[int, int, int], classes: int, **options: Unpack[Options]
 ) -> nn.Module:
@@ -146,6 +151,7 @@ def _network(
     )
     _start(network, options.get("start", "even"))
     _scale_lambda(last, options.get("class_lambda", 1.0))
+    _set_mass_floor(last, options.get("class_mass_floor"))
     return over_crops(network, options.get("crops", 1), shape)
 
 
@@ -170,6 +176,16 @@ def _scale_lambda(layer: CapsuleLayer, share: Any) -> None:
     method: Any = layer.routing
     if hasattr(method, "final_lambda"):
         method.final_lambda *= share
+
+
+def _set_mass_floor(layer: CapsuleLayer, floor: Any) -> None:
+    if floor is None:
+        return
+    if isinstance(floor, bool) or not isinstance(floor, float | int) or not 0 < floor < math.inf:
+        raise ValueError(f"class_mass_floor must be a number above 0, got {floor!r}")
+    method: Any = layer.routing
+    if hasattr(method, "mass_floor"):
+        method.mass_floor = float(floor)
 
 
 @torch.no_grad()

@@ -60,6 +60,7 @@ class SmallNorbCNN(PlainNetwork):
     classes=5,
     stated_parameters=4_200_000,
     routed=False,
+    option_versions={"crops": {"13": 2}},
 )
 def smallnorb_cnn(shape: tuple[int, int, int], classes: int, *, dropout: float = 0.5, crops: int = 1) -> nn.Module:
     """Convolutions of 32 and 64 channels and 1,024 hidden units: 4,253,349 parameters, where the paper says 4.2M.

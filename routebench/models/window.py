@@ -1,5 +1,6 @@
 """How images are prepared inside a network, so that attacks and measures see pixels: windows, standardised."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import torch
@@ -13,8 +14,8 @@ WHOLE_BELOW = 48
 """Images with a shorter side are taken whole."""
 SIDE = 32
 """Of the window that is cut out of others."""
-REACH = 3
-"""How far windows of a test are from the middle, in pixels."""
+REACH = 2
+"""How far windows of a test are from the middle at most, in pixels."""
 
 
 class Window(nn.Module):
@@ -53,7 +54,7 @@ def standardised(images: Float[Tensor, "batch *image"]) -> Float[Tensor, "batch 
 class AveragedOverCrops(nn.Module):
     """In evaluation mode, the mean of a network's scores over 13 windows; in training, the network itself.
 
-    The windows are the middle one and those 1, 2 and 3 pixels from it in each of four diagonal directions.
+    The windows are the middle one and twelve of `authors_offsets`, ten different ones in all.
 
     Source: Hinton, Sabour and Frosst, ICLR 2018, section 5, "average the class activations over multiple crops", with
     the crops of the authors' code.
@@ -63,7 +64,7 @@ class AveragedOverCrops(nn.Module):
         shape: (channels, height, width) of the images.
 
     Raises:
-        ValueError: around the window there are no 3 pixels.
+        ValueError: around the window there are no 2 pixels.
     """
 
     def __init__(self, network: nn.Module, shape: tuple[int, int, int]):
@@ -77,19 +78,30 @@ class AveragedOverCrops(nn.Module):
         middle: Output = self.network(images)
         if self.training:
             return middle
-        others = [self.network(shifted).scores for shifted in diagonal(images)]
-        scores = torch.stack([middle.scores, *others]).mean(dim=0)
-        return Output(length_logit(scores), scores, middle.layers)
+        offsets = Counter([(0, 0), *authors_offsets()])
+        others = {one: self.network(shifted(images, *one)).scores for one in offsets if one != (0, 0)}
+        scores = {(0, 0): middle.scores, **others}
+        mean = torch.stack([count * scores[one] for one, count in offsets.items()]).sum(dim=0) / offsets.total()
+        return Output(length_logit(mean), mean, middle.layers)
 
 
-def diagonal(images: Float[Tensor, "batch channel height width"]) -> Iterator[Tensor]:
-    """Images whose middle is 1, 2 and 3 pixels from that of the given ones, in each of four diagonal directions."""
+def authors_offsets() -> Iterator[tuple[int, int]]:
+    """By how many rows and columns each of the twelve windows besides the middle one lies from it.
+
+    The authors' code asks for 1, 2 and 3 pixels in each of four diagonal directions. TensorFlow 1's `extract_glimpse`
+    halves offsets from the middle of an image and rounds down where the window begins.
+    """
+    for distance in (1, 2, 3):
+        for down in (distance, -distance):
+            for right in (distance, -distance):
+                yield down // 2, right // 2
+
+
+def shifted(images: Float[Tensor, "batch channel height width"], down: int, right: int) -> Tensor:
+    """Images whose middle is so many pixels from that of the given ones, of `REACH` pixels less on each side."""
     height, width = images.shape[2] - 2 * REACH, images.shape[3] - 2 * REACH
-    for distance in range(1, REACH + 1):
-        for down in (-distance, distance):
-            for right in (-distance, distance):
-                top, left = REACH + down, REACH + right
-                yield images[:, :, top : top + height, left : left + width]
+    top, left = REACH + down, REACH + right
+    return images[:, :, top : top + height, left : left + width]
 
 
 def over_crops(network: nn.Module, crops: int, shape: tuple[int, int, int]) -> nn.Module:

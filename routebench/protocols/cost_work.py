@@ -15,10 +15,11 @@ from routebench.capsules.layers import CapsuleLayer, DenseCapsules
 from routebench.losses import Moment
 from routebench.models import CapsuleNetwork, Output, build
 from routebench.ops import length, squash
+from routebench.optimisers import make_optimiser
 from routebench.protocols.base import FitRequest
 from routebench.recipe import Recipe
 from routebench.routing import factory
-from routebench.training import make_optimiser, training_step
+from routebench.training import training_step
 
 NETWORK, LAYERS, DENSE = "network", "layers", "dense"
 """Parts: a whole network with its loss and optimiser; its routed layers alone; one dense layer of a given size."""

@@ -47,12 +47,15 @@ class EMRouting(IterativeRouting):
     iterations from learning in an epoch or two. `types`, `mass_normalisation=ratio` and `start_beta_a=-2500` together
     mended it there.
 
-    The authors' code (google-research, `capsule_em`) is another method in places. Its convolutional layers compete over
-    `positions`, after a first iteration whose shares are 1 / types: `competition=positions`, `first_coupling=types`. It
-    has `mean_damping=0.1`, `mass_floor=1e-7` and, in the unit of our cost, `final_lambda=0.02`, a quarter of it for the
-    classes. It learns beta_a in units of 2500: `beta_a_unit=2500`. Not followed: 1e-7 of the largest density that a
-    child meets anywhere is added to what its coupling is divided by, and with a stride of 2 the positions whose
-    densities are added up there are not those that see the child.
+    The authors' code (google-research, `capsule_em`) is another method in places. As first released, in 2018 and 2019,
+    its convolutional layers compete over `positions`, after a first iteration whose shares are 1 / types:
+    `competition=positions`, `first_coupling=types`. It has `mean_damping=0.1`, `mass_floor=1e-7`, 1e-5 for the classes,
+    and, in the unit of our cost, `final_lambda=0.02`, a quarter of it for the classes. It learns beta_a in units of
+    2500: `beta_a_unit=2500`. Not followed: 1e-7 of the largest density that a child meets anywhere is added to what its
+    coupling is divided by, and with a stride of 2 the positions whose densities are added up there are not those that
+    see the child. A later state (2020) has a second path, `conv_capsule_mat_fast`, which adds up over types and over
+    the positions that see the child, with the right stride: our default `types+positions`, but for the first
+    iteration, a fourfold lambda, a beta_u by the logarithm of a square, and other starts.
 
     Args:
         iterations: t in the paper, which uses 3.

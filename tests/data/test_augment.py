@@ -5,9 +5,12 @@ from collections import Counter
 import pytest
 import torch
 
-from routebench.data.augment import Jitter, PadCropFlip, Shift, augmentations
+from routebench.data.augment import ColourJitter, Jitter, PadCropFlip, Shift, augmentations
 from routebench.data.rotation import rotate_up_to
+from routebench.data.torchvision_import import import_torchvision
 from routebench.errors import UserError
+
+FUNCTIONAL = import_torchvision().transforms.functional
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -112,13 +115,10 @@ class TestJitter:
         rebuilt = mean + brightness + contrast * (before - mean)
         return brightness, contrast, float((rebuilt - after).abs().max())
 
-    @pytest.mark.parametrize(
-        ("name", "brightness", "least", "most"),
-        [("smallnorb-jitter", 63 / 255, 0.2, 1.8), ("smallnorb-jitter-yl1993", 32 / 255, 0.5, 1.5)],
-    )
-    def test_brightness_and_contrast_are_uniform_in_their_ranges(self, name, brightness, least, most):
+    def test_brightness_and_contrast_are_uniform_in_their_ranges(self):
+        brightness, least, most = 63 / 255, 0.2, 1.8
         images = torch.rand(400, 2, 32, 32)  # small enough to be looked at whole: no shift
-        after = augmentations[name](images, generator())
+        after = augmentations["smallnorb-jitter"](images, generator())
         found = torch.tensor([self.explained(*pair) for pair in zip(images, after, strict=True)])
         assert float(found[:, 2].max()) < 1e-5
         for values, low, high in ((found[:, 0], -brightness, brightness), (found[:, 1], least, most)):
@@ -147,6 +147,34 @@ class TestJitter:
     def test_ranges_that_make_no_sense_are_refused(self, given):
         with pytest.raises(UserError, match="of at least 0, got -"):
             Jitter(**given)
+
+
+class TestColourJitter:
+    """Against torchvision's `adjust_brightness` and `adjust_contrast` of the window, which the public code calls."""
+
+    def test_an_image_is_one_of_torchvisions(self):
+        images = torch.rand(60, 1, 48, 48)
+        found = augmentations["smallnorb-jitter-yl1993"](images, generator())[:, :, 8:40, 8:40]
+        drawn = generator()
+        top, left = torch.randint(17, (2, 60), generator=drawn)
+        light, contrast, order = torch.rand(3, 60, generator=drawn)
+        for number, window in enumerate(found):
+            cut = images[number, :, top[number] : top[number] + 32, left[number] : left[number] + 32]
+            light_by, contrast_by = (
+                1 + most * (2 * float(one[number]) - 1) for most, one in ((32 / 255, light), (0.5, contrast))
+            )
+            if order[number] < 0.5:
+                expected = FUNCTIONAL.adjust_contrast(FUNCTIONAL.adjust_brightness(cut, light_by), contrast_by)
+            else:
+                expected = FUNCTIONAL.adjust_brightness(FUNCTIONAL.adjust_contrast(cut, contrast_by), light_by)
+            assert torch.allclose(window, expected, atol=1e-6)
+        assert 0 < int((order < 0.5).sum()) < 60
+        assert float(found.max()) == 1.0  # some were clipped
+
+    @pytest.mark.parametrize("given", [{"brightness": -0.1}, {"contrast": 1.5}])
+    def test_factors_below_zero_are_refused(self, given):
+        with pytest.raises(UserError, match="of at least 0, got -"):
+            ColourJitter(**given)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

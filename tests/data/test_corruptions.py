@@ -41,9 +41,19 @@ def test_blur_contrast_and_coarse_pixels_are_those_of_plain_code():
     assert shares(corrupted(PIXELS, "contrast", 2)) == pytest.approx(
         mean + 0.3 * (shares(PIXELS) - mean), abs=0.51 / 255
     )
-    small = shares(PIXELS)[:, 0].reshape(20, 14, 2, 14, 2).mean(axis=(2, 4))
-    coarse = small.repeat(2, axis=1).repeat(2, axis=2)
-    assert shares(corrupted(PIXELS, "pixelate", 2))[:, 0] == pytest.approx(coarse, abs=0.51 / 255)
+
+
+@pytest.mark.parametrize(("severity", "small"), [(1, 16), (2, 14), (3, 11), (4, 8), (5, 7)])
+def test_coarse_pixels_are_those_of_a_box_filter(severity, small):
+    """Pixels whose middle lies under an output pixel count alike, by columns and then rows, each rounded."""
+    span = np.arange(small + 1) * 28 / small
+    under = (np.arange(28) + 0.5 > span[:-1, None]) & (np.arange(28) + 0.5 <= span[1:, None])
+    down = under / under.sum(axis=1, keepdims=True)
+    up = np.floor((np.arange(28) + 0.5) * small / 28).astype(int)
+    columns = np.round(255 * shares(PIXELS)[:, 0]) @ down.T
+    rows = down @ np.floor(columns + 0.5)
+    expected = np.floor(rows + 0.5)[:, up][:, :, up] / 255
+    assert shares(corrupted(PIXELS, "pixelate", severity))[:, 0] == pytest.approx(expected, abs=1.01 / 255)
 
 
 def test_colours_are_corrupted_alike_in_shape():

@@ -13,8 +13,9 @@ from routebench.data.smallnorb import PACKED_SHA256, TESTING, TRAINING, Part, ha
 from routebench.errors import UserError
 from routebench.losses import Moment
 from routebench.models import build
+from routebench.optimisers import make_optimiser
 from routebench.recipe import Recipe
-from routebench.training import make_optimiser, training_step
+from routebench.training import training_step
 
 MAGIC = {np.dtype("u1"): 0x1E3D4C55, np.dtype("<i4"): 0x1E3D4C54}
 SMALL = Part("training", (4, 9), elevations=4, azimuths=18, lightings=1, side=8)
@@ -101,6 +102,16 @@ def test_a_part_has_the_pixels_classes_and_conditions_of_its_files(folder):
     assert views.conditions["elevation"].tolist() == (30 + 5 * info[:, 1]).tolist()
     assert views.conditions["azimuth"].tolist() == (10 * info[:, 2]).tolist()
     assert set(views.conditions["azimuth"].tolist()) == set(range(0, 360, 20))
+
+
+def test_every_second_pixel_is_what_bilinear_resizing_reads_without_aligned_corners(official):
+    """TensorFlow 1 reads output pixel k at k times the ratio of the sizes, here a whole number."""
+    part = smallnorb.TESTING
+    pixels = smallnorb._matrix(official / "smallnorb", part, "dat", (part.count, 2, part.side, part.side))
+    at = (np.arange(part.side // 2) * (part.side / (part.side // 2))).astype(int)
+    found = load("smallnorb-every-second")
+    assert np.array_equal(found.test.pixels.numpy(), pixels[:, :, at][:, :, :, at])
+    assert found.fingerprint != load("smallnorb").fingerprint
 
 
 def test_many_images_are_halved_in_pieces():

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from routebench.arguments import Legal, legal_values
-from routebench.capsules.coordinates import COORDINATES
+from routebench.capsules.coordinates import COORDINATES, Field, coordinates
 from routebench.data import Images, TrainingData
 from routebench.kernels import using
 from routebench.models import build
 from routebench.models.network import Output
+from routebench.models.window import authors_offsets
 from routebench.recipe import Recipe
 from routebench.registry import models
 from routebench.training import fit
@@ -214,6 +215,29 @@ def model_parts() -> Iterator[GoldenPart]:
         }
         for params in known.options():
             cases[told_label(params, "start")] = GoldenCase(partial(known.start, **params), SINGLE)
-            cases[told_label(params, "answers")] = GoldenCase(partial(known.answers, **params), SINGLE, uses, 1)
+            of = tuple((key, str(value)) for key, value in params.items() if key in OPTIONS)
+            cases[told_label(params, "answers")] = GoldenCase(partial(known.answers, **params), SINGLE, (*uses, *of), 1)
         defaults = {key: default for key, (_, default) in model_options(name).items()}
         yield GoldenPart("model", name, models.version(name), file_of(models[name]), defaults, cases)
+
+
+def _offset(name: str) -> list[Tensor]:
+    place = coordinates(name, Field(3, 32, 6.0, 4.0), Field(4, 28, 2.0, 3.0), 16)
+    assert place is not None
+    return [place.offset(2, 16)]
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "coordinates": {name: partial(_offset, name) for name in COORDINATES},
+    "crops": {"13": lambda: [torch.tensor([*authors_offsets()], dtype=torch.float64)]},
+}
+"""Options whose values have versions of their own, see `Facts.option_versions`, and what each value is."""
+
+
+def option_parts() -> Iterator[GoldenPart]:
+    for option, values in OPTIONS.items():
+        for name, make in values.items():
+            versions = [models[one].facts.option_versions.get(option, {}).get(name, 1) for one in models]
+            yield GoldenPart(
+                option, name, max(versions), file_of(models["matrix-capsules"]), {}, {"values": GoldenCase(make)}
+            )

@@ -7,12 +7,12 @@ from routebench.registry import protocols
 from tests.golden.book import REFUSED, GoldenBook, GoldenPart
 from tests.golden.measured import PROTOCOLS, attack_parts, protocol_parts
 from tests.golden.methods import method_parts
-from tests.golden.networks import model_parts
+from tests.golden.networks import model_parts, option_parts
 from tests.golden.pictures import data_parts
 from tests.golden.recipes import OF_KIND, corruption_parts, recipe_parts
 
 KINDS = {
-    "method": method_parts, "model": model_parts, "recipe": recipe_parts, "data": data_parts,
+    "method": method_parts, "model": model_parts, "option": option_parts, "recipe": recipe_parts, "data": data_parts,
     "corruption": corruption_parts, "protocol": protocol_parts, "attack": attack_parts,
 }  # fmt: skip
 

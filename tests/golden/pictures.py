@@ -46,7 +46,7 @@ WHOLE = ("mnist5k", "fold:PATH", "take:PATH")
 NOT_HERE = "its official files are on no machine of ours"
 ABSENT = {
     **dict.fromkeys(("affnist", "cifar10", "cifar100", "fashion-mnist", "svhn"), NOT_HERE),
-    **dict.fromkeys(("smallnorb", "smallnorb-azimuth", "smallnorb-elevation"), NOT_HERE),
+    **dict.fromkeys(("smallnorb", "smallnorb-azimuth", "smallnorb-elevation", "smallnorb-every-second"), NOT_HERE),
     "folder:PATH": "the user's own images, which have a fingerprint of their own",
 }
 """Data sets without golden numbers. Official files are checked by their MD5 whenever they are read."""

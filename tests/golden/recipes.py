@@ -20,7 +20,7 @@ from tests.golden.networks import QUICK, tiny, told_label, trained
 BASE = ("model", "capsnet-small")
 USES = (BASE, ("method", "uniform"))
 OF_KIND = {
-    "optimiser": ("learning_rate", "momentum", "weight_decay"),
+    "optimiser": ("learning_rate", "momentum", "weight_decay", "decayed"),
     "schedule": ("decay", "decay_steps", "milestones"),
     "loss": ("reconstruction",),
     "selection": ("epochs",),
@@ -95,9 +95,10 @@ def _cases(kind: str, name: str, recipe: Recipe) -> Iterator[tuple[str, GoldenCa
     yield "trained, seed 1", GoldenCase(partial(trained, BASE[1], recipe, seed=1), TRAINED, USES, 2)
     for key in OF_KIND.get(kind, ()):
         for value in others(LEGAL[key], getattr(recipe, key)) if key not in ("reconstruction", "milestones") else ():
+            changed = {key: value, **({"weight_decay": 0.1} if key == "decayed" else {})}
             yield (
                 told_label({key: value}),
-                GoldenCase(partial(trained, BASE[1], replace(recipe, **{key: value})), TRAINED, USES, 2),
+                GoldenCase(partial(trained, BASE[1], replace(recipe, **changed)), TRAINED, USES, 2),
             )
 
 

@@ -17,8 +17,9 @@ from routebench import kernels
 from routebench.data.augment import augmentations
 from routebench.losses import LOSSES, Moment
 from routebench.models import build
+from routebench.optimisers import make_optimiser
 from routebench.recipe import Recipe
-from routebench.training import make_optimiser, training_step
+from routebench.training import training_step
 
 PACKAGE, OPTIMISERS = Path(routebench.__file__).parent, Path(torch.optim.__file__).parent
 """Frames are known by these folders, not by their names: a checkout may be called `routebench`, too."""

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.nn import functional
 
 from routebench.models import build
 from routebench.models.capsnet import Decoder
@@ -133,3 +134,35 @@ class TestDecoder:
         network = capsnet("capsnet-small")
         with pytest.raises(ValueError, match="no decoder"):
             network.reconstruct(Output(torch.zeros(1, 10), torch.zeros(1, 10)), torch.tensor([0]))
+
+
+class TestStartOfTheAuthors:
+    def test_weights_and_biases_are_those_of_the_released_code(self):
+        network = build("capsnet", shape=(1, 28, 28), classes=10, method="dynamic", start="authors", decoder=True)
+        for name, value in network.state_dict().items():
+            if name.endswith("bias"):
+                assert torch.equal(value, torch.full_like(value, 0.1))
+                continue
+            deviation = 0.05 if name.startswith("features") else 0.1
+            assert float(value.abs().max()) <= 2 * deviation
+            assert float(value.std()) == pytest.approx(0.8796 * deviation, rel=0.02)  # what is left without the tails
+
+    def test_routing_starts_its_bias_where_it_is_told(self):
+        params = {"bias": True, "bias_start": 0.1}
+        network = build("capsnet-small", shape=(1, 28, 28), classes=10, method="dynamic", method_params=params)
+        assert torch.equal(network.layers[0].routing.bias, torch.full((10, 16), 0.1))
+
+
+def test_primary_capsules_of_self_routing_are_batch_normalised_with_a_presence_of_their_own():
+    """Two convolutions, as the authors have them, their batch norms, and a sigmoid."""
+    network = build("capsnet-small", shape=(1, 28, 28), classes=10, method="self-routing", presence="batch-norm")
+    primary = network.primary.train()
+    features = torch.randn(5, 32, 12, 12)
+    found = primary(features)
+    of_poses, of_presence = primary.convolution.weight.split([64, 8])
+    poses, presence = (
+        functional.batch_norm(functional.conv2d(features, weight, stride=2), None, None, training=True)
+        for weight in (of_poses, of_presence)
+    )
+    assert torch.allclose(found.poses, poses.unflatten(1, (8, 8)).permute(0, 3, 4, 1, 2), atol=1e-5)
+    assert torch.allclose(found.activations, presence.sigmoid().permute(0, 2, 3, 1), atol=1e-5)

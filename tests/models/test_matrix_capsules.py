@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -67,10 +68,11 @@ def test_the_class_layer_shares_one_transformation_per_type(model, block):
 
 
 PIXELS = torch.tensor([-7.5, -3.5, 0.5, 4.5]) / 100
+RELEASED = torch.tensor([-8.0, -4.0, 0.0, 4.0]) / 100
 K = torch.arange(4)
 WANTED = {
     "paper": {3: ("row", PIXELS), 7: ("column", PIXELS)},
-    "hinton": {0: ("row", PIXELS), 1: ("column", PIXELS)},
+    "hinton": {0: ("column", RELEASED), 1: ("row", RELEASED)},
     "ibm": {3: ("column", (K + 0.5) / 4), 7: ("row", (K + 0.5) / 4)},
     "vb": {3: ("row", (K + 1) / 40), 7: ("column", (K + 1) / 40)},
     "yl1993": {0: ("row", K / 4), 1: ("column", K / 4)},
@@ -92,6 +94,15 @@ class TestCoordinates:
         for element, (axis, values) in WANTED[name].items():
             expected[..., element] = values[:, None] if axis == "row" else values[None, :]
         assert_close(moved, expected[None, :, :, None, None].expand_as(moved), atol=1e-7)
+
+    def test_the_released_grid_is_averaged_and_swapped_by_every_convolution(self):
+        """Transcribed from its `add_convs` and `conv_pos`: images of 32 pixels, kernels of 5, 3 and 3."""
+        grid = np.mgrid[-16:16, -16:16] / 100
+        for kernel, stride in ((5, 2), (3, 2), (3, 1)):
+            windows = np.lib.stride_tricks.sliding_window_view(grid, (kernel, kernel), axis=(1, 2))
+            grid = windows[:, ::stride, ::stride].mean(axis=(3, 4))[::-1]
+        place = matrix_capsules(coordinates="hinton").layers[2].offset.unflatten(0, (4, 4, -1))[:, :, 0, :2]
+        assert_close(place.permute(2, 0, 1).double(), torch.from_numpy(grid.copy()), atol=1e-7, rtol=0)
 
     def test_every_way_is_tested(self):
         assert set(WANTED) == set(COORDINATES)
@@ -167,12 +178,25 @@ class TestStart:
         network = matrix_capsules(class_lambda=0.25, method_params={"final_lambda": 0.4})
         assert [method.final_lambda for method in routing_methods(network)] == [0.4, 0.4, 0.1]
 
-    def test_a_method_without_lambda_is_left_alone(self):
+    def test_the_class_layer_has_a_mass_floor_of_its_own(self):
+        network = matrix_capsules(class_mass_floor=1e-5, method_params={"mass_floor": 1e-7})
+        assert [method.mass_floor for method in routing_methods(network)] == [1e-7, 1e-7, 1e-5]
+
+    def test_a_method_without_lambda_or_floor_is_left_alone(self):
+        routings = routing_methods(matrix_capsules(method="dynamic", class_lambda=0.25, class_mass_floor=1e-5))
+        assert not hasattr(routings[2], "mass_floor")
         assert not hasattr(routing_methods(matrix_capsules(method="dynamic", class_lambda=0.25))[2], "final_lambda")
 
     @pytest.mark.parametrize(
         "given",
-        [{"start": "zero"}, {"class_lambda": -1.0}, {"class_lambda": True}, {"crops": 9}, {"crop": 13}],
+        [
+            {"start": "zero"},
+            {"class_lambda": -1.0},
+            {"class_lambda": True},
+            {"class_mass_floor": 0},
+            {"crops": 9},
+            {"crop": 13},
+        ],
         ids=str,
     )
     def test_what_makes_no_sense_is_refused(self, given):
@@ -212,11 +236,15 @@ class TestCrops:
     def test_thirteen_crops_are_the_mean_of_single_ones(self, model, method):
         network = build(model, shape=NORB, classes=5, method=method, crops=13).double().eval()
         images = torch.rand(2, *NORB, dtype=torch.float64)
-        places = [(0, 0), *((down * n, right * n) for n in (1, 2, 3) for down in (-1, 1) for right in (-1, 1))]
+        begins = {
+            side * n: int(48 / 2 + side * n / 2 - 32 / 2) - 8 for n in (1, 2, 3) for side in (-1, 1)
+        }  # TensorFlow
+        asked = [(down * n, right * n) for n in (1, 2, 3) for down in (-1, 1) for right in (-1, 1)]
+        places = [(0, 0), *((begins[down], begins[right]) for down, right in asked)]
         with torch.no_grad():
             single = [network.network(images.roll((-down, -right), dims=(2, 3))).scores for down, right in places]
             found = network(images)
-        assert len(single) == 13
+        assert (len(single), len(set(places))) == (13, 10)
         assert not torch.allclose(single[0], single[1], atol=1e-9)
         assert_close(found.scores, torch.stack(single).mean(dim=0))
         assert_close(found.logits.sigmoid(), found.scores)

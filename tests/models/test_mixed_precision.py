@@ -8,10 +8,11 @@ from routebench.capsules.layers import ConvCapsules, DenseCapsules
 from routebench.capsules.schedules import SCHEDULES
 from routebench.kernels import using
 from routebench.losses import Moment
+from routebench.optimisers import make_optimiser
 from routebench.recipe import Recipe
 from routebench.registry import routing
 from routebench.routing import factory
-from routebench.training import make_optimiser, training_step
+from routebench.training import training_step
 from tests.short_fits import network_of, sixty_digits
 
 STEPS, BATCH = 20, 12

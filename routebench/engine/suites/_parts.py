@@ -111,6 +111,9 @@ class NamedParts:
         """Without what the protocol trains or does besides."""
         for kind, registry, name in self._registered():
             yield kind, name, registry.version(name)
+        for option, raised in self._facts.option_versions.items():
+            if (value := str(self.model_params.get(option))) in raised:
+                yield option, value, raised[value]
         data = self.data.rpartition(":")[2].partition("?")[0]
         yield "data", data, datasets.version(data)
         for kind, raised in VERSIONS.items():
@@ -141,10 +144,13 @@ class NamedParts:
         if self.protocol:
             yield "protocol", protocols, self.protocol
 
-    def _of_network(self) -> dict[str, Any]:
+    @property
+    def _facts(self) -> Facts:
         builder: Callable[..., Any] = models[self.model]
-        facts: Facts = builder.facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
-        takers = (*facts.passes_on, builder)
+        return builder.facts  # type: ignore[attr-defined,no-any-return]  # attached by the decorator `facts`
+
+    def _of_network(self) -> dict[str, Any]:
+        takers = (*self._facts.passes_on, models[self.model])
         taken = [one for taker in takers for one in inspect.signature(taker).parameters.values()]
         return {
             one.name: one.default for one in taken if one.name in self.model_params and one.default is not one.empty

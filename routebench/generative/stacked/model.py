@@ -30,7 +30,8 @@ class Weights:
         part_likelihood: of parts under objects; the likelihood of pixels has weight 1.
         deformation: of the image-dependent component of the relation of a part to its object.
         prior_within, prior_between, posterior_within, posterior_between: of sparsity, see `Sparsity`.
-        objects_per_image: target of `prior_within`; None for objects / classes.
+        objects_per_image: target of `prior_within`; None for objects / classes, here 24 / 10. 4.3, which Smith et al.
+            print, stands in the authors' script, which never passes it on: what ran had 32 / 10.
     """
 
     part_likelihood: NonNegative = 1.0
