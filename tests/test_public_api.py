@@ -2,10 +2,14 @@
 
 import importlib.metadata
 import inspect
+import os
+import subprocess
+import sys
 
 import pytest
 
 import routebench
+from routebench.engine.origin._provenance import OUR_OWN
 
 
 def test_public_names_are_these():
@@ -59,3 +63,20 @@ def test_unknown_name_is_an_attribute_error():
 
 def test_version_is_that_of_the_installation():
     assert routebench.__version__ == importlib.metadata.version("routebench")
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ({}, OUR_OWN["GOMP_SPINCOUNT"]),
+        ({"GOMP_SPINCOUNT": "7"}, "7"),
+        ({"OMP_WAIT_POLICY": "active"}, "None"),
+    ],
+)
+def test_waiting_threads_give_way_unless_the_user_says_otherwise(given, left):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GOMP", "OMP_WAIT"))}
+    code = "import sys, os, routebench; print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**kept, **given}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [left, "False"]
