@@ -129,8 +129,16 @@ def shipped_version(kind: str, name: str) -> int | None:
     """The version that a part has now, whose kind is named as in an identity's `versions`; None if it does not ship."""
     if kind in VERSIONS:
         return VERSIONS[kind].get(name, 1)
-    known = catalogue(kinds=(f"{kind}s",))[f"{kind}s"]
+    kinds = kind if kind == "data" else f"{kind}s"
+    known = catalogue(kinds=(kinds,))[kinds]
     return next((one.get("version", 1) for one in known if one["name"] == name and "origin" not in one), None)
+
+
+@cache
+def raised_within(kind: str, name: str) -> dict[str, dict[str, int]]:
+    """Versions above 1 of a network's options, by option and value, or of what a protocol uses, by kind and name."""
+    known = catalogue(kinds=(f"{kind}s",))[f"{kind}s"]
+    return next((one.get("raised", {}) for one in known if one["name"] == name), {})
 
 
 def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
@@ -172,7 +180,7 @@ def _entries(kind: str) -> list[dict[str, Any]]:
             {"name": name, "summary": recipe.source, "settings": dict(recipe.settings)}
             for name, recipe in RECIPES.items()
         ]
-    facts = {"methods": _method, "models": _model, "data": _data}.get(kind)
+    facts = {"methods": _method, "models": _model, "data": _data, "protocols": _protocol}.get(kind)
     return [_named(kind, name) if facts is None else facts(name) for name in EVERY[kind]]
 
 
@@ -209,7 +217,18 @@ def _model(name: str) -> dict[str, Any]:
         "source": known.source,
         "routed": known.routed,
         "counted_for": {"shape": list(known.shape), "classes": known.classes, "method": method},
+        **({"raised": known.option_versions} if known.option_versions else {}),
     }
+
+
+def _protocol(name: str) -> dict[str, Any]:
+    raised = {kind: versions for kind, versions in _part_versions(name).items() if versions}
+    return {**_named("protocols", name), **({"raised": raised} if raised else {})}
+
+
+def _part_versions(name: str) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = getattr(EVERY["protocols"][name], "part_versions", {})
+    return found
 
 
 def _parameters(name: str, known: Any, method: str | None) -> int | None:

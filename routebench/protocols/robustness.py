@@ -78,7 +78,6 @@ class Robustness(Protocol):
         "corrupted_images": Count,
     }
     part_versions: ClassVar[Mapping[str, Mapping[str, int]]] = {"attack": {}, "corruption": {"pixelate": 2}}
-    """Of attacks and corruptions whose numbers have changed since results were published; all others have version 1."""
     preload: ClassVar[tuple[str, ...]] = ("routebench.protocols.attacking.numbers",)
 
     def expect(self, data: Dataset) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
-from routebench.catalogue import shipped_version
+from routebench.catalogue import raised_within, shipped_version
 from routebench.engine.results import Identity, Record
 from routebench.registry import protocols
 
@@ -264,14 +264,21 @@ def _parts_of(known: Identity) -> Iterator[tuple[str, str, int | None]]:
     named |= {kind: str(known.training[kind]) for kind in RECIPE_PARTS if kind in known.training}
     for kind, name in named.items():
         yield kind, name, shipped_version(kind, name)
+    for option, versions in raised_within("model", known.model).items():
+        if (value := str(known.model_params.get(option))) in versions:
+            yield option, value, versions[value]
+    for kind, versions in raised_within("protocol", known.protocol).items():
+        for name in versions.keys() & set(known.options.get(f"{kind}s") or ()):
+            yield f"{kind} {name}", "", versions[name]
 
 
 def _older(known: Identity) -> Iterator[str]:
     """The parts of a run that have a newer version now, in words."""
-    for kind, name, now in _parts_of(known):
+    data = known.data.rpartition(":")[2].partition("?")[0]
+    for kind, name, now in (*_parts_of(known), ("data", data, shipped_version("data", data))):
         then = (known.versions or {}).get(kind, 1)
         if known.source is None and now is not None and then < now:
-            yield f"{kind} {name} ({then}, now {now})"
+            yield f"{f'{kind} {name}'.strip()} ({then}, now {now})"
 
 
 def _is_of_own_code(known: Identity) -> bool:

@@ -1,6 +1,8 @@
 import copy
 from dataclasses import replace
 
+import pytest
+
 from routebench.report._origins import origins_of
 from tests.analysis.made_up_runs import METHODS, N_TEST, made_up_records, made_up_runs, record_of
 
@@ -222,6 +224,26 @@ def test_parts_of_older_versions_are_told():
     for record in records:
         record["identity"]["versions"] = {"method": 2} if record["identity"]["method"] == "heinsen" else None
     assert not any("older version" in told for told in found_for(records).told)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        (
+            {"model": "matrix-capsules-small", "model_params": {"coordinates": "hinton"}},
+            "coordinates hinton (1, now 2)",
+        ),
+        ({"model": "smallnorb-cnn", "model_params": {"crops": 13}}, "crops 13 (1, now 2)"),
+        ({"protocol": "robustness", "options": {"corruptions": ["pixelate"]}}, "corruption pixelate (1, now 2)"),
+    ],
+)
+def test_values_of_options_and_parts_of_protocols_have_versions_too(changed, named):
+    records = [record for record in made_up_records() if record["identity"]["method"] == "uniform"]
+    assert not any("older version" in told for told in found_for(records).told)
+    for record in records:
+        record["identity"] |= changed
+    (told,) = [told for told in found_for(records).told if "older version" in told]
+    assert f"Measured with an older version of {named};" in told
 
 
 def test_runs_of_code_that_no_version_stands_for_are_told():
