@@ -45,7 +45,8 @@ class Recipe:
         optimiser: `adam`, `sgd` or `rmsprop`.
         learning_rate, momentum, weight_decay: of the optimiser; momentum is that of SGD and RMSProp.
         decayed: what weight decay pulls towards zero: `all` parameters, or `weights` alone, which are parameters of
-            that name with two axes or more: no biases, and no betas of EM routing.
+            that name with two axes or more: no biases, and no betas of EM routing. Matrices under other names, such as
+            the gate of self-routing, do not decay either.
         schedule: of the learning rate. `exponential`: times `decay` every `decay_steps` steps, continuously (Sabour et
             al. 2017: 0.96 every 2,000). `milestones`: times `decay` at each of `milestones`, in epochs (Tsai et al.
             2020: 0.1 at 150 and 250 of 350).

@@ -125,8 +125,9 @@ class ColourJitter:
     contrast: float = 0.5
 
     def __post_init__(self) -> None:
-        _at_least_zero("ColourJitter", "brightness", min(self.brightness, 1 - self.brightness))
-        _at_least_zero("ColourJitter", "contrast", min(self.contrast, 1 - self.contrast))
+        for name, value in (("brightness", self.brightness), ("contrast", self.contrast)):
+            if not 0 <= value <= 1:
+                raise UserError(f"ColourJitter: expected {name} from 0 to 1, got {value}")
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Returns changed images, (b, channels, height, width)."""

@@ -59,8 +59,9 @@ def pixelate(pixels: Pixels, level: float, _: RandomState) -> Pixels:
     height, width = pixels.shape[2:]
     small = max(1, int(level * width)), max(1, int(level * height))
     planes = pixels.flatten(0, 1).mul(255).round().to(torch.uint8).numpy()
-    found = [Image.fromarray(one).resize(small, BOX).resize((width, height), BOX) for one in planes]
-    return torch.from_numpy(np.stack([np.asarray(one) for one in found])).reshape(pixels.shape).double().div(255)
+    for place, one in enumerate(planes):
+        planes[place] = Image.fromarray(one).resize(small, BOX).resize((width, height), BOX)
+    return torch.from_numpy(planes).reshape(pixels.shape).double().div(255)
 
 
 Corruption = Callable[[Pixels, float, RandomState], Pixels]

@@ -71,7 +71,8 @@ def capsnet_small(
         weight_std: standard deviation of the initial transformation matrices; 0.3 makes up for the ninth part of
             children that add up to a parent.
         presence: how primary capsules arise: `length`, by squashing; `batch-norm`, as in the networks of self-routing
-            (Hahn, Pyeon and Kim, NeurIPS 2019): poses and the logit of a presence of its own, batch-normalised.
+            (Hahn, Pyeon and Kim, NeurIPS 2019): poses and the logit of a presence of its own, batch-normalised. It
+            needs batches of two or more where images are so small that the grid has one cell.
     """
     return _capsnet(
         routing, shape, classes, decoder=decoder, start=start, presence=presence,
@@ -124,6 +125,12 @@ def _capsnet(
     presence: str = "length",
     middle: int = 0,
 ) -> CapsuleNetwork:
+    for option, value, known in (
+        ("start", start, ("torch", "authors")),
+        ("presence", presence, ("length", "batch-norm")),
+    ):
+        if value not in known:
+            raise ValueError(f"{option} must be one of {', '.join(known)}, got {value!r}")
     grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]
     if min(grid) < 1:
         raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")
@@ -149,14 +156,26 @@ def start_as_the_authors(network: CapsuleNetwork) -> None:
     """Weights as they start in the authors' code, `Sarasra/models`.
 
     All are normal with standard deviation 0.1, of the first convolution 0.05, drawn again where they are more than
-    twice as large; all biases are 0.1. The bias of a routing method is its own to set.
+    twice as large. All biases are 0.1, that of dynamic routing too; what other methods learn is theirs to set.
+
+    Departure: their primary capsules come out of a routing of one iteration, which multiplies the convolution by
+    1 / types before its bias. Here its weights start smaller by that, so that Adam moves them further, as a share.
     """
+    primary: Any = network.primary
     for name, value in network.named_parameters():
         kind, deviation = name.rpartition(".")[2], 0.05 if name.startswith("features") else 0.1
-        if kind == "weight" and value.ndim > 1:
+        if ".routing." in name or "batch_norm" in name:
+            continue
+        if kind == "weight":
+            deviation /= primary.types if name.startswith("primary") else 1
             nn.init.trunc_normal_(value, std=deviation, a=-2 * deviation, b=2 * deviation)
-        elif kind == "bias" and ".routing" not in name and "batch_norm" not in name:
+        elif kind == "bias":
             value.fill_(0.1)
+    for layer in network.layers:
+        method: Any = layer.routing
+        bias = getattr(method, "bias", None)
+        if bias is not None and bias.shape == (method.sizes.parents, method.sizes.pose):  # added to every parent
+            bias.fill_(0.1)
 
 
 class Decoder(nn.Module):

@@ -110,6 +110,6 @@ def over_crops(network: nn.Module, crops: int, shape: tuple[int, int, int]) -> n
     Raises:
         ValueError: another number, or no room for the windows.
     """
-    if crops not in (1, 13) or isinstance(crops, bool):
+    if type(crops) is not int or crops not in (1, 13):
         raise ValueError(f"crops must be 1 or 13, got {crops!r}")
     return network if crops == 1 else AveragedOverCrops(network, shape)

@@ -6,8 +6,11 @@ from typing import Any, ClassVar
 
 from routebench.arguments import Count, Natural, NonNegative, Positive
 from routebench.data import Dataset, load
+from routebench.errors import unknown
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.spared import spared
+from routebench.recipe import Recipe
+from routebench.recipes import RECIPES
 from routebench.registry import protocols
 
 
@@ -40,7 +43,8 @@ class Robustness(Protocol):
         transfer_from: model of the control without capsules that black-box images are made with; empty for none. It has
             another seed, and is trained as the cell but by cross entropy.
         transfer_rate: its learning rate, so that one network serves methods that are trained with several; 0 for the
-            cell's.
+            recipe's.
+        transfer_recipe: its recipe, by name, for as many epochs as the cell's; empty for the cell's.
         minimal_images: test images for the attacks that look for the smallest change, of those above.
         minimal_steps: of these.
         queries: about how often decision-based attacks may ask the network per image.
@@ -73,6 +77,7 @@ class Robustness(Protocol):
         "queries": Count,
         "l2_eps": list[Positive],
         "transfer_rate": NonNegative,
+        "transfer_recipe": str,
         "corruptions": list[str],
         "severities": list[Count],
         "corrupted_images": Count,
@@ -88,7 +93,8 @@ class Robustness(Protocol):
         """The network that is attacked, and the one that images are made against for it."""
         yield request
         if other := str(options.get("transfer_from", "")):
-            yield source_request(request, other, float(options.get("transfer_rate", 0.0)))
+            rate, recipe = float(options.get("transfer_rate", 0.0)), str(options.get("transfer_recipe", ""))
+            yield source_request(request, other, rate, recipe)
 
     def versions(self, options: Mapping[str, Any]) -> Mapping[str, int]:
         """Of the attacks and corruptions that are asked for."""
@@ -117,7 +123,8 @@ class Robustness(Protocol):
         fit = context.fit(request)
         places = balanced(data.test.labels, settings.images)
         chosen = data.test.at(places)
-        from_other = settings.transfer_from and source_request(request, settings.transfer_from, settings.transfer_rate)
+        of = settings.transfer_from, settings.transfer_rate, settings.transfer_recipe
+        from_other = settings.transfer_from and source_request(request, *of)
         source, missing = None, list[Metric]()
         if from_other:
             with spared(missing, "accuracy under transfer"):
@@ -135,8 +142,22 @@ class Robustness(Protocol):
         return Measurement(metrics, {"places": places, "labels": chosen.labels, **assault.arrays()})
 
 
-def source_request(request: FitRequest, model: str, rate: float) -> FitRequest:
-    """The network that black-box images are made with: a network without capsules, of another seed."""
-    rate = rate or request.recipe.learning_rate
-    recipe = replace(request.recipe, loss="cross-entropy", learning_rate=rate, reconstruction=0.0)
+def source_request(request: FitRequest, model: str, rate: float, named: str = "") -> FitRequest:
+    """The network that black-box images are made with: a network without capsules, of another seed.
+
+    Args:
+        request: of the network that is attacked.
+        model: of the source.
+        rate: its learning rate; 0 for that of the recipe.
+        named: its recipe, for as many epochs; empty for that of the network that is attacked.
+
+    Raises:
+        UserError: there is no such recipe.
+    """
+    own = request.recipe
+    if named:
+        if named not in RECIPES:
+            raise unknown("recipe", named, RECIPES)
+        own = replace(Recipe(**RECIPES[named].settings), epochs=own.epochs, train_on=own.train_on)
+    recipe = replace(own, loss="cross-entropy", learning_rate=rate or own.learning_rate, reconstruction=0.0)
     return FitRequest(model=model, data=request.data, recipe=recipe, seed=request.seed - 1 if request.seed else 1)

@@ -26,8 +26,7 @@ class DynamicRouting(IterativeRouting):
         iterations: r in the paper.
         detach: stop the gradient at the coupling, as widely used code does; the authors' code does not.
         bias: learn a bias per parent and pose element, added before squashing, as the authors' code does. It starts at
-            0; theirs starts at `bias_start=0.1`.
-        bias_start: where every element of the bias starts.
+            0; theirs starts at 0.1, as a CapsNet with `start="authors"` has it.
         leaky: let an orphan parent with logit 0 and no output compete, as the authors' code can.
         competition: which parents share a child, in convolutional layers; see `routebench.capsules.AXES`.
         schedule: the order in which several layers iterate; the paper has one capsule layer.
@@ -51,7 +50,6 @@ class DynamicRouting(IterativeRouting):
         iterations: Count = 3,
         detach: Annotated[bool, Among((False, True))] = False,
         bias: bool = False,
-        bias_start: float = 0.0,
         leaky: bool = False,
         competition: Axis = "types",
         schedule: ScheduleName = "sequential",
@@ -62,7 +60,7 @@ class DynamicRouting(IterativeRouting):
         if leaky and competition == "children":
             raise ValueError("leaky needs parents that compete; choose another competition than 'children'")
         self.competition = competition
-        self.bias = nn.Parameter(torch.full((sizes.parents, sizes.pose), bias_start)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(sizes.parents, sizes.pose)) if bias else None
         if bias:  # a direction of its own, which does not turn with the votes
             self.claims = tuple(claim for claim in self.claims if claim is not Claim.POSE_ROTATION)
 

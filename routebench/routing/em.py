@@ -54,8 +54,9 @@ class EMRouting(IterativeRouting):
     2500: `beta_a_unit=2500`. Not followed: 1e-7 of the largest density that a child meets anywhere is added to what its
     coupling is divided by, and with a stride of 2 the positions whose densities are added up there are not those that
     see the child. A later state (2020) has a second path, `conv_capsule_mat_fast`, which adds up over types and over
-    the positions that see the child, with the right stride: our default `types+positions`, but for the first
-    iteration, a fourfold lambda, a beta_u by the logarithm of a square, and other starts.
+    the positions that see the child, with the right stride: the axis `types+positions`, our default. It keeps
+    damping, mass floor and first iteration, and has four times the lambda in convolutional layers, a beta_u by the
+    logarithm of a square, beta_a in units of 800, and other starts.
 
     Args:
         iterations: t in the paper, which uses 3.

@@ -172,8 +172,8 @@ class TestColourJitter:
         assert float(found.max()) == 1.0  # some were clipped
 
     @pytest.mark.parametrize("given", [{"brightness": -0.1}, {"contrast": 1.5}])
-    def test_factors_below_zero_are_refused(self, given):
-        with pytest.raises(UserError, match="of at least 0, got -"):
+    def test_ranges_beyond_one_are_refused(self, given):
+        with pytest.raises(UserError, match="from 0 to 1, got"):
             ColourJitter(**given)
 
 

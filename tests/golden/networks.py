@@ -237,7 +237,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def option_parts() -> Iterator[GoldenPart]:
     for option, values in OPTIONS.items():
         for name, make in values.items():
-            versions = [models[one].facts.option_versions.get(option, {}).get(name, 1) for one in models]
+            having = [one for one in models if option in model_options(one)]
+            versions = {models[one].facts.option_versions.get(option, {}).get(name, 1) for one in having}
+            assert len(versions) == 1, f"{option}={name}: all of {having} have it, and say versions {versions}"
             yield GoldenPart(
                 option, name, max(versions), file_of(models["matrix-capsules"]), {}, {"values": GoldenCase(make)}
             )

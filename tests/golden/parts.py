@@ -25,6 +25,7 @@ WHY = {
     "part_encoder": "likewise",
     "object_encoder": "likewise",
     "inference_params": "options of a routing method, which has golden numbers",
+    "transfer_recipe": "the name of another recipe; recipes are settings, which have golden numbers",
     "milestones": "no single number; schedule milestones has golden numbers of its own",
     "schedule='equilibrium-implicit'": "refused: the state of these methods has no fixed point",
     "several classes": "refused: a softmax says one class",

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from routebench.errors import UserError
 from routebench.models import build
 from routebench.models.capsnet import Decoder
 from routebench.models.network import Output, count_parameters
@@ -143,14 +144,30 @@ class TestStartOfTheAuthors:
             if name.endswith("bias"):
                 assert torch.equal(value, torch.full_like(value, 0.1))
                 continue
-            deviation = 0.05 if name.startswith("features") else 0.1
+            deviation = {"features": 0.05, "primary": 0.1 / 32}.get(name.partition(".")[0], 0.1)
             assert float(value.abs().max()) <= 2 * deviation
             assert float(value.std()) == pytest.approx(0.8796 * deviation, rel=0.02)  # what is left without the tails
 
-    def test_routing_starts_its_bias_where_it_is_told(self):
-        params = {"bias": True, "bias_start": 0.1}
-        network = build("capsnet-small", shape=(1, 28, 28), classes=10, method="dynamic", method_params=params)
-        assert torch.equal(network.layers[0].routing.bias, torch.full((10, 16), 0.1))
+    def test_primary_capsules_are_as_long_as_those_of_the_released_code(self):
+        """Its routing of one iteration halves nothing: it multiplies votes by 1 / 32 types, and then adds the bias."""
+        network = build("capsnet", shape=(1, 28, 28), classes=10, method="dynamic", start="authors").eval()
+        maps = network.features(torch.rand(4, 1, 28, 28))
+        weight = 32 * network.primary.convolution.weight
+        votes = functional.conv2d(maps, weight, stride=2) / 32 + 0.1
+        expected = squash(votes.unflatten(1, (32, 8)).permute(0, 3, 4, 1, 2))
+        assert_close(network.primary(maps).poses, expected, rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize("given", [{"start": "author"}, {"presence": "batchnorm"}], ids=str)
+    def test_misspelt_values_are_refused(self, given):
+        with pytest.raises(UserError, match=next(iter(given))):
+            build("capsnet-small", shape=(1, 28, 28), classes=10, method="dynamic", **given)
+
+    @pytest.mark.parametrize(("start", "value"), [("authors", 0.1), ("torch", 0.0)])
+    def test_the_bias_of_dynamic_routing_starts_alike(self, start, value):
+        network = build(
+            "capsnet-small", shape=(1, 28, 28), classes=10, method="dynamic", method_params={"bias": True}, start=start
+        )
+        assert torch.equal(network.layers[0].routing.bias, torch.full((10, 16), value))
 
 
 def test_primary_capsules_of_self_routing_are_batch_normalised_with_a_presence_of_their_own():

@@ -39,6 +39,7 @@ QUICK = {
     "minimal_steps": 5,
     "queries": 30,
     "transfer_rate": 0.002,
+    "transfer_recipe": "",
     "corruptions": ["gaussian-noise", "contrast"],
     "severities": [1, 5],
     "corrupted_images": 50,
@@ -272,6 +273,21 @@ def test_the_rate_of_the_black_box_network_is_the_cells_or_the_suites():
     (cell, *_) = plan(load_suite("robustness"), "quick", Choices()).cells
     assert source_request(cell.request(), "cnn-small", 0.0).recipe.learning_rate == cell.request().recipe.learning_rate
     assert source_request(cell.request(), "cnn-small", 0.25).recipe.learning_rate == 0.25
+
+
+def test_one_recipe_makes_one_source_for_networks_of_several():
+    """`hinton-attacks` trains EM and its CNN by other recipes, and attacks both by images of one network."""
+    suite = load_suite("hinton-attacks")
+    for preset in map(suite.preset, ("smoke", "quick", "full")):
+        cnn = next(entry for entry in suite.controls if entry.name == "cnn")
+        recipes = [suite.recipe(preset.training), suite.recipe(preset.training, cnn.training)]
+        assert recipes[0].learning_rate != recipes[1].learning_rate
+        asked = [replace(request(), recipe=one, model=f"m{place}") for place, one in enumerate(recipes)]
+        of = preset.options["transfer_from"], 0.0, preset.options["transfer_recipe"]
+        assert source_request(asked[0], *of) == source_request(asked[1], *of)
+        assert source_request(asked[0], *of[:2]) != source_request(asked[1], *of[:2])
+    with pytest.raises(UserError, match=r"unknown recipe 'smallnorb-cn'.*smallnorb-cnn"):
+        source_request(request(), "cnn-small", 0.0, "smallnorb-cn")
 
 
 def test_corrupted_images_are_judged_by_answers_and_their_confidence(measured):

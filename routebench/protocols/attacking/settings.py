@@ -40,6 +40,7 @@ class Settings:
     queries: int = 250
     l2_eps: tuple[float, ...] = (0.5, 1.0, 2.0)
     transfer_rate: float = 0.0
+    transfer_recipe: str = ""
     corruptions: tuple[str, ...] = ()
     severities: tuple[int, ...] = (1, 3, 5)
     corrupted_images: int = 1000
