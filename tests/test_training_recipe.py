@@ -34,12 +34,14 @@ OTHER_VALUES = {
     "precision": "bfloat16",
     "channels_last": True,
     "train_on": "all",
+    "decayed": "weights",
 }
 """For each field of a recipe a value that is not its default."""
 
 
 NEEDS = {
     "momentum": {"optimiser": "sgd"},
+    "decayed": {"weight_decay": 0.1},
     "decay": {"schedule": "exponential", "decay_steps": 2},
     "decay_steps": {"schedule": "exponential", "decay": 0.5},
     "milestones": {"schedule": "milestones", "decay": 0.1},
