@@ -225,8 +225,9 @@ def main():
         shutil.copytree(PACK, place.folder / "pack")
         expected = call("export", place.folder / "pack", "--format", "csv").out
         unpacked = Path(name) / "cache" / "unpacked"
-        for case in damages(next(each for each in unpacked.iterdir() if each.is_dir())) if not only else ():
-            damages(next(each for each in unpacked.iterdir() if each.is_dir()))[case]()
+        for case in DAMAGES if not only or only == "copies" else ():
+            # packs that held nothing left copies without a record
+            damages(next(each for each in unpacked.iterdir() if any((each / "records").glob("*"))))[case]()
             found = call("export", place.folder / "pack", "--format", "csv")
             told("copies", f"a copy of which {case}", not found.error and found.out == expected != "", found)
     for kind, (tried, held) in counts.items():
