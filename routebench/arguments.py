@@ -183,7 +183,12 @@ class Legal:
 
     def _is_number(self, value: Any) -> bool:
         kind: Any = Integral if self.kind is int else Real
-        return isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return False
+        try:
+            return math.isfinite(value)
+        except OverflowError:  # an integer beyond all floats
+            return False
 
     def _as_declared(self, value: Any) -> Any:
         if value is None:

@@ -124,6 +124,10 @@ def views_of(data: str, test_images: int) -> int | None:
     return views
 
 
+RECIPE_PARTS = tuple(VERSIONS)
+"""Settings of a recipe that name parts with versions."""
+
+
 @cache
 def shipped_version(kind: str, name: str) -> int | None:
     """The version that a part has now, whose kind is named as in an identity's `versions`; None if it does not ship."""

@@ -42,7 +42,7 @@ class TensorFlowRMSProp(torch.optim.Optimizer):
         params: parameters, or groups of them.
         lr: the rate.
         momentum, eps, weight_decay: as for torch's optimisers; weight decay is added to the gradient.
-        decay: of the mean of squares.
+        decay: share of the mean of squares that a step keeps.
     """
 
     def __init__(
@@ -75,5 +75,5 @@ class TensorFlowRMSProp(torch.optim.Optimizer):
 
 
 def _steps_in_one_kernel(parameters: Sequence[Tensor]) -> bool:
-    """Whether the optimiser's fused step is taken: on CUDA, where each small kernel costs its start."""
+    """Tells whether the optimiser takes its fused step: on CUDA, where each small kernel costs its start."""
     return all(one.is_cuda and one.is_floating_point() for one in parameters)

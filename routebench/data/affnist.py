@@ -75,10 +75,10 @@ def affnist5k_synthetic() -> Dataset:
 
 
 def affnist_is_there() -> bool:
-    """Whether official test files lie where they are looked for. They are not opened; no folder of data has none."""
+    """Looks whether official test files are there, without opening them; a user without a folder of data has none."""
     try:
         return bool(_official())
-    except FilesMissing:
+    except UserError:
         return False
 
 

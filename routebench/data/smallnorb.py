@@ -166,25 +166,7 @@ def read_matrix(content: bytes) -> NDArray[Any]:
     return elements.reshape(sizes)
 
 
-def read_part(folder: Path, part: Part, halve: Callable[[NDArray[np.uint8]], NDArray[np.uint8]] | None = None) -> Views:
-    """The stereo pairs of one part at half size, (n, 2, side / 2, side / 2), with classes and conditions.
-
-    Args:
-        folder: of the six files.
-        part: which of them.
-        halve: how images get half as large; `halved` if none is given.
-
-    Raises:
-        UserError: a file is missing, cannot be read, or holds something else.
-    """
-    labels = _matrix(folder, part, "cat", (part.count,))
-    info = _matrix(folder, part, "info", (part.count, 4))
-    _expect_whole_grid(folder, part, labels, info)
-    pixels = _matrix(folder, part, "dat", (part.count, 2, part.side, part.side))
-    images = Images(torch.from_numpy((halve or halved)(pixels)), torch.from_numpy(labels.astype(np.int64)))
-    instance, elevation, azimuth, lighting = torch.from_numpy(info.astype(np.int64)).unbind(dim=1)
-    conditions = {"instance": instance, "azimuth": 10 * azimuth, "elevation": 30 + 5 * elevation, "lighting": lighting}
-    return Views(images, {name: values.contiguous() for name, values in conditions.items()})
+Halving = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
 
 
 def halved(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -202,9 +184,28 @@ def every_second(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(pixels[..., ::SHRINK, ::SHRINK])
 
 
-def _dataset(
-    name: str, axis: str | None, halve: Callable[[NDArray[np.uint8]], NDArray[np.uint8]] | None = None
-) -> Dataset:
+def read_part(folder: Path, part: Part, halve: Halving = halved) -> Views:
+    """The stereo pairs of one part at half size, (n, 2, side / 2, side / 2), with classes and conditions.
+
+    Args:
+        folder: the folder of the six files.
+        part: training or test.
+        halve: `halved` or `every_second`.
+
+    Raises:
+        UserError: a file is missing, cannot be read, or holds something else.
+    """
+    labels = _matrix(folder, part, "cat", (part.count,))
+    info = _matrix(folder, part, "info", (part.count, 4))
+    _expect_whole_grid(folder, part, labels, info)
+    pixels = _matrix(folder, part, "dat", (part.count, 2, part.side, part.side))
+    images = Images(torch.from_numpy(halve(pixels)), torch.from_numpy(labels.astype(np.int64)))
+    instance, elevation, azimuth, lighting = torch.from_numpy(info.astype(np.int64)).unbind(dim=1)
+    conditions = {"instance": instance, "azimuth": 10 * azimuth, "elevation": 30 + 5 * elevation, "lighting": lighting}
+    return Views(images, {name: values.contiguous() for name, values in conditions.items()})
+
+
+def _dataset(name: str, axis: str | None, halve: Halving = halved) -> Dataset:
     folder = data_root() / FOLDER
     train, held_out = hold_out_last_instance(read_part(folder, TRAINING, halve))
     test = read_part(folder, TESTING, halve)

@@ -1,11 +1,12 @@
 """From a model's name to a network."""
 
 import inspect
-from collections.abc import Callable
+import typing
 from typing import Any
 
 from torch import nn
 
+from routebench.arguments import Legal, legal_values
 from routebench.errors import UserError, nearest
 from routebench.models.facts import Facts
 from routebench.registry import models
@@ -41,23 +42,53 @@ def build(
     known: Facts = builder.facts  # type: ignore[attr-defined]  # attached by the decorator `facts`
     if known.routed != (method is not None):
         raise UserError(f"model {name!r} {'needs a' if known.routed else 'takes no'} routing method")
-    _check_names(name, builder, known.passes_on, model_params)
+    params = _taken(name, model_params)
     routing = [factory(method, **(method_params or {}))] if method is not None else []
     try:
-        network: nn.Module = builder(*routing, shape, classes, **model_params)
+        network: nn.Module = builder(*routing, shape, classes, **params)
     except (TypeError, ValueError) as error:
         raise UserError(f"model {name!r}: {error}") from error
     return network
 
 
-def _check_names(name: str, builder: Callable[..., Any], passes_on: tuple[Callable[..., Any], ...], given: Any) -> None:
-    """Raises UserError where an argument is none of the builder's, nor of those to whom it passes arguments on."""
-    own = inspect.signature(builder).parameters.values()
-    if not passes_on and any(argument.kind is argument.VAR_KEYWORD for argument in own):
-        return  # of a plug-in, which alone knows what it takes
-    taken = [argument for other in passes_on for argument in inspect.signature(other).parameters.values()]
-    known = {argument.name for argument in own if argument.kind is not argument.VAR_KEYWORD} - BY_BUILD
-    known |= {argument.name for argument in taken if argument.kind is argument.KEYWORD_ONLY}
-    for wrong in given:
-        if wrong not in known:
-            raise UserError(f"model {name!r}: unknown argument {wrong!r}{nearest(wrong, known)}")
+def options_of(name: str) -> dict[str, tuple[Legal, Any]]:
+    """Arguments of a network's builder besides those of `build`: legal values and default of each, by name.
+
+    The default is `inspect.Parameter.empty` where the signature has none, as in a table of options.
+    """
+    builder: Any = models[name]
+    found: dict[str, tuple[Legal, Any]] = {}
+    for taker in (*builder.facts.passes_on, builder):
+        legal = legal_values(taker.__init__ if inspect.isclass(taker) else taker)
+        for one in inspect.signature(taker).parameters.values():
+            if one.kind is one.VAR_KEYWORD:
+                found |= {key: (value, one.empty) for key, value in _table(one.annotation).items()}
+            elif one.kind is one.KEYWORD_ONLY or (taker is builder and one.name not in BY_BUILD):
+                found[one.name] = (legal[one.name], one.default)
+    return found
+
+
+def _table(annotation: Any) -> dict[str, Legal]:
+    """The legal values of `**options: Unpack[Options]`; empty of any other annotation."""
+    if typing.get_origin(annotation) is not typing.Unpack:
+        return {}
+    hints = typing.get_type_hints(typing.get_args(annotation)[0], include_extras=True)
+    return {key: Legal.of(hint) for key, hint in hints.items()}
+
+
+def _taken(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, as their annotations have them.
+
+    Raises:
+        UserError: one is unknown, or its value is not legal.
+    """
+    options, builder = options_of(name), models[name]
+    arguments = inspect.signature(builder).parameters.values()
+    takes_any = any(one.kind is one.VAR_KEYWORD and not _table(one.annotation) for one in arguments)
+    takes_any &= not builder.facts.passes_on  # type: ignore[attr-defined]  # a plug-in's, which alone knows them
+    for wrong in [] if takes_any else given.keys() - options.keys():
+        raise UserError(f"model {name!r}: unknown argument {wrong!r}{nearest(wrong, options)}")
+    try:
+        return {key: options[key][0].take(key, value) if key in options else value for key, value in given.items()}
+    except ValueError as error:
+        raise UserError(f"model {name!r}: {error}") from error

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from routebench.arguments import Positive
+from routebench.arguments import Count, Positive
 from routebench.capsules.layers import DenseCapsules, MakeRouting, PrimaryCapsules
 from routebench.kernels import Convolution
 from routebench.models.facts import facts
@@ -92,7 +92,7 @@ def capsnet_small_reconstruction(routing: MakeRouting, shape: tuple[int, int, in
 @models.register("capsnet-intermediate")
 @facts(source="capsnet with a capsule layer in between, as in Capsule networks as generative models, section 3")
 def capsnet_intermediate(
-    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, middle: int = 32
+    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, middle: Count = 32
 ) -> CapsuleNetwork:
     """`capsnet` with `middle` capsules of 8 between primary and class capsules, routed by the same method.
 
@@ -104,7 +104,7 @@ def capsnet_intermediate(
 @models.register("capsnet-small-intermediate")
 @facts(source="capsnet-intermediate on the convolutions of capsnet-small")
 def capsnet_small_intermediate(
-    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, middle: int = 32
+    routing: MakeRouting, shape: tuple[int, int, int], classes: int, *, middle: Count = 32
 ) -> CapsuleNetwork:
     """`capsnet-small` with `middle` capsules of 8 between primary and class capsules, as in `capsnet-intermediate`."""
     return _capsnet(routing, shape, classes, middle=middle, channels=32, types=8, kernel=5, stride=2, weight_std=None)
@@ -125,12 +125,6 @@ def _capsnet(
     presence: str = "length",
     middle: int = 0,
 ) -> CapsuleNetwork:
-    for option, value, known in (
-        ("start", start, ("torch", "authors")),
-        ("presence", presence, ("length", "batch-norm")),
-    ):
-        if value not in known:
-            raise ValueError(f"{option} must be one of {', '.join(known)}, got {value!r}")
     grid = [((side - kernel) // stride + 1 - kernel) // 2 + 1 for side in shape[1:]]
     if min(grid) < 1:
         raise ValueError(f"images of {shape[1]} x {shape[2]} are too small for this network")

@@ -24,8 +24,8 @@ class Facts:
             have `reconstruction(images)`, images of the same shape with values in [0, 1], to be looked at.
         passes_on: whatever takes what the function that builds it takes as `**`: their keyword-only arguments are known
             as the model's.
-        option_versions: of values of options whose numbers have changed since results were published, by option and by
-            the value as text; all others have version 1.
+        option_versions: versions of options' values whose numbers have changed since results were published, by option
+            and by the value as text; all others have version 1.
     """
 
     source: str

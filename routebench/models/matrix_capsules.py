@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from routebench.arguments import NonNegative, Positive
 from routebench.capsules.coordinates import Field, coordinates
 from routebench.capsules.layers import CapsuleLayer, ConvCapsules, DenseCapsules, MakeRouting, PrimaryCapsules
 from routebench.models.facts import facts
@@ -46,9 +47,9 @@ class Options(TypedDict, total=False):
     """How the place of a child enters its votes for the classes, see `COORDINATES`; `none` for not at all."""
     start: str
     """`even`, votes of standard deviation 0.6 from poses of 1 in each layer; `authors`, see `start_as_the_authors`."""
-    class_lambda: float
+    class_lambda: NonNegative
     """Times the method's final lambda in the class layer, for a method that has one; the authors' code has 0.25."""
-    class_mass_floor: float
+    class_mass_floor: Positive
     """The method's mass floor in the class layer, for a method that has one; the authors' code has 1e-5 there."""
     crops: int
     """1, or 13 windows over which scores are averaged outside training, see `AveragedOverCrops`."""
@@ -170,22 +171,16 @@ def _start(network: CapsuleNetwork, start: str) -> None:
         start_as_the_authors(network)
 
 
-def _scale_lambda(layer: CapsuleLayer, share: Any) -> None:
-    if isinstance(share, bool) or not isinstance(share, float | int) or not 0 <= share < math.inf:
-        raise ValueError(f"class_lambda must be a number of at least 0, got {share!r}")
+def _scale_lambda(layer: CapsuleLayer, share: float) -> None:
     method: Any = layer.routing
     if hasattr(method, "final_lambda"):
         method.final_lambda *= share
 
 
-def _set_mass_floor(layer: CapsuleLayer, floor: Any) -> None:
-    if floor is None:
-        return
-    if isinstance(floor, bool) or not isinstance(floor, float | int) or not 0 < floor < math.inf:
-        raise ValueError(f"class_mass_floor must be a number above 0, got {floor!r}")
+def _set_mass_floor(layer: CapsuleLayer, floor: float | None) -> None:
     method: Any = layer.routing
-    if hasattr(method, "mass_floor"):
-        method.mass_floor = float(floor)
+    if floor is not None and hasattr(method, "mass_floor"):
+        method.mass_floor = floor
 
 
 @torch.no_grad()

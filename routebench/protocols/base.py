@@ -133,8 +133,8 @@ class Protocol(ABC):
     """Modules that take long to import and that every cell needs: imported once where cells are processes."""
 
     part_versions: typing.ClassVar[Mapping[str, Mapping[str, int]]] = {}
-    """Of parts that options name, by kind and name, whose numbers have changed since results were published; all others
-    have version 1. The option of a kind is its plural."""
+    """Versions of parts that options name, by kind and name, where numbers have changed since results were published;
+    all others have version 1. The option of a kind is its plural."""
 
     def expect(self, data: Dataset) -> None:  # noqa: B027  # most take any data
         """Looks whether a data set is one that this can be measured on; asked before anything is trained.

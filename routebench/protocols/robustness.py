@@ -146,10 +146,10 @@ def source_request(request: FitRequest, model: str, rate: float, named: str = ""
     """The network that black-box images are made with: a network without capsules, of another seed.
 
     Args:
-        request: of the network that is attacked.
-        model: of the source.
+        request: the attacked network's fit.
+        model: name of the source network.
         rate: its learning rate; 0 for that of the recipe.
-        named: its recipe, for as many epochs; empty for that of the network that is attacked.
+        named: name of its recipe, which runs as many epochs; empty for the attacked network's.
 
     Raises:
         UserError: there is no such recipe.

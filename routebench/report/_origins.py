@@ -9,7 +9,7 @@ from typing import Any
 
 from routebench.analysis import Method, wording
 from routebench.analysis._runs import Runs
-from routebench.catalogue import raised_within, shipped_version
+from routebench.catalogue import RECIPE_PARTS, raised_within, shipped_version
 from routebench.engine.results import Identity, Record
 from routebench.registry import protocols
 
@@ -34,8 +34,6 @@ UNUSED = {  # settings by the schedule that does without them
     "exponential": ("milestones",),
     "milestones": ("decay_steps",),
 }
-RECIPE_PARTS = ("loss", "optimiser", "schedule", "augmentation", "selection", "train_on", "precision")
-"""Settings of the recipe that name parts with versions."""
 METHOD, MODEL = "method.", "model."
 """How the names of tuned settings begin that are no training settings."""
 OWN = "own hyperparameters"

@@ -27,9 +27,9 @@ class ClusterRouting(RoutingMethod):
     (arXiv:2109.09213); equations as in the authors' code.
     Departures: in the code a child is all cells of one type in the window, whose votes a convolution adds up; here each
     cell is a child. The code normalises a parent over its pose and over all positions; here over its pose, so that
-    positions stay apart. The variance has a floor of 1e-8. The
-    code's votes have a bias; here they have none. Of each cluster the layer makes one vote, and the method
-    the others: they are linear in the child's pose, also where poses are matrices.
+    positions stay apart. The variance has a floor of 1e-8. The code's votes have a bias; here they have none. Of each
+    cluster the layer makes one vote, and the method the others: they are linear in the child's pose, also where poses
+    are matrices.
 
     Args:
         votes: K, how many votes of a child for a parent are a cluster.

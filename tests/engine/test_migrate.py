@@ -207,7 +207,7 @@ def test_the_later_of_two_records_of_one_cell_is_kept(old, tmp_path):
     assert len(record["metrics"]) == 1
 
 
-@pytest.mark.parametrize("name", ["../../outside", "other", "/tmp/outside"])
+@pytest.mark.parametrize("name", ["../../outside", "other", "/outside"])
 def test_a_plan_writes_no_file_but_its_own(old, tmp_path, name):
     """A folder may come from anybody."""
     (file,) = (old / "plans").glob("*.json")

@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -12,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from routebench.arguments import Legal, legal_values
+from routebench.arguments import Legal
 from routebench.capsules.coordinates import COORDINATES, Field, coordinates
 from routebench.data import Images, TrainingData
 from routebench.kernels import using
-from routebench.models import build
+from routebench.models import build, options_of
 from routebench.models.network import Output
 from routebench.models.window import authors_offsets
 from routebench.recipe import Recipe
@@ -191,17 +190,9 @@ WORDS: dict[str, tuple[Any, ...]] = {
 
 @cache
 def model_options(name: str) -> dict[str, tuple[Legal, Any]]:
-    """What can be set of a network: what is legal, and the default."""
-    builder, found = models[name], {}
-    for taker in (*builder.facts.passes_on, builder):
-        legal = legal_values(taker.__init__ if inspect.isclass(taker) else taker)
-        for one in inspect.signature(taker).parameters.values():
-            if one.kind is one.KEYWORD_ONLY:
-                found[one.name] = (legal[one.name], one.default)
-            if one.kind is one.VAR_KEYWORD and typing.get_origin(one.annotation) is typing.Unpack:
-                hints = typing.get_type_hints(typing.get_args(one.annotation)[0])
-                found |= {key: (Legal.of(hint), None) for key, hint in hints.items()}
-    return found
+    """What can be set of a network: what is legal, and the default, None where the signature has none."""
+    known = options_of(name).items()
+    return {key: (legal, None if default is inspect.Parameter.empty else default) for key, (legal, default) in known}
 
 
 def model_parts() -> Iterator[GoldenPart]:

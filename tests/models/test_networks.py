@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from routebench.errors import UserError
-from routebench.models import build, set_iterations, set_progress
+from routebench.models import build, options_of, set_iterations, set_progress
 from routebench.models.facts import facts
 from routebench.models.network import count_parameters, routing_methods
 from routebench.registry import models, routing
@@ -199,3 +199,21 @@ def test_an_unsupervised_network_has_an_objective_and_features_of_every_image(mo
 @pytest.mark.parametrize("model", models)
 def test_model_names_its_source(model):
     assert models[model].facts.source
+
+
+WRONG = ("misspelt", -1, -0.5, 1.5, True, None, [], 10**400)
+
+
+@pytest.mark.parametrize("name", sorted(models))
+def test_a_value_that_an_option_cannot_have_is_refused_before_anything_is_built(name):
+    known = models[name].facts
+    for option, (legal, _) in options_of(name).items():
+        for wrong in (one for one in WRONG if not legal.fits(one)):
+            with pytest.raises(UserError, match=option):
+                build(
+                    name,
+                    shape=known.shape,
+                    classes=known.classes,
+                    method=known.method if known.routed else None,
+                    **{option: wrong},
+                )

@@ -12,6 +12,7 @@ from routebench.engine.origin import code_of
 from routebench.engine.results import Identity
 from routebench.engine.suites._cell import plain
 from routebench.errors import UserError
+from routebench.models import options_of
 from routebench.models.facts import Facts
 from routebench.protocols.base import FitRequest
 from routebench.recipe import LEGAL, VERSIONS, Recipe
@@ -150,8 +151,8 @@ class NamedParts:
         return builder.facts  # type: ignore[attr-defined,no-any-return]  # attached by the decorator `facts`
 
     def _of_network(self) -> dict[str, Any]:
-        takers = (*self._facts.passes_on, models[self.model])
-        taken = [one for taker in takers for one in inspect.signature(taker).parameters.values()]
+        defaults = {key: default for key, (_, default) in options_of(self.model).items()}
         return {
-            one.name: one.default for one in taken if one.name in self.model_params and one.default is not one.empty
-        }
+            key: default for key, default in defaults.items()
+            if key in self.model_params and default is not inspect.Parameter.empty
+        }  # fmt: skip
