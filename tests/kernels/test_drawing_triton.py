@@ -33,8 +33,10 @@ def evaluated(way, given, dtype, device, size):
 def agrees(images, channels, size, device="cpu"):
     given = [random(3, channels + 1, 4, 3), poses(images, 3), random(images, 3, seed=2)]
     exact = evaluated(composited, given, torch.float64, "cpu", size)
-    for mine, right in zip(evaluated(drawing.draw, given, torch.float32, device, size), exact, strict=True):
-        assert (mine - right).abs().max() < 1e-5 * right.abs().max()
+    single = evaluated(composited, given, torch.float32, "cpu", size)
+    drawn = evaluated(drawing.draw, given, torch.float32, device, size)
+    for mine, plain, right in zip(drawn, single, exact, strict=True):  # magnified poses magnify rounding
+        assert (mine - right).abs().max() < 2 * (plain - right).abs().max() + 1e-6 * right.abs().max()
 
 
 @pytest.mark.usefixtures("interpreter")
