@@ -78,7 +78,7 @@ def _suite(
         if jobs > 1 or where.tiny:
             options += ["--jobs", "1" if where.tiny else str(jobs)]
         if data and not where.tiny:
-            options += ["--data", f"folder:{photographs()}"]
+            options += ["--data", f"folder:{os.path.relpath(photographs())}"]  # records name no machine's folder
         if where.tiny and not own:
             options += ["--data", "take:200:mnist5k"]
         if not of and not where.tiny:
@@ -164,7 +164,7 @@ def _convolutions(name: str, data: str = "") -> Callable[[Where, float], list[st
 PARTS = (
     Part("doctor", "what the machine has", _doctor, 20, most=60),
     Part("check", "kernels against double precision, gradients, determinism", _script("check"), 150, most=360),
-    Part("tests", "tests of the Triton kernels", _tests, 120, most=300, obstacle=_needs_gpu),
+    Part("tests", "tests of the Triton kernels", _tests, 200, most=400, obstacle=_needs_gpu),
     Part("sanitizer", "kernels under compute-sanitizer", _sanitized, 30, most=180, obstacle=_needs_sanitizer),
     Part("layers", "layers against the yardstick, compiled or not, and the floor", _script("layers"), 200, most=600),
     Part("tiles", "tile sizes of the kernels", _script("tiles"), 60, most=240, obstacle=_needs_gpu),
@@ -172,7 +172,7 @@ PARTS = (
     Part(
         "kiefer", "routing or not, decoder or not, 13 epochs", _of_kiefer("reconstruction"), 330, 60, 900, _needs_mnist
     ),
-    Part("sparsity", "predictive coding in those networks", _of_kiefer("kiefer-sparsity"), 120, 30, 300, _needs_mnist),
+    Part("sparsity", "predictive coding in those networks", _of_kiefer("kiefer-sparsity"), 120, 30, 400, _needs_mnist),
     Part("robustness", "attacks on those networks", _fits("robustness", CONDITIONS), 180, 60, 600, _needs_mnist),
     Part("accuracy", "full accuracy with one and three iterations", _fits("accuracy"), 180, 90, 3600, _needs_mnist),
     Part("em", "EM as released, on toys", _convolutions("em"), 240, 150, 3600),

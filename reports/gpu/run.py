@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 STATE, PACKED, FOLDER = "state.json", "gpu-results.tar.xz", "gpu"
 GRACE = 15
 """Seconds between the end that a part is asked for and the end that it is made to have."""
+BEGUN = 20
+"""Seconds from which a part that has begun goes on: what is left of it may be short."""
 DONE, SKIPPED, FAILED, PARTLY = "done", "skipped", "failed", "partly"
 
 
@@ -53,7 +55,7 @@ def plan(
     free, chosen = seconds, to_do(where, known, only)
     for part in chosen:
         share = min(part.seconds, free)
-        if share >= part.least:
+        if share >= _least(known, part):
             given[part.name], free = share, free - share
     for part in chosen:
         if part.name in given:
@@ -67,6 +69,10 @@ def to_do(where: Where, known: Mapping[str, Outcome], only: Collection[str]) -> 
     wanted = [part for part in parts(where.tiny) if (part.name in only if only else _status(known, part) != DONE)]
     able = [part for part in wanted if not part.obstacle(where)]
     return sorted(able, key=lambda part: _status(known, part) == FAILED)
+
+
+def _least(known: Mapping[str, Outcome], part: Part) -> float:
+    return min(BEGUN, part.least) if _status(known, part) == PARTLY else part.least
 
 
 def _status(known: Mapping[str, Outcome], part: Part) -> str:
@@ -168,7 +174,7 @@ def _say_plan(seconds: float, where: Where, known: Mapping[str, Outcome], only: 
         elif _status(known, part) == DONE:
             said = "done before"
         else:
-            said = f"no time: at least {part.least:.0f} s, better {part.seconds:.0f} s"
+            said = f"no time: at least {_least(known, part):.0f} s, better {part.seconds:.0f} s"
         click.echo(f"  {part.name:<11} {said:<40} {part.about}")
 
 

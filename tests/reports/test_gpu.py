@@ -100,6 +100,13 @@ def test_twenty_five_minutes_are_planned_and_no_more(able):
     assert {"sparsity", "robustness"} <= set(names)
 
 
+def test_what_has_begun_goes_on_in_less_time_than_it_takes_to_begin(able):
+    robustness = {"robustness": run.Outcome(run.PARTLY, 90.0)}
+    assert [part.name for part, _ in run.plan(40, GPU, robustness, ["robustness"])] == ["robustness"]
+    assert not run.plan(40, GPU, {}, ["robustness"])
+    assert not run.plan(10, GPU, robustness, ["robustness"])
+
+
 def test_slices_of_nine_minutes_reach_every_part(able):
     known, calls = {}, 0
     while chosen := run.plan(540, GPU, known):
