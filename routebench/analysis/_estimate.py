@@ -252,9 +252,15 @@ def gains_over(
 
 
 def base_of(method: Method, label: str, known: Iterable[Method]) -> Method | None:
-    """The method of a label that another is compared with: in its own network if it is there, else in the first."""
-    bases = [one for one in known if one.label == label]
-    return next((one for one in bases if one.model == method.model), bases[0] if bases else None)
+    """The method of a label that another is compared with: in its own network if it is there, else in the first.
+
+    A variant is compared with the same variant of the base where the suite has one: both changed the network alike.
+    """
+    known = list(known)
+    alike = [one for one in known if method.variant and one.name == label and one.variant == method.variant]
+    plain = [one for one in known if one.label == label]
+    own = [one for one in (*alike, *plain) if one.model == method.model]
+    return next(iter((*own, *plain)), None)
 
 
 def shown(value: Any, form: str = "") -> str:

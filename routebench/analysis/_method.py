@@ -90,6 +90,11 @@ class Method:
         return "; ".join(part for part in (self.params, self.variant) if part)
 
     @property
+    def is_base(self) -> bool:
+        """Whether it has equal shares, in whatever variant of the network."""
+        return self.name == BASELINE
+
+    @property
     def is_control(self) -> bool:
         """Whether it is a control."""
         return self.role == CONTROL

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from routebench import statistics
-from routebench.analysis._estimate import Estimate, corrected
+from routebench.analysis._estimate import Estimate, base_of, corrected
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN, Verdict
@@ -160,10 +160,10 @@ def named_of(runs: Runs, contenders: Iterable[Contender]) -> list[Pair]:
 
 def gains_in(runs: Runs, contenders: Sequence[Contender]) -> list[Pair]:
     """Each method beside equal shares: those of its own network, else those of the suite's."""
-    bases = {one.method.model: one for one in contenders if one.method.label == BASELINE and one.accuracies}
-    base = bases.get(runs.model, next(iter(bases.values()), None))
-    own = [(one, bases.get(one.method.model, base)) for one in contenders]
-    return [(one, theirs) for one, theirs in own if theirs is not None and theirs is not one]
+    bases = {one.method: one for one in contenders if one.method.name == BASELINE and one.accuracies}
+    ordered = sorted(bases, key=lambda method: method.model != runs.model)
+    own = [(one, base_of(one.method, BASELINE, ordered)) for one in contenders]
+    return [(one, bases[theirs]) for one, theirs in own if theirs is not None and bases[theirs] is not one]
 
 
 def iterated_in(contenders: Iterable[Contender]) -> list[Pair]:

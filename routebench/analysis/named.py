@@ -10,7 +10,7 @@ from pandas import DataFrame
 from routebench import statistics
 from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, corrected
-from routebench.analysis._method import BASELINE, Method
+from routebench.analysis._method import Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import GAINS, LOSSES, Verdict
 from routebench.analysis.contenders import (
@@ -169,7 +169,7 @@ def named_gains(runs: Runs) -> dict[Method, Estimate] | None:
     table = named_table(runs)
     if table.empty:
         return None
-    rows = table[[against.label == BASELINE for against in table["against"]]]
+    rows = table[[against.is_base for against in table["against"]]]
     return dict(zip(rows["method"], rows["difference"], strict=True))
 
 
@@ -186,7 +186,7 @@ def gains_with_other_images(runs: Runs) -> dict[Method, Estimate]:
     known = {ours.method: gain for (ours, _), gain in zip(against, gains, strict=True) if gain.known}
     named = named_table(runs)
     rows = [] if named.empty else named.to_dict("records")
-    return known | {row["method"]: row["both"] for row in rows if row["against"].label == BASELINE}
+    return known | {row["method"]: row["both"] for row in rows if row["against"].is_base}
 
 
 def is_over_first(ours: Method, theirs: Method) -> bool:

@@ -209,7 +209,7 @@ def _of_named(
 
     Where the suite compares methods with their own first iteration alone, the title speaks of that alone.
     """
-    over = table[[against.label == BASELINE for against in table["against"]]]
+    over = table[[against.is_base for against in table["against"]]]
     pairs = [*zip(table["method"], table["against"], strict=True)]
     beside = table[[one.label == two.label for one, two in pairs]]
     longer = table[[is_over_first(one, two) for one, two in pairs]]

@@ -54,7 +54,7 @@ class ScoreRow:
     @property
     def is_base(self) -> bool:
         """Whether all others are compared with it."""
-        return self.method.label == BASELINE
+        return self.method.is_base
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,26 @@ def test_a_named_difference_is_the_same_in_every_table_and_figure(runs):
     assert over_first(runs)[em] == beside
 
 
+def test_a_variant_gains_over_the_same_variant_of_the_baseline():
+    methods = METHODS | {
+        "em (normed)": ([3], "method", "capsnet-small", [98.0]),
+        "uniform (normed)": ([None], "control", "capsnet-small", [97.9]),
+    }
+    runs = made_up_runs(made_up_records(seeds=5, failures=False, methods=methods))
+    gains = {str(method.exact): gain.mean for method, gain in zip(*_gains(comparison_of(runs)), strict=True)}
+    assert gains["em (normed) T=3"] == pytest.approx(0.1, abs=0.2)
+    assert gains["em T=3"] == pytest.approx(-0.4, abs=0.3)
+    assert gains["cnn"] == pytest.approx(0.8, abs=0.3)
+    seeds = {method: {0: 1.0, 1: 1.1, 2: 1.2} for method in runs.methods.values()}
+    over = gains_over("uniform", seeds)
+    assert over[next(method for method in seeds if method.label == "em (normed)")].mean == 0
+    assert not any(method.label == "uniform (normed)" for method in over)
+
+
+def _gains(found):
+    return found.table["method"], found.table["gain"]
+
+
 def test_after_a_second_stage_every_pair_has_its_interval(runs):
     found = comparison_of(runs)
     for (ours, theirs), one in found.pairs.items():

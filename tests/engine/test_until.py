@@ -99,6 +99,19 @@ def test_without_tuning_it_is_the_default_t(suite):
     assert all("random" not in one + other for one, other in pairs)
 
 
+def test_a_variant_is_compared_with_the_same_variant_of_the_baseline(tmp_path, parts):
+    file = tmp_path / "alike.toml"
+    normed = 'variant = "normed"\nmodel_params = { presence = "batch-norm" }\n'
+    added = (
+        f'[[methods]]\nname = "em"\n{normed}[[controls]]\nname = "uniform"\n[[controls]]\nname = "uniform"\n{normed}'
+    )
+    file.write_text(SUITE.replace("[presets.quick]", f"{added}[presets.quick]"))
+    pairs = [(ours, theirs) for ours, theirs in named(plan(load_suite(str(file)), "quick", Choices()).primary_pairs)]
+    assert ("em (normed) 3", "uniform (normed) None") in pairs and ("em 3", "uniform None") in pairs
+    assert ("em (normed) 3", "cnn None") in pairs
+    assert not {("em (normed) 3", "uniform None"), ("em 3", "uniform (normed) None")} & {*pairs}
+
+
 def test_each_t_can_be_compared_with_the_first(tmp_path, parts):
     file = tmp_path / "each.toml"
     file.write_text(SUITE.replace('against = ["uniform", "cnn"]', 'iterations = "each"'))

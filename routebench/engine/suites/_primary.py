@@ -18,7 +18,8 @@ class Primary:
 
     Args:
         margin: the smallest difference that matters, in points of accuracy.
-        against: entries that every method is compared with, besides its own first iteration.
+        against: entries that every method is compared with, besides its own first iteration; a variant is compared
+            with the same variant of an entry where the suite has one.
         iterations: whether a method is compared at its best T alone, or at each T.
         half_width: of the 95 % interval that every difference is to have, in points; `--until` sets another.
     """
@@ -35,12 +36,19 @@ class Primary:
         for label in dict.fromkeys(cell.label for cell in known if cell.identity.role == "method" and not cell.broken):
             own = [cell for cell in known if cell.label == label]
             first = [cell for cell in own if cell.identity.iterations == 1]
-            theirs = [cell for cell in known if cell.label in self.against and cell.label != label]
+            variant = own[0].identity.variant
+            theirs = [cell for name in self.against for cell in _entry(known, name, variant) if cell.label != label]
             for ours in own if self.iterations == "each" else [_best(own)]:
                 for other in (*theirs, *first):
                     if other is not ours:
                         found.setdefault((ours.key, other.key), (ours, other))
         return list(found.values())
+
+
+def _entry(known: Sequence[Cell], name: str, variant: str | None) -> list[Cell]:
+    """The cells of an entry in this variant, else plain."""
+    alike = [cell for cell in known if variant and cell.label == f"{name} ({variant})"]
+    return alike or [cell for cell in known if cell.label == name]
 
 
 def _best(own: Sequence[Cell]) -> Cell:
