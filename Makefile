@@ -17,7 +17,7 @@ HISTORY := '^start' 'layer.*backward\(.(dynamic|em).,' 'fit.*\(.(dynamic|em).\)'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test versions check docs microbench history gpu wheelhouse house catalogue clean
+.PHONY: help setup bench test versions check docs microbench history gpu wheelhouse house clean
 
 help: ## Lists the commands.
 	@echo "make COMMAND, with COMMAND one of"
@@ -62,9 +62,6 @@ wheelhouse: $(INSTALLED) ## Collects what `make gpu` needs on a machine without 
 
 house: $(INSTALLED) ## Measures the structure of the source tree: sizes, public names, imports, circles.
 	@$(RUN) tests.tools.house
-
-catalogue: $(INSTALLED) ## Writes routebench/catalogue.json anew, from what is registered.
-	@$(RUN) routebench.catalogue
 
 clean: ## Removes .venv, caches and builds. Results stay.
 	rm -rf $(VENV) .asv/env .mypy_cache .pytest_cache .ruff_cache .benchmarks build dist

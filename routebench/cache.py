@@ -3,13 +3,15 @@
 import os
 from pathlib import Path
 
+import platformdirs
+
 from routebench.errors import UserError
 
 CHOOSE_A_FOLDER = "set ROUTEBENCH_CACHE to a folder that you can write to"
 
 
 def cache_folder() -> Path:
-    """The folder of compiled kernels and unpacked results: ROUTEBENCH_CACHE, else in the user's cache folder.
+    """The folder of what routebench can make again: ROUTEBENCH_CACHE, else in the user's cache folder.
 
     Raises:
         UserError: the user has no home folder.
@@ -17,7 +19,9 @@ def cache_folder() -> Path:
     if given := os.environ.get("ROUTEBENCH_CACHE"):
         return Path(given)
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "routebench"
-    except RuntimeError as error:  # no HOME, and a user whom the system does not know, as in a container
-        why = "you have no home folder for compiled kernels and unpacked results"
-        raise UserError(f"{why}; {CHOOSE_A_FOLDER}") from error
+        folder = platformdirs.user_cache_path("routebench", appauthor=False)
+        if folder.is_absolute():  # platformdirs before 4.14 keeps the `~`
+            return folder
+    except RuntimeError:  # no HOME, and a user whom the system does not know, as in a container
+        pass
+    raise UserError(f"you have no home folder for what routebench keeps; {CHOOSE_A_FOLDER}")

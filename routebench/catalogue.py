@@ -1,7 +1,6 @@
-"""Keeps the listing of everything registered in a file, so that `list` needs no torch.
+"""The listing of everything registered. It is kept in the cache folder, so that `list` needs no torch.
 
-`python -m routebench.catalogue` writes `catalogue.json` from the registries. The file carries a hash of the code that
-it was made from; where that no longer fits, or plug-ins or other packages add something, the registries are asked.
+Where that has none of this code, or plug-ins or other packages add something, the registries are asked.
 """
 
 import contextlib
@@ -14,7 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from routebench.errors import unknown
+from routebench.atomic import write_bytes
+from routebench.cache import cache_folder
+from routebench.errors import UserError, unknown
 from routebench.plain import from_toml
 from routebench.recipe import VERSIONS
 from routebench.recipes import RECIPES
@@ -28,7 +29,8 @@ from routebench.registry import (
     suite_origin,
 )
 
-FILE = Path(__file__).with_name("catalogue.json")
+KEPT = 8
+"""Catalogues that the cache folder keeps: one for each state of the code, the newest."""
 FOLDERS = ("capsules", "data", "generative", "models", "ops", "protocols", "routing")
 PLAIN = re.compile(r"[\w.-]+")
 """A name alone, without a colon and the like."""
@@ -41,6 +43,10 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
     """Names and facts of methods, models, data sets and so on, or of some of these kinds."""
     if kept := _kept(plugins, kinds):
         return kept
+    if not _extended(plugins, KINDS) and _ships_whole():
+        whole = collect()
+        _keep(whole)
+        return {kind: whole[kind] for kind in kinds}
     from routebench.engine.isolation import import_plugin  # only here: names of what ships are looked up without it
 
     for plugin in plugins:
@@ -49,11 +55,39 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
 
 
 def _kept(plugins: Sequence[str], kinds: Sequence[str]) -> Catalogue:
-    """As `catalogue`, from the file; empty where that does not know everything."""
-    if _extended(plugins, kinds) or not FILE.exists():
+    """As `catalogue`, from the cache folder; empty where that does not know everything."""
+    if _extended(plugins, kinds):
         return {}
-    kept = json.loads(FILE.read_text(encoding="utf-8"))
-    return {kind: kept["entries"][kind] for kind in kinds} if kept["made_from"] == code_hash() else {}
+    with contextlib.suppress(OSError, UserError):
+        checksum, _, content = _file().read_bytes().partition(b"\n")
+        if checksum == _checksum(content):  # else it is damaged, and made again
+            kept = json.loads(content)
+            return {kind: kept[kind] for kind in kinds}
+    return {}
+
+
+def _keep(whole: Catalogue) -> None:
+    """Keeps it where that is possible, in place of the oldest."""
+    with contextlib.suppress(OSError, UserError):
+        file = _file()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        content = json.dumps(whole).encode()
+        write_bytes(file, _checksum(content) + b"\n" + content)
+        for old in sorted(file.parent.glob("*.json"), key=lambda one: one.stat().st_mtime)[:-KEPT]:
+            old.unlink()
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
+def _file() -> Path:
+    return cache_folder() / "catalogue" / f"{code_hash()}.json"
+
+
+def _ships_whole() -> bool:
+    """Whether this process has registered nothing but what ships, as a notebook may."""
+    return not loaded_plugins() and all(registry.is_shipped for registry in EVERY.values())
 
 
 def refuse_unknown(
@@ -67,14 +101,14 @@ def refuse_unknown(
 ) -> None:
     """Refuses names that nothing answers to before anything imports torch, which takes seconds.
 
-    What is no plain name, and what the file of the catalogue does not know, is left to whoever uses it.
+    What is no plain name is left to whoever uses it, and so is everything where no catalogue is kept yet.
 
     Raises:
         UserError: a suite, a preset of it, a method as `NAME[key=value]`, a network or a data set is unknown.
     """
     kept = _kept(plugins, ("methods", "models", "data", "suites"))
-    if not kept or loaded_plugins() or not all(registry.is_shipped for registry in EVERY.values()):
-        return  # a notebook may have registered more
+    if not kept or not _ships_whole():
+        return
     known = {kind: {entry["name"] for entry in entries} for kind, entries in kept.items()}
     presets = {entry["name"]: entry["presets"] for entry in kept["suites"]}
     if suite and suite not in {"all", *presets} and not suite.endswith(".toml"):
@@ -168,12 +202,6 @@ def code_hash() -> str:
 def collect(kinds: Sequence[str] = KINDS) -> Catalogue:
     """The catalogue, from the registries."""
     return {kind: _entries(kind) for kind in kinds}
-
-
-def write() -> None:
-    """Writes `catalogue.json`."""
-    content = {"made_from": code_hash(), "entries": collect()}
-    FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _entries(kind: str) -> list[dict[str, Any]]:
@@ -270,7 +298,3 @@ def _suite(file: Path) -> dict[str, Any]:
         "presets": list(presets) if isinstance(presets := content.get("presets"), dict) else [],
         **_from(suite_origin(file)),
     }
-
-
-if __name__ == "__main__":
-    write()

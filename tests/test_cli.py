@@ -158,16 +158,18 @@ def test_help_and_listing_import_nothing_heavy(tmp_path, line):
     ],
 )
 def test_an_unknown_name_is_answered_before_torch_is_imported(tmp_path, line):
+    program("list", cwd=tmp_path)  # the catalogue is kept from now on
     done = program(*line.split(), cwd=tmp_path, code=2)
     assert done.stderr.splitlines()[-1].startswith("Error: unknown ")
     assert "torch" not in imports(done)
 
 
 NAMES = """
-from routebench.catalogue import refuse_unknown
+from routebench.catalogue import catalogue, refuse_unknown
 from routebench.errors import UserError
 from routebench.registry import routing
 
+catalogue()
 refuse_unknown(suite="accuracy", preset="quick", methods=("em[final_lambda=1]", "cnn", "vae"), data="take:5:mnist")
 refuse_unknown(suite="all", preset="smoke", methods=("part-sets",), models=("cnn[width=3]",), data="folder:here")
 refuse_unknown(suite="own.toml", methods=("mine",))
@@ -203,11 +205,35 @@ def test_a_dry_run_imports_no_compiler(tmp_path):
     assert not imports(done) & {"torch._dynamo", "torch._inductor"}
 
 
-def test_the_committed_catalogue_is_fresh():
-    """`make catalogue` writes it anew."""
-    from routebench.catalogue import FILE, code_hash
+def listed(cache, tmp_path):
+    """What `list --json` says with this cache folder, and whether it imported torch."""
+    done = program("list", "--json", cwd=tmp_path, ROUTEBENCH_CACHE=str(cache))
+    return json.loads(done.stdout), "torch" in imports(done)
 
-    assert json.loads(FILE.read_text())["made_from"] == code_hash()
+
+def test_the_catalogue_is_made_once_for_each_state_of_the_code(tmp_path):
+    cache = tmp_path / "cache"
+    kept = cache / "catalogue"
+    kept.mkdir(parents=True)
+    for number in range(10):
+        (kept / f"{number:016}.json").write_text("of older code")
+        os.utime(kept / f"{number:016}.json", (number, number))
+    whole, asked = listed(cache, tmp_path)
+    assert asked and whole
+    assert listed(cache, tmp_path) == (whole, False)
+    (file,) = (file for file in kept.iterdir() if file.stat().st_mtime > 100)
+    assert len([*kept.iterdir()]) == 8
+    for content in (b"", file.read_bytes()[:-9], file.read_bytes().replace(b"dynamic", b"dynamit"), b"[" * 9999):
+        file.write_bytes(content)  # damaged: made again
+        assert listed(cache, tmp_path) == (whole, True)
+        assert listed(cache, tmp_path) == (whole, False)
+
+
+def test_without_a_cache_folder_the_registries_are_asked(tmp_path):
+    (tmp_path / "file").write_text("")
+    whole, asked = listed(tmp_path / "file", tmp_path)
+    assert asked and whole
+    program("cite", "dynamc", cwd=tmp_path, code=2, ROUTEBENCH_CACHE=str(tmp_path / "file"))
 
 
 BROKEN = "import absent_module_of_a_user\n"

@@ -19,6 +19,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from routebench.cache import cache_folder
 from routebench.data.seal import expect_unsealed
 from routebench.data.torchvision_import import import_torchvision
 from routebench.data.unused import near, near_missing
@@ -55,18 +56,18 @@ class Published:
 
 
 def data_root() -> Path:
-    """The folder of published data sets: `ROUTEBENCH_DATA`, else `~/.cache/routebench/data`.
+    """The folder of published data sets: `ROUTEBENCH_DATA`, else `data` in the cache folder.
 
     Raises:
         UserError: `ROUTEBENCH_DATA` names no folder, or is not set for a user without a home folder.
     """
     chosen = os.environ.get("ROUTEBENCH_DATA")
-    try:
-        root = Path(chosen or "~/.cache/routebench/data").expanduser()
-    except RuntimeError as error:
-        raise UserError("you have no home folder for data; set ROUTEBENCH_DATA to an existing folder") from error
     if not chosen:
-        return root
+        return cache_folder() / "data"
+    try:
+        root = Path(chosen).expanduser()
+    except RuntimeError as error:
+        raise UserError(f"ROUTEBENCH_DATA: expected a folder, got {chosen!r}; you have no home folder") from error
     if not root.is_dir():
         told = f"{chosen!r}, which is none{near(root.name, root.parent)}"
         raise FilesMissing(f"ROUTEBENCH_DATA: expected a folder, got {told}; create or correct it")

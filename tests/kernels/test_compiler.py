@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from routebench.cache import cache_folder
+from routebench.data import data_root
 from routebench.kernels import compiler, fused
 from routebench.kernels.compiler import NoCompiler
 from tests.kernels.sweeps import SMALL_GRID, largest_error, random_sweep
@@ -131,7 +132,7 @@ def test_without_a_home_folder_the_advice_is_to_name_one(monkeypatch, folder):
     monkeypatch.delenv("ROUTEBENCH_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     told = fused.missing(*SIZES)
-    assert told.startswith("you have no home folder for compiled kernels and unpacked results; set ROUTEBENCH_CACHE")
+    assert told.startswith("you have no home folder for what routebench keeps; set ROUTEBENCH_CACHE")
 
 
 @needs_a_compiler
@@ -146,8 +147,13 @@ def test_a_damaged_library_is_compiled_again(folder):
 
 def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.delenv("ROUTEBENCH_CACHE", raising=False)
+    monkeypatch.delenv("ROUTEBENCH_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "routebench"
+    assert data_root() == tmp_path / "routebench" / "data"
+    monkeypatch.setenv("ROUTEBENCH_CACHE", str(tmp_path / "mine"))
+    assert (cache_folder(), data_root()) == (tmp_path / "mine", tmp_path / "mine" / "data")
+    monkeypatch.delenv("ROUTEBENCH_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", os.fspath(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "routebench"
