@@ -3,11 +3,8 @@
 import codecs
 import io
 import logging
-import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 STAND_INS = {"−": "-", "–": "-", "×": "x", "±": "+/-", "≥": ">=", "≤": "<=", "→": "->", "…": "...", "·": "*", "’": "'"}
 """For the signs that tables and messages are written with."""
@@ -35,21 +32,3 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
         raise error
     lacking = error.object[error.start : error.end]
     return "".join(STAND_INS.get(one, ascii(one)[1:-1]) for one in lacking), error.end
-
-
-@contextmanager
-def unheard() -> Iterator[None]:
-    """Discards everything written to standard error meanwhile, by other programs too."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is none
-        yield
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)

@@ -2,7 +2,6 @@
 
 import io
 import logging
-import os
 import sys
 import warnings
 
@@ -43,10 +42,3 @@ def test_a_command_ends_well_where_its_output_cannot_be_encoded(monkeypatch):
         cli.main()
     stream.flush()
     assert (ended.value.code, stream.buffer.getvalue()) == (0, b"p - q")
-
-
-def test_other_programs_are_unheard_for_a_while(capfd):
-    with terminal.unheard():
-        os.system("echo Fontconfig error >&2")
-    os.system("echo heard >&2")
-    assert capfd.readouterr().err == "heard\n"

@@ -14,11 +14,6 @@ from routebench.statistics import OVER_SAMPLES, OVER_SEEDS, OVER_SEEDS_LOGIT
 NOTHING, UNBROKEN = "–", "\N{NO-BREAK SPACE}"
 
 
-def percent(value: float) -> str:
-    """`97.12`, or a dash."""
-    return fixed(value, 2)
-
-
 def fixed(value: float, digits: int) -> str:
     """`97.1`, `−0.4` with so many decimals and a real minus sign, or a dash."""
     if math.isnan(value):
@@ -77,24 +72,6 @@ def between(low: float, high: float, *, sign: bool = True) -> str:
     return f"[{rounded(low, half, sign=sign)}, {rounded(high, half, sign=sign)}]"
 
 
-def mean_with_interval(mean: float, low: float, high: float, kind: str) -> str:
-    """`97.12 ± 0.40` over seeds, `97.10 [95.90, 98.00]` where the interval is not symmetric, or the mean alone."""
-    if math.isnan(mean):
-        return NOTHING
-    if math.isnan(low):
-        return percent(mean)
-    if kind in (OVER_SAMPLES, OVER_SEEDS_LOGIT):
-        return f"{percent(mean)} [{percent(low)}, {percent(high)}]"
-    return f"{percent(mean)} ± {(high - low) / 2:.2f}"
-
-
-def gain_with_interval(row: Mapping[Any, Any]) -> str:
-    """`+0.42 [−0.10, +0.94]` from a row with `gain, gain_low, gain_high`."""
-    if math.isnan(row["gain"]) or math.isnan(row["gain_low"]):
-        return signed(row["gain"])
-    return f"{signed(row['gain'])} [{signed(row['gain_low'])}, {signed(row['gain_high'])}]"
-
-
 def probability(value: float) -> str:
     """`0.031`, `< 0.001`, or a dash where no test could be made."""
     if math.isnan(value):
@@ -105,11 +82,6 @@ def probability(value: float) -> str:
 def count(value: float) -> str:
     """`6,804,224`, or a dash."""
     return NOTHING if math.isnan(value) else f"{value:,.0f}"
-
-
-def whole(value: Any) -> str:
-    """`3`, or a dash for whatever pandas has for a missing integer."""
-    return NOTHING if pd.isna(value) else f"{int(value)}"
 
 
 def seconds(value: float) -> str:

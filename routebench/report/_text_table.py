@@ -2,31 +2,9 @@
 
 from collections.abc import Sequence
 
-from routebench.analysis._result import Analysis, plain_columns
+from routebench.analysis._result import Analysis
 from routebench.analysis._table import Column, Row
-from routebench.tables import TextCell, TextTable
-
-
-def text_table(name: str, analysis: Analysis, origin: Sequence[str]) -> TextTable:
-    """The table of one analysis, with its reading as the caption.
-
-    Args:
-        name: usable as a label.
-        analysis: its result.
-        origin: lines on where the numbers come from.
-    """
-    columns = analysis.columns or plain_columns(analysis.table)
-    return TextTable(
-        name=name,
-        question=f"{analysis.title}.",
-        caption=(analysis.reading,),
-        header=tuple(column.title for column in columns),
-        numeric=tuple(column.numeric for column in columns),
-        rows=cells_of(analysis, columns),
-        notes=analysis.notes,
-        caveats=(),
-        origin=tuple(origin),
-    )
+from routebench.tables import TextCell
 
 
 def cells_of(analysis: Analysis, columns: Sequence[Column]) -> tuple[tuple[TextCell, ...], ...]:

@@ -8,17 +8,16 @@ Choose the function by what would vary if the study were repeated:
 
 | what varies | in the reports and `compare` | besides, for an analysis of one's own |
 | --- | --- | --- |
-| seeds, on the same test samples | `accuracy_interval`, `paired_difference`, `equivalence_p` | `sign_flip_p` |
-| test samples, one network each | `accuracy_interval`, `paired_samples`, `discordant_odds` | `bootstrap_samples` |
-| test samples, these networks of several seeds | `paired_samples_of_seeds` | `bootstrap_samples` |
-| seeds and test samples | `crossed_difference`, `crossed_equivalence_p` | `bootstrap_both`, with ten seeds or more |
+| seeds, on the same test samples | `accuracy_interval`, `paired_difference`, `equivalence_p` | |
+| test samples, one network each | `accuracy_interval`, `paired_samples`, `discordant_odds` | |
+| test samples, these networks of several seeds | `paired_samples_of_seeds` | |
+| seeds and test samples | `crossed_difference`, `crossed_equivalence_p` | |
 | another laboratory's runs | `predicted_mean`, `predicted_best` | |
 | seeds, as many as a width asks for | `two_stage_difference`, `two_stage_equivalence_p`, `seeds_needed` | |
 | data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` | |
 | runs within tasks | | `interquartile_mean_over_tasks`, `probability_of_improvement`, `performance_profile` |
 
-`sign_flip_p` assumes no normal distribution. Effect sizes: `standardised_difference` of paired seeds, in the reports;
-`probability_of_superiority` for runs that share no seeds, such as another laboratory's. Family-wise error: `holm` and
+Effect sizes: `standardised_difference` of paired seeds, in the reports. Family-wise error: `holm` and
 `rank_intervals`. Spreads of several rows, each of few seeds: `moderated_variances`. Tuning budgets: `expected_best` and
 `stable_from`. Seeds that fall out of the others: `collapses`.
 """
@@ -48,7 +47,6 @@ from routebench.statistics._by_seed import (
     paired_difference,
     paired_margins,
     shared_differences,
-    sign_flip_p,
     smallest_sign_flip_p,
 )
 from routebench.statistics._collapses import Collapses, collapses
@@ -57,7 +55,6 @@ from routebench.statistics._effects import (
     STANDARDISED,
     TOO_FEW,
     hedges_correction,
-    probability_of_superiority,
     standardised_difference,
 )
 from routebench.statistics._families import holm, rank_intervals
@@ -79,14 +76,6 @@ from routebench.statistics._intervals import (
 from routebench.statistics._moderation import moderated_variances
 from routebench.statistics._power import smallest_detectable_difference, smallest_detectable_share
 from routebench.statistics._prediction import PREDICTED, predicted_best, predicted_mean
-from routebench.statistics._resampling import (
-    BOOTSTRAP_BOTH,
-    BOOTSTRAP_SAMPLES,
-    FEWEST_SEEDS,
-    TOO_FEW_SEEDS,
-    bootstrap_both,
-    bootstrap_samples,
-)
 from routebench.statistics._stopping import (
     MOST_SEEDS,
     OVER_SEEDS_TWO_STAGES,
@@ -105,13 +94,10 @@ from routebench.statistics._summary import (
 
 __all__ = [
     "ALPHA",
-    "BOOTSTRAP_BOTH",
-    "BOOTSTRAP_SAMPLES",
     "BOTH_CONSTANT",
     "BY_SAMPLE",
     "CONFIDENCE",
     "CONSTANT",
-    "FEWEST_SEEDS",
     "MOST_SEEDS",
     "NO_DISCORDANT",
     "NO_VALUE",
@@ -129,14 +115,11 @@ __all__ = [
     "TOO_FEW",
     "TOO_FEW_DATA",
     "TOO_FEW_RUNS",
-    "TOO_FEW_SEEDS",
     "Collapses",
     "Difference",
     "Interval",
     "Ranking",
     "accuracy_interval",
-    "bootstrap_both",
-    "bootstrap_samples",
     "by_view",
     "cliques",
     "collapses",
@@ -161,11 +144,9 @@ __all__ = [
     "predicted_best",
     "predicted_mean",
     "probability_of_improvement",
-    "probability_of_superiority",
     "rank_intervals",
     "seeds_needed",
     "shared_differences",
-    "sign_flip_p",
     "smallest_detectable_difference",
     "smallest_detectable_share",
     "smallest_sign_flip_p",

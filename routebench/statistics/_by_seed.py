@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 from statsmodels.stats.weightstats import DescrStatsW
 
 from routebench.statistics._intervals import (
@@ -21,8 +21,6 @@ from routebench.statistics._intervals import (
     standard_error,
 )
 from routebench.statistics._rounding import settled
-
-EXACT_UP_TO = 14  # seeds: 2^14 ways of giving signs; beyond, that many are drawn
 
 
 def shared_differences(ours: Mapping[int, float], theirs: Mapping[int, float]) -> NDArray[np.float64]:
@@ -94,29 +92,6 @@ def _squares(
     n = chosen.sum(axis=2)
     mean = np.nansum(kept, axis=2) / np.maximum(n, 1)
     return np.nansum((kept - mean[..., None]) ** 2, axis=2), n
-
-
-def sign_flip_p(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
-    """Two-sided p-value of the exact sign-flip test on seeds' differences; assumes no normal distribution.
-
-    Source: Fisher, The Design of Experiments (1935), section 21; Ernst, Permutation methods: a basis for exact
-    inference, Statistical Science 19 (2004). Exact up to `EXACT_UP_TO` seeds; never below `smallest_sign_flip_p`.
-
-    Returns:
-        p; NaN without a shared seed.
-    """
-    differences = shared_differences(ours, theirs)
-    if differences.size < 2:
-        return smallest_sign_flip_p(differences.size)  # scipy wants two
-    found = stats.permutation_test(
-        (differences, np.zeros_like(differences)),  # swapping a pair is flipping the sign of its difference
-        lambda one, other, axis: np.mean(one - other, axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=2**EXACT_UP_TO,
-        rng=np.random.default_rng(0),
-    )
-    return float(found.pvalue)
 
 
 def smallest_sign_flip_p(n: int) -> float:

@@ -4,11 +4,10 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import special
 
 from routebench.statistics._by_seed import shared_differences
-from routebench.statistics._intervals import CONFIDENCE, CONSTANT, NO_VALUE, Interval, finite
+from routebench.statistics._intervals import CONFIDENCE, CONSTANT, NO_VALUE, Interval
 
 STANDARDISED = "in standard deviations of the paired differences"
 TOO_FEW = "fewer than three seeds, no effect size"
@@ -55,23 +54,3 @@ def _noncentrality(t_value: float, degrees: int, share: float) -> float:
         return float(special.nctdtrinc(degrees, share, t_value))
     # t = (d + Z) / sqrt(chi2 / m), where Z is nothing beside d.
     return t_value * math.sqrt(float(special.chdtri(degrees, share if t_value > 0 else 1 - share)) / degrees)
-
-
-def probability_of_superiority(ours: ArrayLike, theirs: ArrayLike) -> float:
-    """The probability that a run of ours is above a run of theirs, over all pairs of seeds; ties count half.
-
-    Source: Vargha and Delaney, A critique and improvement of the CL common language effect size statistics,
-    J. Educational and Behavioral Statistics 25 (2000): Mann and Whitney's U over the number of pairs. Cliff's delta
-    (Psychological Bulletin 114, 1993) is twice this minus one.
-
-    Args:
-        ours: values, (n,).
-        theirs: values, (m,).
-
-    Returns:
-        in [0, 1], 0.5 for no difference; NaN without values.
-    """
-    one, other = finite(ours), finite(theirs)
-    if one.size == 0 or other.size == 0:
-        return math.nan
-    return float(stats.mannwhitneyu(one, other, method="asymptotic").statistic) / (one.size * other.size)

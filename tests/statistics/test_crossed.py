@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from routebench import statistics
-from routebench.statistics._resampling import draws_of_both
 from tests.statistics.simulation import equal_networks, seeds
 
 RUNS = 300
@@ -47,10 +46,6 @@ def test_what_cannot_be_said_has_a_kind() -> None:
     assert untestable.kind == statistics.BOTH_CONSTANT
     assert statistics.crossed_difference(right[:1], wrong[:1]).kind == statistics.OVER_SAMPLES
     assert statistics.crossed_difference(right[:, :0], right[:, :0]).kind == statistics.NO_VALUE
-    assert statistics.bootstrap_samples(right[:, :0], right[:, :0]).kind == statistics.NO_VALUE
-    few = statistics.bootstrap_both(right, wrong)
-    assert (few.mean, few.kind) == (1.0, statistics.TOO_FEW_SEEDS)
-    assert math.isnan(few.low)
     with pytest.raises(ValueError, match="same samples"):
         statistics.crossed_difference(right, wrong[:2])
 
@@ -155,37 +150,6 @@ def test_power_rises_with_the_effect() -> None:
     small, medium, large = power(0.05), power(0.3), power(0.8)
     assert small < medium < large
     assert large > 0.9
-
-
-def test_the_bootstrap_over_samples_covers() -> None:
-    drawn = equal_networks(np.random.default_rng(9), RUNS, 1, 1000, 0.0, 1.0)
-    found = [statistics.bootstrap_samples(ours[0], theirs[0], draws=600) for ours, theirs in drawn]
-    covered = share([interval.low <= 0 <= interval.high for interval in found])
-    assert 0.92 <= covered <= 0.98
-    assert share([difference.p_value < 0.05 for difference in found]) <= 0.08
-
-
-def test_the_bootstrap_over_seeds_is_too_narrow_with_3_and_nearly_right_with_10() -> None:
-    def covered(n_seeds: int, samples: int) -> float:
-        drawn = equal_networks(np.random.default_rng(10), 200, n_seeds, samples, 1.0, 0.0)
-        limits = [np.quantile(draws_of_both(*pair, 400), [0.025, 0.975]) for pair in drawn]
-        return share([low <= 0 <= high for low, high in limits])
-
-    assert covered(3, 200) < 0.92
-    assert covered(10, 200) > 0.90
-    assert covered(3, 2000) < 0.85
-    assert covered(statistics.FEWEST_SEEDS, 2000) > 0.86
-
-
-def test_the_bootstrap_is_the_plain_one_draw_by_draw() -> None:
-    rng = np.random.default_rng(11)
-    ours, theirs = rng.random((10, 80)) < 0.9, rng.random((10, 80)) < 0.8
-    d = ours.astype(float) - theirs
-    plain = [d[rng.integers(10, size=10)][:, rng.integers(80, size=80)].mean() for _ in range(2000)]
-    found = statistics.bootstrap_both(ours, theirs)
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(plain, [0.025, 0.975])), abs=0.008)
-    assert found.mean == pytest.approx(d.mean())
-    assert found == statistics.bootstrap_both(ours, theirs)
 
 
 def test_of_two_stages_the_first_gives_the_spread_over_seeds() -> None:

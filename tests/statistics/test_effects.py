@@ -80,9 +80,3 @@ def test_it_is_unbiased_and_its_limits_cover(n: int) -> None:
     if n > 3:  # with 3 the estimate has no finite variance
         values = np.array([interval.mean for interval in found])
         assert values.mean() == pytest.approx(1.0, abs=4 * values.std() / math.sqrt(1500))
-
-
-def test_superiority_counts_pairs_and_halves_ties() -> None:
-    assert statistics.probability_of_superiority([3, 2], [1, 2]) == pytest.approx(3.5 / 4)
-    assert statistics.probability_of_superiority([1.0], [1.0]) == 0.5
-    assert math.isnan(statistics.probability_of_superiority([], [1.0]))
