@@ -1,4 +1,4 @@
-"""Test accuracy against the number of routing iterations; equal shares are a line across."""
+"""Test accuracy against the number of routing iterations; uniform routing is a line across."""
 
 from collections.abc import Mapping, Sequence, Set
 
@@ -52,9 +52,7 @@ def accuracy_by_iterations(runs: Runs) -> Analysis | None:
             Column("Accuracy, %", "mean", "±0.2"),
             finished(),
         ),
-        notes=(
-            f"Dashed: equal shares. Grey: other methods. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",
-        ),
+        notes=(f"Dashed: uniform routing. Grey: others. Bars: {' or '.join(map(wording.interval_in_words, kinds))}.",),
         alternative=f"Lines of test accuracy over T for {wording.listed(sorted(map(str, several)), 8)}.",
         saved=SAVED,
     )

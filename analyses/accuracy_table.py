@@ -1,4 +1,4 @@
-"""The comparison: every method with every T, its gain over equal shares, and its rank."""
+"""The comparison: every method with every T, its gain over uniform routing, and its rank."""
 
 import math
 from collections.abc import Container
@@ -51,7 +51,7 @@ PUBLISHED = "the paper's number for the same data set, network, method and T; co
 
 @analysis_of("accuracy", "accuracy-table", place=10)
 def accuracy_table(runs: Runs) -> Analysis | None:
-    """Test accuracy of every method and T with its interval, the gain over equal shares, rank and cost."""
+    """Test accuracy of every method and T with its interval, the gain over uniform routing, rank and cost."""
     found = comparison_of(runs)
     if found.table.empty:
         return None
@@ -91,7 +91,7 @@ def _columns(found: Comparison, named: Container[Method] | None, *, balanced: bo
     columns = [METHOD, ACCURACY, *([BALANCED] if balanced else []), finished("runs that finished, of those planned")]
     if found.baseline is not None:
         columns += [
-            Column("Gain over equal shares", "gain", "+.2", GAIN),
+            Column("Gain over uniform routing", "gain", "+.2", GAIN),
             Column("p (Holm)", "gain.p_holm", lambda row: _p_value(row, named), P_VALUE if named is None else P_NAMED),
         ]
     columns += [

@@ -46,7 +46,7 @@ def corruptions(runs: Runs) -> Analysis | None:
             "Severities are those of the suite. Test images are as many of each class.",
             "Confidence is by a softmax of logits, which margin and spread loss do not train to be a probability.",
             (
-                "Gains over equal shares are paired by seed and corrected over all methods (Holm), on these images: "
+                "Gains over uniform routing are paired by seed and corrected over all methods (Holm), on these images: "
                 "which of them were right was not kept, so that nothing is known of others."
             ),
         ),
@@ -59,7 +59,7 @@ def _columns(names: list[str]) -> tuple[Column, ...]:
         Mean("Clean (%)", "clean", "±.1", "accuracy on the same images uncorrupted", metric=ACCURACY, where=CLEAN),
         Mean("Corrupted (%)", "corrupted", "±.1", "accuracy, mean over all corruptions and severities", metric=ACCURACY,
              where=ALL),
-        Column("Gain", "gain", "+.1", "points of accuracy on corrupted images more than equal shares"),
+        Column("Gain", "gain", "+.1", "points of accuracy on corrupted images more than uniform routing"),
         *(Mean(name.replace("-", " ").capitalize(), name, ".1", "accuracy (%), mean over severities", metric=ACCURACY,
                where={**MEAN, "corruption": name}, extra=True) for name in names),
         Mean("ECE clean (%)", "ece_clean", "±.1", "expected calibration error, over 15 bins of confidence: 0 is "
@@ -80,9 +80,9 @@ def _reading(table: DataFrame, gains: Mapping[Method, Estimate]) -> str:
         for verdict in (Verdict.BETTER, Verdict.WORSE)
     }
     if not any(told.values()):
-        return f"{first}; no difference to equal shares is shown."
+        return f"{first}; no difference to uniform routing is shown."
     parts = [
-        f"significantly {verdict} than equal shares: {wording.listed(found, 3)}"
+        f"significantly {verdict} than uniform routing: {wording.listed(found, 3)}"
         for verdict, found in told.items()
         if found
     ]

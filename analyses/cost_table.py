@@ -15,7 +15,7 @@ DISTANCE = (
 LARGEST = "images in a batch for which a training step fits the memory budget; it was tried. At the largest T"
 PER_ITERATION = (
     "Per iteration: least squares over T from 2 on, through every seed and both measurements of each time; 95 % "
-    "intervals by Student's t. T=1 is left out where there are two others: its equal shares need no votes, so "
+    "intervals by Student's t. T=1 is left out where there are two others: its uniform coupling needs no votes, so "
     "that the step from 1 to 2 costs something else than later steps."
 )
 SAVED = (

@@ -1,4 +1,4 @@
-"""Gain from routing: each method against equal shares, which split every child equally between all parents."""
+"""Gain from routing: each method against uniform routing, which splits every child equally between all parents."""
 
 from matplotlib.axes import Axes
 from pandas import DataFrame
@@ -27,7 +27,7 @@ EXPLORATORY = "Exploratory: comparisons that the suite named beforehand have a t
 
 @analysis_of("accuracy", "gain-over-uniform", place=15)
 def gain_over_uniform(runs: Runs) -> Analysis | None:
-    """Difference in test accuracy (points) to equal shares, paired by seed, with its 95 % interval."""
+    """Difference in test accuracy (points) to uniform routing, paired by seed, with its 95 % interval."""
     found = comparison_of(runs)
     table = found.table.loc[[gain.known for gain in found.table["gain"]], ["method", "gain"]].reset_index(drop=True)
     if table.empty:
@@ -36,7 +36,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
     table["both"] = table["method"].map(lambda method: with_other_images(runs, found.contenders[method], base))
     images = any(one.has_limits for one in table["both"])
     return Analysis(
-        title="Gain over equal shares",
+        title="Gain over uniform routing",
         reading=_reading(table),
         table=table,
         figure=figures.figure_of(_draw, table, runs, height=figures.height_of_rows(map(str, table["method"]))),
@@ -54,7 +54,7 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
             *untested(runs, table["gain"]),
             *([EXPLORATORY] if runs.primary else []),
         ),
-        alternative="Gains over equal shares with intervals, one line per method.",
+        alternative="Gains over uniform routing with intervals, one line per method.",
         saved=SAVED,
     )
 
@@ -74,7 +74,7 @@ def _filled(runs: Runs, gains: int) -> str:
 def _draw(axes: Axes, table: DataFrame, runs: Runs) -> None:
     rows = zip(table["method"], table["gain"], table["both"], strict=True)
     lines = [forest.Line(str(method), gain, runs.colour(method), both) for method, gain, both in rows]
-    forest.draw(axes, lines, "points above equal shares")
+    forest.draw(axes, lines, "points above uniform routing")
 
 
 def _reading(table: DataFrame) -> str:
@@ -83,8 +83,8 @@ def _reading(table: DataFrame) -> str:
         for verdict in (Verdict.BETTER, Verdict.WORSE)
     )
     if not ahead and not behind:
-        return f"None of {wording.plural(len(table), 'comparison')} with equal shares is significant."
-    better = f"Significantly better than equal shares: {wording.listed(ahead, 6)}." if ahead else NONE_BETTER
+        return f"None of {wording.plural(len(table), 'comparison')} with uniform routing is significant."
+    better = f"Significantly better than uniform routing: {wording.listed(ahead, 6)}." if ahead else NONE_BETTER
     return f"{better} Significantly worse: {wording.listed(behind, 6)}." if behind else better
 
 

@@ -1,4 +1,4 @@
-"""Exact match of every method, its gain over equal shares, and its errors."""
+"""Exact match of every method, its gain over uniform routing, and its errors."""
 
 import math
 
@@ -41,7 +41,7 @@ PARTS = (
            "told how many digits each image shows", extra=True),
 )  # fmt: skip
 GAIN = (
-    Column("Gain over equal shares", "gain", "+.2", "points, paired; for this gain alone"),
+    Column("Gain over uniform routing", "gain", "+.2", "points, paired; for this gain alone"),
     Column("p (Holm)", "gain.p_holm", "p", "corrected for all gains"),
 )
 THRESHOLD = "A digit is answered if its score is above a threshold: one for all digits, the best on held-out images."
@@ -51,7 +51,7 @@ LOST = 5.0
 
 @analysis_of("overlap", "overlap-table", place=10)
 def overlap_table(runs: Runs) -> Analysis | None:
-    """Exact match of every method and T with its interval, gain over equal shares, rank, and errors."""
+    """Exact match of every method and T with its interval, gain over uniform routing, rank, and errors."""
     found = comparison_of(runs)
     if found.table.empty or found.measured.empty:
         return None
@@ -105,7 +105,7 @@ def _reading(found: Comparison, table: DataFrame) -> str:
     reading = f"{best['method']} answers exactly the digits shown in {best['mean']:±0.2} % of test images"
     base = [row for row in others if found.baseline and row["method"].label == BASELINE]
     if base:
-        reading += f", equal shares in {base[0]['mean']:.2} %"
+        reading += f", uniform routing in {base[0]['mean']:.2} %"
     standing = f" {_standing(found)}" if others else ""
     return f"{reading}.{standing}{_lost(rows)}"
 

@@ -136,7 +136,7 @@ def _reading(table: DataFrame, margin: float) -> str:
 
 
 def _lines(table: DataFrame) -> list[str]:
-    """`EM, T = 3 – Equal shares`; of a method's own first iteration `EM, T = 3 – T = 1`."""
+    """`EM, T = 3 – Uniform routing`; of a method's own first iteration `EM, T = 3 – T = 1`."""
     pairs = zip(table["method"], table["against"], strict=True)
     return [f"{one} – {f'T = {two.iterations}' if one.label == two.label else two}" for one, two in pairs]
 

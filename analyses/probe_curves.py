@@ -34,7 +34,7 @@ def probe_curves(runs: Runs) -> Analysis | None:
             Column("Trained", "trained", lambda row: TRAINED[str(row["trained"])].lower(), numeric=False),
             Column("Up to, °", "angle", explained="largest angle of test digits"),
             Column("Accuracy, %", "mean", "±.1", "of the probe of all features, with its 95 % interval"),
-            Column("Gain over equal shares", "gain", "+.2", "points, paired by seed", extra=True),
+            Column("Gain over uniform routing", "gain", "+.2", "points, paired by seed", extra=True),
             Column("Seeds", "mean.n", extra=True),
         ),
         notes=(

@@ -259,7 +259,7 @@ def _subject(main: DataFrame) -> Row:
 
 
 def _others(main: DataFrame, best: Row, view: str) -> list[str]:
-    """What the subject is compared with: equal shares, the best other control, and the best model without labels."""
+    """What the subject is compared with: uniform routing, the best other control, and the best model without labels."""
     rest = [row for row in main.to_dict("records") if row["method"] != best["method"]]
     blind = bool(main["unsupervised"].all())
     controls = [row for row in rest if row["method"].is_control and row["unsupervised"] == blind]
@@ -267,7 +267,7 @@ def _others(main: DataFrame, best: Row, view: str) -> list[str]:
     others = [row for row in controls if row["method"].label != BASELINE]
     if not blind:
         others = [row for row in others if row[view].mean > best[view].mean]
-    told = [f"equal shares tell {row[view]:.1} %" for row in uniform[:1]]
+    told = [f"uniform routing tells {row[view]:.1} %" for row in uniform[:1]]
     told += [f"the control {row['method']} tells {row[view]:.1} %" for row in others[:1]]
     if not blind:
         unseen = [row for row in rest if row["unsupervised"]][:1]

@@ -36,7 +36,7 @@ from routebench.analysis.attacked import (
     without_attacks,
 )
 
-BASELINES = {BASELINE: "equal shares", "cnn": "the CNN"}
+BASELINES = {BASELINE: "uniform routing", "cnn": "the CNN"}
 ON_SURVIVORS = ("apgd-ce", "apgd-t", "fab-t", "square")
 ALONE = ("noise", "fgsm", "bim", "pgd", "momentum", "transfer")
 OTHERS = (
@@ -52,7 +52,7 @@ TOLD = {Verdict.UNTESTABLE: "is untested", Verdict.OPEN: "is not shown"}
 
 @analysis_of("robustness", "robustness-table", place=10)
 def robustness_table(runs: Runs) -> Analysis | None:
-    """Per method: accuracy under the worst of all attacks, against equal shares and the CNN, with a verdict."""
+    """Per method: accuracy under the worst of all attacks, against uniform routing and the CNN, with a verdict."""
     eps = main_eps(runs)
     if eps is None:
         return None

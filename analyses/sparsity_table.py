@@ -62,7 +62,7 @@ def sparsity_table(runs: Runs) -> Analysis | None:
         main=Main(
             "t_score",
             "T-score of coupling",
-            explained="0: equal shares; 1: one parent",
+            explained="0: uniform coupling; 1: one parent",
             digits=3,
             gains=gains_over(BASELINE, runs.by_seed("t_score", **COUPLING)),
         ),
@@ -72,7 +72,7 @@ def sparsity_table(runs: Runs) -> Analysis | None:
 def _reading(table: DataFrame) -> str:
     rows = table.to_dict("records")
     best, uniform = rows[0], [row for row in rows if row["method"].label == BASELINE]
-    beside = f", equal shares {uniform[0]['hoyer']:.2}" if uniform and best not in uniform else ""
+    beside = f", uniform routing {uniform[0]['hoyer']:.2}" if uniform and best not in uniform else ""
     first = f"Class scores are most concentrated with {best['method']} (Hoyer {best['hoyer']:.2}{beside})"
     known = sorted((row for row in rows if row["t_score"].known), key=lambda row: standing(row, "t_score"))
     if not known:

@@ -1,4 +1,4 @@
-"""Differences to equal shares over several data sets or suites, from all runs together."""
+"""Differences to uniform routing over several data sets or suites, from all runs together."""
 
 import math
 from collections import Counter
@@ -34,7 +34,7 @@ from routebench.statistics import (
 )
 
 Tasks = list[NamedPair]
-"""One method's comparisons with equal shares, by task."""
+"""One method's comparisons with uniform routing, by task."""
 
 
 LOST = (
@@ -45,7 +45,7 @@ LOST = (
 
 @analysis_of("", "summary-over-tasks", place=91, folder=True)
 def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
-    """Differences to equal shares: interquartile mean, probability of improvement, profiles (Agarwal et al. 2021)."""
+    """Differences to uniform routing: interquartile mean, chance of improvement, profiles (Agarwal et al. 2021)."""
     asked = {runs.name: _against_baseline(runs) for runs in _once_a_task(parts)}
     tasks = {name: pairs for name, pairs in asked.items() if pairs}
     if len(tasks) < 2:
@@ -69,10 +69,13 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
                 "Interquartile mean, points",
                 "iqm",
                 "+.2",
-                "of differences to equal shares, the middle half of all runs",
+                "of differences to uniform routing, the middle half of all runs",
             ),
             Column(
-                "Better than equal shares, %", "improvement", "[].0", "chance that a run beats one with equal shares"
+                "Better than uniform routing, %",
+                "improvement",
+                "[].0",
+                "chance that a run beats one of it",
             ),
             Column("Runs", "runs", explained="that both finished"),
         ),
@@ -85,7 +88,7 @@ def summary_over_tasks(parts: tuple[Runs, ...]) -> Analysis | None:
             ),
             *((LOST,) if (table["finished"] < table["planned"]).any() else ()),
         ),
-        alternative="Performance profiles: the share of runs that gain more than so many points over equal shares.",
+        alternative="Performance profiles: the share of runs that gain more than so many points over uniform routing.",
     )
 
 
@@ -97,7 +100,7 @@ def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
 
 
 def _against_baseline(runs: Runs) -> dict[str, NamedPair]:
-    """Comparisons with equal shares that have results, by label; none of a method named with several T."""
+    """Comparisons with uniform routing that have results, by label; none of a method named with several T."""
     found = [pair for pair in named_pairs(runs) if pair.theirs.method.label == BASELINE and pair.seeds]
     often = Counter(pair.ours.method.label for pair in found)
     return {pair.ours.method.label: pair for pair in found if often[pair.ours.method.label] == 1}
@@ -136,7 +139,7 @@ def _reading(table: DataFrame, tasks: int) -> str:
     rows = table.to_dict("records")
     above = [f"{row['label']}{_counted(row)}" for row in rows if row["iqm"].low > 0 and not row["lost"]]
     below = [f"{row['label']}{_counted(row)}" for row in rows if row["iqm"].high < 0]
-    told = [f"better than equal shares: {wording.listed(above, 8)}"] if above else []
+    told = [f"better than uniform routing: {wording.listed(above, 8)}"] if above else []
     told += [f"worse: {wording.listed(below, 8)}"] if below else []
     if not any(math.isfinite(row["iqm"].low) for row in rows):
         return f"Over {tasks} tasks, runs are too few for intervals: each task needs five."
@@ -150,7 +153,7 @@ def _draw(axes: Axes, by_label: dict[str, Tasks], colours: dict[str, str]) -> No
     for label, own in gains.items():
         axes.plot(levels, 100 * performance_profile(own, levels), color=colours.get(label, palette.MUTED), label=label)
     axes.axvline(0, color=palette.INK, linewidth=1)
-    axes.set_xlabel("points above equal shares")
+    axes.set_xlabel("points above uniform routing")
     axes.set_ylabel("runs that gain more, %")
     axes.legend(fontsize=8, frameon=False)
 

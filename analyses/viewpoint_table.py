@@ -114,7 +114,7 @@ def viewpoint_table(runs: Runs) -> Analysis | None:
 
 
 def _gains(runs: Runs) -> dict[Method, Estimate]:
-    """Points of novel error above equal shares, both matched to the reference on held-out images."""
+    """Points of novel error above uniform routing, both matched to the reference on held-out images."""
     rows = matched_to_reference(runs)
     rows = rows[(rows["matching"] == HELD_OUT) & rows["novel"].notna()]
     errors: dict[Method, SeedValues] = {}

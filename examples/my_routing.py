@@ -16,7 +16,7 @@ class MeanAgreement(routing.RoutingMethod):
         self.iterations, self.sharpness = iterations, sharpness
 
     def route(self, votes: Votes, activations: Tensor) -> routing.Routed:
-        mass, total, _ = votes.sweep()  # equal shares
+        mass, total, _ = votes.sweep()  # uniform coupling
         for _ in range(self.iterations - 1):
             mean = total / (mass[..., None] + 1e-9)  # a parent may get no child at all
             mass, total, _ = votes.sweep(self.sharpness * mean)

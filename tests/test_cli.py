@@ -258,7 +258,7 @@ def test_a_plugin_that_does_not_import_is_a_failed_cell(call, tmp_path):
     assert "absent_module_of_a_user" in done.out
     assert done.error.count("warning: plug-in") == 1
     shown = done.out.partition("Method ")[2]
-    assert "Equal shares" in shown  # in one table
+    assert "Uniform routing" in shown  # in one table
     assert "broken" in shown.lower()
     listed = small_suite(call, "--plugin", "broken.py", "--dry-run").out.splitlines()
     (line,) = [line for line in listed if "broken" in line]
@@ -280,7 +280,7 @@ def test_a_finished_suite_shows_table_and_report_and_status(call, tmp_path):
     done = small_suite(call)
     assert done.code == 0, done.out + done.error
     assert "[4/4]" in done.out
-    assert "Equal shares" in done.out
+    assert "Uniform routing" in done.out
     page = tmp_path / "results" / "report.html"
     assert f"report: {page.relative_to(tmp_path)}" in done.out
     assert "How bright are digits?" in page.read_text()
@@ -316,7 +316,7 @@ def test_doctor_examines_the_machine(call):
 
 
 def table_of(out):
-    return [line for line in out.splitlines() if "Equal shares" in line]
+    return [line for line in out.splitlines() if "Uniform routing" in line]
 
 
 def small_suite(call, *arguments):

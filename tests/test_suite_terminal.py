@@ -85,7 +85,7 @@ def test_named_methods_have_a_verdict_each(methods, named, tmp_path):
     (answer,) = answers(planned.store.path, planned.suite, planned.preset)
     found = suite._verdicts(planned, answer.runs)
     assert {name.lower()[:7] for name in found} == named
-    assert all(told.endswith("points against equal shares: no difference is shown") for told in found.values())
+    assert all(told.endswith("points against uniform routing: no difference is shown") for told in found.values())
     assert len(found) >= 2 * len(named)  # T=2 and T=3
 
 

@@ -18,10 +18,10 @@ TITLES: Mapping[str, str] = MappingProxyType({
     "cnn-p4-invariant": "CNN, p4, invariant",
     "em": "EM",
     "none": "No sharing",
-    "random": "Random shares",
+    "random": "Random coupling",
     "resnet18": "ResNet-18",
     "scae": "SCAE",
-    "uniform": "Equal shares",
+    "uniform": "Uniform routing",
     "vae": "VAE",
     "variational-bayes": "Variational Bayes",
     "wang-liu": "Wang-Liu",
@@ -91,7 +91,7 @@ class Method:
 
     @property
     def is_base(self) -> bool:
-        """Whether it has equal shares, in whatever variant of the network."""
+        """Whether it has uniform routing, in whatever variant of the network."""
         return self.name == BASELINE
 
     @property

@@ -46,11 +46,11 @@ class Main:
         title: its name, in two or three words.
         unit: such as `%`; empty for a plain number.
         higher_is_better: None if neither is better.
-        explained: what its values mean, for a number that readers do not know, such as `0: equal shares`.
+        explained: what its values mean, for a number that readers do not know, such as `0: uniform coupling`.
         digits: after the decimal point.
         table: the table with the numbers, if not that of the analysis.
-        gains: differences to equal shares, in the unit of the numbers or in points, corrected over all of them; empty
-            without comparisons. `gains_over` makes them from values by seed.
+        gains: differences to uniform routing, in the unit of the numbers or in points, corrected over all of them;
+            empty without comparisons. `gains_over` makes them from values by seed.
         both: the same differences as if test samples were drawn anew too; empty where nothing is known of that.
         named: the methods whose gain the suite named beforehand; those of others are exploratory. None: all count.
     """

@@ -1,4 +1,4 @@
-"""Every method with every iteration count of one suite, compared: means, gains over equal shares, ranks.
+"""Every method with every iteration count of one suite, compared: means, gains over uniform routing, ranks.
 
 The table, the figures and the headline of a report use these numbers, so that they cannot disagree.
 """
@@ -194,7 +194,7 @@ def _compared(runs: Runs) -> Comparison:
 
 
 def gains_of(runs: Runs) -> dict[Method, Estimate]:
-    """Differences in accuracy to equal shares, in points, corrected over all of them."""
+    """Differences in accuracy to uniform routing, in points, corrected over all of them."""
     table = comparison_of(runs).table
     return {method: gain for method, gain in zip(table["method"], table["gain"], strict=True) if gain.known}
 
@@ -218,7 +218,7 @@ def notes_on(runs: Runs, found: Comparison) -> list[str]:
     if statistics.CONSTANT in means | gains:
         notes.append("An interval of width zero comes from seeds that gave the same value; it is no certainty.")
     if found.baseline is None:
-        notes.append("No gain over equal shares can be given: the control `uniform` has no finished run.")
+        notes.append("No gain over uniform routing can be given: the control `uniform` has no finished run.")
     return [*notes, *assumed(found.table["gain"]), *untested(runs, found.table["gain"])]
 
 

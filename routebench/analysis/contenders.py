@@ -67,7 +67,7 @@ def distinct(runs: Runs, contenders: Iterable[Contender]) -> list[Contender]:
     """The contenders that are different functions; `method.same` holds the others.
 
     Two are the same function if every seed of both gave bitwise equal losses and accuracies, as one iteration of
-    dynamic routing and equal shares do. A control represents a method, else the first by name represents the others.
+    dynamic routing and uniform routing do. A control represents a method, else the first by name represents the others.
     """
     losses: dict[str, list[float]] = {}
     for metric in ("train_loss", "loss"):

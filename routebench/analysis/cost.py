@@ -284,7 +284,7 @@ def _row(results: DataFrame, floors: DataFrame, times: DataFrame, noise: float) 
 
 
 def _where_routing(measured: Points) -> Points:
-    """Those from T = 2 on, where there are two such T: the equal shares of the first iteration need no votes."""
+    """Those from T = 2 on, where there are two such T: the uniform coupling of the first iteration needs no votes."""
     iterations, values = measured
     later = iterations >= 2
     return (iterations[later], values[later]) if len({*iterations[later].tolist()}) >= 2 else measured

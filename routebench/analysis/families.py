@@ -3,7 +3,7 @@
 A difference belongs to the first of these families that asks for it:
 
 1. the comparisons that the suite named beforehand;
-2. each method against equal shares;
+2. each method against uniform routing;
 3. each method against its own first iteration;
 4. each variant of a method against its plain form;
 5. every other pair.
@@ -159,7 +159,7 @@ def named_of(runs: Runs, contenders: Iterable[Contender]) -> list[Pair]:
 
 
 def gains_in(runs: Runs, contenders: Sequence[Contender]) -> list[Pair]:
-    """Each method beside equal shares: those of its own network, else those of the suite's."""
+    """Each method beside uniform routing: those of its own network, else those of the suite's."""
     bases = {one.method: one for one in contenders if one.method.name == BASELINE and one.accuracies}
     ordered = sorted(bases, key=lambda method: method.model != runs.model)
     own = [(one, base_of(one.method, BASELINE, ordered)) for one in contenders]

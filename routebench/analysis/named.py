@@ -165,7 +165,7 @@ def fold_images(runs: Runs) -> int | None:
 
 
 def named_gains(runs: Runs) -> dict[Method, Estimate] | None:
-    """Differences to equal shares that a suite names beforehand; None where it names no comparison at all."""
+    """Differences to uniform routing that a suite names beforehand; None where it names no comparison at all."""
     table = named_table(runs)
     if table.empty:
         return None
@@ -174,7 +174,7 @@ def named_gains(runs: Runs) -> dict[Method, Estimate] | None:
 
 
 def gains_with_other_images(runs: Runs) -> dict[Method, Estimate]:
-    """Differences to equal shares as if test images were drawn anew too, corrected over all of them.
+    """Differences to uniform routing as if test images were drawn anew too, corrected over all of them.
 
     Those that a suite names are corrected over what it names, as in `named_table`. None are known for runs too short
     to judge methods.

@@ -82,7 +82,7 @@ def constant(seeds: Mapping[Line, Mapping[int, float]], upright: DataFrame) -> d
 
 
 def gains(seeds: Mapping[Line, Mapping[int, float]], upright: DataFrame) -> "Series[Any]":
-    """The lead of each row over equal shares, in points, paired by seed; empty without equal shares.
+    """The lead of each row over uniform routing, in points, paired by seed; empty without uniform routing.
 
     Args:
         seeds: from `by_seed`.

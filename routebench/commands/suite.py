@@ -252,7 +252,7 @@ def _is_significant(p_value: str) -> bool:
 
 
 def _verdicts(planned: "PlannedRun", runs: "Runs") -> dict[str, str]:
-    """On each method that the user named, or brought along: its accuracy, and its gain over equal shares."""
+    """On each method that the user named, or brought along: its accuracy, and its gain over uniform routing."""
     from routebench.analysis.comparison import comparison_of
 
     named = {cell.label for cell in planned.named}
@@ -269,7 +269,7 @@ def _verdict(row: Mapping[Any, Any]) -> str:
         return "no result"
     if not row["gain"].known:
         return f"{row['mean']:.1} %"
-    return f"{row['mean']:.1} %, {row['gain']:+.1} points against equal shares: {SAID[row['gain'].verdict]}"
+    return f"{row['mean']:.1} %, {row['gain']:+.1} points against uniform routing: {SAID[row['gain'].verdict]}"
 
 
 def _report(console: Any, call: "Call") -> None:

@@ -120,7 +120,7 @@ def _coupling(given: Sweep, apart: Tensor, squares: Tensor | None) -> Float[Tens
 
 
 def _uniform_first(given: Sweep) -> Sums:
-    """With equal shares the first moment is one matrix product, without any votes."""
+    """With uniform coupling the first moment is one matrix product, without any votes."""
     weighted = shares(given)
     mass = weighted.sum(dim=1, keepdim=True).expand(-1, given.weight.shape[1])
     first = over_children(given, in_lanes(given) * weighted[..., None], given.weight)

@@ -14,7 +14,7 @@ PerImage = Float[Tensor, " image"]
 
 
 def norm_entropy(activity: Activity) -> PerImage:
-    """Entropy of each image's shares, over that of equal shares: 1 is spread evenly, 0 is one capsule alone."""
+    """Entropy of each image's shares, over that of uniform coupling: 1 is spread evenly, 0 is one capsule alone."""
     shares = _shares(activity)
     capsules = activity.shape[1]
     if capsules == 1:

@@ -234,7 +234,7 @@ def _floors(subject: Subject, batches: list[int], peak: float, bandwidth: float)
     """The least time that training could take: its arithmetic at the machine's peak, or its traffic, if that is longer.
 
     Matrix products and convolutions count, as plain torch does them for one image whose votes are made once and
-    stored, or as the reference does them, if that takes fewer: equal shares alone need no votes. Each input, weight and
+    stored, or as the reference does them, if that takes fewer: uniform coupling needs no votes. Each input, weight and
     output, and the gradient of each, crosses memory once.
     """
     from torch.utils.flop_counter import FlopCounterMode  # only here: it imports Triton, where that is installed

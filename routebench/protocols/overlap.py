@@ -28,8 +28,8 @@ class Overlap(Protocol):
     A class is answered if its score is above the threshold, one for all classes, which is the best on held-out images.
     An image is right if exactly its classes are answered (Tsai et al. 2020, section 6, who do not say at which score a
     class counts). That share is the metric `accuracy` on the split test, because this is the name by which methods are
-    compared with equal shares, paired by image, ranked, and judged by `compare --gate`. It is `exact_match` too, under
-    which name it is shown and not judged a second time.
+    compared with uniform routing, paired by image, ranked, and judged by `compare --gate`. It is `exact_match` too,
+    under which name it is shown and not judged a second time.
 
     Losses and activations put scores of networks that rank classes alike at other heights, so that a fixed threshold
     compares heights: `exact_match_half` has it, at one half. `exact_match_given_count` needs none: the network is told

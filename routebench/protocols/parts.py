@@ -60,7 +60,7 @@ class Assignment(Protocol):
     """Trains on which kinds of objects scenes show, then asks where the parts of other scenes go.
 
     `ari` is the adjusted Rand index of the parent that has most of each part's coupling against the object that the
-    part belongs to, mean over scenes of two objects or more; 0 is chance, and what equal shares have. Clutter takes
+    part belongs to, mean over scenes of two objects or more; 0 is chance, and what uniform coupling has. Clutter takes
     part in routing; only `ari_clutter` counts it, as one group more. `true_share` is the share of a part's coupling
     at its object. `clutter_mass` is the coupling of clutter with all parents, where that of a part is 1. `pose_r2` is
     R² of true object poses given those of object capsules, after a linear map for each kind, fitted on other scenes.

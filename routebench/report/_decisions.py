@@ -1,4 +1,4 @@
-"""What the runs of one suite decide, as values: who leads, and what routing gains over equal shares."""
+"""What the runs of one suite decide, as values: who leads, and what routing gains over uniform routing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class Leader:
 
 @dataclass(frozen=True)
 class Gain:
-    """A planned comparison: one method against equal shares, in points."""
+    """A planned comparison: one method against uniform routing, in points."""
 
     method: Method
     estimate: Estimate
@@ -93,8 +93,8 @@ class Decisions:
     Args:
         leader: None where nothing was measured.
         measured: number of methods with a result; those that are the same function count once.
-        baseline: whether equal shares have a result.
-        gains: of each routing method over equal shares, the largest first.
+        baseline: whether uniform routing has a result.
+        gains: of each routing method over uniform routing, the largest first.
         ties: the leader's lead over each method that it beats by the same margin on every seed, where a t-test is
             undefined.
         iterating: the leading routing method minus the same with one iteration, its p corrected over all methods and T;
@@ -126,7 +126,7 @@ class Decisions:
         return cls(leader, len(found.measured), found.baseline is not None, ranked, ties, iterating, found)
 
     def with_verdict(self, verdict: Verdict) -> tuple[Gain, ...]:
-        """The routing methods that are significantly better, or worse, than equal shares."""
+        """The routing methods that are significantly better, or worse, than uniform routing."""
         return tuple(gain for gain in self.gains if gain.verdict is verdict)
 
     @property
@@ -138,7 +138,7 @@ class Decisions:
 
     @property
     def gain_of_leader(self) -> Gain | None:
-        """Over equal shares; None where the leader is a control."""
+        """Over uniform routing; None where the leader is a control."""
         return next((gain for gain in self.gains if self.leader and gain.method == self.leader.method), None)
 
     @property

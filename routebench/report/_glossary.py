@@ -5,8 +5,11 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ("routing", "The rule that decides how much each lower capsule (child) contributes to each higher one (parent)."),
     ("T", "How many times routing refines its decision: its iterations. T′ is the number used when testing."),
     ("coupling", "How much of one child goes to one parent."),
-    ("equal shares", "The control uniform: every child is split equally between all parents, so nothing is routed."),
-    ("random shares", "The control random: coupling is drawn once at random and stays fixed."),
+    (
+        "uniform routing",
+        "The control uniform: the same coupling for all parents, so nothing is routed. Formerly equal shares.",
+    ),
+    ("random coupling", "The control random: coupling is drawn once at random and stays fixed."),
     ("no sharing", "The control none: votes are summed with coefficient 1, and nothing is shared out."),
     ("CNN", "A control: a plain convolutional network of matched size, without capsules."),
     ("control", "A method that every suite runs unasked, because without it a gain cannot be told from no gain."),

@@ -18,7 +18,7 @@ from routebench.report._caveats import NAMED, caveats_of, finished
 from routebench.report._decisions import Decisions, Gain, Leader
 from routebench.statistics import BY_SAMPLE, CONSTANT, ONE_VALUE, OVER_SAMPLES
 
-SHARES = "equal shares"
+SHARES = "uniform routing"
 VERDICTS = ("verdict", "both_verdict")
 
 
@@ -90,13 +90,13 @@ def _with_seeds(gain: Estimate) -> str:
 
 
 def gain_in_words(subject: object, gain: Estimate, lost: int = 0) -> str:
-    """`EM, T = 1 is 1.6 points above equal shares [+1.3, +1.9], significant after correction (p < 0.001)`.
+    """`EM, T = 1 is 1.6 points above uniform routing [+1.3, +1.9], significant after correction (p < 0.001)`.
 
-    Without significance: `EM, T = 2 does not differ significantly from equal shares: 0 points [−8, +8] (p 1.000 ...)`.
+    Without significance: `EM, T = 2 does not differ significantly from uniform routing: 0 points [−8, +8] ...`.
 
     Args:
         subject: as the sentence names the method.
-        gain: over equal shares.
+        gain: over uniform routing.
         lost: how many of the method's seeds ended without a result.
     """
     if gain.low == gain.high == 0 and gain.verdict is not Verdict.UNTESTABLE:
@@ -145,7 +145,7 @@ def _title(found: Decisions) -> str:
     rows = found.comparison.every["method"]
     routed = [method for method in rows if not method.is_control]
     if not routed or not found.baseline:
-        missing = f"{SHARES} have no finished run" if routed else "only controls have finished"
+        missing = f"{SHARES} has no finished run" if routed else "only controls have finished"
         return f"Whether routing helps was not measured: {missing}."
     if leader.routed is None:
         give = f"{wording.listed(routed, NAMED)} give{'s' if len(routed) == 1 else ''}"
@@ -154,7 +154,7 @@ def _title(found: Decisions) -> str:
 
 
 def _whether(found: Decisions) -> str:
-    """Answers whether routing helps, if equal shares and routing methods were measured."""
+    """Answers whether routing helps, if uniform routing and routing methods were measured."""
     better, worse = found.with_verdict(Verdict.BETTER), found.with_verdict(Verdict.WORSE)
     if better:
         names = wording.listed([gain.method for gain in better], NAMED)
@@ -180,7 +180,7 @@ def _whether(found: Decisions) -> str:
 
 
 def _why_untested(found: Decisions) -> str:
-    """Why no gain over equal shares was tested."""
+    """Why no gain over uniform routing was tested."""
     base = next(method for method in found.comparison.contenders if str(method) == found.comparison.baseline)
     kinds = {gain.estimate.kind for gain in found.gains}
     if base.lost or any(gain.method.lost for gain in found.gains):
@@ -262,7 +262,7 @@ def _sized(gain: Gain) -> str:
 
 
 def _over_shares(better: Sequence[Gain]) -> str:
-    """Which methods are better than equal shares, and by how much."""
+    """Which methods are better than uniform routing, and by how much."""
     better = sorted(better, key=Gain.place)
     if not better:
         return f"No method is shown to be better than {SHARES}"

@@ -1,4 +1,4 @@
-"""The questions of a scorecard: the main measure of each suite, with differences to equal shares by method and T."""
+"""The questions of a scorecard: the main measure of each suite, with differences to uniform routing by method and T."""
 
 import math
 from collections.abc import Iterable, Mapping, Set
@@ -12,7 +12,7 @@ from routebench.analysis._table import flat
 
 Key = tuple[str, int | None]  # label and T: networks differ from suite to suite
 NOTHING = Estimate(0.0, p=1.0, p_holm=1.0)
-"""The gain of what is the same function as equal shares."""
+"""The gain of what is the same function as uniform routing."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Question:
         main: what.
         title: heading.
         means: by label and T.
-        gains: differences to equal shares, corrected over all of them; empty without comparisons.
+        gains: differences to uniform routing, corrected over all of them; empty without comparisons.
         named: those that the suite named beforehand; the others are exploratory. None: all count.
         both: the same differences as if test samples were drawn anew too.
         counted: how many of its seeds a method has, where some are missing.
@@ -91,7 +91,7 @@ def questions_of(found: list[tuple[str, Runs, Analysis]]) -> list[Question]:
         for twin, shown in twins_of(analysis).items():
             values |= {twin: values[shown]} if shown in values else {}
             if gains:
-                gains.setdefault(twin, gains.get(shown, NOTHING))  # of what is equal shares itself
+                gains.setdefault(twin, gains.get(shown, NOTHING))  # of what is uniform routing itself
         named = None if main.named is None else {key_of(method) for method in main.named}
         counted = {key_of(method): method.counted for method in runs.methods.values() if method.missing}
         if values:

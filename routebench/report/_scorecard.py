@@ -1,4 +1,4 @@
-"""The first screen: methods against questions, each cell the difference to equal shares with its interval.
+"""The first screen: methods against questions, each cell the difference to uniform routing with its interval.
 
 A question is the main measure of a suite, as `Main` of its first analysis names it.
 """
@@ -141,7 +141,7 @@ class Scorecard:
 
     @property
     def _tested(self) -> list[Question]:
-        """Questions in which a difference to equal shares is tested and one direction is better.
+        """Questions in which a difference to uniform routing is tested and one direction is better.
 
         The user's own methods are asked about in those alone that they are in.
         """
@@ -271,7 +271,7 @@ def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -
 
 
 def _decided(questions: Iterable[Question], methods: Sequence[Method]) -> set[Key]:
-    """Methods, each with its T, that are significantly better or worse than equal shares in some question."""
+    """Methods, each with its T, that are significantly better or worse than uniform routing in some question."""
     keys = {key_of(method) for method in methods if not method.is_control}
     asked = [question for question in questions if question.main.higher_is_better is not None]
     return {

@@ -57,7 +57,7 @@ class DeepCapsRouting(IterativeRouting):
             self.claims = (*self.claims, Claim.POSE_ROTATION)
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
-        """Equal shares, or what the last parents attract. An absent child casts a short vote."""
+        """Uniform coupling, or what the last parents attract. An absent child casts a short vote."""
         windows = votes.competition.windows
         positions, types = (1, votes.children) if windows is None else (windows.positions, windows.types)
         if previous is None:

@@ -64,7 +64,7 @@ class EMRouting(IterativeRouting):
         lambda_schedule: `iteration`, lambda (1 - 0.95^k) in iteration k, as in the authors' code; `training`, the same
             times the share of the training run that has passed, which is how others read the paper; `constant`.
         competition: which parents share a child, in convolutional layers; `types+positions` is the literal reading.
-        first_coupling: what the equal shares of the first iteration sum to one over: `competition`, the same, or
+        first_coupling: what the uniform coupling of the first iteration sums to one over: `competition`, the same, or
             `types`.
         schedule: the order in which several layers iterate; the paper finishes one layer before the next.
         mass_normalisation: `none`, or `ratio`, which multiplies a parent's mass by 100 x parents / children in its cost
@@ -126,7 +126,7 @@ class EMRouting(IterativeRouting):
         self.competition = competition
         self.first_coupling = first_coupling
         if first_coupling == "types" and competition != "types":
-            # equal shares need not sum to one over the competition
+            # uniform coupling need not sum to one over the competition
             broken = (Claim.MASS_CONSERVATION, Claim.UNIFORM_FIRST)
             self.claims = tuple(claim for claim in self.claims if claim not in broken)
         self.mass_normalisation = mass_normalisation
@@ -145,8 +145,8 @@ class EMRouting(IterativeRouting):
         self.beta_a = nn.Parameter(torch.full((sizes.parents,), start_beta_a / beta_a_unit))
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
-        """One E-step (in the first iteration, equal shares) and one M-step."""
-        logits: dict[str, Any] = {}  # none: equal shares
+        """One E-step (in the first iteration, uniform coupling) and one M-step."""
+        logits: dict[str, Any] = {}  # none: uniform coupling
         if previous is None:
             votes = votes.competing_over("types") if self.first_coupling == "types" else votes
         if self.misfit == "children":

@@ -33,7 +33,7 @@ class HeinsenRouting(IterativeRouting):
     shares the factors; the bias per parent is the paper's. Poses of children come from the layer below as they are.
 
     Args:
-        iterations: the code uses 2; the first has equal shares.
+        iterations: the code uses 2; the first has uniform coupling.
         presence: how much data a child holds: `learned`, the sigmoid of a linear unit on its pose, as in the paper, or
             `activations`, what the layer below says, which the paper's vectors do not have.
         competition: which parents share a child, in convolutional layers, which the paper does not have.

@@ -23,7 +23,7 @@ class FixedRandom(RoutingMethod):
     normal logits are our choice.
 
     Args:
-        spread: standard deviation of the logits; 0 gives equal shares.
+        spread: standard deviation of the logits; 0 gives uniform coupling.
         draw: seed of the coupling, apart from the seed of the run.
     """
 

@@ -48,7 +48,7 @@ class SelfAttention(RoutingMethod):
 
     def route(self, votes: Votes, activations: Activations) -> Routed:
         """Two sweeps over the children, and the votes weighted by the prior."""
-        query = self.sizes.parents * votes.sweep().first  # equal shares are 1 / J, and the paper's sum has 1
+        query = self.sizes.parents * votes.sweep().first  # uniform coupling is 1 / J, and the paper's sum has 1
         if self.scale:
             query = query / math.sqrt(self.sizes.pose)
         fixed = 0 if self.prior is None else votes.aggregate(self.prior[None])

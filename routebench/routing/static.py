@@ -18,7 +18,7 @@ class Static(RoutingMethod):
 
     Source: Sabour, Frosst and Hinton, NeurIPS 2017, section 2 (arXiv:1710.09829): the "log prior probabilities" b_ij of
     dynamic routing, learned with all other weights, and one iteration of it. They start at zero, which gives
-    equal shares. In convolutional layers all positions share them, as they share weights.
+    uniform coupling. In convolutional layers all positions share them, as they share weights.
     """
 
     source = "Sabour, Frosst and Hinton, NeurIPS 2017, section 2 (arXiv:1710.09829), log priors alone"

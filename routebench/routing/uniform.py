@@ -1,4 +1,4 @@
-"""The control without routing: every child gives equal shares to all parents."""
+"""The control without routing: every child gives each parent the same share."""
 
 from routebench.capsules import Activations, Votes
 from routebench.claims import Claim

@@ -37,8 +37,8 @@ class VariationalBayesRouting(IterativeRouting):
     it has a Cholesky factor where votes are large and few; where they overflow there is none, and all is NaN.
 
     Source: De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455); updates as in the authors' code.
-    Departures: the first iteration hands out equal shares over the axis of competition, where the code divides by the
-    parent types alone. As in the code, the expected log determinant of diagonal precisions is a full Wishart's, too,
+    Departures: the first iteration couples uniformly over the axis of competition, where the code divides by the parent
+    types alone. As in the code, the expected log determinant of diagonal precisions is a full Wishart's, too,
     and mixing proportions are those of the parents at one position. Scatters are taken about the posterior mean, with
     kappa0 m m^T for the prior's, which is the same as the paper's sum about the mean of the votes.
 
@@ -100,7 +100,7 @@ class VariationalBayesRouting(IterativeRouting):
             self.claims = (*self.claims, Claim.BATCH_INDEPENDENCE)
 
     def iterate(self, votes: Votes, activations: Activations, previous: Routed | None) -> Routed:
-        """Responsibilities (in the first iteration, equal shares), then the posteriors that they give."""
+        """Responsibilities (in the first iteration, uniform coupling), then the posteriors that they give."""
         observe = self._observe_full if self.covariance == "full" else self._observe_diagonal
         mass, mean, log_inverse, precision = observe(votes, activations, previous)
         alpha, kappa, nu, pose = self.alpha0 + mass, self.kappa0 + mass, self._freedom(mass), self.sizes.pose

@@ -31,7 +31,7 @@ def interquartile_mean(values: ArrayLike) -> float:
 
 
 def interquartile_mean_over_tasks(differences: Sequence[ArrayLike], confidence: float = CONFIDENCE) -> Interval:
-    """The interquartile mean of all runs of all tasks, such as of differences to equal shares in points.
+    """The interquartile mean of all runs of all tasks, such as of differences to uniform routing in points.
 
     In that paper all tasks have as many runs. Here tasks with fewer count the same: their runs are repeated.
 

@@ -67,8 +67,8 @@ def test_holes_in_the_results_are_no_error(name: str, holes: str) -> None:
 
 def test_the_table_marks_controls_and_shows_how_many_finished(found: dict[str, Analysis]) -> None:
     shown = found["accuracy-table"].shown().set_index("Method")
-    assert shown.loc["Equal shares (control)", "Seeds"] == "3 / 3"
-    assert shown.loc["Equal shares (control)", "Gain over equal shares"] == "–"
+    assert shown.loc["Uniform routing (control)", "Seeds"] == "3 / 3"
+    assert shown.loc["Uniform routing (control)", "Gain over uniform routing"] == "–"
     assert shown.loc["EM, T = 3 (1 of 3 seeds)", "Seeds"] == "1 / 3"
     assert shown.loc["Dynamic, T = 2", "Parameters"] == "231,456"
     assert "Published, %" not in shown
@@ -93,7 +93,7 @@ def test_gains_are_over_uniform_itself_left_out(found: dict[str, Analysis]) -> N
     table = found["gain-over-uniform"].numbers.set_index("name")
     assert "uniform" not in table.index
     assert table.loc["inverted-attention T=2", "gain"] > 0.5
-    assert "Significantly better than equal shares: Inverted attention, T = 2" in found["gain-over-uniform"].reading
+    assert "Significantly better than uniform routing: Inverted attention, T = 2" in found["gain-over-uniform"].reading
 
 
 def test_each_place_says_over_what_p_is_corrected(found: dict[str, Analysis]) -> None:

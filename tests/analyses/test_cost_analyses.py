@@ -209,7 +209,7 @@ def test_the_reading_names_cost_back_end_and_noise(runs: Runs) -> None:
 
 
 def test_what_is_absent_is_said_with_its_reason(runs: Runs) -> None:
-    assert "Not measured, fused for EM and Equal shares: no compiler." in analyses["cost-table"](runs).notes
+    assert "Not measured, fused for EM and Uniform routing: no compiler." in analyses["cost-table"](runs).notes
 
 
 def test_the_largest_batch_stands_in_the_rows_of_the_network(runs: Runs) -> None:

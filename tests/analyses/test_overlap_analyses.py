@@ -88,7 +88,7 @@ def test_a_failed_cell_leaves_a_row(runs):
     )
     found = analyses["overlap-table"](broken)
     assert found.numbers.set_index("name").loc["uniform", "n_ok"] == 0
-    assert "Gain over equal shares" not in found.shown()
+    assert "Gain over uniform routing" not in found.shown()
     assert "uniform" not in set(analyses["overlap-recall"](broken).numbers["name"])
 
 
@@ -143,7 +143,7 @@ def test_the_sentence_names_leader_uniform_and_who_is_held_back_by_the_threshold
     found = analyses["overlap-table"](runs)
     assert found.numbers["name"].iloc[0] == "dynamic T=1"
     assert found.reading.startswith("Dynamic, T = 1 answers exactly the digits shown in ")
-    assert ", equal shares in " in found.reading
+    assert ", uniform routing in " in found.reading
     assert "A fixed threshold of one half would take EM, T = 1 from " in found.reading
     quick = replace(runs, preset="quick")
     headline = headline_of(quick)

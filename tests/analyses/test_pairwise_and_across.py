@@ -72,8 +72,8 @@ def test_pairs_are_the_comparisons_and_agree_with_its_ranks() -> None:
 @pytest.mark.parametrize(
     ("seeds", "spread", "told"),
     [
-        (4, 0.3, "CNN is better than Equal shares."),
-        (2, 9.0, "Equal shares and CNN cannot be told apart, which is not the same as equal."),
+        (4, 0.3, "CNN is better than Uniform routing."),
+        (2, 9.0, "Uniform routing and CNN cannot be told apart, which is not the same as equal."),
     ],
 )
 def test_one_pair_is_told_by_names(seeds, spread, told) -> None:
@@ -94,7 +94,7 @@ def test_the_same_function_is_compared_once() -> None:
     saved = {*analysis.numbers["first"], *analysis.numbers["second"]}
     assert saved == {"dynamic T=2", "dynamic T=3", "uniform", "cnn"}
     shown = {*analysis.shown()["First"], *analysis.shown()["Second"]}
-    assert "Equal shares = Dynamic, T = 1 (control)" in shown
+    assert "Uniform routing = Dynamic, T = 1 (control)" in shown
 
 
 def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:
@@ -104,7 +104,7 @@ def test_a_pair_shown_to_be_equal_is_said_to_be() -> None:
     }
     analysis = analyses["accuracy-pairwise"](on("mnist5k", seeds=10, spread=0.05, methods=methods))
     assert list(analysis.numbers["verdict"]) == [Verdict.EQUAL]
-    assert "and Equal shares are equal within 0.5 points" in analysis.reading
+    assert "and Uniform routing are equal within 0.5 points" in analysis.reading
 
 
 def test_one_seed_is_compared_by_image_and_says_so() -> None:

@@ -59,7 +59,7 @@ def named(table):
 
 
 def gained(runs):
-    """What is shown of main features beside equal shares, by name and angle."""
+    """What is shown of main features beside uniform routing, by name and angle."""
     found = probed(runs)
     upright = turned_up_to(found[found["main"]])
     return named(upright).assign(gain=gains(by_seed(runs), upright)).set_index(["name", "angle"])["gain"]
@@ -188,7 +188,7 @@ def test_methods_are_the_subject_before_controls(runs):
     assert said.startswith("Read linearly, features of Dynamic, T = ")
     assert said.endswith(
         " Of those turned by up to 90°, "
-        "equal shares tell 20.0 %; the control CNN tells 40.0 % and VAE, which saw no labels, tells 35.0 %."
+        "uniform routing tells 20.0 %; the control CNN tells 40.0 % and VAE, which saw no labels, tells 35.0 %."
     )
     assert "CNN" not in reread(runs, {"dynamic": 30, "cnn": 10}, roles)
     alone = replace(runs, results=runs.results[runs.results["label"].isin(["cnn", "vae"])])

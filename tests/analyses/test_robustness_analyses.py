@@ -124,7 +124,7 @@ def test_the_table_says_what_attacks_on_survivors_take_where_they_were_run(runs)
 def test_columns_name_what_methods_are_compared_with_as_readers_do(runs):
     titles = [column.title for column in analyses["robustness-table"](runs).columns]
     told = [title for title in titles if title.startswith("Against") and not title.endswith("other images")]
-    assert told == ["Against equal shares", "Against the CNN"]
+    assert told == ["Against uniform routing", "Against the CNN"]
 
 
 def test_the_reading_says_who_and_whether_to_believe_it(runs):
@@ -132,7 +132,7 @@ def test_the_reading_says_who_and_whether_to_believe_it(runs):
     robust = (results["metric"] == "attacked_accuracy") & (results["label"] == "uniform")
     results.loc[robust, "value"] = 100.0
     reading = analyses["robustness-table"](replace(runs, results=results)).reading
-    assert reading.startswith("At eps 0.05, Equal shares has the highest accuracy under all attacks: 100.0 %")
+    assert reading.startswith("At eps 0.05, Uniform routing has the highest accuracy under all attacks: 100.0 %")
     assert "This is suspect: gradients are zero" in reading
 
 
@@ -142,7 +142,7 @@ def test_the_reading_names_who_is_significantly_worse():
     gains = found.numbers
     worse = found.table["method"][(gains["p_holm_uniform"] < 0.05) & (gains["gain_uniform"] < 0)]
     assert len(worse) > 1
-    assert f"worse than equal shares on these 60 images: {worse.iloc[0]} and {worse.iloc[1]}" in found.reading
+    assert f"worse than uniform routing on these 60 images: {worse.iloc[0]} and {worse.iloc[1]}" in found.reading
     assert found.reading.endswith(" (with other images, too: none of them).")
     assert "Significantly better" not in found.reading
 
@@ -171,7 +171,7 @@ def test_differences_with_other_images_are_over_seeds_and_images(runs):
     assert with_other_images(replace(runs, data="rendered-shapes-small"), "cnn", where) == {}
     table = analyses["robustness-table"](runs)
     assert [c.title for c in table.columns if c.title.endswith("other images")] == [
-        "Against equal shares, other images",
+        "Against uniform routing, other images",
         "Against the CNN, other images",
     ]
     assert any("at eps 0.05 alone" in note and "2 budgets would be one family" in note for note in table.notes)
@@ -285,7 +285,7 @@ def test_verdicts_count_seeds(runs):
     assert set(table["check"]) <= set(CHECKS)
     assert by_name(fired_checks(runs))["uniform"]["zero-gradients"] == 2
     assert by_name(verdicts(runs))["cnn"] == "believable"
-    assert "Equal shares" in analyses["attack-verdicts"](runs).reading
+    assert "Uniform routing" in analyses["attack-verdicts"](runs).reading
 
 
 def test_transfer_sets_a_second_cnn_beside_capsules(runs):
@@ -325,5 +325,5 @@ def test_corruptions_compare_means_over_severities_with_equal_shares(runs):
     ours = (results["metric"] == "corrupted_accuracy") & (results["label"] == "dynamic") & (results["iterations"] == 3)
     results.loc[ours, "value"] += 20 + results.loc[ours, "seed"] / 10
     reading = analyses["corruptions"](replace(runs, results=results)).reading
-    assert "significantly better than equal shares: Dynamic, T = 3." in reading
-    assert "no difference to equal shares is shown" in analyses["corruptions"](runs).reading
+    assert "significantly better than uniform routing: Dynamic, T = 3." in reading
+    assert "no difference to uniform routing is shown" in analyses["corruptions"](runs).reading

@@ -91,5 +91,5 @@ def test_methods_whose_coupling_cannot_change_do_not_make_the_correction_stricte
         return {str(row["method"]): row["lost"].p_holm for row in table.to_dict("records")}
 
     with_constant, with_another = p_of(0.0), p_of(1.0)
-    assert math.isnan(with_constant["Equal shares"])
+    assert math.isnan(with_constant["Uniform routing"])
     assert with_constant["Dynamic, T = 3"] < with_another["Dynamic, T = 3"] < 1

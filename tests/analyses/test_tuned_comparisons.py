@@ -91,15 +91,15 @@ def tried(tmp_path_factory):
 
 def test_named_comparisons_alone_decide_the_headline(runs):
     found, table = headline_of(runs), named_table(runs)
-    assert "EM, T = " in found.title and " better than equal shares, by " in found.title
+    assert "EM, T = " in found.title and " better than uniform routing, by " in found.title
     assert f"The suite named {len(table)} comparisons beforehand; " in found.said[0]
     assert "All other comparisons are exploratory." in found.said
     assert [*over_first(runs)] and all(one.iterations > 1 for one in over_first(runs))
     own = {one: difference.mean for one, difference in over_first(runs).items() if one.name == "dynamic"}
     gained = {one.iterations: gain.mean for one, gain in gains_of(runs).items() if one.name == "dynamic"}
-    assert {one.iterations: mean for one, mean in own.items()} == pytest.approx(gained), "its first is equal shares"
+    assert {one.iterations: mean for one, mean in own.items()} == pytest.approx(gained), "its first is uniform routing"
     main = accuracy_table(runs).main
-    named = {one.exact for one, base in zip(table["method"], table["against"], strict=True) if base.label == "uniform"}
+    named = {one.exact for one, base in zip(table["method"], table["against"], strict=True) if base.name == "uniform"}
     assert {one.exact for one in main.named} == named
     assert len(named) < len(main.gains)
     assert named_gains(runs).keys() == main.named
@@ -124,7 +124,7 @@ def test_iterations_that_were_not_named_are_told_apart_from_those_that_were(tmp_
     pairs_named = [*zip(table["method"], table["against"], strict=True)]
     named = {one.exact for one, other in pairs_named if is_over_first(one, other)}
     of_shares = {one.name for one, other in pairs_named if is_over_first(one, other) and other.label == "uniform"}
-    assert of_shares == {"dynamic"}, "one iteration of which is equal shares"
+    assert of_shares == {"dynamic"}, "one iteration of which is uniform routing"
     found = {
         word: next(sentence for sentence in said if sentence.startswith(f"{word} than with one iteration, "))
         for word in ("Better", "Worse")
@@ -164,7 +164,7 @@ def test_each_answer_has_a_mark(runs):
 def test_the_family_is_the_named_comparisons_alone(runs):
     table = primary_comparisons(runs).table
     named = runs.primary["pairs"]
-    assert len(table) == len(named) == 9 * 2 + 6  # two against others, and six with a first iteration of their own
+    assert len(table) == len(named) == 10 * 2 + 6  # two against others, and six with a first iteration of their own
     assert table["difference"].map(lambda one: one.p_holm).tolist() == pytest.approx(
         list(holm(table["difference"].map(lambda one: one.p).to_numpy()))
     )
@@ -229,7 +229,7 @@ def test_a_suite_that_compares_each_t_with_one_iteration_says_so(tmp_path):
     assert not any("best T" in note for note in table.notes)
     told = headline_of(found)
     assert told.title.startswith("By iterating, Inverted attention gains; Inverted attention")
-    assert told.title.endswith("loses.") and "equal shares" not in told.title
+    assert told.title.endswith("loses.") and "uniform routing" not in told.title
     (said,) = (one for one in told.said if one.startswith("Against one iteration of the same method, "))
     assert "better: Inverted attention, T = 2 and Inverted attention, T = 4; worse: " in said
     assert "equal within the margin: " in said
@@ -237,7 +237,7 @@ def test_a_suite_that_compares_each_t_with_one_iteration_says_so(tmp_path):
 
 def test_curves_are_the_expected_best_of_the_trials(tried):
     found = tuning_curves(tried)
-    assert len(found.table) == 27 and set(found.table["trials"]) == {16}
+    assert len(found.table) == 29 and set(found.table["trials"]) == {16}
     scores = tried.by_seed("score", split="fold")
     for row in found.table.to_dict("records"):
         own = list(scores[row["method"]].values())
@@ -274,7 +274,7 @@ def test_repeats_are_in_no_curve_and_say_how_lucky_the_best_was(tmp_path, tried)
             key: before[key] for key in ("best", "of_four", "spread", "diverged", "trials")
         }
         assert row["again"] == pytest.approx(row["best"] - 5) and np.isnan(before["again"])
-    told = "best trials score 5.0 points less on average, and 3 of 27 entries take another trial."
+    told = "best trials score 5.0 points less on average, and 3 of 29 entries take another trial."
     assert with_repeats.reading.endswith(told) and told not in without.reading
     assert "Again, %" in [column.title for column in with_repeats.columns]
     assert "Again, %" not in [column.title for column in without.columns]
@@ -300,7 +300,7 @@ def test_an_entry_that_lost_trials_stands_behind_and_says_how_many_it_has(tried)
     last = found.table.iloc[-1]
     assert (last["method"], last["trials"], last["lost"]) == (best, 12, 4)
     assert found.shown()["Trials"].iloc[-1] == "12 of 16" and found.shown()["Trials"].iloc[0] == "16"
-    assert "has the best trial of the 26 of 27 entries that lost fewest trials" in found.reading
+    assert "has the best trial of the 28 of 29 entries that lost fewest trials" in found.reading
     assert any("lost trials stands behind" in note for note in found.notes)
     assert not any("lost trials stands behind" in note for note in tuning_curves(tried).notes)
 
@@ -333,13 +333,13 @@ def test_one_task_needs_no_summary(runs):
 def test_curves_that_still_rise_are_named(runs):
     found = learning_curves(runs)
     rows = found.table.to_dict("records")
-    assert len(rows) == 27
+    assert len(rows) == 29
     assert {row["method"].name for row in rows if row["rising"]} == {"wang-liu"}
-    (uniform,) = (row for row in rows if row["method"].name == "uniform")
+    (uniform,) = (row for row in rows if row["method"].label == "uniform")
     assert uniform["rise"].mean == pytest.approx(0.1) and uniform["last"].mean == pytest.approx(70.4)
     assert uniform["area"].mean == pytest.approx(70 + 0.1 * 2.5)  # epochs 1 to 4
     assert uniform["whole"] == pytest.approx(22) and uniform["seconds"] == pytest.approx(5.5)  # after the first epoch
-    assert "Wang-Liu, T = 1" in found.reading and "Equal shares" not in found.reading
+    assert "Wang-Liu, T = 1" in found.reading and "Uniform routing" not in found.reading
     assert learning_curves(replace(runs, primary={})) is None
 
 

@@ -138,7 +138,7 @@ def test_the_table_marks_what_the_sentence_does_not_count(runs):
         if gain.known:
             assert shown[method.marked].endswith(", exploratory") == (method not in named)
     told = headline_of(runs).said
-    (against,) = (one for one in told if one.startswith("Against equal shares"))
+    (against,) = (one for one in told if one.startswith("Against uniform routing"))
     better = [one for one in named if comparison_of(runs).table.set_index("method")["gain"][one].verdict == "better"]
     assert better and all(str(one) in against for one in better)
 

@@ -141,7 +141,7 @@ def test_a_tie_says_with_how_many_seeds() -> None:
         record["identity"] = {**record["identity"], "method": "uniform", "role": "control", "routed": False}
         record["metrics"] = [{**m, "value": m["value"] + (m["metric"] == "train_loss")} for m in record["metrics"]]
     runs = replace(made_up_runs([*records, *control], preset="full"), yours=frozenset({"em"}))
-    assert headline_of(runs).title == "★ EM is as accurate as equal shares with each of the 4 seeds of both."
+    assert headline_of(runs).title == "★ EM is as accurate as uniform routing with each of the 4 seeds of both."
 
 
 def test_every_text_of_a_method_says_how_many_seeds_it_has() -> None:
@@ -149,9 +149,9 @@ def test_every_text_of_a_method_says_how_many_seeds_it_has() -> None:
     em = method_of(runs, "em")
     assert (str(em), em.exact) == ("EM (4 of 6 seeds)", "em")
     assert str(em.anywhere) == str(em.family) == "EM"
-    assert str(method_of(runs, "uniform")) == "Equal shares"
+    assert str(method_of(runs, "uniform")) == "Uniform routing"
     reading = analyses["accuracy-table"](runs).reading
-    assert reading.startswith("Equal shares has the highest mean accuracy of the methods with all of their seeds, ")
+    assert reading.startswith("Uniform routing has the highest mean accuracy of the methods with all of their seeds, ")
     assert "EM (4 of 6 seeds)" in analyses["accuracy-pairwise"](runs).shown().to_string()
 
 
@@ -213,12 +213,12 @@ def test_over_all_tasks_lost_seeds_are_counted_and_nothing_is_better_by_them() -
     found = analyses["summary-over-tasks"](parts)
     assert [*found.table["label"]] == ["dynamic", "em"]
     assert found.shown()["Method"].iloc[1] == "em (11 of 12 seeds)"
-    assert "better than equal shares: dynamic" in found.reading
-    assert "em" not in found.reading.partition("better than equal shares: ")[2]
+    assert "better than uniform routing: dynamic" in found.reading
+    assert "em" not in found.reading.partition("better than uniform routing: ")[2]
 
 
 def tied(records, images):
-    """Em answers as equal shares do, and as many more images right with every seed."""
+    """Em answers as uniform routing does, and as many more images right with every seed."""
     base = {record["identity"]["seed"]: record for record in records if record["label"] == "uniform"}
     for record in records:
         if record["label"] == "em":
@@ -231,7 +231,7 @@ def tied(records, images):
 
 
 def two_of(seeds, lost=(), images=10, yours=(), named=False):
-    """Em and equal shares, of which em has so many more images right with every seed, and lost some."""
+    """Em and uniform routing, of which em has so many more images right with every seed, and lost some."""
     methods = {
         name: ([None], role, "capsnet-small", [97.0]) for name, role in (("em", "method"), ("uniform", "control"))
     }
@@ -298,7 +298,7 @@ def test_detectable_differences_name_the_seeds_that_they_are_of() -> None:
 @pytest.mark.parametrize("status", ["diverged", "not run"])
 def test_why_nothing_could_be_tested_is_told(status) -> None:
     runs = runs_of({"em": 98.0, "uniform": 97.0}, {"uniform": SEEDS - 1}, status)
-    why = {"diverged": "seeds were lost", "not run": "too few seeds have results of both a method and equal shares"}
+    why = {"diverged": "seeds were lost", "not run": "too few seeds have results of both a method and uniform routing"}
     assert headline_of(runs).title == f"Whether routing helps could not be tested: {why[status]}."
     assert scorecard_of([("a", runs, analyses["accuracy-table"](runs))]).title == "Does routing help? Not tested."
 
@@ -332,11 +332,11 @@ def test_what_is_the_same_function_as_equal_shares_has_finished_and_is_told(your
     runs = replace(made_up_runs(records, preset="full"), yours=yours)
     said = {
         frozenset(): "Routing is not shown to help: EM, T = 1 gives what a control gives, on every seed.",
-        frozenset({"em"}): "★ EM, T = 1 is as accurate as equal shares with each of the 3 seeds of both.",
+        frozenset({"em"}): "★ EM, T = 1 is as accurate as uniform routing with each of the 3 seeds of both.",
     }
     assert headline_of(runs).title == said[yours]
     table = analyses["accuracy-table"](runs)
-    assert ("Equal shares = EM, T = 1" in table.reading) is not bool(yours)
+    assert ("Uniform routing = EM, T = 1" in table.reading) is not bool(yours)
     if yours:
         card = scorecard_of([("a", runs, table)])
         assert card.title == "Does EM help? Not shown."
@@ -373,7 +373,7 @@ def test_a_range_of_gains_is_from_the_smallest_to_the_largest() -> None:
 @pytest.mark.parametrize(("given", "told"), [(97.0, "EM does not differ significantly from"), (90.0, "EM loses to")])
 def test_a_single_method_is_named_and_not_counted(given, told) -> None:
     runs = runs_of({"em": given, "uniform": 97.0}, {})
-    assert headline_of(runs).title == f"Routing is not shown to help: {told} equal shares."
+    assert headline_of(runs).title == f"Routing is not shown to help: {told} uniform routing."
 
 
 def test_a_question_about_two_methods_is_asked_of_both_once() -> None:

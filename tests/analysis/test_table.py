@@ -48,7 +48,7 @@ def test_a_method_is_known_by_its_parts_and_written_as_the_plan_has_it(label, pa
         ("em[final_lambda=0.1,bias=false] (margin loss)", "EM (margin loss), T = 2"),
         ("inverted-attention[activations=true]", "Inverted attention (activations), T = 2"),
         ("my_own", "My own, T = 2"),
-        ("uniform", "Equal shares, T = 2"),
+        ("uniform", "Uniform routing, T = 2"),
     ],
 )
 def test_a_method_is_named_for_a_reader(label, text):
@@ -216,7 +216,7 @@ def test_a_column_sorts_by_a_part_of_its_cells():
 
 
 def equal_shares_twice(change):
-    """Runs in which `dynamic` with one iteration measured what equal shares did, but for times, and then changed."""
+    """Runs in which `dynamic` with one iteration measured what uniform routing did, but for times, and then changed."""
     runs = made_up_runs(methods=FEW, failures=False)
     cells = runs.planned.set_index(["label", "seed", runs.planned["iterations"].fillna(0)])["cell"]
     parts = [runs.results[~((runs.results["label"] == "dynamic") & (runs.results["iterations"] == 1))]]
@@ -237,7 +237,7 @@ def shown_rows(runs):
 
 def test_equal_functions_share_a_row_that_names_both():
     rows = shown_rows(equal_shares_twice(lambda results: None))
-    assert rows == ["Dynamic, T = 2", "Dynamic, T = 3", "Equal shares = Dynamic, T = 1 (control)"]
+    assert rows == ["Dynamic, T = 2", "Dynamic, T = 3", "Uniform routing = Dynamic, T = 1 (control)"]
 
 
 def test_functions_that_differ_in_one_value_have_a_row_each():
@@ -246,4 +246,4 @@ def test_functions_that_differ_in_one_value_have_a_row_each():
         results.loc[loss.index[:1], "value"] += 1e-9
 
     rows = shown_rows(equal_shares_twice(change))
-    assert rows == ["Dynamic, T = 1", "Dynamic, T = 2", "Dynamic, T = 3", "Equal shares (control)"]
+    assert rows == ["Dynamic, T = 1", "Dynamic, T = 2", "Dynamic, T = 3", "Uniform routing (control)"]

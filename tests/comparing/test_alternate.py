@@ -24,7 +24,7 @@ from routebench.routing.uniform import Uniform
 
 @routing.register("own-way")
 class OwnWay(Uniform):
-    "Equal shares, computed so many times."
+    "Uniform coupling, computed so many times."
 
     def route(self, votes, activations):
         for _ in range({times}):

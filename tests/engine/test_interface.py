@@ -39,7 +39,7 @@ def test_a_suite_is_run_and_shows_itself(parts, suite_file, tmp_path):
     assert (told[-1].share, told[-1].suite) == (1.0, "small")
     assert run.report == folder / "report.html"
     assert list(run.tables) == ["small"] == list(run.headlines)
-    assert "Equal shares" in str(run)
+    assert "Uniform routing" in str(run)
     assert "<table" in run._repr_html_() and 'report.html">report</a>' in run._repr_html_()
     again = routebench.run_suite(file, plugins=parts, results=folder, report=False)
     assert (again.counts.cached, again.counts.run, again.report) == (8, 0, None)

@@ -36,7 +36,7 @@ from routebench.ops import length, squash
 
 @routing.register("looks")
 class Looks(routing.RoutingMethod):
-    "Equal shares, and more."
+    "Uniform coupling, and more."
 
     def __init__(self, sizes):
         super().__init__(sizes)

@@ -42,7 +42,7 @@ from routebench.routing.uniform import Uniform
 
 @routing.register("declares")
 class Declares(Uniform):
-    "Equal shares, with knobs that change nothing."
+    "Uniform coupling, with knobs that change nothing."
 
     def __init__(self, sizes, *, sharpness: Annotated[Positive, Range(0.1, 10.0, "log")] = 1.0,
                  mode: Annotated[Literal["a", "b"], Among(("a", "b"))] = "a", fixed: float = 2.0):

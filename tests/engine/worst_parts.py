@@ -175,7 +175,7 @@ class Worst(Protocol):
 
 
 class Nothing(routing.RoutingMethod):
-    """Equal shares."""
+    """Uniform coupling."""
 
     gives_activations = False
 

@@ -165,7 +165,7 @@ def test_scores_that_are_not_made_of_weighted_votes_are_left_out():
     context, data = Untrained(), load("mnist5k")
     network = context.fit(request("self-routing", None)).network
     for name, gate in network.named_parameters():
-        if name.endswith("gate"):  # which starts at zero, with equal shares
+        if name.endswith("gate"):  # which starts at zero, with uniform coupling
             torch.nn.init.normal_(gate)
     some = (data.train.at(torch.arange(60)), data.test.at(torch.arange(40)))
     assert not [*static_metrics(network, *some, torch.device("cpu"))]

@@ -74,7 +74,7 @@ def nearest_coupling(before, votes, parents, alpha):
 def wang_liu(votes, *, alpha, iterations, guard=0.0):
     """Poses of parents: alternating minimisation of `-sum c <o, s> + alpha sum c log c`, where |s_j| <= 1.
 
-    The entropy is the divergence from equal shares, up to a constant. Out of the last sums come S_j / (1 + max_k
+    The entropy is the divergence from uniform coupling, up to a constant. Out of the last sums come S_j / (1 + max_k
     |S_k|). `guard` is added to squared lengths before the root; the paper has none.
     """
     equal = np.full(votes.shape[:2], 1 / votes.shape[1])

@@ -1,4 +1,4 @@
-"""Equal shares: one iteration of dynamic routing."""
+"""Uniform coupling: one iteration of dynamic routing."""
 
 from tests.references.dynamic import norm, squash
 

@@ -1,4 +1,4 @@
-"""Who leads, who cannot be told from the leader, and what routing gains over equal shares: values, not sentences."""
+"""Who leads, who cannot be told from the leader, and what routing gains over uniform routing: values, not sentences."""
 
 from dataclasses import replace
 
@@ -122,5 +122,5 @@ def test_the_same_function_has_one_row() -> None:
     assert len(names) == sum(len(grid) for grid, *_ in METHODS.values()) - 1
     assert "dynamic T=1" not in names
     (base,) = (method for method in found.table["method"] if method.label == "uniform")
-    assert base.marked == "Equal shares = Dynamic, T = 1 (control)"
+    assert base.marked == "Uniform routing = Dynamic, T = 1 (control)"
     assert "dynamic T=1" in [method.exact for method in found.every["method"]]

@@ -13,9 +13,9 @@ from tests.report.accuracies import runs_with
     ("given", "title"),
     [
         ({"dynamic": 97.5, "em": 90.0, "uniform": 90.0}, "Routing helps here: Dynamic gains "),
-        ({"dynamic": 90.0, "uniform": 97.0}, "Routing is not shown to help: Dynamic loses to equal shares."),
+        ({"dynamic": 90.0, "uniform": 97.0}, "Routing is not shown to help: Dynamic loses to uniform routing."),
         ({"dynamic": 97.56, "em": 97.5, "uniform": 97.5}, "Routing is not shown to help: none of 2 routing config"),
-        ({"dynamic": 97.0, "em": 96.0}, "Whether routing helps was not measured: equal shares have no finished run."),
+        ({"dynamic": 97.0, "em": 96.0}, "Whether routing helps was not measured: uniform routing has no finished run."),
         ({"cnn": 97.0, "uniform": 96.0}, "Whether routing helps was not measured: only controls have finished."),
     ],
     ids=["gains", "loses", "not shown", "not measured", "controls"],
@@ -29,21 +29,21 @@ def test_a_gain_that_one_iteration_has_is_not_put_down_to_iterating(accuracies, 
     em = {"em": ([1, 2], "method", "capsnet-small", accuracies), "uniform": METHODS["uniform"]}
     title = headline_of(made_up_runs(seeds=6, methods=em, failures=False, preset="full")).title
     assert title.startswith("Routing helps here: EM, T = 2 and EM, T = 1 gain ") is not told
-    assert title.endswith("points over equal shares; more iterations are not shown to help EM.") is told
+    assert title.endswith("points over uniform routing; more iterations are not shown to help EM.") is told
 
 
 def test_the_users_method_is_the_subject() -> None:
     runs = replace(runs_with(dynamic=97.5, em=90.0, uniform=95.0), yours=frozenset({"em"}))
     title = headline_of(runs).title
     assert title.startswith("★ EM is 5")
-    assert "points below equal shares [−" in title
+    assert "points below uniform routing [−" in title
     assert title.endswith("significant (p < 0.001 after correction).")
 
 
 def test_the_leader_is_told_once_with_its_gain() -> None:
     found = headline_of(runs_with(dynamic=97.5, em=90.0, uniform=95.0))
     (told,) = (sentence for sentence in found.said if sentence.startswith("Highest mean accuracy: Dynamic"))
-    assert "points above equal shares [+" in told
+    assert "points above uniform routing [+" in told
     assert not any(sentence.startswith("Largest gain") for sentence in found.said)
     apart = headline_of(runs_with(dynamic=96.5, uniform=95.0, cnn=98.0)).said
     assert apart[0].startswith("Largest gain: Dynamic is 1.45 points above")

@@ -218,7 +218,7 @@ def test_a_plan_without_results_still_has_a_page(tmp_path) -> None:
 def test_the_terminal_gets_the_same_answer_with_fewer_columns(written, text: str) -> None:
     path = written[0].path
     table = comparison_table(path, "accuracy", "quick")
-    assert list(table) == ["Method", "Accuracy, %", "Seeds", "Gain over equal shares", "p (Holm)", "Rank"]
+    assert list(table) == ["Method", "Accuracy, %", "Seeds", "Gain over uniform routing", "p (Holm)", "Rank"]
     assert len(table) == 13
     assert set(comparison_table(path, preset="smoke")["Seeds"]) == {"1 / 1"}
     assert headline(path, "accuracy", "quick").splitlines()[0] in text.replace("\u00a0", " ")

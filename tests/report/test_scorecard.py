@@ -1,4 +1,4 @@
-"""The scorecard shows differences to equal shares, and colours only what is significant; claims come by verdict."""
+"""The scorecard shows differences to uniform routing, and colours only what is significant; claims come by verdict."""
 
 import math
 from dataclasses import replace
@@ -24,7 +24,7 @@ def accuracy(runs, part="accuracy"):
 
 
 def other_suite(main: Main, preset: str = "full"):
-    """A suite of two methods and equal shares with the given gains."""
+    """A suite of two methods and uniform routing with the given gains."""
     methods = [Method.of("dynamic", 3), Method.of("em", 3), Method.of("uniform", role="control")]
     table = DataFrame({"method": methods, "x": [Estimate(9.0, 8.0, 10.0), Estimate(2.0), Estimate(3.0)]})
     runs = replace(made_up_runs(seeds=1, preset=preset, failures=False), suite="other", protocol="other")
@@ -174,7 +174,7 @@ def test_a_question_whose_gains_have_no_test_does_not_count() -> None:
 
 @pytest.mark.parametrize("everywhere", [True, False])
 def test_methods_that_are_one_function_in_every_question_share_a_row(everywhere) -> None:
-    """One iteration of wang-liu is equal shares in the first suite, and in the other one or not."""
+    """One iteration of wang-liu is uniform routing in the first suite, and in the other one or not."""
     once, base = Method.of("wang-liu", 1), Method.of("uniform", role="control")
     twins, apart = [replace(base, same=(once,)), Method.of("em", 3)], [base, once, Method.of("em", 3)]
 
@@ -189,11 +189,11 @@ def test_methods_that_are_one_function_in_every_question_share_a_row(everywhere)
     card = scorecard_of([suite("one", twins), suite("two", twins if everywhere else apart)])
     rows = {row.method.together: row.marks for row in card.rows}
     if everywhere:
-        assert {*rows} == {"Equal shares = Wang-Liu, T = 1", "EM, T = 3"}
+        assert {*rows} == {"Uniform routing = Wang-Liu, T = 1", "EM, T = 3"}
         return
-    assert {*rows} == {"Equal shares", "Wang-Liu, T = 1", "EM, T = 3"}
+    assert {*rows} == {"Uniform routing", "Wang-Liu, T = 1", "EM, T = 3"}
     same, own = rows["Wang-Liu, T = 1"]
-    assert (same.value, same.text, same.dot) == (rows["Equal shares"][0].value, "0.00", MIDDLE)
+    assert (same.value, same.text, same.dot) == (rows["Uniform routing"][0].value, "0.00", MIDDLE)
     assert own.kind == "better"
 
 

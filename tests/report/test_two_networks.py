@@ -86,7 +86,7 @@ def test_networks_are_compared_by_method_paired_by_seed(folder) -> None:
     expected = statistics.paired_difference(values[LARGE], values[SMALL])
     assert (row["difference"].mean, row["difference"].p) == pytest.approx((expected.mean, expected.p_value))
     assert row["difference"].p_holm == pytest.approx(2 * expected.p_value, rel=1e-6)
-    assert found.reading == f"On {LARGE} against {SMALL}, significantly more accurate: No sharing and Equal shares."
+    assert found.reading == f"On {LARGE} against {SMALL}, significantly more accurate: No sharing and Uniform routing."
     assert between_networks(answers(folder))[1] == found.reading
 
 
@@ -121,7 +121,7 @@ def test_the_terminal_tells_both_networks_and_compares_them(tmp_path) -> None:
         assert f"On {model}:" in lines
         assert any(line.startswith(f"on {model}: Dynamic, T = 3: ") for line in lines)
     assert "The same methods between networks:" in lines
-    told = "significantly more accurate: Dynamic, T = 3; No sharing and Equal shares."
+    told = "significantly more accurate: Dynamic, T = 3; No sharing and Uniform routing."
     assert f"On {LARGE} against {SMALL}, {told}" in lines
 
 

@@ -37,7 +37,7 @@ from routebench.ops import length, squash
 
 @routing.register("hostile")
 class Hostile(routing.RoutingMethod):
-    "Equal shares."
+    "Uniform coupling."
     def route(self, votes, activations):
         poses = squash(votes.sweep().first)
         return routing.Routed(poses, length(poses))

@@ -1,6 +1,6 @@
 """Suites: TOML files that state a question and the experiment that answers it.
 
-question = "Does routing beat equal shares?"
+question = "Does routing help?"
 version = 1                     # results of different versions are not mixed
 caveat = "Weights are random."  # what a reader has to know; also caveat_on = { mnist5k = "..." }, of one data set alone
 protocol = "accuracy"

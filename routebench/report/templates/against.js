@@ -41,7 +41,7 @@ function compareRuns(values) {
   if (location.hash.startsWith("#against") && location.hash !== address) history.replaceState(null, "", address);
 }
 
-// Usually the first method with its largest T against equal shares with the same data, of the strongest preset.
+// Usually the first method with its largest T against uniform routing with the same data, of the strongest preset.
 function chooseSides(values, state, runs) {
   const strength = (name) => values.facts.presets.indexOf(name.split("~")[0]);
   const names = [...runs.keys()].sort((one, other) => strength(one) - strength(other) || one.localeCompare(other, "en", { numeric: true }));
