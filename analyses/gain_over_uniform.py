@@ -15,6 +15,7 @@ from routebench.analysis import (
     wording,
 )
 from routebench.analysis.comparison import OTHER_IMAGES, comparison_of, untested, with_other_images
+from routebench.analysis.families import gains_in
 from routebench.statistics import BY_SAMPLE
 
 SAVED = (
@@ -32,8 +33,8 @@ def gain_over_uniform(runs: Runs) -> Analysis | None:
     table = found.table.loc[[gain.known for gain in found.table["gain"]], ["method", "gain"]].reset_index(drop=True)
     if table.empty:
         return None
-    base = next(one for method, one in found.contenders.items() if str(method) == found.baseline)
-    table["both"] = table["method"].map(lambda method: with_other_images(runs, found.contenders[method], base))
+    bases = {ours.method: theirs for ours, theirs in gains_in(runs, [*found.contenders.values()])}
+    table["both"] = table["method"].map(lambda one: with_other_images(runs, found.contenders[one], bases[one]))
     images = any(one.has_limits for one in table["both"])
     return Analysis(
         title="Gain over uniform routing",

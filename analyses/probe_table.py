@@ -259,7 +259,7 @@ def _subject(main: DataFrame) -> Row:
 
 
 def _others(main: DataFrame, best: Row, view: str) -> list[str]:
-    """What the subject is compared with: uniform routing, the best other control, and the best model without labels."""
+    """Tells what the subject is compared with: uniform routing, the best other control and model without labels."""
     rest = [row for row in main.to_dict("records") if row["method"] != best["method"]]
     blind = bool(main["unsupervised"].all())
     controls = [row for row in rest if row["method"].is_control and row["unsupervised"] == blind]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from routebench.analysis import (
-    BASELINE,
     Analysis,
     Column,
     Estimate,
@@ -101,7 +100,7 @@ def _once_a_task(parts: Iterable[Runs]) -> list[Runs]:
 
 def _against_baseline(runs: Runs) -> dict[str, NamedPair]:
     """Comparisons with uniform routing that have results, by label; none of a method named with several T."""
-    found = [pair for pair in named_pairs(runs) if pair.theirs.method.label == BASELINE and pair.seeds]
+    found = [pair for pair in named_pairs(runs) if pair.theirs.method.is_base and pair.seeds]
     often = Counter(pair.ours.method.label for pair in found)
     return {pair.ours.method.label: pair for pair in found if often[pair.ours.method.label] == 1}
 

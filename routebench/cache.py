@@ -20,7 +20,7 @@ def cache_folder() -> Path:
         return Path(given)
     try:
         folder = platformdirs.user_cache_path("routebench", appauthor=False)
-        if folder.is_absolute():  # platformdirs before 4.14 keeps the `~`
+        if folder.is_absolute():  # older platformdirs keep the `~` of a missing home
             return folder
     except RuntimeError:  # no HOME, and a user whom the system does not know, as in a container
         pass

@@ -31,7 +31,6 @@ from routebench.registry import (
 
 KEPT = 8
 """Catalogues that the cache folder keeps: one for each state of the code, the newest."""
-FOLDERS = ("capsules", "data", "generative", "models", "ops", "protocols", "routing")
 PLAIN = re.compile(r"[\w.-]+")
 """A name alone, without a colon and the like."""
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
@@ -55,7 +54,7 @@ def catalogue(plugins: Sequence[str] = (), kinds: Sequence[str] = KINDS) -> Cata
 
 
 def _kept(plugins: Sequence[str], kinds: Sequence[str]) -> Catalogue:
-    """As `catalogue`, from the cache folder; empty where that does not know everything."""
+    """Reads these kinds from the cache folder; empty where that does not know everything."""
     if _extended(plugins, kinds):
         return {}
     with contextlib.suppress(OSError, UserError):
@@ -86,7 +85,7 @@ def _file() -> Path:
 
 
 def _ships_whole() -> bool:
-    """Whether this process has registered nothing but what ships, as a notebook may."""
+    """Tells whether this process has registered nothing besides what ships; a notebook may have."""
     return not loaded_plugins() and all(registry.is_shipped for registry in EVERY.values())
 
 
@@ -188,13 +187,10 @@ def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
 
 
 def code_hash() -> str:
-    """A hash of every file that the catalogue is made from."""
-    package = Path(__file__).parent
-    files = [file for folder in FOLDERS for file in (package / folder).rglob("*.py")]
-    files += [*shipped("suites").glob("*.toml"), *shipped("analyses").glob("*.py")]
-    files += [package / "claims.py", package / "recipes.py"]
+    """Hashes every file that may say something of a part, this one included."""
+    files = [*Path(__file__).parent.rglob("*.py"), *shipped("suites").glob("*.toml"), *shipped("analyses").glob("*.py")]
     digest = hashlib.sha256()
-    for file in sorted(files, key=lambda file: (file.parent.name, file.name)):
+    for file in sorted(files):
         digest.update(f"{file.parent.name}/{file.name}\n".encode() + file.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -113,7 +113,7 @@ def _made(part: str, network: nn.Module, eps: float, classes: int) -> Callable[[
 
 
 def _digest(network: nn.Module) -> str:
-    """Of the weights: the same for uniform coupling and dynamic routing of one iteration, which are one network."""
+    """Hash of the weights: the same for uniform routing and dynamic routing of one iteration, which are one network."""
     weights = [weight.numpy().tobytes() for weight in network.parameters()]
     return hashlib.sha256(b"".join(weights)).hexdigest()[:8]
 

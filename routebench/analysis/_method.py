@@ -91,7 +91,7 @@ class Method:
 
     @property
     def is_base(self) -> bool:
-        """Whether it has uniform routing, in whatever variant of the network."""
+        """Tells whether it is uniform routing, in whatever variant of the network."""
         return self.name == BASELINE
 
     @property

@@ -138,7 +138,7 @@ class Comparison:
         for row in self.measured.to_dict("records"):
             first: Method = row["method"]
             gain = row["gain"]
-            if str(first) == self.baseline:
+            if first.is_base:
                 gain = Estimate(0.0, 0.0, 0.0, row["n_ok"], statistics.CONSTANT, 1.0, 1.0)
             found += [row, *({**row, "method": method, "gain": gain} for method in first.same)]
         return DataFrame(found, columns=self.table.columns)

@@ -170,11 +170,17 @@ def iterated_in(contenders: Iterable[Contender]) -> list[Pair]:
     """Each method with more iterations beside itself with one, or beside its equal where that was not run."""
     known = {key_of(one.method): one for one in contenders if one.accuracies}
     pairs = [
-        (one, known.get((label, model, 1)) or known.get((FIRST_IS.get(label, ""), model, None)))
+        (one, known.get((label, model, 1)) or known.get((first_of(one.method), model, None)))
         for (label, model, steps), one in known.items()
         if (steps or 0) > 1
     ]
     return [(one, first) for one, first in pairs if first is not None]
+
+
+def first_of(method: Method) -> str:
+    """Label of the method that this is with one iteration, to the last bit, in the same variant; empty without one."""
+    name = FIRST_IS.get(method.spec, "")
+    return f"{name} ({method.variant})" if name and method.variant else name
 
 
 def variants_in(contenders: Iterable[Contender], model: str) -> list[Pair]:

@@ -20,7 +20,7 @@ from routebench.analysis.contenders import (
     p_beyond_other_images,
     with_other_images,
 )
-from routebench.analysis.families import FIRST_IS, gains_in, iterated_in, named_of, settled
+from routebench.analysis.families import first_of, gains_in, iterated_in, named_of, settled
 
 FEWEST_SCORES, MOST_IMAGES = 8, 20_000
 """Different tuning scores that tell the number of images behind them, and the largest number."""
@@ -194,7 +194,7 @@ def is_over_first(ours: Method, theirs: Method) -> bool:
     if (ours.iterations or 0) < 2 or ours.model != theirs.model:
         return False
     own = theirs.iterations == 1 and theirs.label == ours.label
-    return own or theirs.label == FIRST_IS.get(ours.label)
+    return own or theirs.label == first_of(ours)
 
 
 def over_first(runs: Runs) -> dict[Method, Estimate]:

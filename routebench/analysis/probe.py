@@ -5,7 +5,7 @@ from typing import Any
 
 from pandas import DataFrame, Series, concat
 
-from routebench.analysis._estimate import SeedValues, difference
+from routebench.analysis._estimate import SeedValues, base_of, difference
 from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._table import Row
@@ -89,8 +89,13 @@ def gains(seeds: Mapping[Line, Mapping[int, float]], upright: DataFrame) -> "Ser
         upright: from `turned_up_to`, of main features only.
     """
     rows = upright.to_dict("records")
-    base = {row["angle"]: seeds.get(_line(row), {}) for row in rows if row["method"].label == BASELINE}
-    ahead = [difference(seeds.get(_line(row), {}), base.get(row["angle"], {})) for row in rows]
+    base = {(row["method"], row["angle"]): seeds.get(_line(row), {}) for row in rows if row["method"].is_base}
+    known = [*dict.fromkeys(method for method, _ in base)]
+    bases = [base_of(row["method"], BASELINE, known) for row in rows]
+    ahead = [
+        difference(seeds.get(_line(row), {}), base.get((theirs, row["angle"]), {}) if theirs else {})
+        for row, theirs in zip(rows, bases, strict=True)
+    ]
     return Series(ahead, upright.index, dtype=object)
 
 

@@ -94,7 +94,7 @@ class Decisions:
         leader: None where nothing was measured.
         measured: number of methods with a result; those that are the same function count once.
         baseline: whether uniform routing has a result.
-        gains: of each routing method over uniform routing, the largest first.
+        gains: gain of each routing method over uniform routing, the largest first.
         ties: the leader's lead over each method that it beats by the same margin on every seed, where a t-test is
             undefined.
         iterating: the leading routing method minus the same with one iteration, its p corrected over all methods and T;

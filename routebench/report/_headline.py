@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pandas import DataFrame
 
-from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verdict, wording
+from routebench.analysis import Analysis, Estimate, Method, Runs, Verdict, wording
 from routebench.analysis._estimate import UNEVEN
 from routebench.analysis._method import STAR
 from routebench.analysis._result import place_of, reads
@@ -18,7 +18,7 @@ from routebench.report._caveats import NAMED, caveats_of, finished
 from routebench.report._decisions import Decisions, Gain, Leader
 from routebench.statistics import BY_SAMPLE, CONSTANT, ONE_VALUE, OVER_SAMPLES
 
-SHARES = "uniform routing"
+UNIFORM = "uniform routing"
 VERDICTS = ("verdict", "both_verdict")
 
 
@@ -100,21 +100,21 @@ def gain_in_words(subject: object, gain: Estimate, lost: int = 0) -> str:
         lost: how many of the method's seeds ended without a result.
     """
     if gain.low == gain.high == 0 and gain.verdict is not Verdict.UNTESTABLE:
-        return f"{subject} is as accurate as {SHARES}{_with_seeds(gain)}"
+        return f"{subject} is as accurate as {UNIFORM}{_with_seeds(gain)}"
     interval = f" {wording.between(gain.low, gain.high)}" if gain.has_limits and gain.low < gain.high else ""
     p_value = "" if math.isnan(gain.p_holm) else f"p {wording.probability(gain.p_holm)} after correction"
     if gain.verdict in (Verdict.BETTER, Verdict.WORSE):
         size, way = wording.rounded(abs(gain.mean), gain.half_width), "above" if gain.mean >= 0 else "below"
-        return f"{subject} is {size} points {way} {SHARES}{interval}, significant ({p_value})"
+        return f"{subject} is {size} points {way} {UNIFORM}{interval}, significant ({p_value})"
     size = wording.rounded(gain.mean, gain.half_width, sign=True)
     if gain.verdict is Verdict.UNTESTABLE and lost:
-        left = f"{size} points against {SHARES}{interval}{_with_seeds(gain)}"
+        left = f"{size} points against {UNIFORM}{interval}{_with_seeds(gain)}"
         return (
             f"{subject} lost {wording.plural(lost, 'seed')}, which may be its bad ones, so that no test is made: {left}"
         )
     if gain.verdict is Verdict.UNTESTABLE:
-        return f"{subject} cannot be tested against {SHARES}: {size} points{interval}"
-    return f"{subject} does not differ significantly from {SHARES}: {size} points{interval} ({p_value})"
+        return f"{subject} cannot be tested against {UNIFORM}: {size} points{interval}"
+    return f"{subject} does not differ significantly from {UNIFORM}: {size} points{interval} ({p_value})"
 
 
 def _gained(gain: Gain) -> str:
@@ -145,7 +145,7 @@ def _title(found: Decisions) -> str:
     rows = found.comparison.every["method"]
     routed = [method for method in rows if not method.is_control]
     if not routed or not found.baseline:
-        missing = f"{SHARES} has no finished run" if routed else "only controls have finished"
+        missing = f"{UNIFORM} has no finished run" if routed else "only controls have finished"
         return f"Whether routing helps was not measured: {missing}."
     if leader.routed is None:
         give = f"{wording.listed(routed, NAMED)} give{'s' if len(routed) == 1 else ''}"
@@ -158,17 +158,17 @@ def _whether(found: Decisions) -> str:
     better, worse = found.with_verdict(Verdict.BETTER), found.with_verdict(Verdict.WORSE)
     if better:
         names = wording.listed([gain.method for gain in better], NAMED)
-        told = f"{names} gain{'' if len(better) > 1 else 's'} {_sizes(better)} points over {SHARES}"
+        told = f"{names} gain{'' if len(better) > 1 else 's'} {_sizes(better)} points over {UNIFORM}"
         if better[0].method.iterations == 1:  # coupling is what the method starts with
             return f"{told}; more iterations are not shown to help {better[0].method.title}."
         return f"Routing helps here: {told}."
     configurations = wording.plural(len(found.gains), "routing configuration")
     if len(found.gains) == 1 and found.gains[0].verdict is not Verdict.UNTESTABLE:
         how = "loses to" if worse else "does not differ significantly from"
-        return f"Routing is not shown to help: {found.gains[0].method} {how} {SHARES}."
+        return f"Routing is not shown to help: {found.gains[0].method} {how} {UNIFORM}."
     if worse:
         lose = "1 loses" if len(worse) == 1 else f"{len(worse)} lose"
-        return f"Routing is not shown to help: of {configurations}, {lose} to {SHARES} and none gains."
+        return f"Routing is not shown to help: of {configurations}, {lose} to {UNIFORM} and none gains."
     tested = [gain for gain in found.gains if gain.verdict is not Verdict.UNTESTABLE]
     if not tested:
         return f"Whether routing helps could not be tested: {_why_untested(found)}."
@@ -176,7 +176,7 @@ def _whether(found: Decisions) -> str:
         of = f"of {configurations}, {len(tested)} could be tested, and none"
     else:
         of = f"none of {configurations}"
-    return f"Routing is not shown to help: {of} differs significantly from {SHARES}."
+    return f"Routing is not shown to help: {of} differs significantly from {UNIFORM}."
 
 
 def _why_untested(found: Decisions) -> str:
@@ -190,7 +190,7 @@ def _why_untested(found: Decisions) -> str:
     if CONSTANT in kinds:
         return "all seeds differ by the same amount, and there are no answers per image"
     if base.missing or any(gain.method.missing for gain in found.gains) or not kinds:
-        return f"too few seeds have results of both a method and {SHARES}"
+        return f"too few seeds have results of both a method and {UNIFORM}"
     return "one seed, and no answers per image"
 
 
@@ -213,7 +213,7 @@ def _of_named(
     pairs = [*zip(table["method"], table["against"], strict=True)]
     beside = table[[one.label == two.label for one, two in pairs]]
     longer = table[[is_over_first(one, two) for one, two in pairs]]
-    told = [_over_shares(_with(over, *GAINS))] if len(over) else []
+    told = [_over_uniform(_with(over, *GAINS))] if len(over) else []
     rest = [Gain(method, gain) for method, gain in iterated.items() if method not in {*longer["method"]}]
     explored = [gain for gain in rest if gain.verdict is Verdict.BETTER]
     gaining, losing = _with(longer, *GAINS), _with(longer, *LOSSES)
@@ -225,10 +225,8 @@ def _of_named(
         told.append("No method is shown to gain by iterating")
     said = [_decided(table)]
     told = told or [said.pop().removesuffix(".")]
-    for against in dict.fromkeys(table["against"]):
-        if against.is_control:
-            name = SHARES if against.label == BASELINE else f"the {against}"
-            said.append(_against(name, table[table["against"] == against]))
+    controls = [against for against in dict.fromkeys(table["against"]) if against.is_control]
+    said += [_against(_side(against), table[table["against"] == against]) for against in controls]
     if len(beside):
         said.append(_against("one iteration of the same method", beside))
     said.append("All other comparisons are exploratory.")
@@ -261,15 +259,15 @@ def _sized(gain: Gain) -> str:
     return f"{gain.method}, by {size} points {wording.between(low, high, sign=False)}"
 
 
-def _over_shares(better: Sequence[Gain]) -> str:
+def _over_uniform(better: Sequence[Gain]) -> str:
     """Which methods are better than uniform routing, and by how much."""
     better = sorted(better, key=Gain.place)
     if not better:
-        return f"No method is shown to be better than {SHARES}"
+        return f"No method is shown to be better than {UNIFORM}"
     if len(better) == 1:
-        return f"{better[0].method} is better than {SHARES}, by {_sizes(better)} points"
+        return f"{better[0].method} is better than {UNIFORM}, by {_sizes(better)} points"
     names = wording.listed([gain.method for gain in better], NAMED)
-    return f"{len(better)} methods are better than {SHARES}, by {_sizes(better)} points: {names}"
+    return f"{len(better)} methods are better than {UNIFORM}, by {_sizes(better)} points: {names}"
 
 
 def _sizes(gains: Sequence[Gain]) -> str:
@@ -293,6 +291,13 @@ def _that(gains: Sequence[Gain], verb: str) -> str:
 def _titles(gains: Sequence[Gain]) -> str:
     """Each method once, whatever its T."""
     return wording.listed([*dict.fromkeys(f"{gain.method.title}{gain.method.counted}" for gain in gains)], NAMED)
+
+
+def _side(against: Method) -> str:
+    """A control as a sentence names what others are compared with."""
+    if not against.is_base:
+        return f"the {against}"
+    return f"{UNIFORM} ({against.settings})" if against.settings else UNIFORM
 
 
 def _against(name: str, rows: DataFrame) -> str:

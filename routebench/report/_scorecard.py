@@ -10,7 +10,7 @@ from statistics import median
 
 from pandas import DataFrame
 
-from routebench.analysis import BASELINE, Analysis, Estimate, Method, Runs, Verdict, highest_tiers, wording
+from routebench.analysis import Analysis, Estimate, Method, Runs, Verdict, highest_tiers, wording
 from routebench.report._questions import Key, Question, key_of, questions_of, twins_of, values_of
 
 WIDTH, MIDDLE = 150.0, 75.0  # of the drawing of a cell, px
@@ -255,7 +255,7 @@ def _methods(found: list[tuple[str, Runs, Analysis]]) -> list[Method]:
 
 
 def _place(method: Method) -> tuple[bool, bool, bool, Method]:
-    return not method.yours, method.is_control, method.label != BASELINE, method
+    return not method.yours, method.is_control, not method.is_base, method
 
 
 def _main_iterations(questions: Iterable[Question], methods: Iterable[Method]) -> set[Key]:

@@ -6,16 +6,16 @@ there.
 
 Choose the function by what would vary if the study were repeated:
 
-| what varies | in the reports and `compare` | besides, for an analysis of one's own |
-| --- | --- | --- |
-| seeds, on the same test samples | `accuracy_interval`, `paired_difference`, `equivalence_p` | |
-| test samples, one network each | `accuracy_interval`, `paired_samples`, `discordant_odds` | |
-| test samples, these networks of several seeds | `paired_samples_of_seeds` | |
-| seeds and test samples | `crossed_difference`, `crossed_equivalence_p` | |
-| another laboratory's runs | `predicted_mean`, `predicted_best` | |
-| seeds, as many as a width asks for | `two_stage_difference`, `two_stage_equivalence_p`, `seeds_needed` | |
-| data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` | |
-| runs within tasks | | `interquartile_mean_over_tasks`, `probability_of_improvement`, `performance_profile` |
+| what varies | functions |
+| --- | --- |
+| seeds, on the same test samples | `accuracy_interval`, `paired_difference`, `equivalence_p` |
+| test samples, one network each | `accuracy_interval`, `paired_samples`, `discordant_odds` |
+| test samples, these networks of several seeds | `paired_samples_of_seeds` |
+| seeds and test samples | `crossed_difference`, `crossed_equivalence_p` |
+| another laboratory's runs | `predicted_mean`, `predicted_best` |
+| seeds, as many as a width asks for | `two_stage_difference`, `two_stage_equivalence_p`, `seeds_needed` |
+| data sets | `friedman`, `nemenyi_difference`, `wilcoxon_holm` |
+| runs within tasks | `interquartile_mean_over_tasks`, `probability_of_improvement`, `performance_profile` |
 
 Effect sizes: `standardised_difference` of paired seeds, in the reports. Family-wise error: `holm` and
 `rank_intervals`. Spreads of several rows, each of few seeds: `moderated_variances`. Tuning budgets: `expected_best` and

@@ -59,7 +59,7 @@ def named(table):
 
 
 def gained(runs):
-    """What is shown of main features beside uniform routing, by name and angle."""
+    """Values of main features beside uniform routing, by name and angle."""
     found = probed(runs)
     upright = turned_up_to(found[found["main"]])
     return named(upright).assign(gain=gains(by_seed(runs), upright)).set_index(["name", "angle"])["gain"]

@@ -190,7 +190,7 @@ WORDS: dict[str, tuple[Any, ...]] = {
 
 @cache
 def model_options(name: str) -> dict[str, tuple[Legal, Any]]:
-    """What can be set of a network: what is legal, and the default, None where the signature has none."""
+    """Options of a network: legal values and default, None where the signature has none."""
     known = options_of(name).items()
     return {key: (legal, None if default is inspect.Parameter.empty else default) for key, (legal, default) in known}
 

@@ -30,25 +30,28 @@ def evaluated(way, given, dtype, device, size):
     return [part.cpu().double() for part in (found.detach(), *torch.autograd.grad((found * weighting).sum(), leaves))]
 
 
-def agrees(images, channels, size, device="cpu"):
+def beyond(images, channels, size, device="cpu"):
+    """By how much what is drawn, and each gradient, is further off than twice plain torch in single precision."""
     given = [random(3, channels + 1, 4, 3), poses(images, 3), random(images, 3, seed=2)]
     exact = evaluated(composited, given, torch.float64, "cpu", size)
     single = evaluated(composited, given, torch.float32, "cpu", size)
     drawn = evaluated(drawing.draw, given, torch.float32, device, size)
-    for mine, plain, right in zip(drawn, single, exact, strict=True):  # magnified poses magnify rounding
-        assert (mine - right).abs().max() < 2 * (plain - right).abs().max() + 1e-6 * right.abs().max()
+    return [
+        float((mine - right).abs().max() - 2 * (plain - right).abs().max() - 1e-6 * right.abs().max())
+        for mine, plain, right in zip(drawn, single, exact, strict=True)  # magnified poses magnify rounding
+    ]
 
 
 @pytest.mark.usefixtures("interpreter")
 @pytest.mark.parametrize(("images", "channels", "size"), [(1, 1, (5, 6)), (3, 3, (12, 13))])
 def test_drawing_and_its_gradients(images, channels, size):
-    agrees(images, channels, size)
+    assert max(beyond(images, channels, size)) < 0
 
 
 @pytest.mark.usefixtures("interpreter")
 def test_parts_of_a_batch_are_summed(monkeypatch):
     monkeypatch.setattr(drawing, "PARTS", 2)
-    agrees(3, 1, (5, 6))
+    assert max(beyond(3, 1, (5, 6))) < 0
 
 
 @pytest.mark.usefixtures("interpreter")
@@ -62,4 +65,4 @@ def test_nothing_is_kept_without_a_gradient():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("channels", [1, 3])
 def test_on_a_gpu(channels):
-    agrees(64, channels, (40, 40), device="cuda")
+    assert max(beyond(64, channels, (40, 40), device="cuda")) < 0
