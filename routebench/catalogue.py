@@ -27,6 +27,7 @@ from routebench.registry import (
     shipped,
     suite_files,
     suite_origin,
+    without,
 )
 
 KEPT = 8
@@ -180,7 +181,7 @@ def raised_within(kind: str, name: str) -> dict[str, dict[str, int]]:
 
 def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
     """Whether there may be more than routebench brings."""
-    if plugins or plugins_of_environment():
+    if plugins or plugins_of_environment() or without():
         return True
     groups = ["routebench.suites" if kind == "suites" else EVERY[kind].package for kind in kinds if kind != "recipes"]
     return any(importlib.metadata.entry_points(group=group) for group in groups)
@@ -188,7 +189,9 @@ def _extended(plugins: Sequence[str], kinds: Sequence[str]) -> bool:
 
 def code_hash() -> str:
     """Hashes every file that may say something of a part, this one included."""
-    files = [*Path(__file__).parent.rglob("*.py"), *shipped("suites").glob("*.toml"), *shipped("analyses").glob("*.py")]
+    package = Path(__file__).parent
+    files = [*package.rglob("*.py"), *package.rglob("*.toml"), *shipped("suites").glob("*.toml")]
+    files += shipped("analyses").glob("*.py")
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(f"{file.parent.name}/{file.name}\n".encode() + file.read_bytes())

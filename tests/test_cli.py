@@ -15,7 +15,7 @@ from routebench.commands import suite
 from routebench.engine.running import Counts
 from routebench.engine.suites._suite import load_suite
 from routebench.kernels import compiler, fused
-from routebench.registry import EVERY, shipped
+from routebench.registry import EVERY, suite_files
 from tests.command import Command
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ def test_all_is_every_suite_with_a_place_in_order(call, tmp_path, monkeypatch, n
     code, out, _ = call("suite", "all", "--preset", "smoke", "--jobs", "2", "--dry-run")
     assert code == 0
     titles = [line.split(",")[0] for line in out.splitlines() if ", preset smoke, " in line]
-    places = {file.stem: load_suite(file.stem).place_in_all for file in shipped("suites").glob("*.toml")}
+    places = {name: load_suite(name).place_in_all for name in suite_files()}
     assert titles == sorted((name for name in places if places[name]), key=places.get)
     assert list(tmp_path.iterdir()) == []
 
@@ -80,9 +80,7 @@ def test_listing_is_what_is_registered(call):
     assert code == 0
     for kind, registry in EVERY.items():
         assert [entry["name"] for entry in known[kind]] == list(registry)
-    assert [entry["name"] for entry in known["suites"]] == sorted(
-        file.stem for file in shipped("suites").glob("*.toml")
-    )
+    assert [entry["name"] for entry in known["suites"]] == sorted(suite_files())
     models = {entry["name"]: entry for entry in known["models"]}
     assert models["capsnet"]["parameters"] == 6_804_224
     assert models["capsnet-reconstruction"]["parameters"] == 8_215_568

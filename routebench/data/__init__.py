@@ -7,27 +7,27 @@
 """
 
 from routebench.data._load import declared_where_missing, load, read_again
-from routebench.data.affnist import affnist_is_there
+from routebench.data.affnist import CANVAS, VARIANTS, affnist_is_there, place
 from routebench.data.augment import Augmentation, augmentations
-from routebench.data.composed_shapes import GROUND, MOST, Composed, compose
 from routebench.data.corruptions import CORRUPTIONS, SEVERITIES, corrupted
-from routebench.data.dataset import Dataset, Images, TrainingData, facts, stratified_split
+from routebench.data.dataset import Dataset, Images, TrainingData, facts, fingerprint, stratified_split
 from routebench.data.folds import unfolded
 from routebench.data.official import absent, data_root
+from routebench.data.pinning import pinned
 from routebench.data.rotation import draw_angles, rotate
 from routebench.data.seal import FOLD, sealed_test_images
 from routebench.data.taking import Taken, at_most, whole_name
 from routebench.data.torchvision_sets import PUBLISHED
+from routebench.data.unused import near_missing
 
 __all__ = [
+    "CANVAS",
     "CORRUPTIONS",
     "FOLD",
-    "GROUND",
-    "MOST",
     "PUBLISHED",
     "SEVERITIES",
+    "VARIANTS",
     "Augmentation",
-    "Composed",
     "Dataset",
     "Images",
     "Taken",
@@ -36,13 +36,16 @@ __all__ = [
     "affnist_is_there",
     "at_most",
     "augmentations",
-    "compose",
     "corrupted",
     "data_root",
     "declared_where_missing",
     "draw_angles",
     "facts",
+    "fingerprint",
     "load",
+    "near_missing",
+    "pinned",
+    "place",
     "read_again",
     "rotate",
     "sealed_test_images",

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from routebench.data._load import load
 from routebench.data.dataset import Dataset, Images, facts, fingerprint
 from routebench.data.official import data_root
-from routebench.data.pinned import pinned
+from routebench.data.pinning import pinned
 from routebench.data.unused import near, near_missing
 from routebench.data.warp import warp
 from routebench.errors import FilesMissing, UserError
 from routebench.registry import datasets
 
-SIDE = 40  # pixels of the canvas
+CANVAS = 40  # pixels of the canvas
 VARIANTS = 4  # synthetic versions of each test digit; affNIST itself has 32
 ROTATION, SHEAR, SCALE = 20.0, 0.2, (0.8, 1.2)  # degrees, pixels per pixel, factor per axis
 SEED = 0
@@ -33,7 +33,7 @@ PLACES = ("affNIST/transformed/test.mat", "affNIST/transformed/test_batches/*.ma
 
 
 @datasets.register("affnist")
-@facts(train=54_000, held_out=6_000, test=320_000, shape=(1, SIDE, SIDE), classes=10, views=None)
+@facts(train=54_000, held_out=6_000, test=320_000, shape=(1, CANVAS, CANVAS), classes=10, views=None)
 def affnist() -> Dataset:
     """`mnist` placed at random on 40x40 to train with; the official affNIST test part to test with.
 
@@ -54,7 +54,7 @@ def affnist() -> Dataset:
 
 
 @datasets.register("affnist-synthetic")
-@facts(train=54_000, held_out=6_000, test=10_000 * VARIANTS, shape=(1, SIDE, SIDE), classes=10, views=VARIANTS)
+@facts(train=54_000, held_out=6_000, test=10_000 * VARIANTS, shape=(1, CANVAS, CANVAS), classes=10, views=VARIANTS)
 def affnist_synthetic() -> Dataset:
     """`mnist` placed at random on 40x40 to train with; made like affNIST, but not affNIST, to test with.
 
@@ -68,7 +68,7 @@ def affnist_synthetic() -> Dataset:
 
 
 @datasets.register("affnist5k-synthetic")
-@facts(train=3600, held_out=400, test=1000 * VARIANTS, shape=(1, SIDE, SIDE), classes=10, views=VARIANTS)
+@facts(train=3600, held_out=400, test=1000 * VARIANTS, shape=(1, CANVAS, CANVAS), classes=10, views=VARIANTS)
 def affnist5k_synthetic() -> Dataset:
     """`mnist5k` in the manner of `affnist-synthetic`."""
     return _synthetic("affnist5k-synthetic", load("mnist5k"))
@@ -156,14 +156,14 @@ def _read(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         raise UserError(f"affnist: cannot read {file} ({reason:.120}); unpack the archive from {PAGE} again") from error
     if (
         image.dtype != np.uint8
-        or image.shape != (SIDE * SIDE, len(label))
+        or image.shape != (CANVAS * CANVAS, len(label))
         or not set(np.unique(label)) <= set(range(10))
     ):
         raise UserError(
-            f"affnist: {file}: expected image as uint8 ({SIDE * SIDE}, n) and label_int as n digits, got {image.dtype} "
-            f"{image.shape} and {len(label)} labels; take the version 'transformed' from {PAGE}"
+            f"affnist: {file}: expected image as uint8 ({CANVAS * CANVAS}, n) and label_int as n digits, got "
+            f"{image.dtype} {image.shape} and {len(label)} labels; take the version 'transformed' from {PAGE}"
         )
-    pixels = np.ascontiguousarray(image.T).reshape(-1, 1, SIDE, SIDE)
+    pixels = np.ascontiguousarray(image.T).reshape(-1, 1, CANVAS, CANVAS)
     return pixels, label.astype(np.int64)
 
 
@@ -183,11 +183,11 @@ def _placed(base: Dataset) -> tuple[Images, Images]:
 
 
 def place(images: Images, random: np.random.RandomState) -> Images:
-    """Each image at a random place of a canvas of `SIDE` by `SIDE` pixels, uniform over all where it fits."""
+    """Each image at a random place of a canvas of `CANVAS` by `CANVAS` pixels, uniform over all where it fits."""
     count, _, height, width = images.pixels.shape
-    tops, lefts = (torch.from_numpy(random.randint(SIDE - size + 1, size=(count, 1, 1))) for size in (height, width))
+    tops, lefts = (torch.from_numpy(random.randint(CANVAS - size + 1, size=(count, 1, 1))) for size in (height, width))
     rows, columns = tops + torch.arange(height)[:, None], lefts + torch.arange(width)
-    canvas = torch.zeros(count, 1, SIDE, SIDE, dtype=torch.uint8)
+    canvas = torch.zeros(count, 1, CANVAS, CANVAS, dtype=torch.uint8)
     canvas[torch.arange(count)[:, None, None], 0, rows, columns] = images.pixels[:, 0]
     return Images(canvas, images.labels)
 
@@ -200,7 +200,7 @@ def _transformed(images: Images) -> Images:
     moved = _moves(digits, linear, random)
     back = np.linalg.inv(linear)
     maps = np.concatenate([back, -back @ moved[..., None]], axis=2)
-    pixels = warp(digits, maps, SIDE)
+    pixels = warp(digits, maps, CANVAS)
     return Images(torch.from_numpy(pixels[:, None]), images.labels.repeat_interleave(VARIANTS))
 
 
@@ -225,7 +225,7 @@ def _moves(
     (left, right), (top, bottom) = (_extent(np.asarray(digits.any(axis=axis))) for axis in (1, 2))
     corners = np.stack([np.stack([x, y], axis=1) for x in (left, right) for y in (top, bottom)], axis=2)  # n 2 4
     placed: Any = linear @ corners
-    lowest, highest = -SIDE / 2 - placed.min(axis=2), SIDE / 2 - placed.max(axis=2)
+    lowest, highest = -CANVAS / 2 - placed.min(axis=2), CANVAS / 2 - placed.max(axis=2)
     middle = (lowest + highest) / 2
     room = np.maximum(highest - lowest, 0)  # a digit that does not fit is put in the middle
     moves: NDArray[np.float64] = middle + (random.uniform(-0.5, 0.5, (len(digits), 2)) * room)

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -19,6 +19,22 @@ SPLIT_SEED = 0  # of the data, not of a run: every run seed trains and selects o
 Loader = TypeVar("Loader", bound=Callable[..., "Dataset"])
 Compose = Callable[[torch.Generator], "Images"]
 """Makes the training images of one epoch, always as many, on the generator's device."""
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """Training images that are composed of others for every epoch, of which a fold takes its share."""
+
+    digits: "Images"
+
+    def __call__(self, generator: torch.Generator) -> "Images":
+        """Makes the images of one epoch."""
+
+    def example(self) -> "Images":
+        """Makes images that are always the same."""
+
+    def divided(self, kept: Tensor, tested: Tensor, seed: int) -> tuple["Divisible", "Images"]:
+        """The same of some of the others, and fixed images of the rest."""
 
 
 @dataclass(frozen=True)

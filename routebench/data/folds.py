@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from routebench.data._load import load
-from routebench.data.dataset import SPLIT_SEED, Dataset, Images, fingerprint, stratified_split
-from routebench.data.diverse_multimnist import Overlays
+from routebench.data.dataset import SPLIT_SEED, Dataset, Divisible, Images, fingerprint, stratified_split
 from routebench.data.seal import FOLD
 from routebench.data.taking import whole_name
 from routebench.errors import UserError
@@ -38,7 +37,7 @@ def fold(path: str) -> Dataset:
     if datasets.origin(_registered(name)) != SHIPPED:
         _expect_apart(f"{FOLD}{path}", data)
     source = f"training images of these, fold {number} of {count} to test on: {data.source}"
-    if isinstance(data.compose, Overlays):
+    if isinstance(data.compose, Divisible):
         kept, tested = _split(data.compose.digits.labels, int(number), int(count))
         compose, images = data.compose.divided(kept, tested, seed=int(number))
         parts = (compose.example(), data.held_out, images)

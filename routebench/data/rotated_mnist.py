@@ -5,7 +5,7 @@ import torch
 
 from routebench.data._load import load
 from routebench.data.dataset import Dataset, Images, facts
-from routebench.data.pinned import pinned
+from routebench.data.pinning import pinned
 from routebench.data.warp import warp
 from routebench.registry import datasets
 

@@ -32,7 +32,7 @@ def missing(channels: int, device: torch.device) -> str:
 
 
 def draw(templates: Tensor, maps: Tensor, presences: Tensor, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """What `routebench.generative.templates.drawn` says, in single precision; no gradient of the gradient.
+    """Templates drawn on a canvas, in single precision; no gradient of the gradient.
 
     Args:
         templates: (template, channel + 1, row, column), the last channel being opacity.

@@ -14,10 +14,14 @@ from routebench.measures.activity import (
 from routebench.measures.coupling import coupling_entropy, effective_parents, share_between, starved_share, t_score
 from routebench.measures.grouping import adjusted_rand_index
 from routebench.measures.residual import residual
+from routebench.measures.several_labels import HALF, Answers, best_threshold
 
 __all__ = [
+    "HALF",
+    "Answers",
     "active",
     "adjusted_rand_index",
+    "best_threshold",
     "coupling_entropy",
     "dead_share",
     "effective_parents",

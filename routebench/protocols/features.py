@@ -1,14 +1,16 @@
 """What a frozen network makes of images that are shown to it upright or turned."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import singledispatch
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from routebench.data import Images, draw_angles, rotate
+from routebench.protocols.base import Metric
 
 BATCH = 250
 BOTH = "both"
@@ -47,6 +49,26 @@ class Seen:
     def main(self) -> str:
         """`both`, or the only feature that there is."""
         return BOTH if BOTH in self.features else next(iter(self.features))
+
+
+@singledispatch
+def explanation_metrics(
+    network: nn.Module,  # noqa: ARG001  # other functions, registered here for classes of networks, look at these
+    test: Images,  # noqa: ARG001
+    view: View,  # noqa: ARG001
+    where: Mapping[str, int | str],  # noqa: ARG001
+    device: torch.device,  # noqa: ARG001
+) -> Iterable[Metric]:
+    """How a network explains test images: nothing, unless its paper registers a function here for its class.
+
+    Args:
+        network: trained.
+        test: images of which it looks at some.
+        view: how they are shown.
+        where: coordinates of every metric.
+        device: of the network.
+    """
+    return ()
 
 
 @torch.no_grad()

@@ -9,10 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from routebench.data import Dataset, Images, affnist_is_there, load, rotate
-from routebench.generative.probabilistic.model import GenerativeCapsules
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
-from routebench.protocols.explained import explanation_metrics
-from routebench.protocols.features import UPRIGHT, Seen, View, look
+from routebench.protocols.features import UPRIGHT, Seen, View, explanation_metrics, look
 from routebench.protocols.probe import Probe, fit_probe
 from routebench.protocols.spared import spared
 from routebench.registry import protocols
@@ -142,9 +140,8 @@ class _Probed:
             yield Metric("feature_size", "", self.sizes[name], "count", where=where)
 
     def explained(self) -> Iterator[Metric]:
-        """How generative capsules explain test images, shown as those that they were trained on."""
-        if isinstance(self.network, GenerativeCapsules):
-            yield from explanation_metrics(self.network, self.data.test, self.view, self.where, self.device)
+        """How a network that explains images explains test images, shown as those that it was trained on."""
+        yield from explanation_metrics(self.network, self.data.test, self.view, self.where, self.device)
 
     def tested(self, view: View | None) -> list[Metric]:
         """Accuracy of every probe, and of the network itself, on test images; None shows them as they are."""

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 from routebench.data import Dataset, load
 from routebench.errors import Diverged
+from routebench.measures import Answers, best_threshold
 from routebench.protocols.base import Context, Fit, FitRequest, Measurement, Metric, Protocol
 from routebench.protocols.fitted import cost_of, training_curves
-from routebench.protocols.overlap import Answers, best_threshold
 from routebench.registry import protocols
 from routebench.training import evaluate
 

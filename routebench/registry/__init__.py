@@ -5,6 +5,7 @@
 True
 """
 
+from routebench.registry._folders import bundles, without
 from routebench.registry._loaded import loaded_source, own_file, own_files_of
 from routebench.registry._origin import OF_MODULE, SHIPPED, shipped, telling
 from routebench.registry._plugins import VARIABLE, Extensions, absolute, plugin_files, plugins_of_environment
@@ -14,13 +15,16 @@ extensions = Extensions()
 EVERY = extensions.registries
 routing, models, datasets, protocols, analyses = EVERY.values()
 
+beside = extensions.beside
 brought_by = extensions.brought_by
+claims = extensions.claims
 import_file = extensions.import_file
 leave_out_environment = extensions.leave_out_environment
 load_plugin = extensions.load_plugin
 load_suites = extensions.load_suites
 loaded_plugins = extensions.loaded_plugins
 plugins_of = extensions.plugins_of
+replaces = extensions.replaces
 suite_files = extensions.suite_files
 suite_origin = extensions.suites.origin
 
@@ -32,7 +36,10 @@ __all__ = [
     "Registry",
     "absolute",
     "analyses",
+    "beside",
     "brought_by",
+    "bundles",
+    "claims",
     "datasets",
     "extensions",
     "import_file",
@@ -48,9 +55,11 @@ __all__ = [
     "plugins_of",
     "plugins_of_environment",
     "protocols",
+    "replaces",
     "routing",
     "shipped",
     "suite_files",
     "suite_origin",
     "telling",
+    "without",
 ]

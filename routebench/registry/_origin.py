@@ -5,12 +5,16 @@ Also how a Python file that belongs to no package is imported.
 
 import ast
 import hashlib
+import importlib
 import importlib.util
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -83,44 +87,111 @@ def in_one_line(error: Exception) -> str:
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
 
 
-def module_name(path: Path) -> str:
-    """The name that a file is imported under: two files of one name in different folders have different ones."""
-    return f"{PREFIX}{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
-
-
-def import_file(path: Path, folders: set[Path]) -> ModuleType:
-    """Imports a Python file once per process, under a name made from its path. It can import files beside it.
+def module_name(path: Path, root: Path | None = None) -> str:
+    """The name that a file is imported under.
 
     Args:
         path: of the file.
-        folders: those whose files can be imported by name; the file's own is added.
+        root: the package that it belongs to. The name then has the folders between, and is the same wherever the
+            package lies. Without one, two files of one name in different folders have different names.
+    """
+    if root is None:
+        return f"{PREFIX}{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
+    inner = path.relative_to(root).with_suffix("").parts
+    return ".".join([package_name(root), *(inner[:-1] if inner[-1] == "__init__" else inner)])
+
+
+def package_name(root: Path) -> str:
+    """The name that a plug-in's folder is imported under if it is a package."""
+    return PREFIX + re.sub(r"\W", "_", root.name)
+
+
+def import_file(path: Path, folders: set[Path], root: Path | None = None) -> ModuleType:
+    """Imports a Python file once per process. It can import files beside it, and in a package those above it.
+
+    Args:
+        path: of the file.
+        folders: those whose files can be imported by name; the file's own, or the package, is added.
+        root: the package that it belongs to; None for a file of its own.
 
     Raises:
         PluginError: the file raised while it was imported; the message carries the error and its line.
-        UserError: it is no Python file, or registers something that cannot be.
+        UserError: it is no Python file, or registers something that cannot be; another package has its name.
     """
-    name = module_name(path)
-    if name in sys.modules:
-        return sys.modules[name]
+    name, known = module_name(path, root), {*sys.modules}
+    if name in known:
+        return _same_place(sys.modules[name], path)
+    let_be_imported(root or path.parent, folders)
+    try:
+        with nullcontext() if path.is_relative_to(shipped("analyses")) else telling(f"plug-in {path.name}"):
+            module = _run_file(path, name) if root is None else _run_in_package(name, root)
+        _check_neighbours(path, folders)
+    except UserError:
+        _forget_new(name, root, known)
+        raise
+    except (Exception, SystemExit) as error:
+        _forget_new(name, root, known)
+        line, text = _line_in(path, error), " ".join(message_of(error).split())
+        raise PluginError(f"plug-in {path.name}{line} failed to import: {type(error).__name__}: {text}") from error
+    return module
+
+
+def _run_file(path: Path, name: str) -> ModuleType:
     own = None if path.is_relative_to(shipped("analyses")) or path.suffix != ".py" else AsRead(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=own)
     if spec is None or spec.loader is None:
         raise UserError(f"plug-in {str(path)!r}: expected a Python file, got another; its name has to end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    let_be_imported(path.parent, folders)
-    try:
-        with nullcontext() if path.is_relative_to(shipped("analyses")) else telling(f"plug-in {path.name}"):
-            spec.loader.exec_module(module)
-        _check_neighbours(path, folders)
-    except UserError:
-        del sys.modules[name]
-        raise
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        line, text = _line_in(path, error), " ".join(message_of(error).split())
-        raise PluginError(f"plug-in {path.name}{line} failed to import: {type(error).__name__}: {text}") from error
+    spec.loader.exec_module(module)
     return module
+
+
+def _run_in_package(name: str, root: Path) -> ModuleType:
+    if not any(isinstance(finder, _OfPackages) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _OfPackages())
+    if (top := package_name(root)) in sys.modules:
+        _same_place(sys.modules[top], root / "__init__.py")
+    else:
+        file = str(root / "__init__.py")
+        spec = importlib.util.spec_from_file_location(
+            top, file, loader=AsRead(top, file), submodule_search_locations=[str(root)]
+        )
+        assert spec is not None and spec.loader is not None
+        sys.modules[top] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[top])
+    return importlib.import_module(name)
+
+
+class _OfPackages(MetaPathFinder):
+    """Finds the modules of plug-ins that are packages, so that they run as their files are now."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As of any finder; None for what belongs to no such package."""
+        if path is None or not fullname.startswith(PREFIX):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.origin is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = AsRead(fullname, spec.origin)
+        return spec
+
+
+def _same_place(module: ModuleType, file: Path) -> ModuleType:
+    """The module, if it was loaded from this file."""
+    other = Path(module.__file__ or "")
+    if other != file and file.exists() and not (other.exists() and other.samefile(file)):
+        raise UserError(f"plug-in {file}: a package of the same name is loaded from {other.parent}; rename one folder")
+    return module
+
+
+def _forget_new(name: str, root: Path | None, known: Collection[str]) -> None:
+    """Takes out what was imported in vain."""
+    top = name if root is None else package_name(root)
+    for module in [one for one in sys.modules if one == top or one.startswith(f"{top}.")]:
+        if module not in known:
+            del sys.modules[module]
 
 
 @contextmanager

@@ -4,8 +4,10 @@ A package names, in the entry point group of a registry's package such as `route
 decorators run, or an object, which is then known by the entry point's name. In the group `routebench.suites` it names a
 package in whose folder, or in its folder `suites`, TOML files lie.
 
-A plug-in folder has the layout of the repository: `suites/*.toml`, and Python files in it or in `routing`, `models`,
-`data`, `protocols` and `analyses`. Files of tests, and those whose names begin with `_`, are left out.
+A plug-in folder has the layout of a folder in `routebench/papers`: `suites/*.toml`, and Python files in it or in
+`routing`, `models`, `data`, `protocols` and `analyses`; `claims.py` and `published.csv`, which reports read. With an
+`__init__.py` it is a package: its files may import each other with leading dots, and lie in folders further down.
+Files of tests, and those whose names begin with `_`, are left out.
 """
 
 import importlib
@@ -23,6 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from routebench.errors import UserError, nearest
+from routebench.registry._folders import KINDS, bundles, python_files, without
 from routebench.registry._origin import (
     PREFIX,
     SHIPPED,
@@ -32,6 +35,7 @@ from routebench.registry._origin import (
     loading,
     module_name,
     origin_of_point,
+    package_name,
     shipped,
 )
 from routebench.registry._registry import (
@@ -46,10 +50,10 @@ from routebench.registry._registry import (
 )
 from routebench.registry._suites import Suites
 
-WITH_PYRO = "routebench.generative.probabilistic.program"
-"""Registers nothing, and needs an extra."""
 VARIABLE = "ROUTEBENCH_PLUGINS"
-FOLDERS = ("", "data", "routing", "models", "protocols", "analyses")
+CLAIMS = "claims.py"
+READ = (CLAIMS, "published.csv")
+"""Files of a folder that reports read, and nobody else."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,17 @@ class Plugin:
         return f"plug-in {self.path}"
 
     @property
+    def root(self) -> Path | None:
+        """The folder, if it is a package."""
+        return self.path if (self.path / "__init__.py").is_file() else None
+
+    @property
     def files(self) -> list[Path]:
         """The Python files that are imported."""
         if self.path.is_file():
             return [self.path]
-        files = [file for folder in FOLDERS for file in sorted((self.path / folder).glob("*.py"))]
-        files = [file for file in files if not file.name.startswith(("_", "test_")) and file.name != "conftest.py"]
-        return [file for file in files if file.is_file()]  # a pipe is waited for
+        own = [file for file in python_files(self.path, deep=False) if file.name != CLAIMS]
+        return own + [file for kind in KINDS for file in python_files(self.path / kind, deep=self.root is not None)]
 
 
 class Extensions:
@@ -119,11 +127,11 @@ class Extensions:
             UserError: the file is missing, registers nothing or what is taken, or does not define `Name`.
         """
         plugin = _plugin(spec)
-        new = [file for file in plugin.files if module_name(file) not in sys.modules]
+        known = {*sys.modules}
         try:
             added = self._add(plugin)
         except UserError:
-            self._forget(plugin, new)
+            self._forget(plugin, known)
             raise
         self._plugins[plugin.spec] = plugin.origin
         return added
@@ -174,9 +182,37 @@ class Extensions:
         self.load_environment()
         return self.suites.files()
 
-    def import_file(self, path: Path) -> ModuleType:
+    def import_file(self, path: Path, root: Path | None = None) -> ModuleType:
         """As `routebench.registry._origin.import_file`: a file can import those beside it and beside all others."""
-        return import_file(path, self._folders)
+        return import_file(path, self._folders, root)
+
+    def claims(self) -> list[ModuleType]:
+        """The modules `claims` of shipped folders and of loaded plug-ins, in this order.
+
+        Raises:
+            PluginError: one raised while it was imported.
+            UserError: `ROUTEBENCH_WITHOUT` names a folder that does not ship.
+        """
+        folders = [folder for folder in bundles() if (folder.path / CLAIMS).is_file()]
+        plugins = [_plugin(spec) for spec in self._plugins]
+        return [importlib.import_module(f"{folder.package}.claims") for folder in folders] + [
+            self.import_file(plugin.path / CLAIMS, plugin.root)
+            for plugin in plugins
+            if plugin.path.is_dir() and (plugin.path / CLAIMS).is_file()
+        ]
+
+    def beside(self, name: str) -> list[Path]:
+        """The files of this name, such as `published.csv`, in shipped folders and in plug-in folders, in this order."""
+        folders = [*(folder.path for folder in bundles()), *(_plugin(spec).path for spec in self._plugins)]
+        return [file for folder in folders if (file := folder / name).is_file()]
+
+    def replaces(self, origin: str) -> bool:
+        """Tells whether names of this origin are there instead of a shipped folder that is left out.
+
+        That is a plug-in folder with the name of one in `ROUTEBENCH_WITHOUT`: its parts have the versions that they
+        say, as what ships has, so that results of the same versions are the same.
+        """
+        return any(_plugin(spec).path.name in without() for spec, known in self._plugins.items() if known == origin)
 
     @contextmanager
     def restored(self) -> Iterator[None]:
@@ -200,13 +236,13 @@ class Extensions:
         with loading(plugin.origin):
             if plugin.path.is_dir():
                 let_be_imported(plugin.path, self._folders)
-            modules = [self.import_file(file) for file in plugin.files]
+            modules = [self.import_file(file, plugin.root) for file in plugin.files]
             named = self._register_by_kind(modules[0], plugin) if plugin.name else None
         added = {kind: registry.of(plugin.origin) for kind, registry in self.registries.items()}
         for kind in [kind for kind in added if added[kind]]:
             self.registries[kind].load()  # a clash with what is not loaded yet is found now
         suites = self.suites.add(plugin.origin, plugin.path.glob("suites/*.toml"))
-        if not (suites or any(added.values())):
+        if not (suites or any(added.values()) or any((plugin.path / name).is_file() for name in READ)):
             raise _nothing_in(plugin, modules)
         return {**(named or added), "suites": suites}
 
@@ -237,9 +273,11 @@ class Extensions:
             self.registries[kind].register(kebab(plugin.name))(entry)
         return {kind: registry.names_of(entry) for kind, registry in self.registries.items()}
 
-    def _forget(self, plugin: Plugin, files: list[Path]) -> None:
-        for file in files:
-            sys.modules.pop(module_name(file), None)
+    def _forget(self, plugin: Plugin, known: Collection[str]) -> None:
+        names = {module_name(file, plugin.root) for file in plugin.files}
+        names |= {package_name(plugin.root)} if plugin.root else set()
+        for name in names - {*known}:
+            sys.modules.pop(name, None)
         if plugin.origin not in self._plugins.values():
             self.suites.drop(plugin.origin)
             for registry in self.registries.values():
@@ -253,9 +291,9 @@ class Extensions:
                     self.import_file(file)
             else:
                 _import_modules(registry.package)
-            if registry.kind == "model":
-                for package in ("generative", "generative.probabilistic", "generative.stacked", "generative.top_down"):
-                    _import_modules(f"routebench.{package}")
+            for folder in bundles():
+                for name in folder.modules(registry.package.rpartition(".")[2]):
+                    importlib.import_module(name)
         self._load_installed(registry)
         self.load_environment()
 
@@ -334,7 +372,7 @@ def _plugin(spec: str) -> Plugin:
 
 def _nothing_in(plugin: Plugin, modules: list[ModuleType]) -> UserError:
     if plugin.path.is_dir():
-        layout = f"suites/*.toml or Python files that register something, in it or in {', '.join(FOLDERS[1:])}"
+        layout = f"suites/*.toml or Python files that register something, in it or in {', '.join(KINDS)}"
         return UserError(f"plug-in {plugin.shown!r}: expected a folder with {layout}, got none")
     names = [name for module in modules for name in candidates(module)]
     hint = f", or name it: --plugin {plugin.shown}:{names[0]}" if names else ""
@@ -346,8 +384,7 @@ def _nothing_in(plugin: Plugin, modules: list[ModuleType]) -> UserError:
 def _import_modules(package: str) -> None:
     names = (f"{package}.{module.name}" for module in pkgutil.iter_modules(importlib.import_module(package).__path__))
     for name in names:
-        if name != WITH_PYRO:
-            importlib.import_module(name)
+        importlib.import_module(name)
 
 
 def _contents(part: object) -> dict[str, object]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from routebench.errors import UserError
+from routebench.registry._folders import bundles
 from routebench.registry._origin import SHIPPED, in_one_line, origin_of_point, shipped
 from routebench.registry._registry import beyond_ascii
 
@@ -56,7 +57,8 @@ class Suites:
         self._added.pop(origin, None)
 
     def _everywhere(self) -> list[tuple[str, Path]]:
-        files = [(SHIPPED, file) for file in sorted(shipped("suites").glob("*.toml"))]
+        folders = [shipped("suites"), *(folder.path / "suites" for folder in bundles())]
+        files = [(SHIPPED, file) for folder in folders for file in sorted(folder.glob("*.toml"))]
         return files + self._installed + [(origin, file) for origin, added in self._added.items() for file in added]
 
     @cached_property

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from routebench.generative.templates import drawn, inverse
 from routebench.kernels import drawing, using
+from routebench.papers.smith.models.templates import drawn, inverse
 
 IMAGES, TEMPLATES, SIZE = 32, 16, (28, 28)
 

@@ -7,12 +7,12 @@ from scipy import ndimage
 from scipy.io import savemat
 
 from routebench.data import affnist, load, rotated_mnist
-from routebench.data.affnist import SIDE, VARIANTS, affnist_is_there, read_affnist
+from routebench.data.affnist import CANVAS, VARIANTS, affnist_is_there, read_affnist
 from routebench.data.warp import warp
 from routebench.errors import UserError
 
 
-def write(file, count=5, seed=0, side=SIDE, digits=None):
+def write(file, count=5, seed=0, side=CANVAS, digits=None):
     """A tiny file in the official format; its images and labels."""
     random = np.random.default_rng(seed)
     image = random.integers(0, 256, (side * side, count), np.uint8)
@@ -32,9 +32,9 @@ class TestOfficial:
     def test_columns_are_images_row_by_row(self, tmp_path):
         image, labels = write(tmp_path / "test.mat")
         found = read_affnist([tmp_path / "test.mat"])
-        assert found.shape == (1, SIDE, SIDE)
+        assert found.shape == (1, CANVAS, CANVAS)
         assert found.labels.tolist() == labels.tolist()
-        assert found.pixels[3, 0, 7, 11] == image[7 * SIDE + 11, 3]
+        assert found.pixels[3, 0, 7, 11] == image[7 * CANVAS + 11, 3]
 
     def test_batches_are_read_in_the_order_of_their_numbers(self, root):
         assert not affnist_is_there()

@@ -6,10 +6,10 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from routebench.generative.probabilistic import part_whole, sprites
-from routebench.generative.probabilistic.free_form import climb
-from routebench.protocols.generation import Generation
-from routebench.protocols.predictive_coding import PredictiveCoding
+from routebench.papers.kiefer.protocols.predictive_coding import PredictiveCoding
+from routebench.papers.smith.models.probabilistic import part_whole, sprites
+from routebench.papers.smith.models.probabilistic.free_form import climb
+from routebench.papers.smith.protocols.generation import Generation
 from tests.docs.pages import DOCS, ROOT, fill, pages, text_of
 from tests.protocols import small_digits
 from tests.protocols.small_digits import Untrained, request_of
@@ -35,21 +35,23 @@ def test_every_line_of_an_excerpt_stands_in_its_file(page):
 
 
 def test_an_excerpt_is_the_whole_code_below_its_docstring():
-    shown = fill("<!-- fill: source routebench.generative.probabilistic.part_whole.PartWhole.log_odds .log_density -->")
+    shown = fill(
+        "<!-- fill: source routebench.papers.smith.models.probabilistic.part_whole.PartWhole.log_odds .log_density -->"
+    )
     assert "@property\ndef log_odds" in shown
     assert "return self.joint(objects, parts).logsumexp(dim=1).sum(dim=1)\n```" in shown
-    constant = fill("<!-- fill: source routebench.generative.probabilistic.sprites.SPEED -->")
+    constant = fill("<!-- fill: source routebench.papers.smith.models.probabilistic.sprites.SPEED -->")
     told = inspect.getsource(sprites).split(f"SPEED = {sprites.SPEED}\n")[1].split('"""')[1]
     block, _, words = constant.partition("\n```\n\n")
     assert block.endswith(f"\nSPEED = {sprites.SPEED}") and words == told
-    several = fill("<!-- fill: source routebench.generative.probabilistic.health.DEAD .Health.collapsed -->")
+    several = fill("<!-- fill: source routebench.papers.smith.models.probabilistic.health.DEAD .Health.collapsed -->")
     assert several.index("def collapsed") < several.index("```\n\n`DEAD`: ")
-    long = fill("<!-- fill: source routebench.generative.probabilistic.free_form.climb -->")
+    long = fill("<!-- fill: source routebench.papers.smith.models.probabilistic.free_form.climb -->")
     assert inspect.getdoc(climb).splitlines()[0] + '"""' in long
     assert "Args:" not in long and "descent.step()" in long
     for wrong in (
-        "routebench.generative.probabilistic.part_whole.PartWhole.choice",
-        "routebench.generative.probabilistic.part_whole.speed",
+        "routebench.papers.smith.models.probabilistic.part_whole.PartWhole.choice",
+        "routebench.papers.smith.models.probabilistic.part_whole.speed",
         "none.x",
     ):
         with pytest.raises(LookupError):
@@ -58,7 +60,7 @@ def test_an_excerpt_is_the_whole_code_below_its_docstring():
 
 def test_options_are_those_of_the_signature():
     rows = fill(
-        "<!-- fill: choices routebench.generative.probabilistic.part_whole.PartWhole:whole:part_size -->"
+        "<!-- fill: choices routebench.papers.smith.models.probabilistic.part_whole.PartWhole:whole:part_size -->"
     ).splitlines()[2:]
     signature = inspect.signature(part_whole.PartWhole).parameters
     named = {name: default for row in rows for name, default in OPTION.findall(row.split(" | ")[0])}
@@ -69,7 +71,7 @@ def test_options_are_those_of_the_signature():
 
 def test_options_that_share_a_sentence_share_a_row_and_owners_are_named_where_there_are_several():
     both = "{0}.part_whole.PartWhole:whole {0}.encoders.ObjectEncoder:objects".format(
-        "routebench.generative.probabilistic"
+        "routebench.papers.smith.models.probabilistic"
     )
     cells = [row.split(" | ")[0] for row in fill(f"<!-- fill: choices {both} -->").splitlines()[2:]]
     assert "| of `objects`<br>`width` =&nbsp;`128`<br>`heads` =&nbsp;`4`" in cells

@@ -5,12 +5,12 @@ import pytest
 from routebench.engine.suites import Choices, plan
 from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
-from routebench.registry import shipped
+from routebench.registry import shipped, suite_files
 
 
-@pytest.mark.parametrize("file", sorted(shipped("suites").glob("*.toml")), ids=lambda file: file.stem)
-def test_shipped_suites_are_whole(file):
-    suite = load_suite(file.stem)
+@pytest.mark.parametrize("name", sorted(suite_files()))
+def test_shipped_suites_are_whole(name):
+    suite = load_suite(name)
     assert suite.question.endswith("?")
     assert {"smoke", "quick", "full"} <= suite.presets.keys()
     assert suite.presets["full"].seeds >= 3
@@ -193,7 +193,7 @@ def test_later_overrides_win_and_numbers_become_floats(changed):
 
 
 def test_the_suites_of_all_have_a_place_each():
-    suites = [load_suite(file.stem) for file in shipped("suites").glob("*.toml")]
+    suites = [load_suite(name) for name in suite_files()]
     places = [suite.place_in_all for suite in suites if suite.place_in_all]
     assert len(set(places)) == len(places) >= 3
     assert next(suite.name for suite in suites if suite.place_in_all == min(places)) == "accuracy"

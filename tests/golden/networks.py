@@ -17,7 +17,7 @@ from routebench.data import Images, TrainingData
 from routebench.kernels import using
 from routebench.models import build, options_of
 from routebench.models.network import Output
-from routebench.models.window import authors_offsets
+from routebench.papers.hinton.models.window import authors_offsets
 from routebench.recipe import Recipe
 from routebench.registry import models
 from routebench.training import fit

@@ -11,21 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from routebench.data import (
-    Dataset,
-    Images,
-    _load,
-    affnist,
-    composed_shapes,
-    constellations,
-    diverse_multimnist,
-    load,
-    rendered_shapes,
-    rotated_mnist,
-)
+from routebench.data import Dataset, Images, _load, affnist, load, rotated_mnist
 from routebench.data import dataset as of_data
 from routebench.data.official import no_downloads
+from routebench.papers.hinton.data import rendered_shapes
+from routebench.papers.tsai.data import diverse_multimnist
 from routebench.registry import datasets
+from routebench.studies.objects.data import composed_shapes
+from routebench.studies.parts.data import constellations
 from tests.golden.book import GoldenCase, GoldenPart, file_of
 
 PINNED: tuple[ModuleType, ...] = (affnist, composed_shapes, constellations, rotated_mnist)

@@ -5,8 +5,8 @@ import importlib.util
 import pytest
 import torch
 
-from routebench.generative.templates import composited, inverse
 from routebench.kernels import drawing
+from routebench.papers.smith.models.templates import composited, inverse
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 

@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from routebench.data import load
 from routebench.data.rotation import rotate
-from routebench.generative.probabilistic.information import information, share_that_varies
 from routebench.models import build
+from routebench.papers.smith.models.probabilistic.information import information, share_that_varies
 from routebench.protocols import linear_probe as module
 from routebench.protocols.features import UPRIGHT, View, features_of, look, shown
 from routebench.protocols.linear_probe import LinearProbe, affine_data

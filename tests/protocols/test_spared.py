@@ -13,11 +13,11 @@ from routebench.ops import length, squash
 from routebench.protocols.accuracy import Accuracy
 from routebench.protocols.base import Metric
 from routebench.protocols.cost import Cost
-from routebench.protocols.equivariance import Equivariance
 from routebench.protocols.robustness import Robustness
 from routebench.protocols.spared import ABSENT, spared
 from routebench.protocols.sparsity import Sparsity
 from routebench.registry import extensions
+from routebench.studies.equivariance.protocols.equivariance import Equivariance
 from tests.protocols import small_digits
 
 ATTACKS = {
@@ -159,7 +159,7 @@ def test_check_tries_what_suites_ask():
 
 
 def test_equivariance_keeps_the_other_changes(monkeypatch):
-    from routebench.protocols import equivariance
+    from routebench.studies.equivariance.protocols import equivariance
 
     def refused(images, factor):
         raise RuntimeError(f"no scaling by {factor}")

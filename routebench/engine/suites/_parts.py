@@ -16,7 +16,7 @@ from routebench.models import options_of
 from routebench.models.facts import Facts
 from routebench.protocols.base import FitRequest
 from routebench.recipe import LEGAL, VERSIONS, Recipe
-from routebench.registry import SHIPPED, Registry, datasets, models, protocols, routing
+from routebench.registry import SHIPPED, Registry, datasets, models, protocols, replaces, routing
 from routebench.routing import hyperparameters_of
 
 DEFAULTS = {"train_on": "train", **Recipe().settings}
@@ -122,7 +122,8 @@ class NamedParts:
 
     def versions(self) -> dict[str, int]:
         """Versions by kind: those above 1, and those that a plug-in says."""
-        own = {kind for kind, registry, name in self._registered() if registry.origin(name) != SHIPPED}
+        origins = ((kind, registry.origin(name)) for kind, registry, name in self._registered())
+        own = {kind for kind, origin in origins if origin != SHIPPED and not replaces(origin)}
         return {kind: one for kind, _, one in self.named() if one is not None and (one > 1 or kind in own)}
 
     def source(self) -> str | None:

@@ -88,7 +88,7 @@ def plan(suite: Suite, preset_name: str, choices: Choices) -> Plan:
     if choices.tuning:
         return _plan_of_trials(suite, lineup, choices)
     preset, data, points = points_of(suite, lineup.preset, lineup)
-    settings = ChosenSettings.read(suite.folder / preset.settings, suite.name) if preset.settings else None
+    settings = ChosenSettings.read(suite.settings_file(preset.settings), suite.name) if preset.settings else None
     cells = _cells(points, preset.seeds, settings)
     expect_chosen(preset, data, cells)
     if settings is not None and protocols[suite.protocol].trains:  # type: ignore[attr-defined]
@@ -166,7 +166,7 @@ def _shipped(suite: Suite, preset: Preset, tuning: FairTuning, choices: Choices)
     """The settings that the preset names, if the user tunes methods beside them, and trials are as many as theirs."""
     if not preset.settings or not (choices.methods or choices.added):
         return None
-    found = ChosenSettings.read(suite.folder / preset.settings, suite.name)
+    found = ChosenSettings.read(suite.settings_file(preset.settings), suite.name)
     repeats = tuning.repeats if tuning.finalists > 1 else 0
     tuned = found.suite, found.preset, found.data, found.trials, found.finalists, found.repeats
     wanted = suite.name, preset.name, whole_name(preset.data), tuning.trials, tuning.finalists, repeats

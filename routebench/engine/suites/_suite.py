@@ -205,6 +205,11 @@ class Suite:
             raise unknown("preset", name, self.presets)
         return self.presets[name]
 
+    def settings_file(self, name: str) -> Path:
+        """The file of settings that a preset names: beside the suite, or beside the suite whose name it begins with."""
+        own, other = self.folder / name, suite_files().get(name.partition(".")[0])
+        return own if other is None or own.exists() else other.parent / name
+
     def with_entries(self, preset: str) -> "Suite":
         """The suite with methods, controls and training of the suite that it or its preset names, if one does.
 

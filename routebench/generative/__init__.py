@@ -1,1 +1,0 @@
-"""Models that learn without labels, one file per model; registered as `routebench.models`."""

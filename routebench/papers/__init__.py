@@ -1,0 +1,1 @@
+"""Everything that is one paper's: its networks, data, protocols, analyses, claims, printed numbers and suites."""

@@ -1,0 +1,1 @@
+"""Questions of our own, each with its networks, data, protocols, analyses and suites."""

@@ -1,0 +1,1 @@
+"""Does routing find objects without labels?"""

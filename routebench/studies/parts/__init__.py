@@ -1,0 +1,1 @@
+"""Does coupling find parts? Constellations, whose parts are known."""

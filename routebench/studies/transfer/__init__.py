@@ -1,0 +1,1 @@
+"""Training on digits that are only moved, tests on transformed ones."""

@@ -1,0 +1,85 @@
+"""The analyses of the suite `objects`, on what its protocol finds in untrained networks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from routebench.analysis.figures import to_svg
+from routebench.analysis.folder import open_folder
+from routebench.engine.suites._plan import Choices, plan
+from routebench.engine.suites._suite import load_suite
+from routebench.registry import analyses
+from routebench.routing.spec import parse
+from routebench.studies.objects.protocols.objects import ObjectDiscovery
+from tests.analyses.measured import parts_of
+from tests.studies.objects.test_objects import OPTIONS, Untrained
+
+PUBLISHED = Path(__file__).parents[3] / "reports/grouping-quick"
+CLUSTERS, NEIGHBOURS = "clusters by place and colour", "neighbours of one colour"
+
+
+def runs_of(path):
+    """Two seeds of a method, and of the controls."""
+    choices = Choices(methods=(parse("inverted-attention"), parse("max-pooling")), seeds=2)
+    made = plan(load_suite("objects"), "smoke", choices)
+    (found,) = parts_of(made, path, lambda cell: ObjectDiscovery().measure(cell.request(), OPTIONS, Untrained()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return runs_of(tmp_path_factory.mktemp("objects"))
+
+
+def test_values_are_those_of_pictures_with_so_many_shapes(runs):
+    found = analyses["objects-table"](runs)
+    table = found.numbers.set_index("name")
+    rows = runs.results.query("label == 'inverted-attention' and iterations == 3")
+    for column, metric, objects in (
+        ("found", "fg_ari", 4),
+        ("coupled", "fg_ari_coupling", 4),
+        ("found_2", "fg_ari", 2),
+        ("error", "squared_error", 4),
+    ):
+        own = rows[(rows["metric"] == metric) & (rows["objects"] == objects)]["value"]
+        assert len(own) == 2
+        assert table.loc["inverted-attention T=3", column] == pytest.approx(own.mean())
+    assert np.isnan(table.loc["max-pooling", "coupled"])
+
+
+def test_clustering_comes_first_and_is_no_method(runs):
+    found = analyses["objects-table"](runs)
+    table = found.numbers.set_index("name")
+    assert [*table.index[:2]] == [CLUSTERS, NEIGHBOURS]
+    own = runs.results.query("metric == 'baseline_kmeans' and objects == 4")["value"]
+    assert table.loc[CLUSTERS, "found"] == pytest.approx(own.iloc[0])
+    assert np.isnan(table.loc[CLUSTERS, "error"])
+    assert CLUSTERS not in {method.name for method in found.main.table["method"]}
+    assert f"clustering of pixels without learning has {max(table['found'][:2]):.2f}" in found.reading
+
+
+def test_only_the_most_iterations_of_a_method_are_pictured():
+    (published,) = open_folder(PUBLISHED).parts
+    told = to_svg(analyses["objects-pictures"](published).figure)
+    assert "Inverted attention, T = 3" in told and "Inverted attention, T = 1" not in told
+
+
+def test_one_iteration_whose_coupling_is_equal_shares_is_no_example_of_blind_coupling():
+    (published,) = open_folder(PUBLISHED).parts
+    found = analyses["objects-table"](published)
+    assert found.numbers.set_index("name").loc["heinsen T=1", "coupled"] == 0
+    assert "Coupling need not show" in found.reading and "T = 1" not in found.reading
+
+
+def test_pictures_show_every_method_and_count_its_slots(runs):
+    one, again = (analyses["objects-pictures"](runs) for _ in range(2))
+    assert to_svg(one.figure) == to_svg(again.figure)
+    for method, slots in zip(one.table["method"], one.table["slots"], strict=True):
+        cell = next(cell for cell, known in runs.methods.items() if known == method and runs.arrays(cell))
+        arrays = runs.arrays(cell)
+        counts = []
+        for masks, owners in zip(arrays["example_masks"], arrays["example_owners"], strict=True):
+            own = masks[owners != 255]
+            counts.append(sum((own == slot).mean() >= 0.05 for slot in range(5)))
+        assert slots == pytest.approx(np.mean(counts))
