@@ -9,6 +9,7 @@ from routebench.analysis import (
     Analysis,
     Column,
     Estimate,
+    Role,
     Row,
     Runs,
     Verdict,
@@ -27,7 +28,7 @@ SAVED = (
 )
 
 
-@analysis_of("", "between-networks", place=21, folder=True)
+@analysis_of("", "between-networks", place=21, folder=True, role=Role.NETWORKS)
 def between_networks(parts: tuple[Runs, ...]) -> Analysis | None:
     """Accuracy (%) of every method and T on each further network of a suite, less that on its first (points)."""
     rows = [row for group in _groups(parts) for row in _rows(*group)]

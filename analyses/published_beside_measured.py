@@ -7,7 +7,7 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Row, Runs, analysis_of, figures, palette, run, wording
+from routebench.analysis import Analysis, Column, Role, Row, Runs, analysis_of, figures, palette, run, wording
 from routebench.analysis.published_numbers import (
     NOT,
     NOT_RUN,
@@ -46,7 +46,7 @@ RULES = (
 )
 
 
-@analysis_of("", "published-beside-measured", place=90, folder=True)
+@analysis_of("", "published-beside-measured", place=90, folder=True, role=Role.PUBLISHED)
 def published_beside_measured(parts: tuple[Runs, ...]) -> Analysis | None:
     """One row per published number, with our mean and 95 % interval in its own unit, the gap and a verdict."""
     if not any(runs.results["value"].notna().any() for runs in parts):

@@ -4,7 +4,7 @@ from collections import Counter
 
 from pandas import DataFrame
 
-from routebench.analysis import Analysis, Column, Estimate, Row, Runs, analysis_of, run, wording
+from routebench.analysis import Analysis, Column, Estimate, Role, Row, Runs, analysis_of, run, wording
 from routebench.analysis.component_claims import COMPONENT_CLAIMS
 from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
 from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, RISING, UNDECIDED, UNTESTED, JudgedClaim, PaperClaim
@@ -21,7 +21,7 @@ OTHER_FORM = "Not tested, tuned to a value: tuning chose another form of the met
 COMMANDS = {claim.needs for claim in EVERY if claim.suite}
 
 
-@analysis_of("", "qualitative-claims", place=40, folder=True)
+@analysis_of("", "qualitative-claims", place=40, folder=True, role=Role.CLAIMS)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     """Claims of the source papers: the test, its statistic with 95 % interval, and the verdict."""
     table = DataFrame([row for claim in EVERY for row in _rows(claim, parts)])

@@ -18,7 +18,7 @@ from routebench.cache import cache_folder
 from routebench.errors import UserError, unknown
 from routebench.plain import from_toml
 from routebench.recipe import VERSIONS
-from routebench.recipes import RECIPES
+from routebench.recipes import recipes
 from routebench.registry import (
     EVERY,
     SHIPPED,
@@ -34,6 +34,8 @@ KEPT = 8
 """Catalogues that the cache folder keeps: one for each state of the code, the newest."""
 PLAIN = re.compile(r"[\w.-]+")
 """A name alone, without a colon and the like."""
+SHOWN = ("title", "colour", "first_is")
+"""What a method, or a network, may say of how it is shown."""
 KINDS = ("methods", "models", "data", "suites", "analyses", "protocols", "recipes")
 
 Catalogue = dict[str, list[dict[str, Any]]]
@@ -137,6 +139,37 @@ def _entries_of_suites(suite: str) -> set[str]:
     return found
 
 
+def shown_as(name: str) -> dict[str, str]:
+    """How a method, or a network that is compared with methods, is shown: `SHOWN`, as far as it says so."""
+    for kind in ("methods", "models"):
+        if (entry := EVERY[kind].entries.get(name)) is not None:  # registered here, by whomever
+            return _shown(getattr(entry, "facts", entry))
+    return _all_shown().get(name, {})
+
+
+def named_colours() -> set[str]:
+    """The colours that methods and networks of routebench say are theirs."""
+    return {told["colour"] for told in _all_shown().values() if "colour" in told}
+
+
+@cache
+def _all_shown() -> dict[str, dict[str, str]]:
+    entries = [entry for kind in catalogue(kinds=("models", "methods")).values() for entry in kind]
+    return {entry["name"]: {key: entry[key] for key in SHOWN if key in entry} for entry in entries}
+
+
+def page_of(suite: str) -> dict[str, Any]:
+    """What a suite says of its page in a report: `title`, `paper` and `place`, as far as it says so."""
+    return dict(_all_pages(tuple(loaded_plugins())).get(suite, {}))
+
+
+@cache
+def _all_pages(plugins: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Pages by suite, with those of these loaded plug-ins."""
+    found = collect(("suites",)) if plugins else catalogue(kinds=("suites",))
+    return {entry["name"]: entry.get("page", {}) for entry in found["suites"]}
+
+
 @cache
 def facts_of_data(name: str) -> dict[str, Any]:
     """What is stated of a data set by its name in plans, `take:5000:mnist` too; empty for a folder of images."""
@@ -209,7 +242,7 @@ def _entries(kind: str) -> list[dict[str, Any]]:
     if kind == "recipes":
         return [
             {"name": name, "summary": recipe.source, "settings": dict(recipe.settings)}
-            for name, recipe in RECIPES.items()
+            for name, recipe in recipes().items()
         ]
     facts = {"methods": _method, "models": _model, "data": _data, "protocols": _protocol}.get(kind)
     return [_named(kind, name) if facts is None else facts(name) for name in EVERY[kind]]
@@ -235,6 +268,7 @@ def _method(name: str) -> dict[str, Any]:
         "hyperparameters": hyperparameters_of(name),
         "source": method.source,
         "claims": [claim.value for claim in method.claims],
+        **_shown(method),
     }
 
 
@@ -249,7 +283,12 @@ def _model(name: str) -> dict[str, Any]:
         "routed": known.routed,
         "counted_for": {"shape": list(known.shape), "classes": known.classes, "method": method},
         **({"raised": known.option_versions} if known.option_versions else {}),
+        **_shown(known),
     }
+
+
+def _shown(of: object) -> dict[str, str]:
+    return {key: told for key in SHOWN if (told := getattr(of, key, ""))}
 
 
 def _protocol(name: str) -> dict[str, Any]:
@@ -295,5 +334,6 @@ def _suite(file: Path) -> dict[str, Any]:
         "protocol": content.get("protocol"),
         "version": content.get("version"),
         "presets": list(presets) if isinstance(presets := content.get("presets"), dict) else [],
+        **({"page": page} if isinstance(page := content.get("page"), dict) else {}),
         **_from(suite_origin(file)),
     }

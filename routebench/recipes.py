@@ -1,14 +1,23 @@
-"""Recipes of the papers by name. A suite's `[training]` table takes one as `recipe = "NAME"`; its other keys win."""
+"""Recipes of the papers by name. A suite's `[training]` table takes one as `recipe = "NAME"`; its other keys win.
+
+They stand in `recipes.toml`: beside this file, in the folders of papers, and in plug-in folders.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from routebench.errors import unknown
+from routebench.errors import UserError, nearest, one_line, unknown
+from routebench.plain import from_toml
+from routebench.recipe import LEGAL, Recipe
+from routebench.registry import beside
 
 NAME = "recipe"
 """The key of a training table that names one."""
+FILE = "recipes.toml"
 
 
 @dataclass(frozen=True)
@@ -24,15 +33,63 @@ class NamedRecipe:
     settings: Mapping[str, Any]
 
 
+def recipes() -> Mapping[str, NamedRecipe]:
+    """Named recipes: those of routebench, then those of loaded plug-ins. `routebench list recipes` shows them.
+
+    Raises:
+        UserError: a file cannot be read, or a recipe in it is wrong, or there already.
+    """
+    return _read((Path(__file__).with_name(FILE), *beside(FILE)))
+
+
+@cache
+def _read(files: tuple[Path, ...]) -> Mapping[str, NamedRecipe]:
+    tables: dict[str, dict[str, Any]] = {}
+    for file in files:
+        try:
+            found = from_toml(file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise UserError(f"recipes {file}: cannot be read ({one_line(error)}); correct the file") from error
+        for name, table in found.items():
+            if name in tables:
+                raise UserError(f"recipe {name!r} of {file} is there already; choose another name")
+            if not isinstance(table, dict) or not isinstance(table.get("source"), str):
+                raise UserError(f"recipe {name!r} of {file}: expected a table with a text 'source', got {table!r:.80}")
+            if strange := [key for key in table if key not in {*LEGAL, "source", NAME}]:
+                raise UserError(f"recipe {name!r} of {file}: unknown key {strange[0]!r}{nearest(strange[0], LEGAL)}")
+            tables[name] = table
+    for name in tables:
+        try:
+            Recipe(**_settings(name, tables))
+        except UserError as error:
+            raise UserError(f"recipe {name!r}: {error}") from error
+    return MappingProxyType({
+        name: NamedRecipe(table["source"], MappingProxyType(_settings(name, tables))) for name, table in tables.items()
+    })  # fmt: skip
+
+
+def _settings(name: str, tables: Mapping[str, Mapping[str, Any]], above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The settings of one, with those of the recipe that it names under its own."""
+    if name not in tables:
+        raise unknown("recipe", name, tables)
+    if name in above:
+        raise UserError(f"recipe {name!r}: expected one that does not take its own settings; name another")
+    own = {key: tuple(value) if isinstance(value, list) else value for key, value in tables[name].items()}
+    under = own.pop(NAME, None)
+    del own["source"]
+    return own if under is None else {**_settings(str(under), tables, (*above, name)), **own}
+
+
 def settings_of(name: str) -> Mapping[str, Any]:
     """The settings of a named recipe.
 
     Raises:
         UserError: there is none of that name.
     """
-    if name not in RECIPES:
-        raise unknown("recipe", name, RECIPES)
-    return RECIPES[name].settings
+    known = recipes()
+    if name not in known:
+        raise unknown("recipe", name, known)
+    return known[name].settings
 
 
 def merged(*tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,123 +106,3 @@ def merged(*tables: Mapping[str, Any]) -> dict[str, Any]:
         written |= table
     name = written.pop(NAME, None)
     return written if name is None else {**settings_of(name), **written}
-
-
-def _recipe(source: str, *bases: Mapping[str, Any], **settings: Any) -> NamedRecipe:
-    return NamedRecipe(source, MappingProxyType({key: base[key] for base in bases for key in base} | settings))
-
-
-_THREE_STEPS: Mapping[str, Any] = {
-    "epochs": 350,
-    "batch_size": 128,
-    "schedule": "milestones",
-    "milestones": (150, 250),
-    "decay": 0.1,
-}
-_CIFAR: Mapping[str, Any] = {**_THREE_STEPS, "augmentation": "pad-crop-flip"}
-_SGD: Mapping[str, Any] = {"optimiser": "sgd", "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
-_SABOUR: Mapping[str, Any] = {
-    "batch_size": 128,
-    "optimiser": "adam",
-    "learning_rate": 1e-3,
-    "schedule": "exponential",
-    "decay": 0.96,
-    "decay_steps": 2000,
-    "loss": "margin",
-    "reconstruction": 0.0005,
-    "augmentation": "shift2",
-}
-_HINTON: Mapping[str, Any] = {
-    "batch_size": 64,
-    "optimiser": "adam",
-    "schedule": "exponential",
-    "decay": 0.96,
-    "decay_steps": 20_000,
-}
-
-RECIPES: Mapping[str, NamedRecipe] = {
-    "sabour": _recipe(
-        "Sabour, Frosst and Hinton, NeurIPS 2017: CapsNet with a decoder on MNIST; they do not say how long", _SABOUR
-    ),
-    "kiefer": _recipe(
-        "Kiefer et al., Capsule networks as generative models: 13 epochs of the recipe of Sabour et al.",
-        _SABOUR,
-        epochs=13,
-    ),
-    "hinton-em": _recipe(
-        "Hinton, Sabour and Frosst, ICLR 2018: EM routing, with rates that they gave in the reviews, as two public "
-        "codes have them; they do not say how long",
-        _HINTON,
-        learning_rate=3e-3,
-        weight_decay=2e-7,
-        loss="spread",
-    ),
-    "hinton-em-smallnorb": _recipe(
-        "`hinton-em` with the random windows, brightness and contrast of the authors' code for smallNORB",
-        _HINTON,
-        learning_rate=3e-3,
-        weight_decay=2e-7,
-        loss="spread",
-        augmentation="smallnorb-jitter",
-    ),
-    "hinton-em-code": _recipe(
-        "the defaults of the code of Hinton, Sabour and Frosst: another rate, a margin that grows with the step, and a "
-        "decay of 2e-7 of weights, not of biases and betas; here times five: their loss is the mean over five classes, "
-        "and ours the sum",
-        _HINTON,
-        learning_rate=1e-2,
-        weight_decay=1e-6,
-        decayed="weights",
-        loss="spread-sigmoid",
-        augmentation="smallnorb-jitter",
-    ),
-    "smallnorb-cnn": _recipe(
-        "the CNN of Hinton, Sabour and Frosst for smallNORB, which they tuned and do not describe. Tuned here, in "
-        "`smallnorb-cnn` on held-out toys of `rendered-shapes-small-azimuth`, 6 epochs: 16 points of a Sobol sequence, "
-        "learning rate 3e-4 to 3e-2 and weight decay 1e-7 to 1e-2 by their logarithms, dropout 0 to 0.8; the best two "
-        "by the mean of three epochs, and `hinton-em`, again with three new seeds: the best (93.4 %, before 92.1 and "
-        "89.8), rounded, with dropout 0.5",
-        _HINTON,
-        learning_rate=1.1e-3,
-        weight_decay=7e-6,
-        loss="cross-entropy",
-        augmentation="smallnorb-jitter",
-    ),
-    "scae": _recipe(
-        "the script for MNIST of Kosiorek et al., Stacked capsule autoencoders, NeurIPS 2019: 300,000 steps, which are "
-        "640 epochs of 60,000 images; it pads these to 40 x 40 and shifts them at random, which is left to the data",
-        batch_size=128,
-        epochs=640,
-        optimiser="rmsprop",
-        learning_rate=3e-5,
-        momentum=0.9,
-        loss="own",
-    ),
-    "tsai": _recipe(
-        "Tsai et al., ICLR 2020: their method, CNN and ResNet-18 on CIFAR; momentum and weight decay from their code",
-        _CIFAR,
-        _SGD,
-        loss="cross-entropy",
-    ),
-    "tsai-dynamic": _recipe(
-        "Tsai et al., ICLR 2020: dynamic routing on CIFAR, with the loss of their table 1",
-        _CIFAR,
-        optimiser="adam",
-        learning_rate=1e-3,
-        loss="margin",
-    ),
-    "tsai-em": _recipe(
-        "Tsai et al., ICLR 2020: EM routing on CIFAR, with the loss of their table 1",
-        _CIFAR,
-        optimiser="adam",
-        learning_rate=1e-2,
-        loss="spread",
-    ),
-    "tsai-multimnist": _recipe(
-        "Tsai et al., ICLR 2020, appendix B.2: all networks on DiverseMultiMNIST; an epoch is 60,000 new images",
-        _THREE_STEPS,
-        _SGD,
-        loss="binary-cross-entropy",
-    ),
-}
-"""Named recipes. `python -m routebench list recipes` shows them."""

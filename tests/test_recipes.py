@@ -11,7 +11,8 @@ from routebench.engine.suites._suite import load_suite
 from routebench.errors import UserError
 from routebench.optimisers import make_optimiser
 from routebench.recipe import Recipe
-from routebench.recipes import RECIPES, merged
+from routebench.recipes import merged, recipes, settings_of
+from routebench.registry import extensions, load_plugin
 
 SUITE = """
 question = "?"
@@ -44,11 +45,11 @@ def recipe_of(tmp_path):
     return read
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", recipes())
 def test_every_recipe_can_be_trained_with(name):
-    recipe = Recipe(**RECIPES[name].settings)
+    recipe = Recipe(**settings_of(name))
     assert recipe.rate_at(0, 0) == recipe.learning_rate
-    assert RECIPES[name].source
+    assert recipes()[name].source
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_every_recipe_can_be_trained_with(name):
     [("tsai", 149, 0.1), ("tsai", 150, 0.01), ("tsai", 250, 1e-3), ("tsai-dynamic", 349, 1e-5), ("tsai-em", 200, 1e-3)],
 )
 def test_rates_of_tsai_fall_twice(name, epoch, rate):
-    recipe = Recipe(**RECIPES[name].settings)
+    recipe = Recipe(**settings_of(name))
     assert (recipe.epochs, recipe.batch_size, recipe.augmentation) == (350, 128, "pad-crop-flip")
     assert recipe.rate_at(0, epoch) == pytest.approx(rate)
 
@@ -72,14 +73,14 @@ def test_rates_of_tsai_fall_twice(name, epoch, rate):
     ],
 )
 def test_rates_of_adam_fall_by_steps(name, step, rate):
-    recipe = Recipe(**RECIPES[name].settings)
+    recipe = Recipe(**settings_of(name))
     assert recipe.optimiser == "adam"
     assert recipe.rate_at(step, 1000) == pytest.approx(rate)
 
 
 def test_rmsprop_of_scae_takes_the_steps_of_its_formula():
     """Means of squares that start at 1, 0.01 / 128^2 under the root, and momentum 0.9 of whole steps."""
-    recipe = Recipe(**RECIPES["scae"].settings)
+    recipe = Recipe(**settings_of("scae"))
     layer = torch.nn.Linear(1, 1, bias=False)
     optimiser, (value,) = make_optimiser(layer, recipe), layer.parameters()
     expected, square, speed = value.item(), 1.0, 0.0
@@ -93,7 +94,7 @@ def test_rmsprop_of_scae_takes_the_steps_of_its_formula():
 
 
 def test_kiefer_is_13_epochs_of_sabour():
-    assert RECIPES["kiefer"].settings == {**RECIPES["sabour"].settings, "epochs": 13}
+    assert settings_of("kiefer") == {**settings_of("sabour"), "epochs": 13}
 
 
 @pytest.mark.parametrize("suite", ["hinton-table1", "hinton-viewpoint"])
@@ -106,17 +107,17 @@ def test_the_cnn_of_hinton_keeps_its_recipe_where_a_preset_names_another(suite):
 
 
 def test_a_recipe_is_where_settings_start(recipe_of):
-    assert recipe_of(training='recipe = "tsai"') == Recipe(**RECIPES["tsai"].settings)
+    assert recipe_of(training='recipe = "tsai"') == Recipe(**settings_of("tsai"))
 
 
 def test_keys_beside_it_replace_its_own(recipe_of):
     found = recipe_of(training='recipe = "tsai"\nepochs = 2')
-    assert found == Recipe(**{**RECIPES["tsai"].settings, "epochs": 2})
+    assert found == Recipe(**{**settings_of("tsai"), "epochs": 2})
 
 
 def test_the_last_named_recipe_replaces_all_of_an_earlier_one(recipe_of):
     found = recipe_of(training='recipe = "sabour"', method='recipe = "hinton-em"')
-    assert found == Recipe(**RECIPES["hinton-em"].settings)
+    assert found == Recipe(**settings_of("hinton-em"))
     assert found.reconstruction == 0.0
 
 
@@ -167,7 +168,42 @@ def test_a_written_out_value_that_is_not_allowed_is_told(recipe_of):
 
 def test_recipes_are_listed():
     text = CliRunner().invoke(cli, ["list", "recipes"], catch_exceptions=False).output
-    assert all(f"  {name} " in text and recipe.source in text for name, recipe in RECIPES.items())
+    assert all(f"  {name} " in text and recipe.source in text for name, recipe in recipes().items())
     known = json.loads(CliRunner().invoke(cli, ["list", "recipes", "--json"], catch_exceptions=False).output)
     settings = {entry["name"]: entry["settings"] for entry in known}
-    assert settings == {name: json.loads(json.dumps(dict(recipe.settings))) for name, recipe in RECIPES.items()}
+    assert settings == {name: json.loads(json.dumps(dict(recipe.settings))) for name, recipe in recipes().items()}
+
+
+def test_a_plugin_folder_brings_recipes(tmp_path):
+    (tmp_path / "mine").mkdir()
+    file = tmp_path / "mine" / "recipes.toml"
+    file.write_text('[mine]\nsource = "me"\nrecipe = "tsai"\nepochs = 3\n')
+    (tmp_path / "mine" / "published.csv").touch()
+    with extensions.restored():
+        load_plugin(str(tmp_path / "mine"))
+        assert settings_of("mine") == {**settings_of("tsai"), "epochs": 3}
+    with pytest.raises(UserError, match="unknown recipe 'mine'"):
+        settings_of("mine")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[mine", r"recipes.toml: cannot be read"),
+        ("[mine]\nepochs = 3", r"expected a table with a text 'source', got {'epochs': 3}"),
+        ("mine = 3", r"expected a table with a text 'source', got 3"),
+        ('[tsai]\nsource = "me"', r"recipe 'tsai' of .*recipes.toml is there already; choose another name"),
+        ('[mine]\nsource = "me"\nrecipe = "tsay"', "unknown recipe 'tsay'; did you mean 'tsai'"),
+        ('[mine]\nsource = "me"\nrecipe = "mine"', "expected one that does not take its own settings"),
+        ('[mine]\nsource = "me"\nepoch = 3', "unknown key 'epoch'; did you mean 'epochs'"),
+        ('[mine]\nsource = "me"\nepochs = "3"', "recipe 'mine': training: epochs"),
+    ],
+)
+def test_bad_recipes_of_a_plugin_are_told_in_one_line(tmp_path, text, says):
+    (tmp_path / "recipes.toml").write_text(text)
+    (tmp_path / "published.csv").touch()
+    with extensions.restored():
+        load_plugin(str(tmp_path))
+        with pytest.raises(UserError, match=says) as told:
+            recipes()
+    assert "\n" not in str(told.value)

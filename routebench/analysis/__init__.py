@@ -21,7 +21,7 @@ from routebench.analysis._estimate import (
     unflattered,
 )
 from routebench.analysis._method import BASELINE, Method
-from routebench.analysis._result import Analysis, Main, analysis_of
+from routebench.analysis._result import Analysis, Main, Role, analysis_of
 from routebench.analysis._runs import Runs, highest_tiers, means_over_seeds
 from routebench.analysis._script import run
 from routebench.analysis._table import (
@@ -56,6 +56,7 @@ __all__ = [
     "Main",
     "Mean",
     "Method",
+    "Role",
     "Row",
     "Runs",
     "SeedValues",

@@ -1,32 +1,18 @@
 """A routing method, model or control as a report compares it: identified by what ran, not by its spelling."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import total_ordering
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
+from routebench.catalogue import shown_as
+
 SPELLED = re.compile(r"(?P<name>[^\[( ]+)(?:\[(?P<params>.*?)\])?(?: \((?P<variant>.*)\))?")
 BASELINE, CONTROL, STAR = "uniform", "control", "★ "
 """What gains are over, the role of a control, and the mark of a user's method."""
-TITLES: Mapping[str, str] = MappingProxyType({
-    "cnn": "CNN",
-    "cnn-p4": "CNN, p4",
-    "cnn-p4-invariant": "CNN, p4, invariant",
-    "em": "EM",
-    "none": "No sharing",
-    "random": "Random coupling",
-    "resnet18": "ResNet-18",
-    "scae": "SCAE",
-    "uniform": "Uniform routing",
-    "vae": "VAE",
-    "variational-bayes": "Variational Bayes",
-    "wang-liu": "Wang-Liu",
-})  # fmt: skip
-"""Display names, where the registered name is unclear or no word; other names are capitalised."""
 
 
 @total_ordering
@@ -110,7 +96,7 @@ class Method:
     def title(self) -> str:
         """For a reader, without T: `EM (final lambda 0.1)`; with a variant that alone, as in `EM (as released)`."""
         words = self.name.replace("-", " ").replace("_", " ")
-        title = TITLES.get(self.name) or words[:1].upper() + words[1:]
+        title = shown_as(self.name).get("title") or words[:1].upper() + words[1:]
         where = (self.model,) if self.networks > 1 else ()
         own = (self.variant,) if self.variant else _in_words(self.params)
         details = "; ".join((*own, *where))

@@ -13,6 +13,7 @@ protocol with `across=True` gets a tuple of `Runs` instead: one suite, preset an
 import re
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from matplotlib.figure import Figure
@@ -31,6 +32,14 @@ INCOMPLETE = (
 )
 JUDGING = re.compile(r"(?:^|[._])(?:p|p_holm|p_value|rank_low|verdict)$")
 """Columns that compare methods."""
+
+
+class Role(StrEnum):
+    """What the summary of a folder takes from an analysis."""
+
+    CLAIMS = "verdicts on what papers say in words"
+    PUBLISHED = "verdicts on numbers that papers print"
+    NETWORKS = "each method on one network beside itself on another"
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ def plain_columns(table: DataFrame) -> tuple[Column, ...]:
 
 
 def analysis_of(
-    protocol: str, name: str, place: int = LAST, *, across: bool = False, folder: bool = False
+    protocol: str, name: str, place: int = LAST, *, across: bool = False, folder: bool = False, role: Role | None = None
 ) -> Callable[[Analyse], Analyse]:
     """Decorator that registers an analysis with the results that it reads and its place in a report.
 
@@ -149,17 +158,23 @@ def analysis_of(
         place: smaller comes first.
         across: it reads `tuple[Runs, ...]`, one per data set.
         folder: it reads `tuple[Runs, ...]`, every part of a results folder; its protocol is then empty.
+        role: what the summary of a folder takes from it; None for nothing.
 
     Raises:
         UserError: the name is taken.
     """
 
     def register(analysis: Analyse) -> Analyse:
-        marks = {"protocol": protocol, "name": name, "place": place, "across": across, "folder": folder}
+        marks = {"protocol": protocol, "name": name, "place": place, "across": across, "folder": folder, "role": role}
         vars(analysis).update(marks)
         return analyses.register(name)(analysis)
 
     return register
+
+
+def name_with(role: Role) -> str:
+    """The name of the analysis that has a role; empty if none has."""
+    return next((name for name in analyses if getattr(analyses[name], "role", None) is role), "")
 
 
 def name_of(analysis: Callable[..., Any]) -> str:

@@ -25,9 +25,8 @@ from routebench.analysis._method import BASELINE, Method
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN, Verdict
 from routebench.analysis.contenders import Contender, contenders_of, difference_between, distinct, p_beyond_between
+from routebench.catalogue import shown_as
 
-FIRST_IS = {"dynamic": BASELINE}
-"""Methods whose first iteration is another method, to the last bit: `first_is` of suites, which plans do not keep."""
 Key = tuple[str, str, int | None]
 """Label, network and T."""
 Pair = tuple[Contender, Contender]
@@ -179,7 +178,7 @@ def iterated_in(contenders: Iterable[Contender]) -> list[Pair]:
 
 def first_of(method: Method) -> str:
     """Label of the method that this is with one iteration, to the last bit, in the same variant; empty without one."""
-    name = FIRST_IS.get(method.spec, "")
+    name = "" if method.params else shown_as(method.name).get("first_is", "")
     return f"{name} ({method.variant})" if name and method.variant else name
 
 

@@ -9,6 +9,8 @@ AA). Figures are drawn in the colours for white; a page replaces each by a varia
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from routebench.catalogue import named_colours, shown_as
+
 INK, MUTED, GRID, PAPER = "#1c2026", "#5b6470", "#dde1e6", "#fefefe"
 
 # on white -> on dark
@@ -37,29 +39,28 @@ NAMES: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 """Of the variables of a page."""
 
-FIXED = MappingProxyType({
-    "dynamic": HUES[0],
-    "em": HUES[1],
-    "inverted-attention": HUES[2],
-    **dict.fromkeys(("cnn", "cnn-p4", "cnn-p4-invariant"), HUES[4]),
-    **dict.fromkeys(("uniform", "random", "static", "none"), MUTED),
-})  # fmt: skip
-"""Methods that always have the same colour. Controls of a kind share one, so that hues are left for rules."""
-SHARED = (HUES[4], MUTED)
+COLOURS = {name: colour for colour, name in NAMES.items()}
+SHARED = (COLOURS["sand"], MUTED)
+"""Colours of controls, which those of a kind share, so that hues are left for rules."""
 
 
 def colours_of(labels: Iterable[str]) -> dict[str, str]:
-    """One colour per label: the usual methods always have theirs, others take what is left, plain ones first.
+    """One colour per label: methods that name a colour always have theirs, others take what is left, plain ones first.
 
     `em[bias=false]` has the colour of `em`, unless another label of the same method comes before it. No two have the
     same of ten hues as long as there are enough.
     """
     chosen: dict[str, str] = {}
     for label in sorted(set(labels)):
-        usual = FIXED.get(label.partition("[")[0])
-        if usual is not None and (usual in SHARED or usual not in chosen.values()):
-            chosen[label] = usual
+        own = usual_colour(label.partition("[")[0])
+        if own is not None and (own in SHARED or own not in chosen.values()):
+            chosen[label] = own
     others = sorted(set(labels) - set(chosen), key=lambda label: ("[" in label or "(" in label, label))
-    rest = [hue for hue in HUES if hue not in chosen.values()]
-    free = sorted(rest or HUES, key=lambda hue: hue in FIXED.values())  # stable: what belongs to others comes last
+    rest, usual = [hue for hue in HUES if hue not in chosen.values()], named_colours()
+    free = sorted(rest or HUES, key=lambda hue: NAMES[hue] in usual)  # stable: what belongs to others comes last
     return chosen | {label: free[place % len(free)] for place, label in enumerate(others)}
+
+
+def usual_colour(name: str) -> str | None:
+    """The colour that a method or network always has; None where it names none of these."""
+    return COLOURS.get(shown_as(name).get("colour", ""))

@@ -13,6 +13,8 @@ class Facts:
 
     Args:
         source: the publication, or what the network is for.
+        title: how tables name it; empty for its registered name with a capital.
+        colour: of it in figures, a name of `routebench.analysis.palette`; empty for one that is free.
         shape: (channels, height, width) of the images that its parameter count is given for.
         classes: likewise.
         stated_parameters: the count that the publication states; None where it states none.
@@ -29,6 +31,8 @@ class Facts:
     """
 
     source: str
+    title: str = ""
+    colour: str = ""
     shape: tuple[int, int, int] = (1, 28, 28)
     classes: int = 10
     stated_parameters: int | None = None

@@ -16,6 +16,7 @@ HALVED = ((3, 1, 1), (3, 2, 1), (3, 2, 1), (3, 2, 1))
     shape=(3, 32, 32),
     stated_parameters=11_170_000,
     routed=False,
+    title="ResNet-18",
 )
 def resnet18(shape: tuple[int, int, int], classes: int) -> PlainNetwork:
     """Conv 3x3, then two residual blocks each of 64, 128, 256 and 512 channels, mean over positions, linear classifier.

@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 
 from routebench.arguments import Count, Natural, NonNegative, Positive
 from routebench.data import Dataset, load
-from routebench.errors import unknown
 from routebench.protocols.base import Context, FitRequest, Measurement, Metric, Protocol, expect_one_label
 from routebench.protocols.spared import spared
 from routebench.recipe import Recipe
-from routebench.recipes import RECIPES
+from routebench.recipes import settings_of
 from routebench.registry import protocols
 
 
@@ -156,8 +155,6 @@ def source_request(request: FitRequest, model: str, rate: float, named: str = ""
     """
     own = request.recipe
     if named:
-        if named not in RECIPES:
-            raise unknown("recipe", named, RECIPES)
-        own = replace(Recipe(**RECIPES[named].settings), epochs=own.epochs, train_on=own.train_on)
+        own = replace(Recipe(**settings_of(named)), epochs=own.epochs, train_on=own.train_on)
     recipe = replace(own, loss="cross-entropy", learning_rate=rate or own.learning_rate, reconstruction=0.0)
     return FitRequest(model=model, data=request.data, recipe=recipe, seed=request.seed - 1 if request.seed else 1)

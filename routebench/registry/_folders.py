@@ -43,7 +43,7 @@ def bundles() -> list[Bundle]:
     left_out = without()
     for name in left_out:
         if name not in every:
-            raise unknown(f"folder of {WITHOUT}", name, every, shipped=True)
+            raise unknown(f"folder in {WITHOUT}", name, every)
     return [
         Bundle(path, f"{SHIPPED}.{path.parent.name}.{name}") for name, path in every.items() if name not in left_out
     ]

@@ -5,7 +5,7 @@ decorators run, or an object, which is then known by the entry point's name. In 
 package in whose folder, or in its folder `suites`, TOML files lie.
 
 A plug-in folder has the layout of a folder in `routebench/papers`: `suites/*.toml`, and Python files in it or in
-`routing`, `models`, `data`, `protocols` and `analyses`; `claims.py` and `published.csv`, which reports read. With an
+`routing`, `models`, `data`, `protocols` and `analyses`; `claims.py` and `published.csv`, which reports read; `recipes.toml`. With an
 `__init__.py` it is a package: its files may import each other with leading dots, and lie in folders further down.
 Files of tests, and those whose names begin with `_`, are left out.
 """
@@ -52,8 +52,8 @@ from routebench.registry._suites import Suites
 
 VARIABLE = "ROUTEBENCH_PLUGINS"
 CLAIMS = "claims.py"
-READ = (CLAIMS, "published.csv")
-"""Files of a folder that reports read, and nobody else."""
+READ = (CLAIMS, "published.csv", "recipes.toml")
+"""Files of a folder that are read where they are needed."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from routebench import atomic, errors
 from routebench.analysis import Analysis, Runs, wording
-from routebench.analysis._result import place_of, reads, reads_across, reads_folder
+from routebench.analysis._result import Role, name_with, place_of, reads, reads_across, reads_folder
 from routebench.analysis._runs import WHOLE_FOLDER, across_data
 from routebench.analysis.comparison import compare
 from routebench.analysis.folder import Folder, open_folder
@@ -249,12 +249,13 @@ def _claims(answered: list[Section], whole: tuple[Block | Broken, ...]) -> Claim
     if not all(paper_of(part.runs.suite) for part in answered):
         return None
     tables = {block.name: block.found.table for block in whole if isinstance(block, Block)}
-    if "qualitative-claims" not in tables:
+    if (claims := name_with(Role.CLAIMS)) not in tables:
         return None
-    card = claims_of(tables["qualitative-claims"].to_dict("records"))
+    card = claims_of(tables[claims].to_dict("records"))
     if card is None or not are_at_own_size([section.runs for section in answered]):
         return card
-    verdicts = [*tables["published-beside-measured"]["verdict"]] if "published-beside-measured" in tables else []
+    printed = tables.get(name_with(Role.PUBLISHED))
+    verdicts = [] if printed is None else [*printed["verdict"]]
     run = sum(verdict != NOT_RUN for verdict in verdicts)
     told = f"Of {wording.plural(run, 'published number')} that were measured, {counted(verdicts)}."
     return replace(card, at_own_size=True, numbers=told if run else "")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pandas import DataFrame, concat
 
-from routebench.analysis._result import Analysis
+from routebench.analysis._result import Analysis, Role, name_with
 from routebench.analysis._runs import Runs
 from routebench.analysis.answering import one_class_in_words
 from routebench.analysis.folder import open_folder
@@ -14,8 +14,6 @@ from routebench.errors import UserError
 from routebench.registry import analyses
 from routebench.report._asking import ask, guarded
 from routebench.report._headline import first_analysis, headline_of
-
-BETWEEN = "between-networks"
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,8 @@ def answers(results: Path, suite: str | None = None, preset: str | None = None) 
 def between_networks(found: Sequence[NetworkAnswer]) -> tuple[DataFrame, str]:
     """Each method on one network against itself on another: a table as text, and a sentence. Empty for one network."""
     given = tuple(one.runs for one in found)
-    analysis = ask(analyses[BETWEEN], BETWEEN, given) if len(given) > 1 else None
+    name = name_with(Role.NETWORKS)
+    analysis = ask(analyses[name], name, given) if name and len(given) > 1 else None
     return (analysis.shown(extra=False), analysis.reading) if isinstance(analysis, Analysis) else (DataFrame(), "")
 
 
@@ -81,15 +80,15 @@ def headline(results: Path, suite: str | None = None, preset: str | None = None)
 
 
 def _answer(runs: Runs, network: str) -> NetworkAnswer:
-    analysis = first_analysis(runs.protocol) or analyses["accuracy-table"]
+    analysis = first_analysis(runs.protocol) or first_analysis("accuracy")
 
     def shown() -> DataFrame | None:
-        found = analysis(runs)
+        found = analysis(runs) if analysis else None
         if found is not None and not runs.strength.judges:
             found = found.unjudged
         return None if found is None else found.shown(extra=False)
 
-    table, said = guarded("", shown, analysis), headline_of(runs)
+    table, said = guarded("", shown, analysis or headline_of), headline_of(runs)
     table = table if isinstance(table, DataFrame) else DataFrame()
     return NetworkAnswer(runs, network, table, str(said or ""), one_class_in_words(runs))
 

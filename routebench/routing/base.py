@@ -54,6 +54,12 @@ class RoutingMethod(nn.Module, ABC):
 
     source: ClassVar[str] = ""
     """The publication that defines the method, with its procedure or equation."""
+    title: ClassVar[str] = ""
+    """How tables name it; empty for its registered name with a capital."""
+    colour: ClassVar[str] = ""
+    """Its colour in figures, a name of `routebench.analysis.palette`; empty for one that is free."""
+    first_is: ClassVar[str] = ""
+    """The method that one iteration of it is, to the last bit; empty if there is none."""
     claims: tuple[Claim, ...] = ()
     """What `python -m routebench check` measures; an instance whose hyperparameters break a claim takes it out."""
 

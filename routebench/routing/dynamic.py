@@ -33,6 +33,8 @@ class DynamicRouting(IterativeRouting):
     """
 
     source = "Sabour, Frosst and Hinton, NeurIPS 2017, Procedure 1 (arXiv:1710.09829)"
+    colour = "blue"
+    first_is = "uniform"
     claims: tuple[Claim, ...] = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,

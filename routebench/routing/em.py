@@ -90,6 +90,8 @@ class EMRouting(IterativeRouting):
     """
 
     source = "Hinton, Sabour and Frosst, ICLR 2018, Procedure 1"
+    title = "EM"
+    colour = "red"
     claims: tuple[Claim, ...] = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,

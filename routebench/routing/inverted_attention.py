@@ -48,6 +48,7 @@ class InvertedAttention(IterativeRouting):
     """
 
     source = "Tsai, Srivastava, Goh and Salakhutdinov, ICLR 2020, Procedure 1"
+    colour = "green"
     claims: tuple[Claim, ...] = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,

@@ -15,6 +15,8 @@ class NoRouting(RoutingMethod):
     """
 
     source = "Kiefer et al., Capsule Networks as Generative Models, section 3.1"
+    title = "No sharing"
+    colour = "muted"
     claims = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.BATCH_INDEPENDENCE, Claim.POSE_ROTATION)
     competition = "none"
 

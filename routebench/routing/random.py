@@ -28,6 +28,8 @@ class FixedRandom(RoutingMethod):
     """
 
     source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (control)"
+    title = "Random coupling"
+    colour = "muted"
     claims = (Claim.BATCH_INDEPENDENCE, Claim.MASS_CONSERVATION, Claim.POSE_ROTATION)
 
     def __init__(

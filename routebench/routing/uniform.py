@@ -15,6 +15,8 @@ class Uniform(RoutingMethod):
     """
 
     source = "Paik, Kwak and Kim 2019, arXiv:1907.13327 (control)"
+    title = "Uniform routing"
+    colour = "muted"
     claims = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,

@@ -61,6 +61,7 @@ class VariationalBayesRouting(IterativeRouting):
     """
 
     source = "De Sousa Ribeiro, Leontidis and Kollias, AAAI 2020 (arXiv:1905.11455)"
+    title = "Variational Bayes"
     claims: tuple[Claim, ...] = (Claim.CHILD_ORDER, Claim.PARENT_ORDER, Claim.MASS_CONSERVATION, Claim.UNIFORM_FIRST)
     uses_activations = True
 

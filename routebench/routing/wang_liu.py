@@ -44,6 +44,7 @@ class WangLiu(IterativeRouting):
     """
 
     source = "Wang and Liu, ICLR 2018 workshop (reconstructed)"
+    title = "Wang-Liu"
     claims = (
         Claim.CHILD_ORDER,
         Claim.PARENT_ORDER,

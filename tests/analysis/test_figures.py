@@ -23,7 +23,7 @@ from routebench.analysis.figures import (
     spread,
     to_svg,
 )
-from routebench.analysis.palette import FIXED, HUES, INK, MUTED, ON_DARK, PAPER, colours_of
+from routebench.analysis.palette import HUES, INK, MUTED, ON_DARK, PAPER, colours_of, usual_colour
 
 
 def contrast(one: str, other: str) -> float:
@@ -46,14 +46,14 @@ def test_text_in_every_colour_can_be_read_on_paper_and_on_a_dark_page(colour: st
 
 def test_a_method_keeps_its_colour_whatever_it_is_compared_with() -> None:
     few, many = colours_of(["dynamic", "mine"]), colours_of(["em", "dynamic", "other", "mine", "uniform"])
-    assert few["dynamic"] == many["dynamic"] == FIXED["dynamic"]
+    assert few["dynamic"] == many["dynamic"] == usual_colour("dynamic")
     assert len(set(many.values())) == 5
 
 
 def test_a_variant_has_its_methods_colour_until_two_compete_for_it() -> None:
-    assert colours_of(["em[bias=false]"])["em[bias=false]"] == FIXED["em"]
+    assert colours_of(["em[bias=false]"])["em[bias=false]"] == usual_colour("em")
     both = colours_of(["em", "em[bias=false]"])
-    assert both["em"] == FIXED["em"] != both["em[bias=false]"]
+    assert both["em"] == usual_colour("em") != both["em[bias=false]"]
 
 
 def test_ten_rules_have_ten_colours_and_controls_without_one_are_grey() -> None:

@@ -8,7 +8,7 @@ from routebench.arguments import Count, Legal
 from routebench.engine.suites._toml import Place, Reader, expect, expect_known, legal
 from routebench.errors import nearest
 from routebench.recipe import LEGAL
-from routebench.recipes import NAME, RECIPES
+from routebench.recipes import NAME, recipes
 
 
 def _is_text(value: Any) -> bool:
@@ -70,8 +70,8 @@ SENTENCES = expect("a table of sentences by data set", partial(_of_all, _is_text
 
 def _recipe_name(value: Any, place: Place) -> str:
     name: str = text("the name of a recipe")(value, place)
-    if name not in RECIPES:
-        raise place.wrong(f"unknown recipe {name!r}{nearest(name, RECIPES)}")
+    if name not in recipes():
+        raise place.wrong(f"unknown recipe {name!r}{nearest(name, recipes())}")
     return name
 
 

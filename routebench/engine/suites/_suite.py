@@ -164,6 +164,15 @@ class Preset:
 
 
 @dataclass(frozen=True)
+class Page:
+    """The table `page` of a suite: its `title` among tabs, the `paper` that it repeats, its `place` among tabs."""
+
+    title: Annotated[str, text("a title")]
+    paper: Annotated[str, text("the name of a paper")] = ""
+    place: Count = 10_000
+
+
+@dataclass(frozen=True)
 class Suite:
     """A suite file in `folder`. `name` is the file's, without `.toml`.
 
@@ -189,6 +198,7 @@ class Suite:
     caveat_on: Annotated[Mapping[str, str], SENTENCES] = field(default_factory=dict)
     tuning: Annotated[FairTuning | None, partial(read, FairTuning)] = None
     primary: Annotated[Primary | None, partial(read, Primary)] = None
+    page: Annotated[Page | None, partial(read, Page)] = None
     folder: Path = Path()
 
     def caveats(self, data: str) -> str:

@@ -76,6 +76,7 @@ def divergence(mean: Latent, deviation: Latent) -> Float[Tensor, " batch"]:
 @facts(
     source='Smith et al., "Capsule networks: a probabilistic perspective", table 1, with sizes of its section 4',
     routed=False,
+    title="VAE",
     unsupervised=True,
 )
 def vae(shape: tuple[int, int, int], classes: int, *, latent: int = 10, hidden: int = 128) -> VAE:  # noqa: ARG001  # the signature is the interface

@@ -105,7 +105,10 @@ class _MeanOverTurns(nn.Module):
 
 @models.register("cnn-p4", version=1)
 @facts(
-    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet`, no capsules", routed=False
+    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet`, no capsules",
+    routed=False,
+    title="CNN, p4",
+    colour="sand",
 )
 def cnn_p4(shape: tuple[int, int, int], classes: int) -> P4CNN:
     """Matches `capsnet` in size on 28 x 28 images of 10 classes."""
@@ -124,7 +127,10 @@ def cnn_p4_small(shape: tuple[int, int, int], classes: int) -> P4CNN:
 
 @models.register("cnn-p4-invariant", version=1)
 @facts(
-    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet`, no capsules", routed=False
+    source="control: convolutions of Cohen and Welling, ICML 2016, in the size of `capsnet`, no capsules",
+    routed=False,
+    title="CNN, p4, invariant",
+    colour="sand",
 )
 def cnn_p4_invariant(shape: tuple[int, int, int], classes: int) -> P4CNN:
     """`cnn-p4` whose classifier sees the mean over quarter turns; matches `capsnet` in size."""

@@ -282,7 +282,7 @@ SOURCE = (
 
 
 @models.register("scae", version=1)
-@facts(source=SOURCE, routed=False, unsupervised=True, passes_on=(SCAE,))
+@facts(source=SOURCE, routed=False, title="SCAE", unsupervised=True, passes_on=(SCAE,))
 def scae(shape: tuple[int, int, int], classes: int, **options: Any) -> SCAE:
     """24 parts and 24 objects at the sizes of the authors' code; options are arguments of `SCAE`."""
     return SCAE(shape, classes, **options)

@@ -1,0 +1,84 @@
+"""The core knows nothing that is registered by name, and papers import it through its doors alone."""
+
+import ast
+import dataclasses
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from routebench.engine.results import Identity, Record
+from routebench.recipe import Recipe
+from routebench.registry import EVERY, bundles, suite_files
+
+PACKAGE = Path(__file__).parents[1] / "routebench"
+CORE = ("engine", "analysis", "report", "comparing", "export", "interface.py")
+ALLOWED = {"uniform", "random", "cnn"}
+"""The baselines that every suite runs, and the control that viewpoints are matched to."""
+WORDS = {
+    "none": "an English word, and a colour of matplotlib",
+    "accuracy": "a metric",
+    "samples": "a kind of test",
+    "parts": "a folder of results, and a key of exports",
+    "templates": "the folder of a report's templates",
+    "transfer": "an attack",
+    "tuning": "trials, which the engine itself plans",
+}
+"""Names that are other words as well."""
+FIELDS = {field.name for kind in (Identity, Record, Recipe) for field in dataclasses.fields(kind)}
+
+
+@cache
+def registered():
+    return {name for registry in EVERY.values() for name in registry} | {*suite_files()}
+
+
+def literals(file):
+    """The strings of a file that are no docstrings, with their lines."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.value, node.lineno
+
+
+@pytest.mark.parametrize("room", CORE)
+def test_the_core_contains_no_name_of_a_part(room):
+    place = PACKAGE / room
+    files = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    found = {
+        f"{file.relative_to(PACKAGE)}:{line} {text}"
+        for file in files
+        for text, line in literals(file)
+        if text in registered() - ALLOWED - WORDS.keys() - FIELDS
+    }
+    assert found == set()
+
+
+def test_what_is_allowed_is_needed():
+    used = {text for room in CORE for file in _files(PACKAGE / room) for text, _ in literals(file)}
+    assert used >= ALLOWED | WORDS.keys()
+    assert len(ALLOWED) <= 5
+    assert registered() >= ALLOWED | WORDS.keys()
+
+
+def _files(place):
+    return [place] if place.is_file() else sorted(place.rglob("*.py"))
+
+
+def test_a_folder_imports_its_own_files_with_leading_dots():
+    absolute = re.compile(r"^\s*(?:from|import) routebench\.(?:papers|studies)\b", flags=re.MULTILINE)
+    files = [file for folder in bundles() for file in sorted(folder.path.rglob("*.py"))]
+    assert len(files) > 50
+    assert [file.name for file in files if absolute.search(file.read_text(encoding="utf-8"))] == []
+
+
+def test_every_folder_says_what_it_is():
+    assert len(bundles()) >= 8
+    for folder in bundles():
+        text = (folder.path / "README.md").read_text(encoding="utf-8")
+        assert text.startswith("# ")
+        assert len(text.splitlines()) <= 40
+        for target in re.findall(r"\]\((?!http)([^)#]+)", text):
+            assert (folder.path / target).exists(), target
