@@ -114,7 +114,7 @@ COLUMNS = (
     Column("Task", "dataset", lambda row: f"{row['dataset']}: {row['metric']}", numeric=False),
     Column("Paper", "source", lambda row: f"{row['source']}, {row['where']}", numeric=False),
     Column("Why", "reason", numeric=False),
-    Column("Row", "id", "", "in routebench/published.csv", numeric=False, extra=True),
+    Column("Row", "id", "", "in published.csv of the paper's folder", numeric=False, extra=True),
     Column("Parameters", "printed_parameters", _parameters, "printed; counted here; whether they agree", extra=True),
 )  # fmt: skip
 

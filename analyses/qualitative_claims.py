@@ -1,31 +1,38 @@
 """Claims of the source papers without a number, and whether they hold here."""
 
 from collections import Counter
+from collections.abc import Collection
 
 from pandas import DataFrame
 
 from routebench.analysis import Analysis, Column, Estimate, Role, Row, Runs, analysis_of, run, wording
-from routebench.analysis.component_claims import COMPONENT_CLAIMS
-from routebench.analysis.generative_claims import GENERATIVE_CLAIMS
-from routebench.analysis.judging import FAILS, HOLDS, NOT_RUN, RISING, UNDECIDED, UNTESTED, JudgedClaim, PaperClaim
-from routebench.analysis.paper_claims import CLAIMS
+from routebench.analysis.judging import (
+    FAILS,
+    HOLDS,
+    NOT_RUN,
+    RISING,
+    UNDECIDED,
+    UNTESTED,
+    JudgedClaim,
+    PaperClaim,
+    every_claim,
+)
 
 MARKS = {FAILS: "✗", HOLDS: "✓", UNDECIDED: "?", UNTESTED: "…", NOT_RUN: "–"}
 """Order of verdicts: contradictions first."""
-EVERY = (*CLAIMS, *COMPONENT_CLAIMS, *GENERATIVE_CLAIMS)
 STILL_LEARNING = (
     "Not tested, with a number of epochs: training accuracy of a compared network rose by more than "
     f"{RISING:g} points in the last one. Its accuracy then tells how fast it learns, not what it reaches."
 )
 OTHER_FORM = "Not tested, tuned to a value: tuning chose another form of the method than the paper's claim is about."
-COMMANDS = {claim.needs for claim in EVERY if claim.suite}
 
 
 @analysis_of("", "qualitative-claims", place=40, folder=True, role=Role.CLAIMS)
 def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
     """Claims of the source papers: the test, its statistic with 95 % interval, and the verdict."""
-    table = DataFrame([row for claim in EVERY for row in _rows(claim, parts)])
-    if (table["verdict"] == NOT_RUN).all():
+    claims = every_claim()
+    table = DataFrame([row for claim in claims for row in _rows(claim, parts)])
+    if table.empty or (table["verdict"] == NOT_RUN).all():
         return None
     table = table.sort_values("verdict", key=lambda told: told.map([*MARKS].index), kind="stable", ignore_index=True)
     return Analysis(
@@ -41,7 +48,7 @@ def qualitative_claims(parts: tuple[Runs, ...]) -> Analysis | None:
                 "Undecided: the interval reaches both sides, or there is one seed."
             ),
             *_without_verdict(table),
-            *_not_run(table),
+            *_not_run(table, {claim.needs for claim in claims if claim.suite}),
         ),
         saved="claim source tested on of mean low high seeds=mean.n verdict why needs",
         hidden=tuple(table["verdict"] == NOT_RUN),
@@ -94,11 +101,11 @@ def _without_verdict(table: DataFrame) -> list[str]:
     return [note for note, found in told.items() if found.any()]
 
 
-def _not_run(table: DataFrame) -> list[str]:
+def _not_run(table: DataFrame, commands: Collection[str]) -> list[str]:
     lacking = table[table["verdict"] == NOT_RUN]
     if lacking.empty:
         return []
-    told = "; ".join(f"`{needs}`" if needs in COMMANDS else needs for needs in dict.fromkeys(lacking["needs"]))
+    told = "; ".join(f"`{needs}`" if needs in commands else needs for needs in dict.fromkeys(lacking["needs"]))
     return [f"{wording.plural(len(lacking), 'claim')} not tested in this folder. What tests them: {told}."]
 
 

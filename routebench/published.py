@@ -1,8 +1,9 @@
 """Published numbers: one table with their source, matched to what was run by identifiers, never by resemblance.
 
-Columns of `published.csv`: `id`; `source`, `citation`, `where` (table, figure or section); `dataset` and
-`printed_method` as printed, `data`, `method` and `model` as routebench calls the same thing, empty where it has none;
-`variant`; `printed_iterations` and, where it is one number, `iterations`; `metric`, `unit`, `value`, `uncertainty`,
+Each paper's folder has its own in a file `published.csv`, and a user's plug-in folder may have one. Columns: `id`, used
+once in all files; `source`, `citation`, `where` (table, figure or section); `dataset` and `printed_method` as printed,
+`data`, `method` and `model` as routebench calls the same thing, empty where it has none; `variant`;
+`printed_iterations` and, where it is one number, `iterations`; `metric`, `unit`, `value`, `uncertainty`,
 `uncertainty_kind`; `statistic` (what the number is: empty for one run, also where the paper does not say; `mean of 5`
 or `best of 3` runs; `best of several` where nobody states how many); `params` (parameters, as printed);
 `conditions` (how the number was made, and what to beware of).
@@ -19,7 +20,10 @@ Added when read: `rounding`, half a unit of the last printed digit; `spread`, th
 to `uncertainty`, where that is one.
 """
 
+import csv
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +31,13 @@ from pathlib import Path
 import pandas as pd
 from pandas import DataFrame
 
+from routebench.errors import UserError, message_of
+from routebench.registry import beside
+
+FILE = "published.csv"
+ADDED = ("rounding", "spread")
+NUMBERS = {"value": r"-?[0-9]+(\.[0-9]+)?", "uncertainty": r"([0-9]+(\.[0-9]+)?)?", "iterations": "[0-9]*"}
+"""How the cells of a column look; all but `value` may be empty."""
 COLUMNS = (
     *("id", "source", "citation", "where", "dataset", "data", "printed_method", "method", "model", "variant"),
     *("printed_iterations", "iterations", "metric", "unit", "value", "uncertainty", "uncertainty_kind"),
@@ -42,8 +53,10 @@ COLUMNS = (
         "preset",
         "cell_data",
     ),
-    *("measured", "at", "rounding", "spread"),
+    *("measured", "at", *ADDED),
 )
+PRINTED = COLUMNS[: -len(ADDED)]
+"""Columns of the files."""
 DEVIATION = "standard deviation"
 SEVERAL = "several"
 
@@ -98,14 +111,79 @@ class Statistic:
 
 
 @cache
-def _table() -> DataFrame:
-    texts = pd.read_csv(Path(__file__).with_name("published.csv"), dtype=str, keep_default_na=False)
-    numbers = {name: pd.to_numeric(texts[name]) for name in ("value", "uncertainty")}
-    rounding = texts["value"].map(_half_a_unit)
-    largest = numbers["uncertainty"] + texts["uncertainty"].map(_half_a_unit)
+def _table(files: tuple[Path, ...]) -> DataFrame:
+    texts = DataFrame(_rows(files), columns=PRINTED, dtype=str)
+    numbers = {name: pd.to_numeric(texts[name]).astype(float) for name in ("value", "uncertainty")}
+    rounding = texts["value"].map(_half_a_unit).astype(float)
+    largest = numbers["uncertainty"] + texts["uncertainty"].map(_half_a_unit).astype(float)
     spread = largest.where(texts["uncertainty_kind"] == DEVIATION)
     iterations = pd.to_numeric(texts["iterations"]).astype("Int64")
     return texts.assign(**numbers, iterations=iterations, rounding=rounding, spread=spread)
+
+
+def _rows(files: tuple[Path, ...]) -> list[dict[str, str]]:
+    """All rows: of shipped papers those without a year first, then the newest; of plug-ins as they were loaded.
+
+    Raises:
+        UserError: two have the same id, or a file is none of these; see `_read`.
+    """
+    read = [(file, _read(file)) for file in files]
+    read.sort(key=lambda one: _age(one[1]) if one[0].is_relative_to(Path(__file__).parent) else math.inf)
+    known: dict[str, Path] = {}
+    for file, rows in read:
+        for row in rows:
+            if other := known.get(row["id"]):
+                raise UserError(
+                    f"{file}: expected ids that no other row has, got {row['id']!r}, as in {other}; rename it"
+                )
+            known[row["id"]] = file
+    return [row for _, rows in read for row in rows]
+
+
+def _age(rows: list[dict[str, str]]) -> float:
+    """Rises with the age of a paper whose citation ends with a year; lowest for one that names no year."""
+    year = re.search(r"\d{4}$", rows[0]["citation"]) if rows else None
+    return -int(year[0]) if year else -math.inf
+
+
+def _read(file: Path) -> list[dict[str, str]]:
+    """The rows of a file, checked.
+
+    Raises:
+        UserError: it cannot be read, a column is missing, a row has too many or too few cells, or a number is none.
+    """
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as text:
+            lines = [line for line in csv.reader(text) if line]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(
+            f"{file}: expected a CSV file in UTF-8, got another ({message_of(error)}); save it as one"
+        ) from error
+    header = lines[0] if lines else []
+    if missing := [name for name in PRINTED if name not in header]:
+        raise UserError(
+            f"{file}: expected the columns of routebench's own, got none named {', '.join(missing)}; "
+            "add them to the first line, their cells may be empty"
+        )
+    rows = [_row(file, number, header, line) for number, line in enumerate(lines[1:], start=2)]
+    return [{name: row[name] for name in PRINTED} for row in rows]
+
+
+def _row(file: Path, number: int, header: list[str], line: list[str]) -> Mapping[str, str]:
+    where = f"{file}, row {number}"
+    if len(line) != len(header):
+        raise UserError(
+            f"{where}: expected {len(header)} cells, got {len(line)}; put quotation marks around text with commas"
+        )
+    row = dict(zip(header, line, strict=True))
+    for name, pattern in NUMBERS.items():
+        if not re.fullmatch(pattern, row[name]):
+            raise UserError(f"{where}: expected a number such as 3 in column {name}, got {row[name]!r}; correct it")
+    try:
+        Statistic.read(row["statistic"])
+    except ValueError as error:
+        raise UserError(f"{where}, column statistic: {error}; correct it") from error
+    return row
 
 
 def _half_a_unit(printed: str) -> float:
@@ -114,8 +192,16 @@ def _half_a_unit(printed: str) -> float:
 
 
 def load_published() -> DataFrame:
-    """Every published number; columns as the module says, `value` and `uncertainty` float, `iterations` Int64."""
-    return _table().copy()
+    """Every published number; columns as the module says, `value` and `uncertainty` float, `iterations` Int64.
+
+    Raises:
+        UserError: a plug-in's file cannot be read, or has an id that is taken.
+    """
+    return _known().copy()
+
+
+def _known() -> DataFrame:
+    return _table(tuple(beside(FILE)))
 
 
 def find(data: str, model: str, method: str, iterations: int | None) -> PublishedAccuracy | None:
@@ -153,6 +239,6 @@ def agrees(count: int, printed: str) -> bool | None:
 
 def same_task(data: str, method: str) -> DataFrame:
     """Published test accuracies and errors (%) of a method on a data set, whatever the network and the training."""
-    known = _table()
+    known = _known()
     measured = known["metric"].isin(["test accuracy", "test error"]) & (known["unit"] == "%")
     return known[measured & (known["data"] == data) & (known["method"] == method) & (method != "")]

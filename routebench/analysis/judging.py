@@ -14,11 +14,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pandas import DataFrame
 
+from routebench import registry
 from routebench.analysis import wording
 from routebench.analysis._estimate import Estimate, SeedValues, Sides, at_stake
 from routebench.analysis._estimate import difference as paired
@@ -27,6 +29,7 @@ from routebench.analysis._ranges import ANY, range_of, range_of_difference
 from routebench.analysis._runs import Runs
 from routebench.analysis._verdicts import MARGIN
 from routebench.analysis.contenders import falling
+from routebench.errors import UserError
 from routebench.statistics import OVER_SEEDS, OVER_SEEDS_TWO_STAGES, Collapses
 
 HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds here", "does not hold here", "undecided", "not run"
@@ -36,8 +39,8 @@ POINTS = range_of_difference((0.0, 100.0), (0.0, 100.0))
 """Of differences of accuracies."""
 RISING = 5.0
 """Points of training accuracy in the last epoch, above which a network was trained too briefly to test a claim."""
-AUTHORS = ("hinton", "tsai", "kiefer", "smith")
-"""How the names of suites begin that repeat a paper."""
+FILE = "claims.py"
+"""Of a paper's folder."""
 Condition = tuple[str, int | None]  # label and iterations
 BySeed = Mapping[int, float]
 Statistics = Iterable[tuple[BySeed, str]]
@@ -81,6 +84,7 @@ class PaperClaim:
         across: whether it compares these runs with another part of the folder.
         at_first: whether it is about the first epoch, so that networks need not have learned all that they can.
         form: hyperparameters that the claim is about, in methods that have them.
+        folder: of the paper, as `every_claim` fills it in; None for a claim that belongs to no folder.
     """
 
     claim: str
@@ -94,6 +98,7 @@ class PaperClaim:
     across: bool = False
     at_first: bool = False
     form: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
 
     @property
     def needs(self) -> str:
@@ -101,9 +106,16 @@ class PaperClaim:
         return f"routebench suite {self.suite}" if self.suite else self.untestable
 
     def _belongs_elsewhere(self, suite: str) -> bool:
-        """Whether a suite repeats another paper, in whose network the claim was not made."""
-        first = suite.partition("-")[0]
-        return first in AUTHORS and not self.source.lower().startswith(first)
+        """Whether a suite repeats another paper, in whose network the claim was not made.
+
+        A paper is a folder with claims. What repeats it lies in its folder of suites, and begins with its name.
+        """
+        repeated = (
+            folder
+            for folder in (file.parent for file in registry.beside(FILE))
+            if suite.startswith(f"{folder.name}-") and (folder / "suites" / f"{suite}.toml").is_file()
+        )
+        return any(self.folder not in (None, folder) for folder in repeated)
 
     def test(self, runs: Runs, parts: Sequence[Runs] = ()) -> JudgedClaim | None:
         """The verdict with the statistic that decides it; None if the runs hold too little."""
@@ -127,6 +139,31 @@ class PaperClaim:
         epochs = None if self.at_first else still_learning(runs, compared)
         why = wording.plural(epochs, "epoch") if epochs else other_form(runs, compared, self.form)
         return replace(deciding, verdict=UNTESTED if why else verdict, why=why or deciding.why)
+
+
+def every_claim() -> tuple[PaperClaim, ...]:
+    """The claims of all papers: shipped folders in alphabetical order, then plug-in folders as they were loaded.
+
+    Raises:
+        UserError: a `claims.py` cannot be imported, or has no tuple `CLAIMS` of `PaperClaim`.
+    """
+    found: list[PaperClaim] = []
+    for file, module in zip(registry.beside(FILE), registry.claims(), strict=True):
+        told = getattr(module, "CLAIMS", None)
+        if not isinstance(told, tuple) or not all(isinstance(claim, PaperClaim) for claim in told):
+            raise UserError(
+                f"{file}: expected CLAIMS = (PaperClaim(...), ...), got {_named(told)}; "
+                "give the file such a tuple, or take it out of the folder"
+            )
+        found += [replace(claim, folder=file.parent) for claim in told]
+    return tuple(found)
+
+
+def _named(told: object) -> str:
+    """What a file has for `CLAIMS`, in words."""
+    if not isinstance(told, tuple):
+        return "no CLAIMS" if told is None else f"a {type(told).__name__}"
+    return f"a tuple with a {next(type(one).__name__ for one in told if not isinstance(one, PaperClaim))}"
 
 
 def lost_in_words(parts: Iterable[Runs], values: BySeed) -> str:
@@ -288,3 +325,8 @@ def lines_of(runs: Runs, method: str) -> dict[str, dict[int, BySeed]]:
         if one.name == method and one.iterations and not one.variant:
             found.setdefault(one.label, {})[one.iterations] = own
     return found
+
+
+def longest_line(runs: Runs, method: str) -> tuple[str, dict[int, BySeed]]:
+    """The label with the most values of T, with its line; the first by name if several have as many."""
+    return max(lines_of(runs, method).items(), key=lambda line: len(line[1]), default=(method, {}))

@@ -10,7 +10,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from importlib.abc import MetaPathFinder
@@ -167,12 +167,12 @@ class _OfPackages(MetaPathFinder):
     """Finds the modules of plug-ins that are packages, so that they run as their files are now."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: Iterable[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """As of any finder; None for what belongs to no such package."""
         if path is None or not fullname.startswith(PREFIX):
             return None
-        spec = PathFinder.find_spec(fullname, path, target)
+        spec = PathFinder.find_spec(fullname, [*path], target)
         if spec is not None and spec.origin is not None and isinstance(spec.loader, SourceFileLoader):
             spec.loader = AsRead(fullname, spec.origin)
         return spec

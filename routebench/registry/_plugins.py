@@ -5,9 +5,9 @@ decorators run, or an object, which is then known by the entry point's name. In 
 package in whose folder, or in its folder `suites`, TOML files lie.
 
 A plug-in folder has the layout of a folder in `routebench/papers`: `suites/*.toml`, and Python files in it or in
-`routing`, `models`, `data`, `protocols` and `analyses`; `claims.py` and `published.csv`, which reports read; `recipes.toml`. With an
-`__init__.py` it is a package: its files may import each other with leading dots, and lie in folders further down.
-Files of tests, and those whose names begin with `_`, are left out.
+`routing`, `models`, `data`, `protocols` and `analyses`; `claims.py` and `published.csv`, which reports read; and
+`recipes.toml`. With an `__init__.py` it is a package: its files may import each other with leading dots, and lie in
+folders further down. Files of tests, and those whose names begin with `_`, are left out.
 """
 
 import importlib

@@ -11,8 +11,10 @@ from routebench.analysis.figures import to_svg
 from routebench.analysis.folder import open_folder
 from routebench.registry import analyses
 from routebench.routing.spec import parse
-from tests.analyses import test_objects_analyses, test_parts_analysis, test_tuned_comparisons
+from tests.analyses import test_tuned_comparisons
 from tests.analysis.made_up_runs import made_up_runs
+from tests.studies.objects import test_objects_analyses
+from tests.studies.parts import test_parts_analysis
 
 PUBLISHED = sorted(file.parent for file in (Path(__file__).parents[2] / "reports").glob("*/records.parquet"))
 NO_FIGURE = {

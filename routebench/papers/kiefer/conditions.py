@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from routebench.analysis._runs import Runs
-from routebench.analysis.judging import values_of
-from routebench.analysis.paper_claims import ROUTED, UNROUTED
+from routebench.analysis import Runs
+from routebench.analysis.judging import Condition, values_of
 
+ROUTED: Condition = ("dynamic", 3)
+UNROUTED: Condition = ("none", None)
+"""The two conditions that the paper compares."""
 DECODER = "-reconstruction"
 NAMES = {True: ROUTED, False: UNROUTED}
 """Whether it routes, to label and iterations."""

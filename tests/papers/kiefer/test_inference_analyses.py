@@ -7,9 +7,9 @@ import pytest
 
 from routebench import statistics
 from routebench.analysis.figures import to_svg
-from routebench.analysis.paper_claims import CLAIMS
 from routebench.engine.suites._plan import Choices, plan
 from routebench.engine.suites._suite import load_suite
+from routebench.papers.kiefer.claims import CLAIMS
 from routebench.papers.kiefer.protocols.predictive_coding import PredictiveCoding
 from routebench.registry import analyses
 from tests.analyses.measured import parts_of

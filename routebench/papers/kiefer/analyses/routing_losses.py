@@ -27,9 +27,8 @@ from routebench.analysis.judging import (
     rows_of,
     values_of,
 )
-from routebench.analysis.paper_claims import ROUTED, UNROUTED
 
-from ..conditions import FourConditions, four_conditions
+from ..conditions import ROUTED, UNROUTED, FourConditions, four_conditions
 
 ACCURACY, HELD_OUT = "accuracy, %", "held-out loss, last epoch"
 CLAIMS = {

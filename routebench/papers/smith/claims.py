@@ -1,14 +1,13 @@
 """Claims of Smith et al. on their generative capsules, each as a test on a folder's part.
 
-Statistics and verdicts as in `routebench.analysis.paper_claims`. Variants are found by the words that the suite
+Statistics and verdicts as in `routebench.analysis.judging`. Variants are found by the words that the suite
 `smith-inference` gives them.
 """
 
 import re
 from functools import partial
 
-from routebench.analysis import probe
-from routebench.analysis._runs import Runs
+from routebench.analysis import Runs, probe
 from routebench.analysis.equivariance import EXPLAINED, with_explained_change
 from routebench.analysis.judging import PaperClaim, Statistics, difference
 
@@ -71,7 +70,7 @@ def _of_table_1(claim: str, ours: tuple[str, str], theirs: tuple[str, str]) -> P
     )
 
 
-GENERATIVE_CLAIMS: tuple[PaperClaim, ...] = (
+CLAIMS: tuple[PaperClaim, ...] = (
     _of_table_1(
         "A probe of poses and presences of objects is more accurate than one of presences alone",
         (CAPSULES, BOTH),

@@ -1,18 +1,14 @@
-"""Claims of Hinton et al. 2018 and Tsai et al. 2020 on the parts of their networks, each as a test on a folder's part.
+"""Claims of Tsai et al. 2020, each as a test on a folder's part: iterations, ablations, starts, losses, poses.
 
-Statistics and verdicts as in `routebench.analysis.paper_claims`. Variants are found by the words that the suites
-`hinton-table1`, `tsai-table1`, `tsai-iterations` and `tsai-overlap` give them.
+Statistics and verdicts as in `routebench.analysis.judging`. Variants are found by the words that the suites
+`tsai-table1`, `tsai-iterations` and `tsai-overlap` give them.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from routebench.analysis._method import Method
-from routebench.analysis._runs import Runs
-from routebench.analysis._verdicts import MARGIN
-from routebench.analysis.attacked import LINF, main_eps
+from routebench.analysis import MARGIN, Method, Runs
 from routebench.analysis.judging import (
     PaperClaim,
     Statistics,
@@ -20,18 +16,31 @@ from routebench.analysis.judging import (
     deviations,
     difference,
     lines_of,
+    longest_line,
     slopes,
     values_of,
 )
-from routebench.analysis.paper_claims import HINTON, NORMALISED, TSAI
-from routebench.catalogue import facts_of_data
 
+TSAI = "Tsai et al. 2020, figure 4"
 ATTENTION = "inverted-attention"
 ABLATIONS = (f"{ATTENTION}[layer_norm=false]", f"{ATTENTION}[schedule=sequential]", f"{ATTENTION}[activations=true]")
-REFERENCE = "cnn"
 LARGER_POSES = f"{ATTENTION} (6x6 poses)"
+NORMALISED = {"layer_norm": True}
+"""Inverted attention as the paper has it: without, it is ablation A."""
 TRAINED: dict[str, dict[str, Any]] = {"train_loss": {}, "accuracy": {"split": "test", "as_trained": True}}
 """Where a metric of the recipe's T stands."""
+
+
+def _slope(method: str, sign: int, runs: Runs) -> Statistics:
+    label, line = longest_line(runs, method)
+    yield {seed: sign * slope for seed, slope in slopes(line).items()}, label
+
+
+def _em_with_two_iterations(runs: Runs) -> Statistics:
+    """Accuracy with T=2 minus accuracy with each other T."""
+    label, line = longest_line(runs, "em")
+    others = [own for steps, own in line.items() if steps != 2]
+    return [(difference(line[2], own), label) for own in others] if 2 in line and len(others) > 1 else []
 
 
 def _rise_over_ablations(runs: Runs) -> Statistics:
@@ -40,55 +49,6 @@ def _rise_over_ablations(runs: Runs) -> Statistics:
     whole = slopes(lines.get(ATTENTION, {}))
     gains = [(difference(whole, slopes(lines.get(label, {}))), f"{ATTENTION}, {label}") for label in ABLATIONS]
     return gains if all(values for values, _ in gains) else []
-
-
-def _gain_under_attack(attack: str, loss: str | None, runs: Runs) -> Statistics:
-    """Accuracy under an attack, em with the most iterations less the CNN, at the main eps."""
-    eps, where = main_eps(runs), {**LINF, "attack": attack} | ({"loss": loss} if loss else {})
-    found = runs.by_seed("attacked_accuracy", eps=eps, **where)
-    routed, plain = _em_and_cnn(found)
-    if routed and plain:
-        yield difference(found[routed], found[plain]), f"{routed}, {REFERENCE}, eps {eps}"
-
-
-def _share_of_zeros(runs: Runs) -> Statistics:
-    """% of elements of the gradient that are exactly zero, the CNN less em with the most iterations."""
-    for values, of in _beside_cnn(runs, "zero_gradient_elements"):
-        yield {seed: theirs - ours for seed, (ours, theirs) in values.items()}, of
-
-
-def _orders_of_magnitude(runs: Runs) -> Statistics:
-    """By which gradients of em are smaller than the CNN's, less one and a half."""
-    for values, of in _beside_cnn(runs, "gradient_magnitude"):
-        yield {seed: math.log10(theirs / ours) - 1.5 for seed, (ours, theirs) in values.items() if ours and theirs}, of
-
-
-def _beside_cnn(runs: Runs, metric: str) -> Iterator[tuple[dict[int, tuple[float, float]], str]]:
-    """Of the gradient of the training loss, by seed: em with the most iterations, and the CNN."""
-    found = runs.by_seed(metric, loss="training")
-    routed, plain = _em_and_cnn(found)
-    if routed and plain:
-        seeds = sorted({*found[routed]} & {*found[plain]})
-        yield {seed: (found[routed][seed], found[plain][seed]) for seed in seeds}, f"{routed}, {REFERENCE}"
-
-
-def _above_chance(runs: Runs) -> Statistics:
-    """Of em with the most iterations, under FGSM on the training loss: the lowest accuracy at any eps less chance."""
-    where: dict[str, Any] = {**LINF, "attack": "fgsm", "loss": "training"}
-    rows = runs.values("attacked_accuracy", **where)
-    routed, _ = _em_and_cnn(rows["method"])
-    lowest = rows[rows["method"] == routed].groupby("seed")["value"].min()
-    facts = facts_of_data(runs.data)
-    if routed and "classes" in facts:
-        chance = 100 / facts["classes"]
-        yield {int(str(seed)): float(value) - chance for seed, value in lowest.items()}, str(routed)
-
-
-def _em_and_cnn(methods: Iterable[Method]) -> tuple[Method | None, Method | None]:
-    known = {*methods}
-    routed = [method for method in known if method.label == "em"]
-    plain = next((method for method in known if method.label == REFERENCE), None)
-    return max(routed, key=lambda one: one.iterations or 0, default=None), plain
 
 
 def _starts(sign: int, start: str, metric: str, epoch: str, runs: Runs) -> Statistics:
@@ -148,9 +108,7 @@ def _jitter_of_small_poses(runs: Runs) -> Statistics:
             yield difference(found[plain], found[larger]), f"{plain}, {larger}"
 
 
-def _start_of_tsai(
-    claim: str, tested: str, statistics: Callable[[Runs], Statistics], *, no_gain: bool = False
-) -> PaperClaim:
+def _start(claim: str, tested: str, statistics: Callable[[Runs], Statistics], *, no_gain: bool = False) -> PaperClaim:
     return PaperClaim(
         claim,
         "Tsai et al. 2020, footnote 1",
@@ -162,18 +120,7 @@ def _start_of_tsai(
     )
 
 
-def _part_of_hinton(claim: str, variant: str) -> PaperClaim:
-    return PaperClaim(
-        claim,
-        f"{HINTON}, table 1",
-        f"points, em less em ({variant}), same T: above 0",
-        "accuracy",
-        partial(accuracy_gain, "em", f"em ({variant})"),
-        "hinton-table1",
-    )
-
-
-def _loss_of_tsai(loss: str) -> PaperClaim:
+def _loss(loss: str) -> PaperClaim:
     return PaperClaim(
         f"The {loss} loss is no better than the cross entropy",
         "Tsai et al. 2020, section 5",
@@ -185,7 +132,32 @@ def _loss_of_tsai(loss: str) -> PaperClaim:
     )
 
 
-COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
+CLAIMS: tuple[PaperClaim, ...] = (
+    PaperClaim(
+        "Accuracy of dynamic routing falls with T",
+        TSAI,
+        "points lost per iteration, slope of a straight line over T: above 0",
+        "accuracy",
+        partial(_slope, "dynamic", -1),
+        "accuracy",
+    ),
+    PaperClaim(
+        "EM routing is best with two iterations",
+        TSAI,
+        "points, T=2 less every other T, the one that decides shown: all above 0",
+        "accuracy",
+        _em_with_two_iterations,
+        "accuracy",
+    ),
+    PaperClaim(
+        "Accuracy of inverted attention rises with T",
+        TSAI,
+        "points gained per iteration, slope of a straight line over T: above 0",
+        "accuracy",
+        partial(_slope, "inverted-attention", 1),
+        "accuracy",
+        form=NORMALISED,
+    ),
     PaperClaim(
         "Only the concurrent method with layer normalisation gains from iterations",
         TSAI,
@@ -230,25 +202,25 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "tsai-iterations --preset long",
         at_first=True,
     ),
-    _start_of_tsai(
+    _start(
         "Parents that start at random learn more slowly",
         "training loss of the first epoch, random start less zeros, same T: above 0",
         partial(_starts, -1, "random", "train_loss", "min"),
     ),
-    _start_of_tsai(
+    _start(
         "Parents that start at random end as good",
         f"points, zeros less a random start, same T: below {MARGIN:g}; it fails where above 0",
         partial(_starts, 1, "random", "accuracy", ""),
         no_gain=True,
     ),
-    _start_of_tsai(
+    _start(
         "A learned start of parents is no better than zeros",
         f"points, a learned start less zeros, same T: below {MARGIN:g}; it fails where above 0",
         partial(_starts, -1, "learned", "accuracy", ""),
         no_gain=True,
     ),
-    _loss_of_tsai("margin"),
-    _loss_of_tsai("spread"),
+    _loss("margin"),
+    _loss("spread"),
     PaperClaim(
         "Vector poses beat matrix poses at equal width",
         "Tsai et al. 2020, section 6",
@@ -262,50 +234,5 @@ COMPONENT_CLAIMS: tuple[PaperClaim, ...] = (
         "Tsai et al. 2020, section 6",
         "",
         untestable="the paper does not say how its matrix network was enlarged",
-    ),
-    _part_of_hinton("Coordinate addition helps", "no coordinates"),
-    _part_of_hinton("Matrix poses beat vector poses", "vector poses"),
-    _part_of_hinton("The spread loss beats the margin loss", "margin loss"),
-    _part_of_hinton("The spread loss beats the cross entropy", "cross entropy"),
-    PaperClaim(
-        "Capsules withstand white-box attacks better than a CNN",
-        f"{HINTON}, section 6",
-        "points of accuracy under BIM on the training loss, em less the CNN: above 0",
-        "robustness",
-        partial(_gain_under_attack, "bim", "training"),
-        "hinton-attacks",
-    ),
-    PaperClaim(
-        "Capsules withstand black-box attacks no better than a CNN",
-        f"{HINTON}, section 6",
-        f"points of accuracy on images made for another CNN, em less the CNN: below {MARGIN:g}; it fails where above 0",
-        "robustness",
-        partial(_gain_under_attack, "transfer", None),
-        "hinton-attacks",
-        no_gain=True,
-    ),
-    PaperClaim(
-        "FGSM never takes capsules below chance",
-        f"{HINTON}, section 6",
-        "lowest accuracy of em at any eps of FGSM on the training loss, less chance: above 0",
-        "robustness",
-        _above_chance,
-        "hinton-attacks",
-    ),
-    PaperClaim(
-        "Fewer gradients of the input are exactly zero for capsules than for a CNN",
-        f"{HINTON}, section 6",
-        "% of elements of the training loss's gradient, the CNN less em: above 0",
-        "robustness",
-        _share_of_zeros,
-        "hinton-attacks",
-    ),
-    PaperClaim(
-        "Gradients of the input are two orders of magnitude smaller for capsules than for a CNN",
-        f"{HINTON}, section 6",
-        "decimal logarithm of the CNN's mean gradient over that of em, less 1.5: above 0",
-        "robustness",
-        _orders_of_magnitude,
-        "hinton-attacks",
     ),
 )

@@ -1,0 +1,124 @@
+"""A folder of a paper: what it says in words, and the numbers that it prints."""
+
+import csv
+from io import StringIO
+
+import pytest
+
+from routebench import published
+from routebench.analysis.judging import every_claim
+from routebench.errors import UserError
+from routebench.registry import load_plugin
+from tests.plugins.texts import method
+from tests.test_suite_terminal import PUBLISHED
+
+CLAIMS = """
+from routebench.analysis.judging import PaperClaim, accuracies, difference
+from .words import SAYS
+
+def _lead(runs):
+    found = {method.label: values for method, values in accuracies(runs).items() if method.iterations in (None, 1)}
+    if {"dynamic", "none"} <= {*found}:
+        yield difference(found["dynamic"], found["none"]), "dynamic, none"
+
+CLAIMS = (PaperClaim(SAYS, "Lab et al. 2030", "points, dynamic T=1 less none: above 0", "accuracy", _lead, "accuracy"),)
+"""
+SAYS = "One iteration is better than none"
+ROW = {
+    "id": "LAB-001", "source": "Lab", "citation": "Lab et al. 2030", "where": "table 1", "metric": "test accuracy",
+    "unit": "%", "value": "97.10", "data": "mnist5k", "model": "capsnet-small", "method": "dynamic", "iterations": "1",
+    "conditions": "as printed, with a comma", "suite": "accuracy", "preset": "quick", "measured": "accuracy",
+    "at": "split=test",
+}  # fmt: skip
+
+
+def table(*rows, columns=published.PRINTED):
+    """The text of a `published.csv`."""
+    text = StringIO()
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+@pytest.fixture
+def paper(write, tmp_path):
+    """The folder of a paper with a method, a claim and a number."""
+    write({
+        "lab/__init__.py": "", "lab/words.py": f"SAYS = {SAYS!r}", "lab/claims.py": CLAIMS,
+        "lab/published.csv": table(ROW), "lab/mine.py": method("mine"),
+    })  # fmt: skip
+    return tmp_path / "lab"
+
+
+def test_its_claims_and_numbers_stand_behind_those_that_ship(paper):
+    claims, numbers = every_claim(), published.load_published()
+    load_plugin(str(paper))
+    (claim,) = every_claim()[len(claims) :]
+    assert (claim.claim, claim.folder) == (SAYS, paper)
+    known = published.load_published()
+    assert known[:-1].equals(numbers)
+    assert known.iloc[-1][["id", "value", "iterations"]].tolist() == ["LAB-001", 97.1, 1]
+    found = published.find("mnist5k", "capsnet-small", "dynamic", 1)
+    assert found is not None and found.id == "LAB-001"
+
+
+def test_a_report_judges_them(paper, call, tmp_path):
+    done = call("report", str(PUBLISHED), "-o", "page.html", "--plugin", "lab")
+    assert (done.code, done.error) == (0, "")
+    page = (tmp_path / "page.html").read_text()
+    assert SAYS in page and "LAB-001" in page
+    assert not [claim for claim in every_claim() if claim.folder == paper], "the command has a process of its own"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("CLAIM = ()", "no CLAIMS"),
+        ("CLAIMS = ['it helps']", "a list"),
+        ("CLAIMS = ('it helps',)", "a tuple with a str"),
+    ],
+)
+def test_claims_that_are_none_are_refused_with_their_file(paper, text, told):
+    (paper / "claims.py").write_text(text)
+    load_plugin(str(paper))
+    with pytest.raises(UserError, match=rf"lab/claims\.py: expected CLAIMS = .*, got {told}; give"):
+        every_claim()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (table(ROW | {"id": "KIE-001"}), "expected ids .*, got 'KIE-001', as in .*kiefer/published.csv; rename"),
+        (table(ROW, ROW), "got 'LAB-001', as in .*lab/published.csv"),
+        (table(ROW, columns=["id", "value"]), "got none named source, citation, .*; add them"),
+        ("", "got none named id, source"),
+        (table(ROW | {"value": "97,1"}), "row 2: expected a number such as 3 in column value, got '97,1'; correct it"),
+        (table(ROW | {"value": ""}), "column value, got ''"),
+        (table(ROW | {"iterations": "1.5"}), "column iterations, got '1.5'"),
+        (table(ROW | {"statistic": "median of 3"}), "column statistic: expected 'mean of 5'"),
+        (table(ROW).replace('"', ""), "expected 29 cells, got 30; put quotation marks"),
+    ],
+)  # fmt: skip
+def test_a_table_that_cannot_be_read_is_refused_with_its_file(paper, text, told):
+    (paper / "published.csv").write_text(text)
+    load_plugin(str(paper))
+    with pytest.raises(UserError, match=rf"lab/published\.csv.*{told}") as found:
+        published.load_published()
+    assert "\n" not in str(found.value)
+
+
+def test_bytes_that_are_no_text_are_refused(paper):
+    (paper / "published.csv").write_bytes(b"\xff\xfe\x00")
+    load_plugin(str(paper))
+    with pytest.raises(UserError, match=r"expected a CSV file in UTF-8, got another .*; save it as one"):
+        published.load_published()
+
+
+def test_own_suites_that_begin_with_its_name_repeat_it(paper, write):
+    write({"lab/suites/lab-table.toml": "", "lab/suites/further.toml": ""})
+    claim = next(claim for claim in every_claim() if claim.suite == "accuracy")
+    load_plugin(str(paper))
+    own = every_claim()[-1]
+    assert [claim._belongs_elsewhere(suite) for suite in ("lab-table", "further", "lab-other")] == [True, False, False]
+    assert not own._belongs_elsewhere("lab-table") and own._belongs_elsewhere("hinton-votes")
